@@ -1,0 +1,1 @@
+"""Kernel methods at linear cost."""
