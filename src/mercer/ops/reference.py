@@ -63,9 +63,9 @@ def walsh_(X: Array) -> Array:
     while half < p:
         pairs = X.reshape(n, p // (2 * half), 2, half)
         above, below = pairs[:, :, 0], pairs[:, :, 1]
+        difference = above - below
         above += below
-        below *= -2
-        below += above
+        below[...] = difference
         half *= 2
     return X
 
