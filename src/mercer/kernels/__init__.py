@@ -1,0 +1,55 @@
+"""Exact kernels: k(X, Z) -> Gram matrix. The truth that maps are measured against: literal formulas, float64, never clever.
+
+A kernel is a frozen dataclass; its docstring opens with its formula. A column that is zero in both X and Z changes no kernel of this file,
+which `mercer.gram` uses on sparse data.
+
+    >>> from mercer.kernels import Chi2, ExpChi2, Gaussian
+    >>> X = [[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]]
+    >>> print(Chi2()(X).round(4))
+    [[1.     0.7378]
+     [0.7378 1.    ]]
+    >>> bool(abs(Gaussian(0.5).over(Chi2())(X) - ExpChi2(0.5)(X)).max() < 1e-15)
+    True
+"""
+
+from mercer.kernels.additive import Additive, Chi2, Hellinger, Intersection, JensenShannon
+from mercer.kernels.base import Kernel, Sum
+from mercer.kernels.coordinates import (
+    GMM,
+    ExpChi2,
+    ExponentialSemigroup,
+    Laplacian,
+    MinMax,
+    ReciprocalSemigroup,
+    Resemblance,
+    SkewedChi2,
+    SkewedIntersection,
+)
+from mercer.kernels.euclidean import Cauchy, Cosine, CosineRBF, Euclidean, Gaussian, Linear, Matern, Over
+
+__all__ = [
+    "GMM",
+    "Additive",
+    "Cauchy",
+    "Chi2",
+    "Cosine",
+    "CosineRBF",
+    "Euclidean",
+    "ExpChi2",
+    "ExponentialSemigroup",
+    "Gaussian",
+    "Hellinger",
+    "Intersection",
+    "JensenShannon",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "MinMax",
+    "Over",
+    "ReciprocalSemigroup",
+    "Resemblance",
+    "SkewedChi2",
+    "SkewedIntersection",
+    "Sum",
+]

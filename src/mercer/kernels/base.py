@@ -1,0 +1,137 @@
+"""What every kernel is: a formula on broadcast rows, checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import door
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """k(x, z), a positive semi-definite function of two rows; k(X, Z)[i, j] = k(X[i], Z[j]) in float64."""
+
+    domain: ClassVar[str] = "real"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.type == "float":
+                door.positive(type(self).__name__, field.name, getattr(self, field.name))
+
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        """Gram matrix of the rows of X and Z (of X and X when Z is None)."""
+        X, Z = self._pair(X, Z)
+        return self._value(X[:, None], Z[None, :])
+
+    def pairs(self, X: Any, Z: Any) -> Array:
+        """k(X[i], Z[i]) for each i."""
+        X, Z = self._pair(X, Z)
+        if len(X) != len(Z):
+            raise ValueError(f"{self!r}.pairs needs as many rows in X as in Z, got {len(X)} and {len(Z)}.")
+        return self._value(X, Z)
+
+    def diagonal(self, X: Any) -> Array:
+        """k(x, x) for each row of X."""
+        X = self._rows(X)
+        return self._value(X, X)
+
+    def squared_distance(self, X: Any, Z: Any = None) -> Array:
+        """|phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z), the squared distance in the kernel's feature space."""
+        X, Z = self._pair(X, Z)
+        return self._squared_distance(X[:, None], Z[None, :])
+
+    def over(self, inner: Kernel) -> Kernel:
+        """This kernel on the feature space of another: Gaussian(gamma).over(Chi2()) is the exponentiated chi2 kernel."""
+        raise TypeError(
+            f"{self!r} depends on more than inner products and Euclidean distances, so it has no value over {inner!r}. "
+            "Linear, Gaussian, Cauchy, Matern, Cosine and CosineRBF have one."
+        )
+
+    def __add__(self, other: Kernel) -> Kernel:
+        """(k1 + k2)(x, z) = k1(x, z) + k2(x, z): the kernel of two maps side by side."""
+        return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        """The formula. Columns lie along the last axis; the others broadcast, so that one formula serves Gram matrices and pairs."""
+        raise NotImplementedError
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        return np.maximum(self._value(X, X) + self._value(Z, Z) - 2 * self._value(X, Z), 0.0)
+
+    def _pair(self, X: Any, Z: Any) -> tuple[Array, Array]:
+        X = self._rows(X)
+        Z = X if Z is None else self._rows(Z)
+        if X.shape[1] != Z.shape[1]:
+            raise ValueError(
+                f"{self!r} needs rows of one width, got X with {X.shape[1]} columns and Z with {Z.shape[1]}."
+            )
+        return X, Z
+
+    def _rows(self, X: Any) -> Array:
+        rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        if rows.ndim != 2 or rows.dtype.kind not in "biuf":
+            raise ValueError(f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}.")
+        rows = rows.astype(np.float64)
+        self._check(rows)
+        return rows
+
+    def _check(self, X: Array) -> None:
+        if self.domain == "nonnegative":
+            door.require_nonnegative(repr(self), X)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """k(x, z) = sum of the terms' kernels: the kernel of maps side by side."""
+
+    terms: tuple[Kernel, ...]
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return "nonnegative" if any(term.domain == "nonnegative" for term in self.terms) else "real"
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum((*self.terms, other)) if isinstance(other, Kernel) else NotImplemented
+
+    def over(self, inner: Kernel) -> Kernel:
+        return Sum(tuple(term.over(inner) for term in self.terms))
+
+    def _check(self, X: Array) -> None:
+        for term in self.terms:
+            term._check(X)
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return np.sum([term._value(X, Z) for term in self.terms], axis=0)
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        return np.sum([term._squared_distance(X, Z) for term in self.terms], axis=0)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+
+def sum_columns(term: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
+    K = np.zeros(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]))
+    for i in range(X.shape[-1]):
+        K += term(X[..., i], Z[..., i])
+    return K
+
+
+def multiply_columns(factor: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
+    K = np.ones(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]))
+    for i in range(X.shape[-1]):
+        K *= factor(X[..., i], Z[..., i])
+    return K
+
+
+def ratio(a: Array, b: Array) -> Array:
+    """a / b, and 0 where b is 0."""
+    a, b = np.broadcast_arrays(a, b)
+    return np.divide(a, b, out=np.zeros(b.shape), where=b != 0)

@@ -1,0 +1,141 @@
+"""Kernels of inner products and Euclidean distances: those that have a value over another kernel's feature space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.kernels.base import Array, Kernel, ratio, sum_columns
+
+
+@dataclass(frozen=True)
+class Euclidean(Kernel):
+    """k(x, z) as a function of <x, z>, <x, x> and <z, z> alone."""
+
+    def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
+        """The Gram matrix with inner(x, z) in the place of <x, z>."""
+        raise NotImplementedError
+
+    def over(self, inner: Kernel) -> Kernel:
+        return Over(self, inner)
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.of(Linear(), X, Z)
+
+
+@dataclass(frozen=True)
+class Linear(Euclidean):
+    """k(x, z) = <x, z>."""
+
+    def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
+        return inner._value(X, Z)
+
+    def over(self, inner: Kernel) -> Kernel:
+        return inner
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return np.einsum("...i,...i->...", X, Z)
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        return sum_columns(lambda x, z: (x - z) ** 2, X, Z)
+
+
+@dataclass(frozen=True)
+class Radial(Euclidean):
+    """k(x, z) = profile(|x - z|^2), profile(0) = 1."""
+
+    def profile(self, squared_distance: Array) -> Array:
+        """The kernel as a function of the squared distance, elementwise."""
+        raise NotImplementedError
+
+    def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
+        return self.profile(inner._squared_distance(X, Z))
+
+
+@dataclass(frozen=True)
+class Gaussian(Radial):
+    """k(x, z) = exp(-gamma |x - z|^2)."""
+
+    gamma: float = 1.0
+
+    def profile(self, squared_distance: Array) -> Array:
+        return np.exp(-self.gamma * squared_distance)
+
+
+@dataclass(frozen=True)
+class Cauchy(Radial):
+    """k(x, z) = 1 / (1 + gamma |x - z|^2)."""
+
+    gamma: float = 1.0
+
+    def profile(self, squared_distance: Array) -> Array:
+        return 1 / (1 + self.gamma * squared_distance)
+
+
+@dataclass(frozen=True)
+class Matern(Radial):
+    """k(x, z) = e^-a, (1 + a) e^-a, (1 + a + a^2/3) e^-a for nu = 1/2, 3/2, 5/2, with a = 2 sqrt(nu gamma) |x - z|.
+
+    The usual length scale is l = 1/sqrt(2 gamma); as nu grows the kernel tends to Gaussian(gamma).
+    """
+
+    nu: float = 1.5
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"Matern: nu must be 0.5, 1.5 or 2.5, got {self.nu!r}.")
+
+    def profile(self, squared_distance: Array) -> Array:
+        a = 2 * np.sqrt(self.nu * self.gamma * squared_distance)
+        polynomial = {0.5: 1.0, 1.5: 1 + a, 2.5: 1 + a + a**2 / 3}[self.nu]
+        return polynomial * np.exp(-a)
+
+
+@dataclass(frozen=True)
+class Cosine(Euclidean):
+    """k(x, z) = rho = <x, z> / (|x| |z|), 0 where a row is zero."""
+
+    def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
+        norms = np.sqrt(inner._value(X, X)) * np.sqrt(inner._value(Z, Z))
+        return ratio(inner._value(X, Z), norms)
+
+
+@dataclass(frozen=True)
+class CosineRBF(Euclidean):
+    """k(x, z) = exp(-gamma (1 - rho)): the Gaussian exp(-gamma/2 |u - v|^2) of the rows u, v scaled to unit norm.
+
+    A zero row stays zero when rows are scaled, so that k(0, z) = exp(-gamma/2) and k(0, 0) = 1.
+    """
+
+    gamma: float = 1.0
+
+    def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
+        squares = (inner._value(X, X) > 0).astype(float) + (inner._value(Z, Z) > 0)
+        return np.exp(-self.gamma / 2 * (squares - 2 * Cosine().of(inner, X, Z)))
+
+
+@dataclass(frozen=True)
+class Over(Euclidean):
+    """outer(phi(x), phi(z)), where phi is the feature space of inner."""
+
+    outer: Euclidean
+    inner: Kernel
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return self.inner.domain
+
+    def over(self, inner: Kernel) -> Kernel:
+        return Over(self.outer, self.inner.over(inner))
+
+    def _check(self, X: Array) -> None:
+        self.inner._check(X)
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.outer.of(self.inner, X, Z)
+
+    def __repr__(self) -> str:
+        return f"{self.outer!r}.over({self.inner!r})"

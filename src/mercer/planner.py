@@ -1,0 +1,32 @@
+"""Every decision by memory, dtype or n, as pure arithmetic on numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
+_TILE_ROWS = 1024  # GEMM is at full speed here, and more rows only take memory
+_LEAST_ROWS = 16
+_THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one row costs: multiply-adds, and bytes of working space (output included)."""
+
+    flops: float
+    bytes: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+
+
+def tile_rows(cost: Cost) -> int:
+    """Rows of a tile. It depends on the width of the work only, so that the grid is the same for every thread count."""
+    fitting = int(_TILE_BYTES / max(cost.bytes, 1))
+    return max(_LEAST_ROWS, min(_TILE_ROWS, fitting))
+
+
+def worth_threads(cost: Cost, rows: int) -> bool:
+    """Whether this many rows are enough work to be spread over threads."""
+    return cost.flops * rows >= _THREADS_FROM

@@ -1,0 +1,136 @@
+"""The one place that splits rows into tiles and spreads them over threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+from mercer.planner import Cost, tile_rows, worth_threads
+
+_MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_inside = threading.local()  # set while a thread works on a tile: a tile never waits for other tiles of the same pool
+_blas_users = 0
+_blas_limit: Any = None
+_controller: Any = None
+
+
+def threads() -> int:
+    """Threads this process may use: MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs it may run on."""
+    for name in ("MERCER_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "").split(",")[0].strip()
+        if text:
+            if not text.isdigit() or int(text) < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {os.environ[name]!r}.")
+            return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def width(n_jobs: int | None) -> int:
+    """Threads that n_jobs asks for: None and -1 are all that threads() allows, -2 all but one, and so on."""
+    if n_jobs is None:
+        return threads()
+    if not isinstance(n_jobs, int) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise ValueError(
+            f"n_jobs must be None, a whole number of at least 1, or negative (-1 for all), got {n_jobs!r}."
+        )
+    return n_jobs if n_jobs > 0 else max(1, threads() + 1 + n_jobs)
+
+
+def spans(n: int, rows: int) -> Iterator[slice]:
+    """Consecutive slices of `rows` rows (the last may be shorter) that cover n rows."""
+    for start in range(0, n, rows):
+        yield slice(start, min(start + rows, n))
+
+
+def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None) -> None:
+    """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread inside."""
+    tiles = list(spans(n, tile_rows(cost)))
+    workers = min(width(n_jobs), len(tiles)) if worth_threads(cost, n) else 1
+    if getattr(_inside, "tile", False):
+        workers = 1
+    with one_blas_thread():
+        _share(work, tiles, workers)
+
+
+def _share(work: Callable[[slice], None], tiles: list[slice], workers: int) -> None:
+    """The caller and workers - 1 threads of the pool take tiles until none is left. A busy pool only means that the caller does more."""
+    left = deque(tiles)
+
+    def run() -> None:
+        _inside.tile = True
+        try:
+            while left:
+                try:
+                    tile = left.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                work(tile)
+        except BaseException:
+            left.clear()  # the others stop after the tile they are at
+            raise
+        finally:
+            _inside.tile = False
+
+    outer = getattr(_inside, "tile", False)
+    helpers = [_get_pool().submit(run) for _ in range(workers - 1)]
+    try:
+        run()
+    finally:
+        _inside.tile = outer
+        started = [helper for helper in helpers if not helper.cancel()]
+        wait(started)
+    for helper in started:
+        helper.result()
+
+
+def _get_pool() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mercer")
+        return _pool
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count."""
+    global _blas_users, _blas_limit, _controller
+    with _lock:
+        if _blas_users == 0:
+            if _controller is None:
+                from threadpoolctl import ThreadpoolController
+
+                _controller = ThreadpoolController()
+            _blas_limit = _controller.limit(limits=1, user_api="blas")
+            _blas_limit.__enter__()
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.__exit__(None, None, None)
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it starts with no pool, a free lock and nobody inside."""
+    global _lock, _pool, _blas_users, _blas_limit
+    _lock = threading.Lock()
+    _pool = None
+    _inside.__dict__.clear()
+    if _blas_users:
+        _blas_limit.__exit__(None, None, None)
+    _blas_users, _blas_limit = 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
