@@ -1,1 +1,45 @@
-"""Kernel methods at linear cost."""
+"""mercer: nonlinear kernel methods at linear cost. Explicit feature maps phi with <phi(x), phi(z)> ~ k(x, z), the exact k beside each one.
+
+Public names are imported when they are first used, so that `import mercer` costs no more than NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mercer import kernels as kernels
+    from mercer import theory as theory
+    from mercer.folding import fold as fold
+    from mercer.grams import gram as gram
+    from mercer.maps.compose import Composed as Composed
+    from mercer.maps.compose import Stacked as Stacked
+    from mercer.maps.fourier import RandomFourier as RandomFourier
+
+_home = {
+    "Composed": "maps.compose",
+    "RandomFourier": "maps.fourier",
+    "Stacked": "maps.compose",
+    "fold": "folding",
+    "gram": "grams",
+    "kernels": "",
+    "theory": "",
+}
+
+__version__ = "0.1.0"
+__all__ = sorted(_home)
+
+if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name Any
+
+    def __getattr__(name: str) -> Any:
+        if name not in _home:
+            raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+        home = _home[name]
+        value = getattr(import_module(f"mercer.{home}"), name) if home else import_module(f"mercer.{name}")
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,6 +11,21 @@ import numpy as np
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
 
 
+class RowError(ValueError):
+    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data."""
+
+    def __init__(self, row: int, before: str, after: str) -> None:
+        super().__init__(row, before, after)
+        self.row, self.before, self.after = row, before, after
+
+    def __str__(self) -> str:
+        return f"{self.before} row {self.row}{self.after}"
+
+    def at(self, start: int) -> RowError:
+        """The same, for a tile whose first row is row `start` of the data."""
+        return RowError(self.row + start, self.before, self.after)
+
+
 def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
     """value, if it is one of the options; otherwise a ValueError with the nearest name."""
     options = list(options)
@@ -55,9 +70,10 @@ def require_finite(who: str, X: Any, columns: Sequence[object] | None = None) ->
     if found is not None:
         row, column, value = found
         kind = "NaN" if np.isnan(value) else "infinity (inf)"
-        raise ValueError(
-            f"Input X contains {kind}: {who} needs finite numbers, got {value} at {_place(row, column, columns)}. "
-            "Drop or impute such values first (sklearn.impute)."
+        raise RowError(
+            row,
+            f"Input X contains {kind}: {who} needs finite numbers, got {value} at",
+            f"{_column(column, columns)}. Drop or impute such values first (sklearn.impute).",
         )
 
 
@@ -83,7 +99,7 @@ def describe_text(who: str, X: Any) -> str | None:
         if isinstance(value, str | bytes) and not _reads_as_number(value):
             names = list(X.columns) if hasattr(X, "columns") else None
             return (
-                f"{who} needs numbers, could not convert string to float: {value!r} at {_place(row, column, names)}. "
+                f"{who} needs numbers, could not convert string to float: {value!r} at row {row}{_column(column, names)}. "
                 "Encode text first (sklearn.preprocessing.OneHotEncoder, sklearn.feature_extraction.text)."
             )
     return None
@@ -94,7 +110,9 @@ def _require(who: str, X: Any, columns: Any, needs: str, opening: str, bad: Any,
     if found is not None:
         row, column, value = found
         way_out = f" {instead}" if instead else ""
-        raise ValueError(f"{opening}: {who} needs {needs}, got {value:g} at {_place(row, column, columns)}.{way_out}")
+        raise RowError(
+            row, f"{opening}: {who} needs {needs}, got {value:g} at", f"{_column(column, columns)}.{way_out}"
+        )
 
 
 def _first(X: Any, bad: Any) -> tuple[int, int, float] | None:
@@ -118,9 +136,9 @@ def _pieces(X: Any) -> Iterator[tuple[int, Any]]:
         yield start, stored[start : start + step]
 
 
-def _place(row: int, column: int, columns: Sequence[object] | None) -> str:
+def _column(column: int, columns: Sequence[object] | None) -> str:
     name = f" ({str(columns[column])!r})" if columns is not None else ""
-    return f"row {row}, column {column}{name}"
+    return f", column {column}{name}"
 
 
 def _reads_as_number(value: str | bytes) -> bool:

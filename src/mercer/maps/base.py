@@ -1,0 +1,242 @@
+"""Map: the scikit-learn contract, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import metadata_routing
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer import door
+from mercer.blocks import Block, matrix
+from mercer.folding import blocks_of, fold
+from mercer.kernels import Kernel
+from mercer.maps.drawn import Drawn, in_dtype
+from mercer.philox import Rng, seed_from
+from mercer.planner import tile_rows
+from mercer.summaries import Summary
+from mercer.tiles import each, one_blas_thread, spans, width
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How the Gram error falls with the knob: error ~ knob ** slope, or steeper where exact is False."""
+
+    slope: float
+    exact: bool
+
+
+INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
+STRUCTURED = Rate(-0.43, exact=False)  # orthogonal, Hadamard, low-discrepancy
+
+
+class _Contained(TransformerMixin, BaseEstimator):
+    """transform(X), which scikit-learn wraps so that set_output has its say."""
+
+    def transform(self, X: Any) -> Any:
+        return self._features(X)
+
+
+class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """An explicit feature map: <phi(x), phi(z)> approaches kernel_(x, z).
+
+    A subclass writes ``__init__`` (stores its arguments), ``kernel_``, ``draw(rng, d, seen)``, ``cases()``, and, where it must see data,
+    ``look(d)``. Everything else is here.
+    """
+
+    name: ClassVar[str | None] = None  # the registered name; None for compositions
+    paper: ClassVar[str] = ""
+    domain: ClassVar[str] = "real"
+    instead: ClassVar[str] = "For signed data use RandomFourier."  # the way out for rows outside the domain
+    knob: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
+    extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
+
+    seed_: Any  # the seed in use; a list of seeds for compositions
+
+    # out= of transform is an array to write into, nothing that a pipeline could route.
+    __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel that the features approximate."""
+        raise NotImplementedError
+
+    @property
+    def limit_(self) -> Kernel | None:
+        """The kernel that is reached as the knob grows: kernel_, unless the map has a bias; None where it has no closed form."""
+        return self.kernel_
+
+    @property
+    def rate(self) -> Rate | None:
+        """How the Gram error falls as the knob grows; None for an exact map."""
+        return INDEPENDENT
+
+    def check(self, d: int) -> None:
+        """Refuse parameters that are wrong for d columns, in one sentence each."""
+
+    def look(self, d: int) -> Summary | None:
+        """What the map must know of the data before it is drawn; None when that is nothing."""
+        return None
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Drawn:
+        """The map for d columns; seen is the summary that look() asked for, filled."""
+        raise NotImplementedError
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        """Small instances for tests, docs and benchmarks."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Look at the rows of X where the map needs to, and draw its weights.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._enter(X, reset=True)
+        return self._fit_blocks(X.shape[1], lambda: blocks_of(X))
+
+    def blocks(self, X: Any) -> Iterator[Block]:
+        """The features of X block by block, in order; never all of them at once."""
+        X, drawn = self._ready(X)
+        return self._tiles(X, drawn)
+
+    def transform(self, X: Any, out: Array | None = None) -> Any:
+        """The features of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        out : array of shape (n_samples, n_features_out), optional
+            Where to write dense features. It must have their dtype; it is returned as it is, whatever set_output says.
+
+        Returns
+        -------
+        Z : array, CSR matrix or data frame of shape (n_samples, n_features_out)
+        """
+        return super().transform(X) if out is None else self._features(X, out)
+
+    def resized(self, size: int) -> Self:
+        """An unfitted copy with another value of the knob."""
+        return clone(self).set_params(**{str(self.knob): size})
+
+    def __rshift__(self, other: Map) -> Map:
+        """self >> other: other on the features of self."""
+        from mercer.maps.compose import Composed
+
+        return Composed([self, other]) if isinstance(other, Map) else NotImplemented
+
+    def __add__(self, other: Map) -> Map:
+        """self + other: the features of both side by side."""
+        from mercer.maps.compose import Stacked
+
+        return Stacked([self, other]) if isinstance(other, Map) else NotImplemented
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.domain == "nonnegative"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.drawn_.columns(self.n_features_in_)
+
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
+        """fit for rows that were let in already, or that another map makes."""
+        self.check(d)
+        width(getattr(self, "n_jobs", None))
+        self.n_features_in_ = d
+        self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
+        summary = self.look(d)
+        with one_blas_thread():  # so that threads do not change a bit of what QR or eigenvectors give
+            seen = None if summary is None else fold(blocks(), summary)
+            self.drawn_ = self.draw(Rng(self.seed_), d, seen)
+        return self
+
+    def _features(self, X: Any, out: Array | None = None) -> Any:
+        X, drawn = self._ready(X)
+        n, d = X.shape
+        if not drawn.dense(hasattr(X, "indptr")):
+            return self._sparse_features(X, drawn, out)
+        shape = (n, drawn.columns(d))
+        if out is None:
+            out = np.empty(shape, X.dtype)
+        else:
+            self._check_out(X, out, shape)
+        target = out
+
+        def work(rows: slice) -> None:
+            self._tile(drawn, X, rows, target[rows])
+
+        each(work, n, drawn.cost(d), getattr(self, "n_jobs", None))
+        return out
+
+    def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
+        from scipy.sparse import vstack
+
+        if out is not None:
+            raise ValueError(f"{type(self).__name__}: out= is for dense features, and this input gives sparse ones.")
+        return vstack([matrix(block) for block in self._tiles(X, drawn)], format="csr")
+
+    def _tiles(self, X: Any, drawn: Drawn) -> Iterator[Block]:
+        n, d = X.shape
+        for rows in spans(n, tile_rows(drawn.cost(d))):
+            with one_blas_thread():
+                block = self._tile(drawn, X, rows)
+            yield block
+
+    def _tile(self, drawn: Drawn, X: Any, rows: slice, out: Array | None = None) -> Block:
+        try:
+            return drawn(X[rows], out)
+        except door.RowError as error:
+            raise error.at(rows.start) from None
+
+    def _ready(self, X: Any) -> tuple[Any, Drawn]:
+        check_is_fitted(self)
+        X = self._enter(X, reset=False)
+        return X, in_dtype(self.drawn_, X.dtype)
+
+    def _enter(self, X: Any, *, reset: bool) -> Any:
+        """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
+        who = type(self).__name__
+        try:
+            rows = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+        except ValueError as error:
+            sentence = door.describe_text(who, X)
+            raise (ValueError(sentence) if sentence else error) from None
+        if hasattr(rows, "indptr") and not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        names = getattr(self, "feature_names_in_", None)
+        door.require_finite(who, rows, names)
+        self._require_domain(rows, names)
+        return rows
+
+    def _require_domain(self, rows: Any, names: Any = None) -> None:
+        if self.domain == "nonnegative":
+            door.require_nonnegative(type(self).__name__, rows, names, instead=self.instead)
+
+    def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> None:
+        who = type(self).__name__
+        if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype or not out.flags.writeable:
+            seen = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+            raise ValueError(f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {seen}.")
+        if np.may_share_memory(out, X.data if hasattr(X, "indptr") else X):
+            raise ValueError(f"{who}: out must not share memory with X.")

@@ -1,0 +1,309 @@
+"""Maps of maps: a >> b is b on the features of a, a + b is both side by side. Real estimators, flat, parameters named as in a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.base import clone
+from sklearn.pipeline import _name_estimators
+from sklearn.utils.metaestimators import _BaseComposition
+
+from mercer.blocks import Block, Dense, Sparse, as_block, matrix
+from mercer.kernels import Kernel, Sum
+from mercer.maps.base import Array, Map, Rate
+from mercer.maps.drawn import Drawn, in_dtype
+from mercer.maps.fourier import RandomFourier
+from mercer.planner import Cost
+
+
+class _Several(_BaseComposition, Map):
+    """What Composed and Stacked share: a list of maps as one parameter, and each map's parameters under its name."""
+
+    def __init__(self, maps: Sequence[Map]) -> None:
+        self.maps = maps
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this map and, when deep, of its parts: {"randomfourier-1__gamma": ...}."""
+        return self._get_params("_named", deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by the names that get_params gives."""
+        self._set_params("_named", **params)
+        return self
+
+    @property
+    def _named(self) -> list[tuple[str, Map]]:
+        return list(zip(_names(self.maps), self.maps, strict=True))
+
+    @_named.setter
+    def _named(self, pairs: list[tuple[str, Map]]) -> None:
+        self.maps = [part for _, part in pairs]
+
+    @property
+    def n_jobs(self) -> int | None:
+        return getattr(self.maps[-1], "n_jobs", None)
+
+    @property
+    def seed_(self) -> list[Any]:  # type: ignore[override]
+        """The seeds of the parts."""
+        return [part.seed_ for part in self.maps_]
+
+    def check(self, d: int) -> None:
+        if len(self.maps) == 0 or not all(isinstance(part, Map) for part in self.maps):
+            raise ValueError(
+                f"{type(self).__name__}: maps must be a list of at least one mercer map, got {self.maps!r}."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.domain == "nonnegative"
+        return tags
+
+
+class Composed(_Several):
+    """phi(x) = phi_m(... phi_2(phi_1(x))): each map is fitted on the features of the one before, tile by tile.
+
+    ``a >> b`` makes one. Its kernel is ``b.kernel_.over(a.kernel_)`` where b's kernel depends on inner products or Euclidean distances
+    only; its limit is b's limit on the features that a has.
+
+    Parameters
+    ----------
+    maps : list of maps
+        In the order in which they are applied. They are cloned in ``fit``; ``maps_`` has the fitted ones.
+
+    Examples
+    --------
+    >>> from mercer import RandomFourier
+    >>> both = RandomFourier(64, gamma=0.5, random_state=0) >> RandomFourier(256, gamma=2.0, random_state=1)
+    >>> both.fit([[0.0, 1.0], [1.0, 0.0]]).kernel_
+    Gaussian(gamma=2.0).over(Gaussian(gamma=0.5))
+    """
+
+    @property
+    def knob(self) -> str | None:  # type: ignore[override]
+        name, last = self._named[-1]
+        return f"{name}__{last.knob}" if last.knob else None
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return self.maps[0].domain
+
+    @property
+    def extends(self) -> bool:  # type: ignore[override]
+        return self.maps[-1].extends
+
+    @property
+    def rate(self) -> Rate | None:
+        return self.maps[-1].rate
+
+    @property
+    def kernel_(self) -> Kernel:
+        kernel = self.maps_[0].kernel_
+        for part in self.maps_[1:]:
+            try:
+                kernel = part.kernel_.over(kernel)
+            except TypeError as error:
+                raise AttributeError(f"This composition has no exact kernel: {error}") from None
+        return kernel
+
+    @property
+    def limit_(self) -> Kernel | None:
+        last = self.maps_[-1].limit_
+        return None if last is None else Featured(last, tuple(self.maps_[:-1])) if len(self.maps_) > 1 else last
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        first = RandomFourier(8, gamma=0.3, design="iid", random_state=1)
+        return [first >> RandomFourier(64, gamma=1.0, design="iid", random_state=2)]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The names of the last map's features."""
+        return self.maps_[-1].get_feature_names_out()
+
+    def __rshift__(self, other: Map) -> Map:
+        if not isinstance(other, Map):
+            return NotImplemented
+        return Composed([*self.maps, *(other.maps if isinstance(other, Composed) else [other])])
+
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
+        self.check(d)
+        self.maps_: list[Map] = []
+        for part in self.maps:
+            before = After(tuple(self.maps_), part)
+            columns = self.maps_[-1]._n_features_out if self.maps_ else d
+            self.maps_ += [clone(part)._fit_blocks(columns, lambda before=before: map(before.input, blocks()))]
+        self.n_features_in_ = d
+        self.drawn_ = After(tuple(self.maps_[:-1]), self.maps_[-1])
+        return self
+
+
+class Stacked(_Several):
+    """phi(x) = (phi_1(x), ..., phi_m(x)): the features of several maps side by side, for the sum of their kernels.
+
+    ``a + b`` makes one.
+
+    Parameters
+    ----------
+    maps : list of maps
+        They are cloned in ``fit``; ``maps_`` has the fitted ones.
+
+    Examples
+    --------
+    >>> from mercer import RandomFourier
+    >>> both = RandomFourier(64, gamma=0.5) + RandomFourier(64, kernel="laplacian", gamma=1.0)
+    >>> both.fit([[0.0, 1.0], [1.0, 0.0]]).kernel_
+    Gaussian(gamma=0.5) + Laplacian(gamma=1.0)
+    """
+
+    knob = None
+    extends = False
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return "nonnegative" if any(part.domain == "nonnegative" for part in self.maps) else "real"
+
+    @property
+    def rate(self) -> Rate | None:
+        rates = [part.rate for part in self.maps if part.rate is not None]
+        return max(rates, key=lambda rate: rate.slope) if rates else None
+
+    @property
+    def kernel_(self) -> Kernel:
+        return Sum(tuple(part.kernel_ for part in self.maps_))
+
+    @property
+    def limit_(self) -> Kernel | None:
+        limits = [part.limit_ for part in self.maps_]
+        return None if None in limits else Sum(tuple(limit for limit in limits if limit is not None))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        plain = RandomFourier(32, gamma=0.3, design="iid", random_state=3)
+        return [plain + RandomFourier(32, kernel="laplacian", gamma=0.4, random_state=4)]
+
+    def resized(self, size: int) -> Stacked:
+        """An unfitted copy with another value of every part's knob."""
+        return Stacked([part.resized(size) for part in self.maps])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The names of each part's features after the part's name, as in FeatureUnion."""
+        parts = zip(_names(self.maps), self.maps_, strict=True)
+        names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
+        return np.asarray(names, dtype=object)
+
+    def __add__(self, other: Map) -> Map:
+        if not isinstance(other, Map):
+            return NotImplemented
+        return Stacked([*self.maps, *(other.maps if isinstance(other, Stacked) else [other])])
+
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
+        self.check(d)
+        self.maps_: list[Map] = [clone(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.n_features_in_ = d
+        self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class After:
+    """The last map's features of the features of those before it. A map's weights follow the dtype of the tile."""
+
+    before: tuple[Map, ...]
+    last: Map
+
+    def input(self, block: Block) -> Block:
+        """What the last map is given for a block of rows, checked to lie in its domain."""
+        for part, following in zip(self.before, (*self.before[1:], self.last), strict=True):
+            block = in_dtype(part.drawn_, block.dtype)(matrix(block))
+            following._require_domain(matrix(block))
+        return block
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        return in_dtype(self.last.drawn_, tile.dtype)(matrix(self.input(as_block(tile))), out)
+
+    def columns(self, d: int) -> int:
+        return self.last._n_features_out
+
+    def dense(self, sparse: bool) -> bool:
+        for part in self.before:
+            sparse = not part.drawn_.dense(sparse)
+        return self.last.drawn_.dense(sparse)
+
+    def arrays(self) -> dict[str, Array]:
+        return _numbered(part.drawn_ for part in (*self.before, self.last))
+
+    def astype(self, dtype: DTypeLike) -> After:
+        return self
+
+    def cost(self, d: int) -> Cost:
+        return sum((part.drawn_.cost(part.n_features_in_) for part in (*self.before, self.last)), Cost(0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The features of several maps side by side: dense when all are, otherwise CSR."""
+
+    parts: tuple[Drawn, ...]
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        n, d = tile.shape
+        sparse = hasattr(tile, "indptr")
+        if not self.dense(sparse):
+            from scipy.sparse import hstack
+
+            return Sparse(hstack([part(tile).tocsr() for part in self.parts], format="csr"))
+        out = np.empty((n, self.columns(d)), tile.dtype) if out is None else out
+        start = 0
+        for part in self.parts:
+            stop = start + part.columns(d)
+            part(tile, out[:, start:stop])
+            start = stop
+        return Dense(out)
+
+    def columns(self, d: int) -> int:
+        return sum(part.columns(d) for part in self.parts)
+
+    def dense(self, sparse: bool) -> bool:
+        return all(part.dense(sparse) for part in self.parts)
+
+    def arrays(self) -> dict[str, Array]:
+        return _numbered(self.parts)
+
+    def astype(self, dtype: DTypeLike) -> Beside:
+        return Beside(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts))
+
+    def cost(self, d: int) -> Cost:
+        return sum((part.cost(d) for part in self.parts), Cost(0, 0))
+
+
+@dataclass(frozen=True)
+class Featured(Kernel):
+    """k(phi(x), phi(z)) for the features phi of maps that were fitted."""
+
+    kernel: Kernel
+    maps: tuple[Map, ...]
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return self.maps[0].domain
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.kernel._value(self._features(X), self._features(Z))
+
+    def _features(self, X: Array) -> Array:
+        rows: Any = X.reshape(-1, X.shape[-1])
+        for part in self.maps:
+            rows = np.asarray(matrix(part.drawn_(rows)))
+        return rows.reshape(*X.shape[:-1], -1)
+
+
+def _names(maps: Sequence[Map]) -> list[str]:
+    return [name for name, _ in _name_estimators(maps)]
+
+
+def _numbered(parts: Iterable[Drawn]) -> dict[str, Array]:
+    return {f"{i}.{name}": array for i, part in enumerate(parts) for name, array in part.arrays().items()}

@@ -1,0 +1,80 @@
+"""What a fitted map is made of: frozen arrays and numbers that turn a tile of rows into a block of features."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer.blocks import Block, as_block
+from mercer.planner import Cost
+from mercer.stages.base import Stage
+
+Array = NDArray[Any]
+
+
+class Drawn(Protocol):
+    """drawn(tile) -> Block. The tile is a 2-d array or a canonical CSR matrix, of the dtype of the arrays."""
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block: ...
+    def columns(self, d: int) -> int: ...
+    def dense(self, sparse: bool) -> bool: ...
+    def arrays(self) -> dict[str, Array]: ...
+    def astype(self, dtype: DTypeLike) -> Self: ...
+    def cost(self, d: int) -> Cost: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Stages one after the other: the usual Drawn."""
+
+    stages: tuple[Stage, ...]
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        """The block of features of a tile; written into out where the features are dense and out is given."""
+        for stage in self.stages[:-1]:
+            tile = stage(tile)
+        return as_block(self.stages[-1](tile, out))
+
+    def columns(self, d: int) -> int:
+        """Features for d inputs."""
+        return self._widths(d)[-1]
+
+    def dense(self, sparse: bool) -> bool:
+        """Whether the features are a dense array, given whether the input is a CSR matrix."""
+        return not (sparse and all(stage.keeps_sparse for stage in self.stages))
+
+    def arrays(self) -> dict[str, Array]:
+        """The drawn arrays, named by the place of their stage."""
+        return {f"{i}.{name}": array for i, stage in enumerate(self.stages) for name, array in stage.arrays().items()}
+
+    def astype(self, dtype: DTypeLike) -> Chain:
+        """The same chain with its arrays in another dtype."""
+        return Chain(tuple(stage.astype(dtype) for stage in self.stages))
+
+    def cost(self, d: int) -> Cost:
+        """What one row costs; bytes for float64, so that both dtypes have the same tiles."""
+        widths = self._widths(d)
+        flops = sum(stage.flops(width) for stage, width in zip(self.stages, widths, strict=False))
+        return Cost(flops, 8.0 * sum(widths))
+
+    def _widths(self, d: int) -> list[int]:
+        widths = [d]
+        for stage in self.stages:
+            widths.append(stage.columns(widths[-1]))
+        return widths
+
+
+_casts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
+    """drawn with float64 or float32 arrays. Weights are kept in float64; the float32 copy is made once and lives as long as they do."""
+    if dtype == np.float64:
+        return drawn
+    if drawn not in _casts:
+        _casts[drawn] = drawn.astype(dtype)
+    return _casts[drawn]

@@ -1,0 +1,265 @@
+"""Random Fourier features: kernels of x - z as averages of cos w.(x - z) (Rahimi and Recht, NIPS 2007).
+
+kernel        k(x, z)                      law of a frequency w
+gaussian      exp(-gamma |x - z|^2)        normal, variance 2 gamma
+laplacian     exp(-gamma |x - z|_1)        independent Cauchy, scale gamma
+cauchy        1 / (1 + gamma |x - z|^2)    normal, variance 2 gamma E, E ~ Exp(1), one for each w
+matern        Matern(nu, gamma)            multivariate t, 2 nu degrees of freedom, scale sqrt(2 gamma)
+cosine-rbf    exp(-gamma (1 - rho))        normal, variance gamma, on rows of unit norm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist
+from scipy.special import ndtri
+
+from mercer import door
+from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
+from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
+from mercer.maps.drawn import Chain
+from mercer.philox import Rng, chi_quantile
+from mercer.stages import linear
+from mercer.stages.base import Stage
+from mercer.stages.links import Cos, CosSin, RowNorm
+from mercer.summaries import Reservoir, Spread, Summary
+
+_MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
+_DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The law of the frequencies of a kernel: w = scale(gamma) stretch(u, nu) g, with g standard normal where `normal`, else Cauchy."""
+
+    auto_gamma: str | float
+    distance: str | None = "sqeuclidean"  # what gamma multiplies; None: an angle
+    normal: bool = True
+    scale: Callable[[float], float] = lambda gamma: np.sqrt(2 * gamma)
+    stretch: Callable[[Array, float], Array] | None = None  # one factor for each frequency, from a uniform number
+
+    def quantile(self, u: Array) -> Array:
+        return ndtri(u) if self.normal else np.tan(np.pi * (u - 0.5))
+
+
+_LAWS = {
+    "gaussian": _Law("scale"),
+    "laplacian": _Law("median", distance="cityblock", normal=False, scale=lambda gamma: gamma),
+    "cauchy": _Law("scale", stretch=lambda u, nu: np.sqrt(-np.log(u))),
+    "matern": _Law("scale", stretch=lambda u, nu: np.sqrt(2 * nu) / chi_quantile(u, 2 * nu)),
+    "cosine-rbf": _Law(1.0, distance=None, scale=np.sqrt),
+}
+
+
+class RandomFourier(Map):
+    """phi(x) = sqrt(2/D) (cos w_1.x, sin w_1.x, cos w_2.x, ...), with E <phi(x), phi(z)> = k(x - z) for w drawn from k's spectrum.
+
+    Parameters
+    ----------
+    n_components : int, default=1024
+        D, the number of columns of the output. When it is odd the last column of the paired form is one offset feature.
+    kernel : {"gaussian", "laplacian", "cauchy", "matern", "cosine-rbf"}, default="gaussian"
+        exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma), exp(-gamma (1 - rho)).
+    gamma : float or {"auto", "scale", "median"}, default="auto"
+        "scale" is scikit-learn's 1 / (d var(X)), for squared distances; 1.0 when the variance is 0. "median" is one over the median of
+        the distance that gamma multiplies, over pairs of sampled rows. "auto" is "scale" for gaussian, cauchy and matern, "median" for
+        laplacian, 1.0 for cosine-rbf.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel.
+    form : {"paired", "offset"}, default="paired"
+        "paired" has a cosine and a sine for each frequency; rows have norm 1 and the variance is the lowest. "offset" has
+        cos(w.x + b) with an independent phase b for each frequency, as scikit-learn's RBFSampler.
+    design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
+        How the frequencies are drawn: independently; orthogonal in blocks of d with chi lengths; by three Hadamard products, in
+        O(D log d) a row; from a scrambled Sobol sequence. "auto" goes by kernel and d alone: iid for the laplacian; sobol up to
+        32 columns, orthogonal below 64, hadamard up to 16384, iid above.
+    normalize : bool, default=False
+        Divide rows by their norm. With form="offset" these are the normalized random Fourier features of Li (KDD 2017).
+    random_state : int, Generator, RandomState or None, default=None
+        ``seed_`` is the seed that was used.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use, 1 is one, BLAS included.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The gamma in use.
+    design_ : str
+        The design in use.
+    kernel_, limit_ : Kernel
+        The exact kernel, which is also what is reached as n_components grows.
+    seed_ : int
+        Pass it as random_state to draw the same map again.
+
+    Notes
+    -----
+    At equal D the variance of <phi(x), phi(z)> is (1 + k2/2 - k^2)/D for "offset" and (1 + k2 - 2 k^2)/D for "paired", with
+    k = k(x - z), k2 = k(2(x - z)): see ``mercer.theory``. In float32 a projection is right to eps |x| |w|; rows for which that is no
+    small part of a turn are projected in float64, and rows beyond that are refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RandomFourier
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> phi = RandomFourier(2000, gamma=0.1, random_state=0).fit(X)
+    >>> error = phi.transform(X) @ phi.transform(X).T - phi.kernel_(X)
+    >>> bool(abs(error).max() < 0.03)
+    True
+    """
+
+    name = "fourier"
+    paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        kernel: str = "gaussian",
+        gamma: float | str = "auto",
+        nu: float = 1.5,
+        form: str = "paired",
+        design: str = "auto",
+        normalize: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.nu = nu
+        self.form = form
+        self.design = design
+        self.normalize = normalize
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel."""
+        if self.kernel == "matern":
+            return Matern(self.nu, self.gamma_)
+        kernels = {"gaussian": Gaussian, "laplacian": Laplacian, "cauchy": Cauchy, "cosine-rbf": CosineRBF}
+        return kernels[self.kernel](self.gamma_)
+
+    @property
+    def rate(self) -> Rate:
+        """-1/2 for independent draws; at least nearly that for the others."""
+        plain = self.design == "iid" or (self.design == "auto" and not _LAWS[self.kernel].normal)
+        return INDEPENDENT if plain else STRUCTURED
+
+    def check(self, d: int) -> None:
+        who = type(self).__name__
+        door.whole(who, "n_components", self.n_components)
+        law = _LAWS[door.one_of(who, "kernel", self.kernel, _LAWS)]
+        door.one_of(who, "form", self.form, ("paired", "offset"))
+        door.one_of(who, "design", self.design, _DESIGNS)
+        door.flag(who, "normalize", self.normalize)
+        if self.kernel == "matern":
+            Matern(self.nu)
+        words = ("auto", "scale", "median")
+        if not isinstance(self.gamma, str):
+            door.positive(who, "gamma", self.gamma, words=words)
+        elif door.one_of(who, "gamma", self.gamma, words) == "scale" and law.distance != "sqeuclidean":
+            raise ValueError(
+                f"{who}: gamma='scale' is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
+                "Use 'median' or a number."
+            )
+        elif self.gamma == "median" and law.distance is None:
+            raise ValueError(
+                f"{who}: gamma='median' needs a kernel of a distance, and kernel={self.kernel!r} is not one."
+            )
+        if self.design in ("orthogonal", "hadamard") and not law.normal:
+            raise ValueError(
+                f"{who}: design={self.design!r} needs a law of frequencies that no rotation changes, and the law of "
+                f"kernel={self.kernel!r} is not one. Use 'iid' or 'sobol'."
+            )
+
+    def look(self, d: int) -> Summary | None:
+        word = self._gamma_word()
+        return Spread() if word == "scale" else Reservoir(_MEDIAN_ROWS, self.seed_) if word == "median" else None
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+        law = _LAWS[self.kernel]
+        self.gamma_ = self._gamma(d, seen)
+        self.design_ = self._design(d) if self.design == "auto" else self.design
+        paired = self.form == "paired"
+        frequencies = -(-self.n_components // 2) if paired else self.n_components
+        projection = self._projection(rng, frequencies, d, law.scale(self.gamma_) / (2 * np.pi))
+        scale = float(np.sqrt(2 / self.n_components))
+        link: Stage
+        if paired:
+            link = CosSin(scale, rng.uniform("phases", self.n_components % 2, start=frequencies - 1))
+        else:
+            link = Cos(scale, rng.uniform("phases", frequencies))
+        before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
+        after = (RowNorm(),) if self.normalize else ()
+        return Chain((*before, linear.Turns(projection, projection.reach()), link, *after))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [
+            cls(64, gamma=0.3, random_state=0),
+            cls(64, gamma=0.3, design="iid", random_state=0),
+            cls(65, gamma=0.3, design="iid", random_state=0),
+            cls(64, gamma=0.3, design="orthogonal", random_state=0),
+            cls(64, gamma=0.3, design="hadamard", random_state=0),
+            cls(64, gamma=0.3, form="offset", design="iid", random_state=0),
+            cls(64, gamma=0.3, form="offset", design="iid", normalize=True, random_state=0),
+            cls(64, gamma="scale", design="iid", random_state=0),
+            cls(64, kernel="laplacian", random_state=0),
+            cls(64, kernel="laplacian", gamma=0.2, design="sobol", random_state=0),
+            cls(64, kernel="cauchy", gamma=0.3, design="iid", random_state=0),
+            cls(64, kernel="cauchy", gamma=0.3, design="hadamard", form="offset", random_state=0),
+            cls(64, kernel="matern", gamma=0.3, nu=0.5, design="iid", random_state=0),
+            cls(64, kernel="matern", gamma="median", nu=2.5, random_state=0),
+            cls(64, kernel="cosine-rbf", gamma=2.0, design="iid", random_state=0),
+        ]
+
+    def _projection(self, rng: Rng, frequencies: int, d: int, scale: float) -> linear.Matrix | linear.Hadamard:
+        """W in turns: a whole circle is 1."""
+        law = _LAWS[self.kernel]
+        if self.design_ == "sobol":
+            points = linear.sobol(rng, frequencies, d + (law.stretch is not None))
+            stretch = scale if law.stretch is None else scale * law.stretch(points[:, 0], self.nu)
+            return linear.Matrix(np.ascontiguousarray(law.quantile(points[:, -d:]).T) * stretch)
+        stretch = scale if law.stretch is None else scale * law.stretch(rng.uniform("stretch", frequencies), self.nu)
+        if self.design_ == "hadamard":
+            blocks = linear.hadamard(rng, frequencies, d)
+            return linear.Hadamard(blocks.signs, blocks.lengths * stretch)
+        if self.design_ == "orthogonal":
+            return linear.Matrix(linear.orthogonal(rng, frequencies, d) * stretch)
+        return linear.Matrix(linear.independent(rng, frequencies, d, law.quantile) * stretch)
+
+    def _design(self, d: int) -> str:
+        """The design that "auto" stands for: by kernel and d alone, so that growing D extends the map and sparse = dense."""
+        if not _LAWS[self.kernel].normal or d > 16384:
+            return "iid"
+        return "sobol" if d <= 32 else "orthogonal" if d < 64 else "hadamard"
+
+    def _gamma_word(self) -> float | str:
+        return _LAWS[self.kernel].auto_gamma if self.gamma == "auto" else self.gamma
+
+    def _gamma(self, d: int, seen: Any) -> float:
+        word = self._gamma_word()
+        if not isinstance(word, str):
+            return float(word)
+        size = d * seen.variance if word == "scale" else _median_distance(seen.rows, str(_LAWS[self.kernel].distance))
+        if size == 0:
+            return 1.0
+        if not np.isfinite(size) or not np.isfinite(1 / size):
+            raise ValueError(
+                f"{type(self).__name__}: gamma={word!r} needs data whose spread is a finite number, got {size:g}. "
+                "Scale the data (sklearn.preprocessing.StandardScaler) or give gamma as a number."
+            )
+        return float(1 / size)
+
+
+def _median_distance(rows: Any, metric: str) -> float:
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    distances = pdist(rows.astype(np.float64), metric)
+    return float(np.median(distances)) if len(distances) else 0.0

@@ -1,0 +1,39 @@
+"""What every stage is: frozen arrays and numbers, and a function of a tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """stage(tile) -> tile, row by row. A tile is a 2-d array or a CSR matrix; a stage never writes into the tile it is given."""
+
+    keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
+
+    def __call__(self, X: Any, out: Array | None = None) -> Any:
+        raise NotImplementedError
+
+    def columns(self, d: int) -> int:
+        """Columns that come out when d go in."""
+        return d
+
+    def flops(self, d: int) -> float:
+        """Multiply-adds for one row of d columns."""
+        return 8.0 * self.columns(d)
+
+    def arrays(self) -> dict[str, Array]:
+        """The drawn arrays by field name: casting, moving, saving and measuring are loops over these."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """The same stage with its arrays in another dtype."""
+        cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in self.arrays().items()}
+        return replace(self, **cast)

@@ -1,0 +1,72 @@
+"""Links: what is done to numbers one by one, or to rows one by one, after a projection or before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import ops
+from mercer.stages.base import Array, Stage
+
+
+@dataclass(frozen=True, eq=False)
+class Cos(Stage):
+    """t_j -> scale cos(2 pi (t_j + phase_j)). The tile is working space: a link follows a projection that nobody else holds."""
+
+    scale: float
+    phases: Array
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        ops.cos_(X, self.scale, self.phases)
+        return X if out is None else _copy(X, out)
+
+
+@dataclass(frozen=True, eq=False)
+class CosSin(Stage):
+    """t_1, t_2, ... -> scale (cos 2 pi t_1, sin 2 pi t_1, cos 2 pi t_2, ...); with one phase, the last t gives one offset cosine."""
+
+    scale: float
+    phase: Array  # empty, or the phase of the last column
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out
+        pairs = X.shape[1] - len(self.phase)
+        ops.cossin(X[:, :pairs], self.scale, out[:, : 2 * pairs])
+        if len(self.phase):
+            _copy(ops.cos_(X[:, pairs:], self.scale, self.phase), out[:, 2 * pairs :])
+        return out
+
+    def columns(self, d: int) -> int:
+        return 2 * d - len(self.phase)
+
+
+@dataclass(frozen=True, eq=False)
+class RowNorm(Stage):
+    """x -> x / |x|; a zero row stays zero. Rows are scaled by their largest entry first, so that no square over- or underflows."""
+
+    keeps_sparse = True
+
+    def __call__(self, X: Any, out: Array | None = None) -> Any:
+        largest = abs(X).max(axis=1)
+        largest = _divisor(largest.toarray().ravel() if hasattr(largest, "toarray") else largest)
+        if hasattr(X, "indptr"):
+            Z = X.copy()
+            counts = np.diff(X.indptr)
+            Z.data = Z.data / np.repeat(largest, counts)
+            norms = _divisor(np.sqrt(np.asarray(Z.multiply(Z).sum(axis=1)).ravel()))
+            Z.data /= np.repeat(norms, counts).astype(Z.dtype)
+            return Z
+        out = np.divide(X, largest[:, None], out=out)
+        out /= _divisor(np.sqrt(np.einsum("ij,ij->i", out, out)))[:, None]
+        return out
+
+
+def _divisor(values: Array) -> Array:
+    return np.where(values > 0, values, values.dtype.type(1))
+
+
+def _copy(values: Array, out: Array) -> Array:
+    out[...] = values
+    return out
