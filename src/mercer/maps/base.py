@@ -201,8 +201,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             yield block
 
     def _tile(self, drawn: Drawn, X: Any, rows: slice, out: Array | None = None) -> Block:
+        tile = X[rows] if hasattr(X, "indptr") else np.ascontiguousarray(X[rows])  # same bits for every memory order
         try:
-            return drawn(X[rows], out)
+            return drawn(tile, out)
         except door.RowError as error:
             raise error.at(rows.start) from None
 

@@ -36,8 +36,14 @@ class _Several(_BaseComposition, Map):
         return self
 
     @property
+    def _parts(self) -> list[Map]:
+        """The maps, or none when the parameter is no list of maps: a parameter is judged in fit, not when it is set."""
+        maps = self.maps if isinstance(self.maps, list | tuple) else []
+        return list(maps) if all(isinstance(part, Map) for part in maps) else []
+
+    @property
     def _named(self) -> list[tuple[str, Map]]:
-        return list(zip(_names(self.maps), self.maps, strict=True))
+        return list(zip(_names(self._parts), self._parts, strict=True))
 
     @_named.setter
     def _named(self, pairs: list[tuple[str, Map]]) -> None:
@@ -45,23 +51,18 @@ class _Several(_BaseComposition, Map):
 
     @property
     def n_jobs(self) -> int | None:
-        return getattr(self.maps[-1], "n_jobs", None)
+        return getattr(self._parts[-1], "n_jobs", None) if self._parts else None
 
     @property
-    def seed_(self) -> list[Any]:  # type: ignore[override]
+    def seed_(self) -> list[Any]:
         """The seeds of the parts."""
         return [part.seed_ for part in self.maps_]
 
     def check(self, d: int) -> None:
-        if len(self.maps) == 0 or not all(isinstance(part, Map) for part in self.maps):
+        if not self._parts:
             raise ValueError(
                 f"{type(self).__name__}: maps must be a list of at least one mercer map, got {self.maps!r}."
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self.domain == "nonnegative"
-        return tags
 
 
 class Composed(_Several):
@@ -90,7 +91,7 @@ class Composed(_Several):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        return self.maps[0].domain
+        return self._parts[0].domain if self._parts else "real"
 
     @property
     def extends(self) -> bool:  # type: ignore[override]
@@ -122,6 +123,7 @@ class Composed(_Several):
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of the last map's features."""
+        super().get_feature_names_out(input_features)  # which judges input_features
         return self.maps_[-1].get_feature_names_out()
 
     def __rshift__(self, other: Map) -> Map:
@@ -164,7 +166,7 @@ class Stacked(_Several):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        return "nonnegative" if any(part.domain == "nonnegative" for part in self.maps) else "real"
+        return "nonnegative" if any(part.domain == "nonnegative" for part in self._parts) else "real"
 
     @property
     def rate(self) -> Rate | None:
@@ -191,6 +193,7 @@ class Stacked(_Several):
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of each part's features after the part's name, as in FeatureUnion."""
+        super().get_feature_names_out(input_features)
         parts = zip(_names(self.maps), self.maps_, strict=True)
         names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
         return np.asarray(names, dtype=object)

@@ -80,13 +80,13 @@ class Turns(Stage):
     reach: float
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        bounds = self._bounds(X)
-        limit = _RESOLVED / np.finfo(X.dtype).eps
         with np.errstate(over="ignore", invalid="ignore"):
             T = self.linear(X)
-        if bounds is not None and np.any(far := bounds > limit):
-            self._refuse(X, bounds)
-            t = self.linear.astype(np.float64)(X[far].astype(np.float64))
+        far = self._beyond(X, X.dtype)
+        if len(far):
+            rows = X[far].astype(np.float64)
+            self._refuse(rows, far)
+            t = self.linear.astype(np.float64)(rows)
             T[far] = t - np.rint(t)
         return T
 
@@ -102,27 +102,28 @@ class Turns(Stage):
     def astype(self, dtype: Any) -> Turns:
         return Turns(self.linear.astype(dtype), self.reach)
 
-    def _bounds(self, X: Any) -> Array | None:
-        """What |t| can be in each row, or None where no row comes near the limit."""
-        values = X.data if hasattr(X, "indptr") else X
-        scale = self.reach * np.sqrt(X.shape[1])
-        if np.abs(values).max(initial=0.0) * scale <= _RESOLVED / np.finfo(X.dtype).eps:
-            return None
-        largest = abs(X).max(axis=1)
-        largest = largest.toarray().ravel() if hasattr(largest, "toarray") else largest
-        with np.errstate(over="ignore"):
-            return np.asarray(largest.astype(np.float64) * scale)
+    def _largest(self, dtype: Any, d: int) -> float:
+        """The largest entry of a row up to which the phases of this dtype are resolved."""
+        return float(_RESOLVED / np.finfo(dtype).eps / np.sqrt(d) / max(self.reach, np.finfo(np.float64).tiny))
 
-    def _refuse(self, X: Any, bounds: Array) -> None:
-        beyond = np.flatnonzero(bounds > _RESOLVED / np.finfo(np.float64).eps)
+    def _beyond(self, X: Any, dtype: Any) -> Array:
+        """The rows whose phases this dtype does not resolve."""
+        most = self._largest(dtype, X.shape[1])
+        values = X.data if hasattr(X, "indptr") else X
+        if np.abs(values).max(initial=0.0) <= most:
+            return np.empty(0, dtype=np.intp)
+        largest = abs(X).max(axis=1)
+        return np.flatnonzero((largest.toarray().ravel() if hasattr(largest, "toarray") else largest) > most)
+
+    def _refuse(self, rows: Any, numbers: Array) -> None:
+        beyond = self._beyond(rows, np.float64)
         if len(beyond):
-            row = int(beyond[0])
-            values = X[[row]].toarray()[0] if hasattr(X, "indptr") else X[row]
+            values = rows[[beyond[0]]].toarray()[0] if hasattr(rows, "indptr") else rows[beyond[0]]
             column = int(np.argmax(np.abs(values)))
-            largest = _RESOLVED / np.finfo(np.float64).eps / (self.reach * np.sqrt(X.shape[1]))
+            most = self._largest(np.float64, len(values))
             raise RowError(
-                row,
-                f"Values too large for this kernel: |x| below {largest:.3g} is needed, got {values[column]:g} at",
+                int(numbers[beyond[0]]),
+                f"Values too large for this kernel: |x| below {most:.3g} is needed, got {values[column]:g} at",
                 f", column {column}; beyond, a cosine of it has no digits left. "
                 "Scale the data (sklearn.preprocessing.StandardScaler) or use a smaller gamma.",
             )
@@ -168,7 +169,7 @@ def sobol(rng: Rng, rows: int, d: int) -> Array:
 
     if d > _SOBOL_COLUMNS:
         raise ValueError(f"design='sobol' exists for at most {_SOBOL_COLUMNS} columns, got {d}. Use 'iid' or 'auto'.")
-    points = qmc.Sobol(d, scramble=False, bits=_SOBOL_BITS).random(rows)
+    points = qmc.Sobol(d, scramble=False, bits=_SOBOL_BITS).random_base2((rows - 1).bit_length())[:rows]
     x = (points * 2.0**_SOBOL_BITS).astype(np.uint64)
     words = rng.words("scramble", 0, d * (_SOBOL_BITS + 1)).reshape(d, _SOBOL_BITS + 1) >> np.uint64(64 - _SOBOL_BITS)
     y = np.zeros_like(x) ^ words[:, _SOBOL_BITS]

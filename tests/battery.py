@@ -1,0 +1,232 @@
+"""What every map must do. Each check takes an unfitted map and raises AssertionError; test_every_map runs all of them on every case,
+and shows on maps that are wrong on purpose that they can fail."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from mercer.blocks import Dense, matrix
+from mercer.maps.base import Map
+
+SIZES = (64, 256, 1024)
+DRAWS = 24
+
+
+def data(case: Map, n: int = 40, d: int = 5, seed: int = 0) -> np.ndarray:
+    """Rows in the map's domain, with exact zeros among them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    if case.domain == "nonnegative":
+        X = rng.gamma(1.0, size=(n, d))
+    X[rng.random((n, d)) < 0.2] = 0.0
+    return X
+
+
+def seeded(case: Map, seed: int) -> Map:
+    """A copy with other seeds in every part."""
+    names = [name for name in case.get_params() if name.endswith("random_state")]
+    return clone(case).set_params(**{name: 1000 * seed + i for i, name in enumerate(names)})
+
+
+def gram_errors(case: Map, size: int, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each of several draws: squared relative error off the diagonal, and the error's part along the limit's Gram matrix."""
+    squares, along = [], []
+    for draw in range(DRAWS):
+        fitted = seeded(case.resized(size), draw).fit(X)
+        assert fitted.limit_ is not None
+        K = fitted.limit_(X)
+        Z = np.asarray(matrix(next(fitted.blocks(X))))
+        off = ~np.eye(len(X), dtype=bool)
+        error = (Z @ Z.T - K)[off]
+        squares.append(error @ error / (K[off] @ K[off]))
+        along.append(error @ K[off] / (K[off] @ K[off]))
+    return np.array(squares), np.array(along)
+
+
+def check_inner_products_approach_the_limit_at_the_stated_rate(case: Map) -> None:
+    X = data(case)
+    rate = case.rate
+    assert rate is not None
+    errors = [np.sqrt(gram_errors(case, size, X)[0].mean()) for size in SIZES]
+    slope = np.polyfit(np.log(SIZES), np.log(errors), 1)[0]
+    if rate.exact:
+        assert abs(slope - rate.slope) <= 0.07, f"slope {slope:.3f}, errors {errors}"
+    else:
+        assert slope <= rate.slope, f"slope {slope:.3f}, errors {errors}"
+
+
+def check_draws_average_to_the_limit(case: Map) -> None:
+    """A wrong factor of a few per cent, which a slope does not show."""
+    size = SIZES[-1]
+    _, along = gram_errors(case, size, data(case))
+    standard_error = along.std(ddof=1) / np.sqrt(len(along))
+    # 1/size: normalized features have a bias of that order
+    assert abs(along.mean()) <= 4 * standard_error + 1 / size, f"{along.mean():.2e} +- {standard_error:.1e}"
+
+
+def check_rows_do_not_see_each_other(case: Map) -> None:
+    X = data(case)
+    fitted = case.fit(X)
+    whole = dense(fitted.transform(X))
+    order = np.random.default_rng(1).permutation(len(X))
+    close(dense(fitted.transform(X[order])), whole[order])
+    close(dense(fitted.transform(X[7:8])), whole[7:8])
+    close(np.vstack([dense(fitted.transform(X[:9])), dense(fitted.transform(X[9:]))]), whole)
+
+
+def check_same_seed_same_map(case: Map) -> None:
+    X = data(case)
+    first, again = clone(case).fit(X), clone(case).fit(X)
+    same(dense(first.transform(X)), dense(again.transform(X)))
+    if "random_state" in case.get_params():
+        free = clone(case).set_params(random_state=None).fit(X)
+        repeat = clone(case).set_params(random_state=free.seed_).fit(X)
+        same(dense(free.transform(X)), dense(repeat.transform(X)))
+        other = seeded(case, 5).fit(X)
+        assert not np.allclose(dense(first.transform(X)), dense(other.transform(X)))
+
+
+def check_a_larger_knob_keeps_what_was_drawn(case: Map) -> None:
+    X = data(case)
+    small, large = (dense(case.resized(size).fit(X).transform(X)) for size in (64, 192))
+    if getattr(case, "normalize", False):  # each row is then divided by the norm of all it has
+        small, large = (Z / np.linalg.norm(Z[:, :64], axis=1, keepdims=True) for Z in (small, large))
+    else:
+        large = large * np.sqrt(192 / 64)
+    close(large[:, :64], small)
+
+
+def check_float32_gives_float32_and_is_right(case: Map) -> None:
+    X = data(case).astype(np.float32)
+    fitted = case.fit(X)
+    single, double = fitted.transform(X), fitted.transform(X.astype(np.float64))
+    assert single.dtype == np.float32
+    assert double.dtype == np.float64
+    np.testing.assert_allclose(dense(single), dense(double), rtol=0, atol=2e-5 * np.abs(dense(double)).max())
+    again = clone(case).fit(X.astype(np.float64)).transform(X)
+    same(dense(again), dense(single))
+
+
+def check_integers_and_booleans_are_numbers(case: Map) -> None:
+    counts = np.abs(data(case) * 3).astype(int)
+    fitted = clone(case).fit(counts)
+    same(dense(fitted.transform(counts)), dense(fitted.transform(counts.astype(float))))
+    flags = counts > 1
+    same(
+        dense(clone(case).fit(flags).transform(flags)),
+        dense(clone(case).fit(flags.astype(float)).transform(flags * 1.0)),
+    )
+
+
+def check_sparse_equals_dense(case: Map) -> None:
+    X = data(case)
+    expected = dense(clone(case).fit(X).transform(X))
+    for form in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix):
+        close(dense(clone(case).fit(form(X)).transform(form(X))), expected)
+    stored = sp.csr_array(np.ones_like(X))
+    stored.data[:] = X.ravel()  # zeros stored explicitly
+    close(dense(clone(case).fit(stored).transform(stored)), expected)
+    twice = sp.csr_array(
+        (
+            np.repeat(X.ravel() / 2, 2),
+            np.tile(np.repeat(np.arange(X.shape[1]), 2), len(X)),
+            np.arange(len(X) + 1) * 2 * X.shape[1],
+        ),
+        shape=X.shape,
+    )  # every entry in two halves
+    before = twice.data.copy()
+    close(dense(clone(case).fit(twice).transform(twice)), expected)
+    same(twice.data, before)
+
+
+def check_input_is_left_alone(case: Map) -> None:
+    for X in (data(case), sp.csr_array(data(case))):
+        before = X.copy()
+        for array in (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,):
+            array.flags.writeable = False
+        clone(case).fit(X).transform(X)
+        same(dense(X), dense(before))
+
+
+def check_pickle_and_clone(case: Map) -> None:
+    X = data(case)
+    fitted = clone(case).fit(X)
+    same(dense(pickle.loads(pickle.dumps(fitted)).transform(X)), dense(fitted.transform(X)))
+    copy = clone(fitted)
+    assert not hasattr(copy, "drawn_")
+    assert repr(copy.get_params()) == repr(case.get_params())
+
+
+def check_blocks_are_the_features(case: Map) -> None:
+    X = data(case)
+    fitted = clone(case).fit(X)
+    blocks = list(fitted.blocks(X))
+    Z = dense(fitted.transform(X))
+    close(np.vstack([block.toarray() for block in blocks]), Z)
+    block = blocks[0]
+    rng = np.random.default_rng(2)
+    w, r = rng.normal(size=(Z.shape[1], 3)), rng.normal(size=(len(Z), 3))
+    close(block @ w, Z @ w, 1e-11)
+    close(block.T @ r, Z.T @ r, 1e-11)
+    close(block.gram(), Z.T @ Z, 1e-11)
+    close(block.tocsr().toarray(), Z)
+    assert block.shape == Z.shape
+    assert block.nbytes > 0
+
+
+def check_out_is_written_and_returned(case: Map) -> None:
+    X = data(case)
+    fitted = clone(case).fit(X)
+    Z = fitted.transform(X)
+    if not isinstance(next(fitted.blocks(X)), Dense):
+        return
+    wide = np.full((len(Z), Z.shape[1] + 6), np.nan)
+    out = wide[:, 2:-4]  # rows that do not lie one after the other
+    assert fitted.transform(X, out=out) is out
+    same(out, Z)
+    assert np.isnan(wide[:, :2]).all() and np.isnan(wide[:, -4:]).all()
+    assert fitted.set_output(transform="pandas").transform(X, out=out) is out
+    fitted.set_output(transform="default")
+
+
+def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
+    X = data(case, n=300)
+    names = [name for name in case.get_params() if name.endswith("n_jobs")]
+    one, two = (clone(case).set_params(**dict.fromkeys(names, jobs)).fit(X) for jobs in (1, 2))
+    same(dense(one.transform(X)), dense(two.transform(X)))
+
+
+def check_finite_in_gives_finite_out(case: Map) -> None:
+    """Large and tiny numbers give finite features, or a ValueError that names the row and the column."""
+    for dtype in (np.float32, np.float64):
+        fitted = clone(case).fit(data(case).astype(dtype))
+        for value in (np.finfo(dtype).max, 1e30, 1e9, np.finfo(dtype).tiny, np.finfo(dtype).smallest_subnormal, 0.0):
+            X = data(case).astype(dtype)
+            X[3, 1] = value
+            try:
+                Z = dense(fitted.transform(X))
+            except ValueError as error:
+                assert "row 3, column 1" in str(error), error
+                assert value > 1e6
+            else:
+                assert np.isfinite(Z).all(), value
+
+
+def dense(Z: Any) -> np.ndarray:
+    return Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> None:
+    np.testing.assert_array_equal(a, b)
+
+
+def close(a: np.ndarray, b: np.ndarray, tolerance: float = 1e-12) -> None:
+    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+
+
+CHECKS = {name.removeprefix("check_"): value for name, value in list(globals().items()) if name.startswith("check_")}
