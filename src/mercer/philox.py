@@ -61,8 +61,8 @@ def chi_quantile(u: Array, degrees: float) -> Array:
 
 
 def open_interval(words: NDArray[np.uint64]) -> Array:
-    """The upper 53 bits of each word as a number strictly between 0 and 1."""
-    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """The upper 52 bits of each word as a number strictly between 0 and 1 (with 53, the largest would round to 1)."""
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def seed_from(who: str, random_state: Any) -> int:

@@ -78,9 +78,12 @@ class Spread:
             per_value = np.repeat(weights, np.diff(block.tocsr().indptr))
         else:
             per_value = np.broadcast_to(weights[:, None], values.shape)
-        mean = float(np.sum(per_value * values)) / count
-        squares = float(np.sum(per_value * (values - mean) ** 2))
-        squares += (count - float(per_value.sum())) * mean**2  # the zeros that a CSR matrix does not store
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # a spread beyond float64 is infinite or NaN, for the caller to see
+            mean = float(np.sum(per_value * values)) / count
+            squares = float(np.sum(per_value * (values - mean) ** 2))
+        squares += (count - float(per_value.sum())) * mean * mean  # the zeros that a CSR matrix does not store
         self._take(count, mean, squares)
 
     def __add__(self, other: Spread) -> Spread:
@@ -93,7 +96,7 @@ class Spread:
         if total == 0:
             return
         step = mean - self.mean
-        self._squares += squares + step**2 * (self.count * count / total)
+        self._squares += squares + step * step * (self.count * count / total)
         self.mean += step * (count / total)
         self.count = total
 

@@ -74,6 +74,6 @@ class JensenShannon(Additive):
 def _half_entropy(x: Array, z: Array) -> Array:
     """x log((x + z)/x), 0 where x is 0; by differences of logarithms where z/x might overflow."""
     x, z = np.broadcast_arrays(x, z)
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         logs = np.where(z > x, np.log(x + z) - np.log(x), np.log1p(ratio(z, x)))
     return np.multiply(x, logs, out=np.zeros(x.shape), where=x > 0)

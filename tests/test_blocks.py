@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer.blocks import Block, Dense, Sparse, as_block, matrix
+
+Z = np.random.default_rng(0).normal(size=(6, 4)) * (np.random.default_rng(1).random((6, 4)) < 0.6)
+
+
+@pytest.mark.parametrize("block", [Dense(Z), Sparse(sp.csr_array(Z))], ids=["dense", "sparse"])
+def test_a_block_is_its_matrix(block):
+    assert isinstance(block, Block)
+    w, r = np.arange(8.0).reshape(4, 2), np.arange(6.0)
+    np.testing.assert_allclose(block @ w, Z @ w, atol=1e-14)
+    np.testing.assert_allclose(block.T @ r, Z.T @ r, atol=1e-14)
+    np.testing.assert_allclose(block.gram(), Z.T @ Z, atol=1e-14)
+    assert isinstance(block.gram(), np.ndarray)
+    np.testing.assert_array_equal(block.toarray(), Z)
+    np.testing.assert_array_equal(block.tocsr().toarray(), Z)
+    assert (block.shape, block.dtype) == (Z.shape, Z.dtype)
+
+
+def test_bytes_are_those_that_are_held():
+    csr = sp.csr_array(Z)
+    assert Dense(Z).nbytes == Z.nbytes
+    assert Sparse(csr).nbytes == csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
+
+
+def test_rows_become_the_block_of_their_kind_and_come_back_without_a_copy():
+    csr = sp.csr_array(Z)
+    assert matrix(as_block(Z)) is Z
+    assert matrix(as_block(csr)) is csr

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline, make_union
+
+from mercer import Composed, RandomFourier, Stacked
+from mercer.kernels import Gaussian, Laplacian
+
+X = np.random.default_rng(0).normal(size=(60, 5))
+
+
+def fourier(gamma: float = 0.3, seed: int = 0, **params) -> RandomFourier:
+    return RandomFourier(32, gamma=gamma, random_state=seed, **params)
+
+
+def test_one_after_the_other_is_a_pipeline():
+    both = fourier(0.3, 1) >> fourier(1.0, 2) >> fourier(2.0, 3)
+    assert isinstance(both, Composed)
+    assert len(both.maps) == 3
+    np.testing.assert_allclose(both.fit_transform(X), make_pipeline(*both.maps).fit_transform(X), atol=1e-13)
+
+
+def test_side_by_side_is_a_union():
+    both = fourier(0.3, 1) + fourier(1.0, 2) + fourier(2.0, 3)
+    assert isinstance(both, Stacked)
+    assert len(both.maps) == 3
+    np.testing.assert_array_equal(both.fit_transform(X), make_union(*both.maps).fit_transform(X))
+
+
+def test_both_kinds_stay_flat_and_bind_as_python_does():
+    a, b, c, d = (fourier(seed=seed) for seed in range(4))
+    assert len(((a >> b) >> (c >> d)).maps) == 4
+    assert len(((a + b) + (c + d)).maps) == 4
+    mixed = a + b >> c
+    assert isinstance(mixed, Composed) and isinstance(mixed.maps[0], Stacked)
+
+
+def test_parameters_are_named_as_in_make_pipeline():
+    both = fourier(0.3, 1) >> fourier(1.0, 2)
+    assert both.get_params()["randomfourier-2__gamma"] == 1.0
+    both.set_params(**{"randomfourier-2__gamma": 5.0, "randomfourier-1__n_components": 8})
+    assert both.maps[1].gamma == 5.0
+    assert both.fit(X).maps_[0].n_components == 8
+    both.set_params(**{"randomfourier-1": fourier(9.0)})
+    assert both.maps[0].gamma == 9.0
+
+
+def test_fit_leaves_the_maps_it_was_given_unfitted():
+    part = fourier()
+    both = (part >> fourier(1.0)).fit(X)
+    assert not hasattr(part, "drawn_")
+    assert both.maps[0] is part
+    assert [len(str(seed)) > 0 for seed in both.seed_] == [True, True]
+    assert clone(both).get_params()["randomfourier-1__gamma"] == 0.3
+
+
+def test_kernels_compose():
+    both = (fourier(0.3) >> fourier(1.0)).fit(X)
+    assert both.kernel_ == Gaussian(1.0).over(Gaussian(0.3))
+    assert (fourier(0.3) + fourier(0.7, kernel="laplacian")).fit(X).kernel_ == Gaussian(0.3) + Laplacian(0.7)
+
+
+def test_a_composition_without_an_exact_kernel_says_so_and_still_works():
+    both = (fourier(0.3) >> fourier(1.0, kernel="laplacian")).fit(X)
+    with pytest.raises(AttributeError, match=r"no exact kernel: Laplacian.*depends on more than inner products"):
+        _ = both.kernel_
+    features = both.maps_[0].transform(X)
+    np.testing.assert_allclose(both.limit_(X), Laplacian(1.0)(features), atol=1e-13)
+    assert both.transform(X).shape == (60, 32)
+
+
+def test_the_limit_of_a_composition_is_that_of_its_last_map_on_the_features_it_gets():
+    both = (fourier(0.3) >> fourier(1.0)).fit(X)
+    np.testing.assert_allclose(both.limit_(X), Gaussian(1.0)(both.maps_[0].transform(X)), atol=1e-13)
+
+
+def test_a_map_that_looks_at_data_looks_at_features_in_a_composition():
+    both = (fourier(0.3) >> RandomFourier(16, gamma="median", random_state=0)).fit(X)
+    alone = RandomFourier(16, gamma="median", random_state=0).fit(both.maps_[0].transform(X))
+    assert both.maps_[1].gamma_ == pytest.approx(alone.gamma_, rel=1e-12)
+
+
+def test_feature_names_are_those_of_pipelines_and_unions():
+    assert list((fourier() >> fourier()).fit(X).get_feature_names_out()[:2]) == ["randomfourier0", "randomfourier1"]
+    names = (fourier() + fourier()).fit(X).get_feature_names_out()
+    assert names[0] == "randomfourier-1__randomfourier0"
+    assert names[-1] == "randomfourier-2__randomfourier31"
+
+
+@pytest.mark.parametrize("maps", [[], [3], "ab", None])
+def test_what_is_no_list_of_maps_is_refused(maps):
+    for kind in (Composed, Stacked):
+        with pytest.raises(ValueError, match=r"maps must be a list of at least one mercer map, got"):
+            kind(maps).fit(X)
+
+
+def test_a_map_composes_with_maps_only():
+    from sklearn.preprocessing import StandardScaler
+
+    with pytest.raises(TypeError):
+        _ = fourier() >> StandardScaler()
+    with pytest.raises(TypeError):
+        _ = fourier() + 3

@@ -1,0 +1,115 @@
+"""Random matrices and links, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.linalg import hadamard
+from scipy.special import ndtri
+from scipy.stats import chi, kstest, qmc
+
+from mercer.philox import Rng
+from mercer.stages import linear
+from mercer.stages.links import Cos, CosSin, RowNorm
+
+
+def test_orthogonal_rows_are_orthogonal_in_blocks_with_chi_lengths():
+    d = 12
+    panel = linear.orthogonal(Rng(0), 5 * d, d)
+    block = panel[:, :d].T @ panel[:, :d]
+    np.testing.assert_allclose(block - np.diag(np.diag(block)), 0, atol=1e-12)
+    lengths = np.linalg.norm(linear.orthogonal(Rng(1), 2000, d), axis=0)
+    assert kstest(lengths, chi(d).cdf).pvalue > 0.01
+
+
+def test_orthogonal_rows_point_everywhere():
+    first = np.array([linear.orthogonal(Rng(seed), 1, 3)[:, 0] for seed in range(4000)])
+    assert kstest(first[:, 0], "norm").pvalue > 0.01  # length times direction is one standard normal again
+    assert abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.06
+
+
+@pytest.mark.parametrize("d", [1, 5, 64, 65, 100])
+def test_hadamard_is_three_products_of_signs_and_hadamard_matrices(d):
+    rows = 200
+    stage = linear.hadamard(Rng(0), rows, d)
+    p = stage.signs.shape[2]
+    assert p == max(64, 2 ** int(np.ceil(np.log2(d))))
+    H = hadamard(p)
+    W = np.vstack([H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs])[:rows, :d]
+    X = np.random.default_rng(0).normal(size=(9, d))
+    np.testing.assert_allclose(stage(X), X @ W.T * stage.lengths, atol=1e-10)
+    np.testing.assert_allclose(stage(sp.csr_array(X)), stage(X), atol=1e-12)
+    full = np.vstack([H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs])[:rows]
+    norms = np.linalg.norm(full * stage.lengths[:, None], axis=1)
+    assert stage.reach() == pytest.approx(norms.max())
+    assert (
+        kstest(np.concatenate([linear.hadamard(Rng(s), 256, d).lengths for s in range(8)]) * p**1.5, chi(p).cdf).pvalue
+        > 0.01
+    )
+
+
+def test_sobol_points_are_a_scrambled_digital_net():
+    points = linear.sobol(Rng(0), 64, 4)
+    assert ((points > 0) & (points < 1)).all()
+    for column in points.T:  # one point in each of 64 equal intervals, as in every scrambled net
+        assert sorted(np.floor(column * 64)) == list(range(64))
+    boxes = {tuple(np.floor(point[:2] * 8)) for point in points}
+    assert len(boxes) == 64  # and one in each cell of the 8 x 8 grid of the first two columns
+    assert qmc.discrepancy(points) < qmc.discrepancy(np.random.default_rng(0).random((64, 4)))
+
+
+def test_sobol_points_are_uniform_over_scrambles_and_keep_their_order():
+    one = np.array([linear.sobol(Rng(seed), 2, 2)[1] for seed in range(3000)])
+    assert kstest(one[:, 0], "uniform").pvalue > 0.01
+    assert kstest(one[:, 1], "uniform").pvalue > 0.01
+    np.testing.assert_array_equal(linear.sobol(Rng(5), 100, 3)[:37], linear.sobol(Rng(5), 37, 3))
+
+
+def test_sobol_has_a_last_column():
+    with pytest.raises(ValueError, match="at most 21201 columns, got 21202"):
+        linear.sobol(Rng(0), 4, 21202)
+
+
+def test_independent_weights_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch):
+    whole = linear.independent(Rng(0), 50, 7, ndtri)
+    monkeypatch.setattr(linear, "_CHUNK", 20)
+    np.testing.assert_array_equal(linear.independent(Rng(0), 50, 7, ndtri), whole)
+    np.testing.assert_array_equal(linear.independent(Rng(0), 31, 7, ndtri), whole[:, :31])
+
+
+def test_cosines_and_sines_are_interleaved_and_an_odd_column_has_a_phase():
+    T = np.random.default_rng(0).normal(size=(4, 3)) * 50
+    Z = CosSin(0.5, np.array([0.3]))(T.copy())
+    angles = 2 * np.pi * T
+    np.testing.assert_allclose(Z[:, 0], 0.5 * np.cos(angles[:, 0]), atol=1e-13)
+    np.testing.assert_allclose(Z[:, 3], 0.5 * np.sin(angles[:, 1]), atol=1e-13)
+    np.testing.assert_allclose(Z[:, 4], 0.5 * np.cos(angles[:, 2] + 2 * np.pi * 0.3), atol=1e-13)
+    assert Z.shape == (4, 5)
+    np.testing.assert_allclose(
+        Cos(2.0, np.array([0.0, 0.25, 0.5]))(T.copy())[:, 1], -2 * np.sin(angles[:, 1]), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_have_norm_one_from_tiny_to_huge(dtype):
+    limits = np.finfo(dtype)
+    X = np.array([[3.0, 4.0], [limits.max, limits.max], [limits.tiny, 0.0], [0.0, 0.0]], dtype)
+    expected = np.array([[0.6, 0.8], [0.5**0.5, 0.5**0.5], [1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_allclose(RowNorm()(X), expected, rtol=2 * limits.eps)
+    sparse = RowNorm()(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.toarray(), expected, rtol=2 * limits.eps)
+    assert sparse.dtype == dtype
+
+
+def test_float32_phases_that_run_away_are_reduced_in_float64():
+    """Far from zero float32 has no fraction of a turn left: the cosine would be 1 for every weight."""
+    rng = np.random.default_rng(0)
+    panel = rng.normal(size=(5, 400))
+    stage = linear.Turns(linear.Matrix(panel), linear.Matrix(panel).reach())
+    X = np.full((3, 5), 1e9, np.float32) * rng.normal(size=(3, 5)).astype(np.float32)
+    t = stage.astype(np.float32)(X)
+    exact = X.astype(np.float64) @ panel.astype(np.float32).astype(np.float64)
+    np.testing.assert_allclose(t, exact - np.rint(exact), atol=5e-6)
+    naive = X @ panel.astype(np.float32)
+    assert np.mean(naive == np.rint(naive)) > 0.99
