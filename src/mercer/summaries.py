@@ -93,7 +93,9 @@ class Spread:
 
     def _take(self, count: float, mean: float, squares: float) -> None:
         total = self.count + count
-        if total == 0:
+        if count == 0 or self.count == 0:
+            if count:
+                self.count, self.mean, self._squares = count, mean, squares
             return
         step = mean - self.mean
         self._squares += squares + step * step * (self.count * count / total)

@@ -52,6 +52,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     """
 
     name: ClassVar[str | None] = None  # the registered name; None for compositions
+    kernels: ClassVar[tuple[str, ...]] = ()  # the kernels that its parameters choose from, by name
     paper: ClassVar[str] = ""
     domain: ClassVar[str] = "real"
     instead: ClassVar[str] = "For signed data use RandomFourier."  # the way out for rows outside the domain

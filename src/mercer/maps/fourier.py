@@ -113,6 +113,7 @@ class RandomFourier(Map):
     """
 
     name = "fourier"
+    kernels = tuple(_LAWS)
     paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
 
     def __init__(

@@ -1,0 +1,161 @@
+"""Imports go one way, names are lazy, lists that are kept twice agree."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+SOURCE = Path(mercer.__file__).parent
+
+# module -> what of ours it may import; a package stands for all that is in it
+ALLOWED = {
+    "door": set(),
+    "philox": set(),
+    "planner": set(),
+    "kernels": {"door"},
+    "theory": {"door", "kernels"},
+    "ops": set(),
+    "blocks": {"ops"},
+    "stages": {"ops", "door", "philox"},
+    "summaries": {"ops", "blocks", "philox"},
+    "tiles": {"planner"},
+    "grams": {"kernels", "ops", "tiles", "planner"},
+    "folding": {"summaries", "blocks", "tiles", "planner"},
+    "maps": {
+        "door",
+        "philox",
+        "planner",
+        "kernels",
+        "ops",
+        "blocks",
+        "stages",
+        "summaries",
+        "tiles",
+        "grams",
+        "folding",
+        "theory",
+    },
+}
+ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
+ALLOWED["machine"] = {"ops", "tiles"}
+ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
+
+HOMES = {
+    "torch": {"ops/gpu.py"},
+    "dask": {"folding.py", "streams.py"},
+    "pyarrow": {"streams.py"},
+    "mercer._native": {"ops/cpu.py"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path.parent != SOURCE or path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_one_way(path):
+    ours = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    names = {name.split(".")[1] for name in imports(path) if name.startswith("mercer.")}
+    assert names - {ours, "__version__"} <= ALLOWED[ours]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_optional_packages_are_named_in_one_place(path):
+    for package, homes in HOMES.items():
+        if any(name == package or name.startswith(package + ".") for name in imports(path)):
+            assert str(path.relative_to(SOURCE)) in homes
+
+
+def test_every_lazy_name_is_listed_for_type_checkers_too():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    listed = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        home = (node.module or "").removeprefix("mercer").lstrip(".")
+        listed |= {alias.asname: home for alias in node.names}
+    assert listed == mercer._home
+
+
+@pytest.mark.parametrize("name", mercer.__all__)
+def test_every_public_name_exists_and_has_a_docstring(name):
+    assert getattr(mercer, name).__doc__
+    assert name in dir(mercer)
+
+
+def test_no_public_function_has_the_name_of_a_module():
+    modules = {path.stem for path in SOURCE.iterdir()}
+    assert not modules & {name for name, home in mercer._home.items() if home}
+
+
+def test_a_misspelt_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'RandomFurier'"):
+        _ = mercer.RandomFurier
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The packages that a fresh process has loaded after the statement."""
+    code = f"{statement}; import json, sys; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+    return set(
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            ).stdout.splitlines()[-1]
+        )
+    )
+
+
+HEAVY = {
+    "scipy",
+    "sklearn",
+    "pandas",
+    "torch",
+    "dask",
+    "pyarrow",
+    "matplotlib",
+    "rich",
+    "click",
+    "threadpoolctl",
+    "joblib",
+}
+
+
+def test_import_mercer_loads_nothing_that_numpy_does_not():
+    assert not loaded_by("import mercer") & HEAVY
+
+
+def test_help_is_shown_without_scikit_learn():
+    command = "from click.testing import CliRunner; from mercer.cli import main; assert CliRunner().invoke(main, ['--help']).exit_code == 0"
+    assert not loaded_by(command) & (HEAVY | {"numpy"}) - {"click"}
+
+
+def test_kernels_load_without_scipy():
+    assert not loaded_by("import mercer; mercer.kernels.Chi2()([[1.0]])") & HEAVY
+
+
+def test_the_version_is_that_of_the_package():
+    import importlib.metadata
+
+    assert mercer.__version__ == importlib.metadata.version("mercer")
+
+
+def test_no_file_is_called_nothing_and_none_is_too_long():
+    for path in FILES:
+        assert path.stem not in {"utils", "util", "helpers", "common", "misc", "toolkit"}
+        assert len(path.read_text().splitlines()) <= 400, f"{path} is a request to find the missing noun"
