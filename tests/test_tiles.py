@@ -50,18 +50,20 @@ def test_tiles_cover_all_rows_once_in_any_number_of_threads():
             assert (counts == 1).all()
 
 
-def test_work_is_spread_over_the_threads_asked_for():
+def threads_used(jobs: int) -> set[str]:
     names = set()
 
     def work(rows):
         names.add(threading.current_thread().name)
         time.sleep(0.01)
 
-    tiles.each(work, 320, HEAVY, 3)
-    assert len(names) == 3
-    names.clear()
-    tiles.each(work, 320, HEAVY, 1)
-    assert names == {threading.current_thread().name}
+    tiles.each(work, 320, HEAVY, jobs)
+    return names
+
+
+def test_work_is_spread_over_the_threads_asked_for():
+    assert len(threads_used(3)) == 3
+    assert threads_used(1) == {threading.current_thread().name}
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_after():
@@ -132,7 +134,7 @@ def test_maps_work_inside_joblib(backend):
 
 
 def _child(queue):
-    queue.put(features().sum())
+    queue.put((features().sum(), len(threads_used(3))))
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -147,7 +149,7 @@ def test_maps_work_after_fork():
     hangs = child.is_alive()
     child.kill()
     assert not hangs, "the forked child hangs"
-    assert queue.get(timeout=5) == expected
+    assert queue.get(timeout=5) == (expected, 3)
 
 
 @pytest.mark.parametrize(

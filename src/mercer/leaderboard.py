@@ -39,7 +39,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of the table. kernel: the exact one, or the one that is approximated. gram_error: root mean square over held-out pairs, relative; None where nothing is approximated."""
+    """One row of the table.
+
+    kernel is the exact one, or the one that is approximated; gram_error is the root mean square over held-out pairs, relative, and None
+    where nothing is approximated.
+    """
 
     name: str
     kernel: Kernel

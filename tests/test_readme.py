@@ -1,0 +1,62 @@
+"""The README is true: its code runs, its table is the registry, its files exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mercer.maps import registry
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def code(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if code(path)], ids=lambda path: path.name)
+def test_the_code_runs(document, capsys):
+    for block in code(document):
+        exec(compile(block, document.name, "exec"), {})
+
+
+def test_the_first_example_does_what_it_says(capsys):
+    exec(code(README)[0], {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert float(first.split(":")[1]) > 0.95
+    assert float(re.search(r"off by ([\d.]+)", second)[1]) < 0.02
+
+
+def test_the_table_of_maps_is_the_registry():
+    rows = [line for line in README.read_text().splitlines() if line.startswith("| `")]
+    expected = [
+        f"| `{name}` | `{cls.__name__}` | {', '.join(cls.kernels)} | {cls.domain} | `{cls.knob}` | {cls.paper} |"
+        for name, cls in sorted(registry().items())
+    ]
+    assert rows == expected
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(document):
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_docstring_examples_run():
+    import doctest
+    import importlib
+    import pkgutil
+
+    import mercer
+
+    ran = 0
+    for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
+        if module.name != "mercer._native":
+            result = doctest.testmod(importlib.import_module(module.name))
+            assert result.failed == 0, module.name
+            ran += result.attempted
+    assert ran > 10
