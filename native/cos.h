@@ -55,6 +55,24 @@ template <class T> void cossin(View<const T> A, double scale, View<T> out) {
     }
 }
 
+// What a fused op does with a vector of turns, of which the first n lanes are columns j .. j + n.
+template <class T> struct Plain {
+    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const { n == lanes<T> ? store(out + j, t) : store_n(out + j, t, n); }
+};
+template <class T> struct WithCos {
+    Sine<T> sine;
+    const T *phases;
+    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const {
+        V<T> r = fraction<T>(t);
+        if (phases) r = fraction<T>(r + (n == lanes<T> ? load(phases + j) : load_n(phases + j, n)));
+        Plain<T>{}(out, j, cos_turns<T>(r, sine), n);
+    }
+};
+template <class T> struct WithCosSin {
+    Sine<T> sine;
+    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const { store_cossin<T>(out + 2 * j, t, sine, n); }
+};
+
 template <class T> void exp2neg(View<T> A, double scale) {
     const V<T> amplitude = splat(static_cast<T>(scale));
     A = flat(A);

@@ -83,24 +83,6 @@ template <class T> void walsh(T *w, int64_t p, const T *signs) {
     if (step * 2 <= p) far_pass<T, 2>(w, p, step);
 }
 
-// What happens to t = lengths * w: one vector, of which the first n lanes are columns j .. j + n.
-template <class T> struct Plain {
-    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const { n == lanes<T> ? store(out + j, t) : store_n(out + j, t, n); }
-};
-template <class T> struct WithCos {
-    Sine<T> sine;
-    const T *phases;
-    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const {
-        V<T> r = fraction<T>(t);
-        if (phases) r = fraction<T>(r + (n == lanes<T> ? load(phases + j) : load_n(phases + j, n)));
-        Plain<T>{}(out, j, cos_turns<T>(r, sine), n);
-    }
-};
-template <class T> struct WithCosSin {
-    Sine<T> sine;
-    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const { store_cossin<T>(out + 2 * j, t, sine, n); }
-};
-
 // m columns of the product, of length-scaled blocks; the last block may be cut short.
 template <class T, class Link> bool transform(View<const T> X, Signs<T> signs, const T *lengths, View<T> out, int64_t m, const Link &link) {
     const int64_t p = signs.p, width = p < lanes<T> ? lanes<T> : p;

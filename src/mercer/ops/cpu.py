@@ -84,7 +84,7 @@ def exp2neg_(T: Array, scale: float) -> Array:
 
 
 def project_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
-    # A product fused with its link was slower than BLAS and a link after it; see benchmarks/ops.py.
+    # A product fused with its link was tried: 1.03 times BLAS and a link at 784 columns in float32, 0.7 to 0.97 elsewhere.
     np.matmul(X, W.T, out=out)
     return cos_(out, scale, phases)
 
