@@ -1,7 +1,7 @@
 """Each op against its rival: one process, one thread, float32, runs interleaved, the median ratio with its quartiles.
 
-Run: python benchmarks/ops.py [part of a name ...]. Ratios are rival / mercer, above 1 is faster. Outputs are allocated in the call, as
-the rivals do.
+Run: python benchmarks/ops.py [part of a name ...]. Ratios are rival / mercer, above 1 is faster. Outputs are allocated in the
+call, as the rivals do, unless the name says out= or in place.
 """
 
 from __future__ import annotations
@@ -34,8 +34,16 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         return work
 
     yield "cos_ 1024x2048, in place / NumPy", lambda: reference.cos_(reset(), 0.02), lambda: ops.cos_(reset(), 0.02)
-    yield "cossin 1024x2048, out= / NumPy", lambda: reference.cossin(reset(), 0.02, wide), lambda: ops.cossin(reset(), 0.02, wide)
-    yield "exp2neg_ 1024x2048, in place / NumPy", lambda: reference.exp2neg_(reset(), 0.02), lambda: ops.exp2neg_(reset(), 0.02)
+    yield (
+        "cossin 1024x2048, out= / NumPy",
+        lambda: reference.cossin(reset(), 0.02, wide),
+        lambda: ops.cossin(reset(), 0.02, wide),
+    )
+    yield (
+        "exp2neg_ 1024x2048, in place / NumPy",
+        lambda: reference.exp2neg_(reset(), 0.02),
+        lambda: ops.exp2neg_(reset(), 0.02),
+    )
 
     X = rng.random((3000, 784), dtype=np.float32)
     sampler = RBFSampler(gamma=0.01, n_components=4096, random_state=0).fit(X)
@@ -70,12 +78,32 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
             high += np.maximum(a[:, None], b)
         return low / high
 
-    yield "gram_chi2 640^2x784 / reference", lambda: reference.gram_chi2(A, B, fresh()), lambda: ops.gram_chi2(A, B, fresh())
-    yield "gram_chi2_distance 640^2x784 / additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), lambda: ops.gram_chi2_distance(A, B, fresh())
-    yield "gram_chi2 640^2x784 / additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), lambda: ops.gram_chi2(A, B, fresh())
+    yield (
+        "gram_chi2 640^2x784 / reference",
+        lambda: reference.gram_chi2(A, B, fresh()),
+        lambda: ops.gram_chi2(A, B, fresh()),
+    )
+    yield (
+        "gram_chi2_distance 640^2x784 / additive_chi2_kernel",
+        lambda: additive_chi2_kernel(A, B),
+        lambda: ops.gram_chi2_distance(A, B, fresh()),
+    )
+    yield (
+        "gram_chi2 640^2x784 / additive_chi2_kernel",
+        lambda: additive_chi2_kernel(A, B),
+        lambda: ops.gram_chi2(A, B, fresh()),
+    )
     yield "gram_minmax 640^2x784 / NumPy loop over columns", minmax_loop, lambda: ops.gram_minmax(A, B, fresh())
-    yield "gram_intersection 640^2x784 / reference", lambda: reference.gram_intersection(A, B, fresh()), lambda: ops.gram_intersection(A, B, fresh())
-    yield "gram_l1 640^2x784 / manhattan_distances", lambda: manhattan_distances(A, B), lambda: ops.gram_l1(A, B, fresh())
+    yield (
+        "gram_intersection 640^2x784 / reference",
+        lambda: reference.gram_intersection(A, B, fresh()),
+        lambda: ops.gram_intersection(A, B, fresh()),
+    )
+    yield (
+        "gram_l1 640^2x784 / manhattan_distances",
+        lambda: manhattan_distances(A, B),
+        lambda: ops.gram_l1(A, B, fresh()),
+    )
     small = A[:128]
     yield (
         "gram_jensen_shannon 128x640x784 / reference",
@@ -86,7 +114,11 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
     S = scipy.sparse.random_array((1024, 784), density=0.05, format="csr", dtype=np.float32, rng=rng)
     panel = rng.random((784, 4096), dtype=np.float32)
     parts = (S.indptr, S.indices, S.data)
-    yield "csr_product 1024x784 (5%) -> 4096 / scipy", lambda: S @ panel, lambda: ops.csr_product(*parts, panel, np.empty((1024, 4096), np.float32))
+    yield (
+        "csr_product 1024x784 (5%) -> 4096 / scipy",
+        lambda: S @ panel,
+        lambda: ops.csr_product(*parts, panel, np.empty((1024, 4096), np.float32)),
+    )
 
     def rival_laplace() -> Any:
         out = S @ panel
@@ -122,7 +154,8 @@ def main(wanted: list[str]) -> None:
                     times[run].append(time.perf_counter() - start)
             theirs, mine = np.array(times[rival][1:]), np.array(times[ours][1:])  # the first round warms up
             low, middle, high = np.percentile(theirs / mine, [25, 50, 75])
-            print(f"{name:56s} {middle:6.2f}x  ({low:.2f} .. {high:.2f})   {1e3 * np.median(theirs):8.2f} -> {1e3 * np.median(mine):.2f} ms")
+            ms = f"{1e3 * np.median(theirs):8.2f} -> {1e3 * np.median(mine):.2f} ms"
+            print(f"{name:56s} {middle:6.2f}x  ({low:.2f} .. {high:.2f})   {ms}")
 
 
 if __name__ == "__main__":

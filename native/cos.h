@@ -19,9 +19,9 @@ template <class T> void cos(View<T> A, double scale, const T *phases) {
         int64_t j = 0;
         if (phases) {
             for (; j + lanes<T> <= A.columns; j += lanes<T>)
-                store(a + j, cos_turns<T>(fraction<T>(fraction<T>(load(a + j)) + load(phases + j)), sine));
+                store(a + j, cos_turns<T>(shifted<T>(load(a + j), load(phases + j)), sine));
             if (int64_t rest = A.columns - j)
-                store_n(a + j, cos_turns<T>(fraction<T>(fraction<T>(load_n(a + j, rest)) + load_n(phases + j, rest)), sine), rest);
+                store_n(a + j, cos_turns<T>(shifted<T>(load_n(a + j, rest), load_n(phases + j, rest)), sine), rest);
         } else {
             for (; j + lanes<T> <= A.columns; j += lanes<T>) store(a + j, cos_turns<T>(fraction<T>(load(a + j)), sine));
             if (int64_t rest = A.columns - j) store_n(a + j, cos_turns<T>(fraction<T>(load_n(a + j, rest)), sine), rest);
@@ -63,8 +63,7 @@ template <class T> struct WithCos {
     Sine<T> sine;
     const T *phases;
     INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const {
-        V<T> r = fraction<T>(t);
-        if (phases) r = fraction<T>(r + (n == lanes<T> ? load(phases + j) : load_n(phases + j, n)));
+        V<T> r = phases ? shifted<T>(t, n == lanes<T> ? load(phases + j) : load_n(phases + j, n)) : fraction<T>(t);
         Plain<T>{}(out, j, cos_turns<T>(r, sine), n);
     }
 };

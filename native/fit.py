@@ -1,7 +1,7 @@
 """Fits the polynomials of math.h and prints them as C++. Needs mpmath. Run: python native/fit.py
 
-Minimax by Remez's exchange. 24 bits: the coefficients are rounded one by one and the rest refitted after each; 53 bits, or 0 inside the interval: all rounded at once
-(the refit of a high power alone is too ill-conditioned to converge).
+Minimax by Remez's exchange. 24 bits: the coefficients are rounded one by one and the rest refitted after each. 53 bits, or
+0 inside the interval: all rounded at once, since the refit of the high powers alone is too ill-conditioned.
 """
 
 from __future__ import annotations
@@ -72,15 +72,14 @@ def slope(f: Any) -> Any:
 
 
 def main() -> None:
-    tiny = mp.mpf(10) ** -12
+    tiny, half, edge = mp.mpf(10) ** -12, mp.mpf(1) / 2, (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
     for bits, sine, exponential, log1p, log in ((24, 5, 6, 11, 4), (53, 9, 11, 22, 9)):
-        fit("sin(2 pi u) = u P(u^2)", lambda u: mp.sin(2 * mp.pi * u), list(range(1, 2 * sine, 2)), one, tiny, mp.mpf(1) / 4, bits)
-        half = mp.mpf(1) / 2
+        odd = list(range(1, 2 * max(sine, log), 2))
+        fit("sin(2 pi u) = u P(u^2)", lambda u: mp.sin(2 * mp.pi * u), odd[:sine], one, tiny, half / 2, bits)
         fit("(2^f - 1) / f = P(f)", slope, list(range(exponential)), one, -half, half, bits)
-        fit("log2(1 + u) / u = P(u)", lambda u: mp.log1p(u) / u / mp.log(2), list(range(log1p)), one, tiny, mp.mpf(1), bits)
-        edge = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
-        powers = list(range(1, 2 * log, 2))
-        fit("log2((1 + s) / (1 - s)) = s P(s^2)", lambda s: 2 * mp.atanh(s) / mp.log(2), powers, lambda s: 1 / s, tiny, edge, bits)
+        fit("log2(1 + u) / u = P(u)", lambda u: mp.log(1 + u, 2) / u, list(range(log1p)), one, tiny, mp.mpf(1), bits)
+        target, weight = (lambda s: 2 * mp.atanh(s) / mp.log(2)), (lambda s: 1 / s)
+        fit("log2((1 + s) / (1 - s)) = s P(s^2)", target, odd[:log], weight, tiny, edge, bits)
 
 
 if __name__ == "__main__":

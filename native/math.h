@@ -62,6 +62,9 @@ template <class T> struct Sine {
 
 template <class T> INLINE V<T> fraction(V<T> t) { return t - round(t); }  // exact; NaN for NaN and inf
 
+// The fraction of t + phase. Both are reduced before they are added, so that the sum is at most 1 and its rounding 2^-25 turns in float.
+template <class T> INLINE V<T> shifted(V<T> t, V<T> phase) { return fraction<T>(fraction<T>(t) + fraction<T>(phase)); }
+
 // For r in [-1/2, 1/2]: cos(2 pi r) = sin(2 pi (1/4 - |r|)), and sin folds about +-1/4. Both folds are exact where it matters.
 template <class T> INLINE V<T> cos_turns(V<T> r, const Sine<T> &sine) { return sine(splat(T(0.25)) - abs<T>(r)); }
 template <class T> INLINE V<T> sin_turns(V<T> r, const Sine<T> &sine) {

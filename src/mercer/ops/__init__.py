@@ -1,4 +1,7 @@
-"""The hot array functions, by the type of their first array. reference.py defines each one; faster twins stand beside it."""
+"""The hot array functions, by the type of their first array.
+
+reference.py defines each one; faster twins stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ R = TypeVar("R")
 
 
 def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
-    """The op of the module that is fastest for the type of its first argument: the place where a compiled or a device twin enters."""
+    """The fastest op for the type of the first argument: the place where a compiled or a device twin enters."""
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,7 +1,7 @@
 """The hot array functions in NumPy: the definition of each op.
 
-Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in turns (a whole circle is 1), so that
-range reduction is t - round(t), which is exact in floating point.
+Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in turns (a whole circle
+is 1), so that range reduction is t - round(t), which is exact in floating point.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def project_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of all rows (b, r).
 
-    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k], x_i is padded with
-    zeros to p columns.
+    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k], x_i is
+    padded with zeros to p columns.
     """
     n, d = X.shape
     p = signs.shape[2]
@@ -86,8 +86,8 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
     return cossin(hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out)
 
 
-# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of floating point. A NaN
-# makes its whole row or column NaN.
+# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of floating
+# point. A NaN makes its whole row or column NaN.
 
 
 def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
@@ -148,24 +148,48 @@ def gram_l1(X: Array, Z: Array, out: Array) -> Array:
 
 
 def gram_chi2_csr(
-    X_indptr: Array, X_indices: Array, X_data: Array, Z_indptr: Array, Z_indices: Array, Z_data: Array, n_columns: int, out: Array
+    X_indptr: Array,
+    X_indices: Array,
+    X_data: Array,
+    Z_indptr: Array,
+    Z_indices: Array,
+    Z_data: Array,
+    n_columns: int,
+    out: Array,
 ) -> Array:
     """gram_chi2 of two sparse matrices."""
-    return gram_chi2(_dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns), out)
+    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_chi2(X, Z, out)
 
 
 def gram_intersection_csr(
-    X_indptr: Array, X_indices: Array, X_data: Array, Z_indptr: Array, Z_indices: Array, Z_data: Array, n_columns: int, out: Array
+    X_indptr: Array,
+    X_indices: Array,
+    X_data: Array,
+    Z_indptr: Array,
+    Z_indices: Array,
+    Z_data: Array,
+    n_columns: int,
+    out: Array,
 ) -> Array:
     """gram_intersection of two sparse matrices with no negative number."""
-    return gram_intersection(_dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns), out)
+    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_intersection(X, Z, out)
 
 
 def gram_minmax_csr(
-    X_indptr: Array, X_indices: Array, X_data: Array, Z_indptr: Array, Z_indices: Array, Z_data: Array, n_columns: int, out: Array
+    X_indptr: Array,
+    X_indices: Array,
+    X_data: Array,
+    Z_indptr: Array,
+    Z_indices: Array,
+    Z_data: Array,
+    n_columns: int,
+    out: Array,
 ) -> Array:
     """gram_minmax of two sparse matrices."""
-    return gram_minmax(_dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns), out)
+    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_minmax(X, Z, out)
 
 
 def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array) -> Array:
@@ -212,4 +236,4 @@ def _fraction_(T: Array) -> None:
 
 
 def _circle(T: Array) -> Any:
-    return T.dtype.type(2 * np.pi)
+    return 8 * np.arctan(T.dtype.type(1))  # 2 pi to the last digit of any type
