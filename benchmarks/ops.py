@@ -1,7 +1,7 @@
 """Each op against its rival: one process, one thread, float32, runs interleaved, the median ratio with its quartiles.
 
-Run: python benchmarks/ops.py [part of a name ...]. Ratios are rival / mercer, above 1 is faster. Outputs are allocated in the
-call, as the rivals do, unless the name says out= or in place.
+Run: python benchmarks/ops.py [part of a name ...]. Ratios are rival / mercer, above 1 is faster. Outputs are allocated
+in the call, as the rivals do, unless the name says out= or in place.
 """
 
 from __future__ import annotations

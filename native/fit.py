@@ -1,7 +1,7 @@
 """Fits the polynomials of math.h and prints them as C++. Needs mpmath. Run: python native/fit.py
 
-Minimax by Remez's exchange. 24 bits: the coefficients are rounded one by one and the rest refitted after each. 53 bits, or
-0 inside the interval: all rounded at once, since the refit of the high powers alone is too ill-conditioned.
+Minimax by Remez's exchange. 24 bits: the coefficients are rounded one by one and the rest refitted after each. 53
+bits, or 0 inside the interval: all rounded at once, since the refit of the high powers alone is too ill-conditioned.
 """
 
 from __future__ import annotations

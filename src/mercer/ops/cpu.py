@@ -1,7 +1,7 @@
 """The compiled twins of reference.py.
 
-An input that the core cannot read (columns apart, not aligned) is copied. Where it cannot write, or the numbers are neither
-float32 nor float64, the reference does the work.
+An input that the core cannot read (columns apart, not aligned) is copied. Where it cannot write, or the numbers are
+neither float32 nor float64, the reference does the work.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def project_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of all rows (b, r).
 
-    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k], x_i is
-    padded with zeros to p columns.
+    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k],
+    x_i is padded with zeros to p columns.
     """
     n, d = X.shape
     p = signs.shape[2]
@@ -86,8 +86,8 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
     return cossin(hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out)
 
 
-# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of floating
-# point. A NaN makes its whole row or column NaN.
+# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of
+# floating point. A NaN makes its whole row or column NaN.
 
 
 def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
