@@ -8,9 +8,9 @@ namespace {
 // Terms in double: float data cannot overflow there, double data takes the order that cannot.
 struct SparseChi2 {
     static INLINE double term(double x, double z) {
-        const double s = x + z;
+        const double a = x < z ? x : z, b = x < z ? z : x, s = x + z;  // b / s is in [1/2, 1]
         if (s == 0) return 0;
-        return s - s == 0 ? x * (2 * (z / s)) : x * (z / (0.5 * x + 0.5 * z));
+        return s - s == 0 ? a * (2 * (b / s)) : a * (b / (0.5 * x + 0.5 * z));
     }
 };
 struct SparseMin {

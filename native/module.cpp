@@ -40,7 +40,7 @@ template <class Array> void require_aligned(const Array &array, const char *name
 
 template <class T> View<T> view(const Matrix<T> &array, const char *name) {
     const auto rows = static_cast<int64_t>(array.shape(0)), columns = static_cast<int64_t>(array.shape(1));
-    require(columns < 2 || array.stride(1) == 1, std::string(name) + " must have the numbers of a row side by side");
+    require(columns < 2 || rows == 0 || array.stride(1) == 1, std::string(name) + " must have the numbers of a row side by side");
     require_aligned(array, name, sizeof(T));
     const int64_t stride = rows < 2 ? columns : array.stride(0);
     if constexpr (!std::is_const_v<T>)

@@ -18,7 +18,8 @@ def cos_(T: Array, scale: float, phases: Array | None = None) -> Array:
     """T[i, j] <- scale cos(2 pi (T[i, j] + phases[j])), in place."""
     _fraction_(T)
     if phases is not None:
-        T += phases
+        T += phases - np.rint(phases)
+        _fraction_(T)
     T *= _circle(T)
     np.cos(T, out=T)
     T *= T.dtype.type(scale)
@@ -126,13 +127,14 @@ def gram_minmax(X: Array, Z: Array, out: Array) -> Array:
 
 def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
     """sum_k x / 2 log2((x + z) / x) + z / 2 log2((x + z) / z), where 0 log = 0."""
+    bit = 1 / (2 * np.log(X.dtype.type(2)))
     for i, x in enumerate(X):
         a, b, u = _ordered(x, Z)
         with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
             far = u < np.finfo(X.dtype).tiny  # u has lost digits: b log(1 + u) = a
             log_u = np.where(far, np.log(a) - np.log(b), np.log(u))
-            terms = np.where(far, a, b * np.log1p(u)) + a * (np.log1p(u) - log_u)
-        out[i] = (np.where(a == 0, 0, terms) / X.dtype.type(2 * np.log(2))).sum(axis=1)
+            terms = np.where(far, bit * a, b * (bit * np.log1p(u))) + a * (bit * (np.log1p(u) - log_u))
+        out[i] = np.where(a == 0, 0, terms).sum(axis=1)
     return out
 
 
