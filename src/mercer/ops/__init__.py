@@ -1,4 +1,7 @@
-"""The hot array functions, by the type of their first array. reference.py defines each; faster twins stand beside it."""
+"""The hot array functions, by the type of their first array.
+
+reference.py defines each one; faster twins stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,68 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from mercer.ops import reference
+import numpy as np
 
-__all__ = ["cos_", "cossin", "hadamard"]
+from mercer.ops import cpu, reference
+
+__all__ = [
+    "cos_",
+    "cossin",
+    "csr_product",
+    "exp2neg_",
+    "gram_chi2",
+    "gram_chi2_csr",
+    "gram_chi2_distance",
+    "gram_intersection",
+    "gram_intersection_csr",
+    "gram_jensen_shannon",
+    "gram_l1",
+    "gram_minmax",
+    "gram_minmax_csr",
+    "hadamard",
+    "hadamard_cos",
+    "hadamard_cossin",
+    "project_cos",
+    "project_cossin",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _by_array(op: Callable[P, R]) -> Callable[P, R]:
-    """The op of the module that is fastest for its first argument: where a compiled or a device twin enters."""
+def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
+    """The fastest op for the type of the first argument: the place where a compiled or a device twin enters."""
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
+        first = args[0] if args else next(iter(kwargs.values()))
+        if isinstance(first, np.ndarray) and cpu.available():
+            return compiled(*args, **kwargs)
         return op(*args, **kwargs)
 
     return dispatched
 
 
 def home(name: str) -> str:
-    """Where the op of that name runs for NumPy arrays."""
-    return "numpy"
+    """Where the op of that name runs for NumPy arrays: an instruction set of the compiled core, or numpy."""
+    return cpu.isa() if name in cpu.__all__ else "numpy"
 
 
-cos_ = _by_array(reference.cos_)
-cossin = _by_array(reference.cossin)
-hadamard = _by_array(reference.hadamard)
+cos_ = _by_array(reference.cos_, cpu.cos_)
+cossin = _by_array(reference.cossin, cpu.cossin)
+csr_product = _by_array(reference.csr_product, cpu.csr_product)
+exp2neg_ = _by_array(reference.exp2neg_, cpu.exp2neg_)
+gram_chi2 = _by_array(reference.gram_chi2, cpu.gram_chi2)
+gram_chi2_csr = _by_array(reference.gram_chi2_csr, cpu.gram_chi2_csr)
+gram_chi2_distance = _by_array(reference.gram_chi2_distance, cpu.gram_chi2_distance)
+gram_intersection = _by_array(reference.gram_intersection, cpu.gram_intersection)
+gram_intersection_csr = _by_array(reference.gram_intersection_csr, cpu.gram_intersection_csr)
+gram_jensen_shannon = _by_array(reference.gram_jensen_shannon, cpu.gram_jensen_shannon)
+gram_l1 = _by_array(reference.gram_l1, cpu.gram_l1)
+gram_minmax = _by_array(reference.gram_minmax, cpu.gram_minmax)
+gram_minmax_csr = _by_array(reference.gram_minmax_csr, cpu.gram_minmax_csr)
+hadamard = _by_array(reference.hadamard, cpu.hadamard)
+hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
+hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
+project_cos = _by_array(reference.project_cos, cpu.project_cos)
+project_cossin = _by_array(reference.project_cossin, cpu.project_cossin)

@@ -1,7 +1,7 @@
 """The hot array functions in NumPy: the definition of each op.
 
-Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in turns (a whole circle is 1), so that
-range reduction is t - round(t), which is exact in floating point.
+Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in turns (a whole circle
+is 1), so that range reduction is t - round(t), which is exact in floating point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ def cos_(T: Array, scale: float, phases: Array | None = None) -> Array:
     """T[i, j] <- scale cos(2 pi (T[i, j] + phases[j])), in place."""
     _fraction_(T)
     if phases is not None:
-        T += phases
+        T += phases - np.rint(phases)
+        _fraction_(T)
     T *= _circle(T)
     np.cos(T, out=T)
     T *= T.dtype.type(scale)
@@ -35,11 +36,31 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
     return out
 
 
+def exp2neg_(T: Array, scale: float) -> Array:
+    """T[i, j] <- scale 2^(-T[i, j]), in place."""
+    np.negative(T, out=T)
+    with np.errstate(over="ignore", under="ignore"):
+        np.exp2(T, out=T)
+        T *= T.dtype.type(scale)
+    return T
+
+
+def project_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
+    """out[i, j] = scale cos(2 pi (<x_i, w_j> + phases[j])); W has shape (m, d), in turns."""
+    np.matmul(X, W.T, out=out)
+    return cos_(out, scale, phases)
+
+
+def project_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
+    """out[i, 2j], out[i, 2j + 1] = scale cos and scale sin of 2 pi <x_i, w_j>; W has shape (m, d), in turns."""
+    return cossin(X @ W.T, scale, out)
+
+
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of all rows (b, r).
 
-    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k], x_i is padded with
-    zeros to p columns.
+    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k],
+    x_i is padded with zeros to p columns.
     """
     n, d = X.shape
     p = signs.shape[2]
@@ -47,16 +68,141 @@ def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
         columns = slice(b * p, min((b + 1) * p, out.shape[1]))
         work = np.zeros((n, p), dtype=X.dtype)
         np.multiply(X, first[:d], out=work[:, :d])
-        walsh_(work)
+        _walsh_(work)
         work *= second
-        walsh_(work)
+        _walsh_(work)
         work *= third
-        walsh_(work)
+        _walsh_(work)
         np.multiply(work[:, : columns.stop - columns.start], lengths[columns], out=out[:, columns])
     return out
 
 
-def walsh_(X: Array) -> Array:
+def hadamard_cos(X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array) -> Array:
+    """cos_ of hadamard: out has as many columns as there are lengths."""
+    return cos_(hadamard(X, signs, lengths, out), scale, phases)
+
+
+def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: Array) -> Array:
+    """cossin of hadamard: out has two columns for each length."""
+    return cossin(hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out)
+
+
+# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of
+# floating point. A NaN makes its whole row or column NaN.
+
+
+def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k 2 x z / (x + z), where 0 / 0 = 0."""
+    for i, x in enumerate(X):
+        a, _, u = _ordered(x, Z)
+        out[i] = (a * (2 / (1 + u))).sum(axis=1)
+    return out
+
+
+def gram_chi2_distance(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k (x - z)^2 / (x + z), where 0 / 0 = 0: directly, since sx + sz - 2 k(x, z) cancels."""
+    for i, x in enumerate(X):
+        a, b, u = _ordered(x, Z)
+        out[i] = ((b - a) * (_divide(b - a, b) / (1 + u))).sum(axis=1)
+    return out
+
+
+def gram_intersection(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k min(x, z)."""
+    for i, x in enumerate(X):
+        with np.errstate(over="ignore"):
+            out[i] = np.minimum(x, Z).sum(axis=1)
+    return out
+
+
+def gram_minmax(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k min(x, z) / sum_k max(x, z), where 0 / 0 = 0."""
+    for i, x in enumerate(X):
+        a, b = np.minimum(x, Z), np.maximum(x, Z)
+        largest = b.max(axis=1, initial=0)[:, None]  # so that no sum overflows
+        with np.errstate(under="ignore"):
+            out[i] = _divide(_divide(a, largest).sum(axis=1), _divide(b, largest).sum(axis=1))
+    return out
+
+
+def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k x / 2 log2((x + z) / x) + z / 2 log2((x + z) / z), where 0 log = 0."""
+    bit = 1 / (2 * np.log(X.dtype.type(2)))
+    for i, x in enumerate(X):
+        a, b, u = _ordered(x, Z)
+        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+            far = u < np.finfo(X.dtype).tiny  # u has lost digits: b log(1 + u) = a
+            log_u = np.where(far, np.log(a) - np.log(b), np.log(u))
+            terms = np.where(far, bit * a, b * (bit * np.log1p(u))) + a * (bit * (np.log1p(u) - log_u))
+        out[i] = np.where(a == 0, 0, terms).sum(axis=1)
+    return out
+
+
+def gram_l1(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k |x - z|, for any real numbers."""
+    for i, x in enumerate(X):
+        with np.errstate(over="ignore"):
+            out[i] = np.abs(x - Z).sum(axis=1)
+    return out
+
+
+# Sparse rows come as the three arrays of a canonical CSR matrix: sorted columns, none twice.
+
+
+def gram_chi2_csr(
+    X_indptr: Array,
+    X_indices: Array,
+    X_data: Array,
+    Z_indptr: Array,
+    Z_indices: Array,
+    Z_data: Array,
+    n_columns: int,
+    out: Array,
+) -> Array:
+    """gram_chi2 of two sparse matrices."""
+    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_chi2(X, Z, out)
+
+
+def gram_intersection_csr(
+    X_indptr: Array,
+    X_indices: Array,
+    X_data: Array,
+    Z_indptr: Array,
+    Z_indices: Array,
+    Z_data: Array,
+    n_columns: int,
+    out: Array,
+) -> Array:
+    """gram_intersection of two sparse matrices with no negative number."""
+    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_intersection(X, Z, out)
+
+
+def gram_minmax_csr(
+    X_indptr: Array,
+    X_indices: Array,
+    X_data: Array,
+    Z_indptr: Array,
+    Z_indices: Array,
+    Z_data: Array,
+    n_columns: int,
+    out: Array,
+) -> Array:
+    """gram_minmax of two sparse matrices."""
+    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_minmax(X, Z, out)
+
+
+def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array) -> Array:
+    """out[i] = sum_e data[e] W[indices[e]] over the entries e of row i; W has shape (d, m)."""
+    for i in range(len(out)):
+        entries = slice(indptr[i], indptr[i + 1])
+        out[i] = data[entries] @ W[indices[entries]]
+    return out
+
+
+def _walsh_(X: Array) -> Array:
     """x_i <- H x_i for every row, in place; H the Hadamard matrix of signs in Sylvester's order, not scaled."""
     n, p = X.shape
     half = 1
@@ -70,9 +216,26 @@ def walsh_(X: Array) -> Array:
     return X
 
 
+def _ordered(x: Array, Z: Array) -> tuple[Array, Array, Array]:
+    a, b = np.minimum(x, Z), np.maximum(x, Z)
+    with np.errstate(under="ignore"):
+        return a, b, _divide(a, b)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """a / b, where 0 / 0 = 0."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
+
+
+def _dense(indptr: Array, indices: Array, data: Array, d: int) -> Array:
+    X = np.zeros((len(indptr) - 1, d), dtype=data.dtype)
+    X[np.repeat(np.arange(len(X)), np.diff(indptr)), indices] = data
+    return X
+
+
 def _fraction_(T: Array) -> None:
     T -= np.rint(T)
 
 
 def _circle(T: Array) -> Any:
-    return T.dtype.type(2 * np.pi)
+    return 8 * np.arctan(T.dtype.type(1))  # 2 pi to the last digit of any type

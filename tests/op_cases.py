@@ -1,0 +1,228 @@
+"""One maker of arguments and one error bound for every op. test_every_op checks that no op is missing here.
+
+make(rng, dtype, n, d, m) gives the arguments; out is always called out, and a name that ends in _ works on T.
+bound(truth, args) is the largest error allowed: design section 9, with eps of the op's own type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from mercer.ops import reference
+
+Array = NDArray[Any]
+Args = dict[str, Any]
+SCALE = 0.7
+
+
+@dataclass(frozen=True)
+class Case:
+    make: Callable[[np.random.Generator, type, int, int, int], Args]
+    bound: Callable[[Array, Args], Any]
+
+
+def eps(args: Args) -> float:
+    return float(
+        np.finfo(next(a.dtype for a in args.values() if isinstance(a, np.ndarray) and a.dtype.kind == "f")).eps
+    )
+
+
+def wide(a: Any) -> Any:
+    """The next wider type: there the reference is the truth."""
+    if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
+        return a
+    return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
+
+
+def normal(rng: np.random.Generator, dtype: type, *shape: int) -> Array:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def histogram(rng: np.random.Generator, dtype: type, *shape: int) -> Array:
+    return (rng.gamma(0.5, size=shape) * (rng.random(shape) < 0.7)).astype(dtype)
+
+
+def norms(A: Array) -> Array:
+    return np.linalg.norm(wide(A), axis=1)
+
+
+# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results included.
+
+
+def link_bound(truth: Array, args: Args) -> float:
+    return args["scale"] * (4 * eps(args) if eps(args) > 1e-10 else 4e-16)
+
+
+def phased_bound(truth: Array, args: Args) -> float:
+    return args["scale"] * 4 * eps(args)
+
+
+def exp2_bound(truth: Array, args: Args) -> Array:
+    kind = args["T"].dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.abs(truth).astype(kind)
+    return 2 * np.maximum(np.where(np.isfinite(rounded), rounded, 0) * eps(args), np.finfo(kind).smallest_subnormal)
+
+
+# Projections: the worst case of any order of summation, d / 2 eps sum |x_k w_k|, and log2(p^3) / 2 eps |x| |w| for the
+# transforms. test_projections_keep_the_promise asks for much less in the mean.
+
+
+def project_bound(truth: Array, args: Args) -> Array:
+    turns = (args["X"].shape[1] + 1) / 2 * (np.abs(wide(args["X"])) @ np.abs(wide(args["W"])).T)
+    return linked(turns, truth, args)
+
+
+def hadamard_bound(truth: Array, args: Args) -> Array:
+    p = args["signs"].shape[2]
+    size = norms(args["X"])[:, None] * np.abs(args["lengths"]) * p**1.5
+    return eps(args) * (3 * np.log2(p) + 3) / 2 * size
+
+
+def hadamard_link_bound(truth: Array, args: Args) -> Array:
+    return linked(hadamard_bound(truth, args) / eps(args), truth, args)
+
+
+def linked(turns: Array, truth: Array, args: Args) -> Array:
+    """The bound after a link with one or two columns for each of turns, which is in eps."""
+    return (
+        args["scale"] * eps(args) * (4 + 2 * np.pi * np.repeat(turns, truth.shape[1] // max(turns.shape[1], 1), axis=1))
+    )
+
+
+def promise(truth: Array, args: Args) -> Array:
+    """Design section 9: eps (4 + |x| |w|) of the amplitude, w in radians."""
+    if "signs" in args:
+        size = norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5
+    else:
+        size = norms(args["X"])[:, None] * norms(args["W"])
+    return linked(size, truth, args)
+
+
+def hadamard_arrays(rng: np.random.Generator, dtype: type, n: int, d: int, m: int, p: int = 0) -> Args:
+    p = p or 1 << max(d - 1, 0).bit_length()
+    signs = rng.choice(np.array([-1, 1], dtype=dtype), size=(-(-m // p), 3, p))
+    lengths = ((0.5 + rng.random(m)) / p**1.5).astype(dtype)
+    return {"X": normal(rng, dtype, n, d), "signs": signs, "lengths": lengths}
+
+
+# Gram blocks: 16 eps of the exact value, and one denormal for each term.
+
+
+def gram_bound(truth: Array, args: Args) -> Array:
+    d = args["n_columns"] if "n_columns" in args else args["X"].shape[1]
+    with np.errstate(invalid="ignore"):
+        size = np.where(np.isfinite(truth), np.abs(truth), 0)
+    return 16 * eps(args) * size + d * np.finfo(args["out"].dtype).smallest_subnormal
+
+
+def gram(values: Callable[..., Array]) -> Case:
+    def make(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+        return {"X": values(rng, dtype, n, d), "Z": values(rng, dtype, m, d), "out": np.empty((n, m), dtype=dtype)}
+
+    return Case(make, gram_bound)
+
+
+def sparse_parts(name: str, A: Array, index: type) -> Args:
+    S = scipy.sparse.csr_array(A)
+    return {f"{name}indptr": S.indptr.astype(index), f"{name}indices": S.indices.astype(index), f"{name}data": S.data}
+
+
+def sparse_gram(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    index = (np.int32, np.int64)[(n + d + m) % 2]
+    X, Z = (sparse_parts(name, histogram(rng, dtype, k, d), index) for name, k in (("X_", n), ("Z_", m)))
+    return {**X, **Z, "n_columns": d, "out": np.empty((n, m), dtype=dtype)}
+
+
+def sparse_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    X = normal(rng, dtype, n, d) * (rng.random((n, d)) < 0.5)
+    parts = sparse_parts("", X.astype(dtype), (np.int32, np.int64)[(n + d + m) % 2])
+    return {**parts, "W": normal(rng, dtype, d, m), "out": np.empty((n, m), dtype=dtype)}
+
+
+def sparse_product_bound(truth: Array, args: Args) -> Array:
+    absolute = {k: np.abs(wide(args[k])) for k in ("data", "W")}
+    size = reference.csr_product(args["indptr"], args["indices"], **absolute, out=np.empty_like(truth))
+    return eps(args) * (np.diff(args["indptr"])[:, None] + 1) / 2 * size
+
+
+CASES: dict[str, Case] = {
+    "cos_": Case(
+        lambda rng, t, n, d, m: {
+            "T": 5 * normal(rng, t, n, m),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+        },
+        phased_bound,
+    ),
+    "cossin": Case(
+        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE, "out": np.empty((n, 2 * m), dtype=t)},
+        link_bound,
+    ),
+    "exp2neg_": Case(lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE}, exp2_bound),
+    "project_cos": Case(
+        lambda rng, t, n, d, m: {
+            "X": normal(rng, t, n, d),
+            "W": normal(rng, t, m, d),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+            "out": np.empty((n, m), dtype=t),
+        },
+        project_bound,
+    ),
+    "project_cossin": Case(
+        lambda rng, t, n, d, m: {
+            "X": normal(rng, t, n, d),
+            "W": normal(rng, t, m, d),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
+        project_bound,
+    ),
+    "hadamard": Case(
+        lambda rng, t, n, d, m: {**hadamard_arrays(rng, t, n, d, m), "out": np.empty((n, m), dtype=t)}, hadamard_bound
+    ),
+    "hadamard_cos": Case(
+        lambda rng, t, n, d, m: {
+            **hadamard_arrays(rng, t, n, d, m),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+            "out": np.empty((n, m), dtype=t),
+        },
+        hadamard_link_bound,
+    ),
+    "hadamard_cossin": Case(
+        lambda rng, t, n, d, m: {
+            **hadamard_arrays(rng, t, n, d, m),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
+        hadamard_link_bound,
+    ),
+    "gram_chi2": gram(histogram),
+    "gram_chi2_distance": gram(histogram),
+    "gram_intersection": gram(histogram),
+    "gram_minmax": gram(histogram),
+    "gram_jensen_shannon": gram(histogram),
+    "gram_l1": gram(normal),
+    "gram_chi2_csr": Case(sparse_gram, gram_bound),
+    "gram_intersection_csr": Case(sparse_gram, gram_bound),
+    "gram_minmax_csr": Case(sparse_gram, gram_bound),
+    "csr_product": Case(sparse_product, sparse_product_bound),
+}
+
+# The textbook formula of each Gram op, for numbers where nothing over- or underflows.
+LITERAL: dict[str, Callable[[Array, Array], Array]] = {
+    "gram_chi2": lambda x, z: (2 * x * z / (x + z)).sum(axis=-1),
+    "gram_chi2_distance": lambda x, z: ((x - z) ** 2 / (x + z)).sum(axis=-1),
+    "gram_intersection": lambda x, z: np.minimum(x, z).sum(axis=-1),
+    "gram_minmax": lambda x, z: np.minimum(x, z).sum(axis=-1) / np.maximum(x, z).sum(axis=-1),
+    "gram_jensen_shannon": lambda x, z: (x / 2 * np.log2((x + z) / x) + z / 2 * np.log2((x + z) / z)).sum(axis=-1),
+    "gram_l1": lambda x, z: np.abs(x - z).sum(axis=-1),
+}

@@ -1,0 +1,409 @@
+"""Every op, in NumPy and compiled, against the reference in a wider type: all edges, layouts and extreme numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mercer import ops
+from mercer.ops import cpu, reference
+from op_cases import CASES, LITERAL, Args, hadamard_arrays, histogram, promise, wide
+
+Array = NDArray[Any]
+DTYPES = [np.float32, np.float64]
+GRAMS = sorted(LITERAL)
+MODULES = [
+    pytest.param(reference, id="reference"),
+    pytest.param(cpu, id="cpu", marks=pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))),
+]
+every_module = pytest.mark.parametrize("module", MODULES)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+every_op = pytest.mark.parametrize("name", sorted(CASES))
+
+
+def public(module: Any) -> set[str]:
+    found = inspect.getmembers(module, inspect.isfunction)
+    return {name for name, f in found if f.__module__ == module.__name__ and not name.startswith("_")}
+
+
+def result(module: Any, name: str, args: Args) -> Array:
+    """The op on copies of its input (it may use T as working space), but on the very out."""
+    return getattr(module, name)(**{k: a.copy() if k == "T" else a for k, a in args.items()})
+
+
+def truth(name: str, args: Args) -> Array:
+    with np.errstate(all="ignore"):
+        return getattr(reference, name)(**{k: wide(a) for k, a in args.items()})
+
+
+def check(module: Any, name: str, args: Args) -> None:
+    exact = truth(name, args)
+    with np.errstate(all="ignore"):
+        found = result(module, name, args)
+        agree(found, exact, CASES[name].bound(exact, args))
+
+
+def agree(found: Array, exact: Array, bound: Any) -> None:
+    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type."""
+    rounded = exact.astype(found.dtype)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+    near_end = np.abs(exact) > np.finfo(found.dtype).max * (1 - 1e-5)
+    odd = (np.isfinite(found) != np.isfinite(rounded)) & ~near_end
+    assert not odd.any(), f"{found[odd][0]} for {exact[odd][0]}"
+    kept = np.isfinite(rounded) & np.isfinite(found)
+    over = np.where(kept, np.abs(np.where(kept, found, 0) - np.where(kept, exact, 0)) - bound, 0)
+    if over.size and over.max() > 0:
+        at = np.unravel_index(over.argmax(), over.shape)
+        raise AssertionError(f"at {at}: {found[at]!r} for {exact[at]!r}, {float(over.max())} above the bound")
+
+
+def sizes() -> Iterator[tuple[int, int, int]]:
+    """Every size from 0 to 70 in each dimension, alone and together."""
+    for k in range(71):
+        yield from ((k, 5, 9), (3, k, 5), (2, 7, k), (k, 70 - k, (k * 31) % 71))
+    yield from ((0, 0, 0), (70, 70, 70), (9, 129, 131), (17, 1000, 33))
+
+
+def test_no_op_is_forgotten() -> None:
+    assert public(reference) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
+    assert public(cpu) == set(ops.__all__) | {"available", "isa", "why_not"}
+    for name in ops.__all__:
+        assert inspect.signature(getattr(cpu, name)) == inspect.signature(getattr(reference, name))
+
+
+@every_module
+@every_dtype
+@every_op
+def test_all_sizes(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(1)
+    for n, d, m in sizes():
+        args = CASES[name].make(rng, dtype, n, d, m)
+        try:
+            check(module, name, args)
+        except AssertionError as error:
+            raise AssertionError(f"n = {n}, d = {d}, m = {m}: {error}") from error
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", ["hadamard", "hadamard_cos", "hadamard_cossin"])
+def test_every_power_of_two(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(2)
+    for p in [2**k for k in range(14)]:
+        for d, m in ((p, p), (max(1, p // 2 + 1), 2 * p + 1), (min(3, p), max(1, p - 1))):
+            args = CASES[name].make(rng, dtype, 2, d, m)
+            args |= hadamard_arrays(rng, dtype, 2, d, m, p)
+            check(module, name, args)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", ["hadamard_cos", "hadamard_cossin", "project_cos", "project_cossin"])
+def test_projections_keep_the_promise(module: Any, dtype: type, name: str) -> None:
+    """A product of plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter, all but 1 in 500."""
+    for d in (7, 33, 200, 784):
+        args = CASES[name].make(np.random.default_rng(d), dtype, 40, d, 300)
+        exact = truth(name, args)
+        ratio = np.abs(result(module, name, args) - exact) / promise(exact, args)
+        assert np.sqrt(np.mean(ratio**2)) < 0.25
+        assert np.mean(ratio > 1) < 1 / 500
+
+
+@every_dtype
+def test_hadamard_is_the_matrix_product(dtype: type) -> None:
+    rng = np.random.default_rng(3)
+    p, H = 1, np.ones((1, 1))
+    for _ in range(8):
+        a = hadamard_arrays(rng, dtype, 3, p, 2 * p, p)
+        for b in range(2):
+            S = [np.diag(a["signs"][b, k].astype(float)) for k in range(3)]
+            expected = (a["X"].astype(float) @ (H @ S[2] @ H @ S[1] @ H @ S[0]).T) * a["lengths"][b * p : (b + 1) * p]
+            found = ops.hadamard(**a, out=np.empty((3, 2 * p), dtype=dtype))[:, b * p : (b + 1) * p]
+            np.testing.assert_allclose(found, expected, atol=50 * np.finfo(dtype).eps, rtol=0)
+        p, H = 2 * p, np.kron([[1, 1], [1, -1]], H)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", GRAMS)
+def test_grams_are_the_textbook_formulas(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(4)
+    X, Z = (0.1 + rng.random((k, 37)).astype(dtype) for k in (11, 13))
+    expected = LITERAL[name](wide(X)[:, None], wide(Z))
+    found = getattr(module, name)(X, Z, np.empty((11, 13), dtype=dtype))
+    assert np.all(np.abs(found - expected) <= 16 * np.finfo(dtype).eps * expected)
+
+
+# Layouts
+
+
+def apart(A: Array) -> Array:
+    """The same numbers with gaps between the rows."""
+    big = np.full((A.shape[0], A.shape[1] + 5), np.nan, dtype=A.dtype)
+    big[:, 2:-3] = A
+    return big[:, 2:-3]
+
+
+def unaligned(A: Array) -> Array:
+    raw = np.empty(A.nbytes + 1, dtype=np.uint8)
+    copy = np.frombuffer(raw.data, dtype=A.dtype, offset=1, count=A.size).reshape(A.shape)
+    copy[...] = A
+    return copy
+
+
+def read_only(A: Array) -> Array:
+    A = A.copy()
+    A.flags.writeable = False
+    return A
+
+
+def every_second(A: Array) -> Array:
+    return np.repeat(A, 2, axis=-1)[..., ::2]
+
+
+LAYOUTS = {
+    "gaps between rows": lambda A: apart(A) if A.ndim == 2 else A,
+    "rows backwards": lambda A: A[::-1].copy()[::-1],
+    "columns apart": every_second,
+    "Fortran": np.asfortranarray,
+    "unaligned": unaligned,
+    "read-only": read_only,
+    "other byte order": lambda A: A.astype(A.dtype.newbyteorder()),
+}
+
+
+@every_module
+@every_dtype
+@every_op
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_layout_of_the_input_does_not_matter(module: Any, dtype: type, name: str, layout: str) -> None:
+    rng = np.random.default_rng(5)
+    args = CASES[name].make(rng, dtype, 13, 21, 35)
+    exact = truth(name, args)
+    changed = {
+        k: LAYOUTS[layout](a) if isinstance(a, np.ndarray) and k not in {"out", "T"} else a for k, a in args.items()
+    }
+    if name == "cossin":
+        changed["T"] = LAYOUTS["rows backwards" if layout == "read-only" else layout](args["T"])
+        assert changed["T"].shape == args["T"].shape
+        found = getattr(module, name)(**changed)
+    else:
+        found = result(module, name, changed)
+    agree(found, exact, CASES[name].bound(exact, args))
+
+
+@every_module
+@every_dtype
+@every_op
+@pytest.mark.parametrize("layout", ["gaps between rows", "rows backwards", "columns apart", "Fortran", "unaligned"])
+def test_layout_of_the_output_does_not_matter(module: Any, dtype: type, name: str, layout: str) -> None:
+    rng = np.random.default_rng(6)
+    args = CASES[name].make(rng, dtype, 13, 21, 35)
+    exact = truth(name, args)
+    target = "out" if "out" in args else "T"
+    view = LAYOUTS[layout](args[target])
+    found = getattr(module, name)(**{**args, target: view})
+    assert found is view
+    agree(found, exact, CASES[name].bound(exact, args))
+
+
+@every_module
+@every_dtype
+@every_op
+def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(7)
+    for n, d, m in ((1, 3, 1), (5, 6, 7), (9, 17, 33), (3, 64, 64), (8, 70, 66)):
+        args = CASES[name].make(rng, dtype, n, d, m)
+        target = "out" if "out" in args else "T"
+        rows, columns = args[target].shape
+        guard = np.full((rows + 2, columns + 40), 77, dtype=dtype)
+        inside = guard[1:-1, 20:-20]
+        inside[...] = args[target]
+        getattr(module, name)(**{**args, target: inside})
+        inside[...] = 77
+        assert (guard == 77).all()
+
+
+@every_module
+@every_op
+def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> None:
+    rng = np.random.default_rng(8)
+    args = {k: wide(a) for k, a in CASES[name].make(rng, np.float64, 4, 5, 6).items()}
+    if name.startswith("project"):
+        args["X"], args["W"] = args["X"][:, :5].copy(), args["W"].copy()
+    np.testing.assert_array_equal(result(module, name, args).astype(float), truth(name, args).astype(float))
+
+
+# Numbers
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", ["cos_", "cossin", "exp2neg_"])
+def test_links_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> None:
+    info = np.finfo(dtype)
+    numbers = [
+        0.0,
+        -0.0,
+        info.smallest_subnormal,
+        -info.tiny,
+        0.25,
+        0.5,
+        -0.5,
+        0.75,
+        1e6 + 0.25,
+        info.max,
+        -info.max,
+        info.tiny,
+    ]
+    numbers += [np.nan, np.inf, -np.inf, *range(-1100, 1101, 7), *(k + 0.4999 for k in range(-170, 171))]
+    T = np.array(numbers, dtype=dtype)[None]
+    for m in (T.shape[1], 3):
+        args = {"T": T[:, :m], "scale": 1.0, "out": np.empty((1, 2 * m), dtype=dtype)}
+        if name != "cossin":
+            del args["out"]
+        check(module, name, args)
+
+
+@every_dtype
+@pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))
+def test_powers_of_two_are_exact(dtype: type) -> None:
+    info = np.finfo(dtype)
+    k = np.arange(info.minexp - info.nmant - 3, info.maxexp + 3)
+    with np.errstate(all="ignore"):
+        found = cpu.exp2neg_(-k[None].astype(dtype), 1.0)
+        np.testing.assert_array_equal(found[0], np.ldexp(dtype(1), k))
+
+
+@every_module
+@every_dtype
+def test_cos_and_sin_of_whole_and_half_turns(module: Any, dtype: type) -> None:
+    T = np.array([[0, 0.25, 0.5, 0.75, 1, -0.25, 1e4, 12345.5]], dtype=dtype)
+    found = module.cossin(T, 1.0, np.empty((1, 16), dtype=dtype)).reshape(-1, 2)
+    expected = [[1, 0], [0, 1], [-1, 0], [0, -1], [1, 0], [0, -1], [1, 0], [-1, 0]]
+    np.testing.assert_allclose(found, expected, atol=2 * np.finfo(dtype).eps, rtol=0)
+
+
+def extremes(dtype: type) -> Array:
+    info = np.finfo(dtype)
+    top = [info.max, info.max / 2, 3e38 if dtype is np.float32 else 1e300]
+    bottom = [
+        0.0,
+        info.smallest_subnormal,
+        3 * info.smallest_subnormal,
+        info.tiny,
+        1e-38 if dtype is np.float32 else 1e-300,
+    ]
+    return np.array([*top, *bottom, 1.0, 1 + info.eps, 1e-20, 1e20, 0.3], dtype=dtype)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", sorted(n for n in CASES if n.startswith("gram")))
+def test_grams_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> None:
+    values = extremes(dtype)
+    pairs = np.stack([np.repeat(values, len(values)), np.tile(values, len(values))])
+    columns = [values[:, None], np.stack([values, values[::-1]], axis=1), np.tile(values[:, None], 70)]
+    rng = np.random.default_rng(9)
+    columns += [
+        rng.choice(values, size=(20, 40)),
+        rng.choice(values[3:], size=(20, 40)),
+        rng.choice(values[4:9], size=(9, 3)),
+    ]
+    columns += [pairs[:1].T, pairs[1:].T]
+    for X in columns:
+        args = CASES[name].make(rng, dtype, len(X), X.shape[1], len(X))
+        if "X" in args:
+            args |= {"X": X, "Z": X}
+        else:
+            parts = dense_to_csr(X)
+            args |= {f"{which}_{part}": a for which in "XZ" for part, a in parts.items()}
+        if name == "gram_l1":
+            args["X"] = np.where(np.arange(X.shape[1]) % 2, -X, X)
+        check(module, name, args)
+        assert not np.isnan(args["out"]).any()
+
+
+def dense_to_csr(X: Array) -> dict[str, Array]:
+    """With explicit zeros: a canonical matrix may hold them."""
+    n, d = X.shape
+    return {
+        "indptr": np.arange(0, n * d + 1, d, dtype=np.int32),
+        "indices": np.tile(np.arange(d, dtype=np.int32), n),
+        "data": X.ravel(),
+    }
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", GRAMS)
+def test_one_nan_takes_its_row_or_column_and_nothing_else(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(10)
+    for zero in (False, True):
+        args = CASES[name].make(rng, dtype, 11, 19, 37)
+        if zero:
+            args["X"][:], args["Z"][:] = 0, 0
+        args["X"][4, 17], args["Z"][36, 0] = np.nan, np.nan
+        found = result(module, name, args)
+        expected = np.zeros((11, 37), dtype=bool)
+        expected[4], expected[:, 36] = True, True
+        np.testing.assert_array_equal(np.isnan(found), expected)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", sorted(n for n in CASES if n.startswith("gram") and n.endswith("csr")))
+def test_one_nan_in_a_sparse_row(module: Any, dtype: type, name: str) -> None:
+    args = CASES[name].make(np.random.default_rng(11), dtype, 5, 30, 7)
+    args["X_data"][args["X_indptr"][2]] = np.nan
+    args["Z_data"][args["Z_indptr"][6]] = np.nan
+    expected = np.zeros((5, 7), dtype=bool)
+    expected[2], expected[:, 6] = True, True
+    np.testing.assert_array_equal(np.isnan(result(module, name, args)), expected)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize(
+    "name", ["csr_product", "hadamard", "hadamard_cos", "hadamard_cossin", "project_cos", "project_cossin"]
+)
+def test_nan_stays_in_its_row(module: Any, dtype: type, name: str) -> None:
+    args = CASES[name].make(np.random.default_rng(12), dtype, 6, 20, 40)
+    args["data" if name == "csr_product" else "X"].flat[0] = np.nan
+    found = result(module, name, args)
+    assert np.isnan(found[0]).all() and not np.isnan(found[1:]).any()
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", GRAMS)
+def test_many_columns_lose_no_digits(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(13)
+    ones = np.full((1, 50_000), 0.1)
+    X = np.concatenate([histogram(rng, dtype, 2, 50_000), ones, 3 * ones]).astype(dtype)
+    check(module, name, {"X": X, "Z": X[::-1].copy(), "out": np.empty((4, 4), dtype=dtype)})
+
+
+@every_module
+def test_near_duplicates_have_an_accurate_chi2_distance(module: Any) -> None:
+    X = 1 + np.random.default_rng(14).random((3, 100)).astype(np.float32)
+    Z = np.nextafter(X, np.float32(9))
+    check(module, "gram_chi2_distance", {"X": X, "Z": Z, "out": np.empty((3, 3), dtype=np.float32)})
+
+
+@every_module
+@every_dtype
+def test_disjoint_and_equal_rows(module: Any, dtype: type) -> None:
+    rng = np.random.default_rng(15)
+    left = histogram(rng, dtype, 5, 40) + np.eye(5, 40, dtype=dtype)
+    X, Z = np.hstack([left, 0 * left]), np.hstack([0 * left, left])
+    for name in ("gram_chi2", "gram_intersection", "gram_minmax", "gram_jensen_shannon"):
+        assert (getattr(module, name)(X, Z, np.empty((5, 5), dtype=dtype)) == 0).all()
+    for name in ("gram_chi2_distance", "gram_l1"):
+        assert (np.diag(getattr(module, name)(X, X, np.empty((5, 5), dtype=dtype))) == 0).all()
+    assert module.gram_minmax(X, X, np.empty((5, 5), dtype=dtype)).max() <= 1
