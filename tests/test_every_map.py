@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -33,7 +33,6 @@ from mercer.maps import every_map, registry
 from mercer.maps.base import Map
 from mercer.maps.drawn import Chain
 from mercer.maps.fourier import RandomFourier
-from mercer.stages import linear
 from mercer.stages.base import Stage
 from mercer.stages.links import Cos
 
@@ -116,8 +115,9 @@ class SharedPhase(RandomFourier):
     """Wrong on purpose: one phase for all features, as the compressive paper prints it."""
 
     def draw(self, rng, d, seen):
-        *stages, link = super().draw(rng, d, seen).stages
-        return Chain((*stages, Cos(link.scale, np.full_like(link.phases, link.phases[0]))))
+        (waves,) = super().draw(rng, d, seen).stages
+        phases = waves.link.phases
+        return Chain((replace(waves, link=Cos(waves.link.scale, np.full_like(phases, phases[0]))),))
 
 
 class HalfVariance(RandomFourier):
@@ -131,20 +131,19 @@ class ThreePerCent(RandomFourier):
     """Wrong on purpose: features three per cent too long."""
 
     def draw(self, rng, d, seen):
-        *stages, link = super().draw(rng, d, seen).stages
-        return Chain((*stages, Cos(1.03 * link.scale, link.phases)))
+        (waves,) = super().draw(rng, d, seen).stages
+        return Chain((replace(waves, link=Cos(1.03 * waves.link.scale, waves.link.phases)),))
 
 
 class Gossip(RandomFourier):
     """Wrong on purpose: each row is centred by the mean of its tile."""
 
     def draw(self, rng, d, seen):
-        class Centred(linear.Matrix):
+        class Centred(Stage):
             def __call__(self, X, out=None):
-                return super().__call__(X - X.mean(axis=0))
+                return X - X.mean(axis=0)
 
-        turns, link = super().draw(rng, d, seen).stages
-        return Chain((Centred(turns.linear.panel), link))
+        return Chain((Centred(), *super().draw(rng, d, seen).stages))
 
 
 @pytest.mark.parametrize(

@@ -94,13 +94,14 @@ def test_an_odd_number_of_columns_is_unbiased(n_components):
 
 def test_offset_equals_rbf_sampler_when_given_its_weights():
     """The same formula, sqrt(2/D) cos(x.w + b): put scikit-learn's draw into our stages."""
-    from mercer.stages import linear
+    from mercer.stages.linear import Matrix
     from mercer.stages.links import Cos
+    from mercer.stages.waves import Waves
 
     theirs = RBFSampler(gamma=0.2, n_components=50, random_state=0).fit(X)
-    panel = linear.Matrix(theirs.random_weights_ / (2 * np.pi))
+    panel = Matrix(theirs.random_weights_ / (2 * np.pi))
     link = Cos(np.sqrt(2 / 50), theirs.random_offset_ / (2 * np.pi))
-    np.testing.assert_allclose(link(linear.Turns(panel, panel.reach())(X)), theirs.transform(X), atol=1e-12)
+    np.testing.assert_allclose(Waves(panel, link, panel.reach())(X), theirs.transform(X), atol=1e-12)
 
 
 def test_cosine_rbf_ignores_the_length_of_rows():

@@ -12,6 +12,7 @@ from scipy.stats import chi, kstest, qmc
 from mercer.philox import Rng
 from mercer.stages import linear
 from mercer.stages.links import Cos, CosSin, RowNorm
+from mercer.stages.waves import Waves
 
 
 def test_orthogonal_rows_are_orthogonal_in_blocks_with_chi_lengths():
@@ -105,11 +106,20 @@ def test_rows_have_norm_one_from_tiny_to_huge(dtype):
 def test_float32_phases_that_run_away_are_reduced_in_float64():
     """Far from zero float32 has no fraction of a turn left: the cosine would be 1 for every weight."""
     rng = np.random.default_rng(0)
-    panel = rng.normal(size=(5, 400))
-    stage = linear.Turns(linear.Matrix(panel), linear.Matrix(panel).reach())
-    X = np.full((3, 5), 1e9, np.float32) * rng.normal(size=(3, 5)).astype(np.float32)
-    t = stage.astype(np.float32)(X)
-    exact = X.astype(np.float64) @ panel.astype(np.float32).astype(np.float64)
-    np.testing.assert_allclose(t, exact - np.rint(exact), atol=5e-6)
-    naive = X @ panel.astype(np.float32)
+    panel = rng.normal(size=(5, 400)).astype(np.float32)
+    stage = Waves(linear.Matrix(panel), Cos(1.0, np.zeros(400, np.float32)), linear.Matrix(panel).reach())
+    X = 1e9 * rng.normal(size=(3, 5)).astype(np.float32)
+    exact = X.astype(np.float64) @ panel.astype(np.float64)
+    np.testing.assert_allclose(stage(X), np.cos(2 * np.pi * (exact - np.rint(exact))), atol=5e-5)
+    naive = X @ panel
     assert np.mean(naive == np.rint(naive)) > 0.99
+
+
+@pytest.mark.parametrize("pairs", [3, 64, 65, 130])
+@pytest.mark.parametrize("odd", [0, 1])
+def test_the_links_of_a_hadamard_product_are_those_of_its_result(pairs, odd):
+    stage = linear.hadamard(Rng(0), pairs + odd, 20)
+    X = np.random.default_rng(0).normal(size=(7, 20))
+    for link in (CosSin(0.5, np.full(odd, 0.3)), Cos(0.5, np.linspace(0, 1, pairs + odd))):
+        out = np.empty((7, link.columns(pairs + odd)))
+        np.testing.assert_allclose(link.of_hadamard(X, stage.signs, stage.lengths, out), link(stage(X)), atol=1e-13)

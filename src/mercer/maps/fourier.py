@@ -24,8 +24,8 @@ from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng, chi_quantile
 from mercer.stages import linear
-from mercer.stages.base import Stage
 from mercer.stages.links import Cos, CosSin, RowNorm
+from mercer.stages.waves import Waves
 from mercer.summaries import Reservoir, Spread, Summary
 
 _MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
@@ -192,14 +192,14 @@ class RandomFourier(Map):
         frequencies = -(-self.n_components // 2) if paired else self.n_components
         projection = self._projection(rng, frequencies, d, law.scale(self.gamma_) / (2 * np.pi))
         scale = float(np.sqrt(2 / self.n_components))
-        link: Stage
+        link: Cos | CosSin
         if paired:
             link = CosSin(scale, rng.uniform("phases", self.n_components % 2, start=frequencies - 1))
         else:
             link = Cos(scale, rng.uniform("phases", frequencies))
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
-        return Chain((*before, linear.Turns(projection, projection.reach()), link, *after))
+        return Chain((*before, Waves(projection, link, projection.reach()), *after))
 
     @classmethod
     def cases(cls) -> list[Map]:

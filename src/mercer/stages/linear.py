@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
-from mercer.door import RowError
 from mercer.philox import Rng
 from mercer.stages.base import Array, Stage
 
 _LEAST_HADAMARD = (
     64  # below this size the rows of three HD products are too few to look independent (a bias of -.005 at 16)
 )
-_RESOLVED = 1 / 8  # the error of a phase, in turns, up to which a dtype is used for it
 _SOBOL_BITS = 32
 _SOBOL_COLUMNS = 21201  # columns for which direction numbers are known
 _CHUNK = 2**22  # weights drawn in one go
@@ -32,7 +30,10 @@ class Matrix(Stage):
     panel: Array
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        return np.asarray(X @ self.panel)
+        if hasattr(X, "indptr"):
+            T = np.empty((X.shape[0], self.panel.shape[1]), X.dtype) if out is None else out
+            return ops.csr_product(X.indptr, X.indices, X.data, self.panel, T)
+        return np.matmul(X, self.panel, out=out)
 
     def columns(self, d: int) -> int:
         return self.panel.shape[1]
@@ -54,7 +55,8 @@ class Hadamard(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         rows = X.toarray() if hasattr(X, "indptr") else X
-        return ops.hadamard(rows, self.signs, self.lengths, np.empty((len(rows), len(self.lengths)), rows.dtype))
+        out = np.empty((len(rows), len(self.lengths)), rows.dtype) if out is None else out
+        return ops.hadamard(rows, self.signs, self.lengths, out)
 
     def columns(self, d: int) -> int:
         return len(self.lengths)
@@ -66,67 +68,6 @@ class Hadamard(Stage):
     def reach(self) -> float:
         """max |w_j|: every row of H S H S H S has norm p^(3/2)."""
         return float(np.max(np.abs(self.lengths), initial=0.0) * self.signs.shape[2] ** 1.5)
-
-
-@dataclass(frozen=True, eq=False)
-class Turns(Stage):
-    """x -> W x in turns, for a cosine to follow.
-
-    A phase t known to within eps |x| |w| is of use while that is far below one turn. Rows of float32 that go beyond are projected in
-    float64 and brought back to (-1/2, 1/2]; rows that are beyond float64 too are refused: their cosines would be one constant.
-    """
-
-    linear: Matrix | Hadamard
-    reach: float
-
-    def __call__(self, X: Any, out: Array | None = None) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            T = self.linear(X)
-        far = self._beyond(X, X.dtype)
-        if len(far):
-            rows = X[far].astype(np.float64)
-            self._refuse(rows, far)
-            t = self.linear.astype(np.float64)(rows)
-            T[far] = t - np.rint(t)
-        return T
-
-    def columns(self, d: int) -> int:
-        return self.linear.columns(d)
-
-    def flops(self, d: int) -> float:
-        return self.linear.flops(d)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays()
-
-    def astype(self, dtype: Any) -> Turns:
-        return Turns(self.linear.astype(dtype), self.reach)
-
-    def _largest(self, dtype: Any, d: int) -> float:
-        """The largest entry of a row up to which the phases of this dtype are resolved."""
-        return float(_RESOLVED / np.finfo(dtype).eps / np.sqrt(d) / max(self.reach, np.finfo(np.float64).tiny))
-
-    def _beyond(self, X: Any, dtype: Any) -> Array:
-        """The rows whose phases this dtype does not resolve."""
-        most = self._largest(dtype, X.shape[1])
-        values = X.data if hasattr(X, "indptr") else X
-        if np.abs(values).max(initial=0.0) <= most:
-            return np.empty(0, dtype=np.intp)
-        largest = abs(X).max(axis=1)
-        return np.flatnonzero((largest.toarray().ravel() if hasattr(largest, "toarray") else largest) > most)
-
-    def _refuse(self, rows: Any, numbers: Array) -> None:
-        beyond = self._beyond(rows, np.float64)
-        if len(beyond):
-            values = rows[[beyond[0]]].toarray()[0] if hasattr(rows, "indptr") else rows[beyond[0]]
-            column = int(np.argmax(np.abs(values)))
-            most = self._largest(np.float64, len(values))
-            raise RowError(
-                int(numbers[beyond[0]]),
-                f"Values too large for this kernel: |x| below {most:.3g} is needed, got {values[column]:g} at",
-                f", column {column}; beyond, a cosine of it has no digits left. "
-                "Scale the data (sklearn.preprocessing.StandardScaler) or use a smaller gamma.",
-            )
 
 
 def independent(rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array]) -> Array:

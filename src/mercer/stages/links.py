@@ -22,6 +22,10 @@ class Cos(Stage):
         ops.cos_(X, self.scale, self.phases)
         return X if out is None else _copy(X, out)
 
+    def of_hadamard(self, X: Array, signs: Array, lengths: Array, out: Array) -> Array:
+        """The cosines of Hadamard(signs, lengths)(X), in one pass."""
+        return ops.hadamard_cos(X, signs, lengths, self.scale, self.phases, out)
+
 
 @dataclass(frozen=True, eq=False)
 class CosSin(Stage):
@@ -36,6 +40,17 @@ class CosSin(Stage):
         ops.cossin(X[:, :pairs], self.scale, out[:, : 2 * pairs])
         if len(self.phase):
             _copy(ops.cos_(X[:, pairs:], self.scale, self.phase), out[:, 2 * pairs :])
+        return out
+
+    def of_hadamard(self, X: Array, signs: Array, lengths: Array, out: Array) -> Array:
+        """The cosines and sines of Hadamard(signs, lengths)(X), in one pass."""
+        pairs = len(lengths) - len(self.phase)
+        ops.hadamard_cossin(X, signs, lengths[:pairs], self.scale, out[:, : 2 * pairs])
+        if len(self.phase):
+            block, last = divmod(pairs, signs.shape[2])
+            own = signs[block : block + 1]
+            T = ops.hadamard(X, own, lengths[block * signs.shape[2] :], np.empty((len(X), last + 1), X.dtype))
+            _copy(ops.cos_(T[:, last:], self.scale, self.phase), out[:, 2 * pairs :])
         return out
 
     def columns(self, d: int) -> int:
