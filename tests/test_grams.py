@@ -1,3 +1,5 @@
+"""gram(kernel, X, Z) is the literal kernel, whatever computes it."""
+
 from __future__ import annotations
 
 from unittest.mock import patch
@@ -7,20 +9,92 @@ import pytest
 import scipy.sparse as sp
 
 import mercer
-from mercer.kernels import Chi2, Gaussian, Laplacian, MinMax
+from mercer.kernels import (
+    GMM,
+    Cauchy,
+    Chi2,
+    ExpChi2,
+    Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    Laplacian,
+    MinMax,
+    Resemblance,
+)
+
+KERNELS = [Chi2(), Intersection(), JensenShannon(), MinMax(), GMM(), GMM(power=0.5), Resemblance(), Laplacian(0.3)]
+KERNELS += [ExpChi2(0.4), Cauchy(0.7).over(Chi2()), Gaussian(0.3), Hellinger(), Chi2() + Laplacian(0.2)]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(0.3), Laplacian(0.3), Chi2(), MinMax()], ids=repr)
-def test_gram_is_the_kernel_tile_by_tile_dense_and_sparse(kernel):
-    rng = np.random.default_rng(0)
-    X, Z = rng.gamma(1.0, size=(70, 9)), rng.gamma(1.0, size=(33, 9))
+def rows(kernel, n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(1.0, size=(n, 9))
     X[X < 0.7] = 0
+    return X * rng.choice([-1, 1], X.shape) if kernel.domain == "real" else X
+
+
+@every_kernel
+def test_gram_is_the_kernel_tile_by_tile_dense_and_sparse(kernel):
+    X, Z = rows(kernel, 70, 0), rows(kernel, 33, 1)
     expected = kernel(X, Z)
-    with patch("mercer.tiles.tile_rows", lambda cost: 16), patch("mercer.tiles.worth_threads", lambda cost, rows: True):
-        np.testing.assert_allclose(mercer.gram(kernel, X, Z), expected, rtol=1e-13)
-        np.testing.assert_allclose(mercer.gram(kernel, sp.csr_array(X), sp.csc_matrix(Z)), expected, rtol=1e-13)
-        np.testing.assert_allclose(mercer.gram(kernel, sp.csr_array(X), Z), expected, rtol=1e-13)
+    small_tiles = patch("mercer.tiles.tile_rows", lambda cost, most_rows=0: 16)
+    threads = patch("mercer.tiles.worth_threads", lambda cost, rows: True)
+    with small_tiles, threads, patch("mercer.grams._WIDE_TILE", 10):
+        for left in (X, sp.csr_array(X), sp.csc_matrix(X), np.asfortranarray(X)):
+            for right in (Z, sp.csr_array(Z)):
+                np.testing.assert_allclose(mercer.gram(kernel, left, right), expected, rtol=1e-13)
         np.testing.assert_allclose(mercer.gram(kernel, X), kernel(X), rtol=1e-13)
+
+
+@every_kernel
+def test_float32_keeps_its_word(kernel):
+    """16 eps relative; an exponential multiplies the error of its exponent by the exponent's size."""
+    X, Z = rows(kernel, 50, 0).astype(np.float32), rows(kernel, 40, 1).astype(np.float32)
+    exact = kernel(X, Z)
+    exponential = type(kernel).__name__ in ("Laplacian", "ExpChi2", "Over", "Sum")
+    factor = 1 - np.log(np.minimum(exact, 1)) if exponential else 1.0
+    error = np.abs(mercer.gram(kernel, X, Z) - exact)
+    assert (error <= 16 * np.finfo(np.float32).eps * exact * factor).all()
+
+
+@every_kernel
+def test_sparse_duplicates_and_explicit_zeros_are_what_they_mean(kernel):
+    X = rows(kernel, 20, 0)
+    d = X.shape[1]
+    halves = (np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(np.arange(d), 2), 20), np.arange(21) * 2 * d)
+    twice = sp.csr_array(halves, shape=X.shape)
+    np.testing.assert_allclose(mercer.gram(kernel, twice), kernel(X), rtol=1e-13)
+    assert twice.nnz == 2 * X.size  # and the caller's matrix is as it was
+
+
+def test_integers_and_booleans_are_numbers():
+    X = np.arange(12).reshape(4, 3)
+    np.testing.assert_allclose(mercer.gram(Chi2(), X), Chi2()(X), rtol=1e-14)
+    np.testing.assert_allclose(mercer.gram(Chi2(), sp.csr_array(X), X > 3), Chi2()(X, X > 3), rtol=1e-14)
+
+
+def test_negative_rows_are_refused_by_place_dense_and_sparse():
+    X = rows(Chi2(), 20, 0)
+    X[7, 2] = -3.36
+    for bad in (X, sp.csr_array(X)):
+        with pytest.raises(ValueError, match=r"needs X >= 0, got -3.36 at row 7, column 2"):
+            mercer.gram(Chi2(), bad)
+
+
+def test_nan_stays_nan():
+    X = rows(Chi2(), 5, 0)
+    X[2, 3] = np.nan
+    K = mercer.gram(MinMax(), X)
+    assert np.isnan(K[2]).all() and np.isnan(K[:, 2]).all()
+    assert np.isfinite(np.delete(np.delete(K, 2, 0), 2, 1)).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
+def test_empty_and_single_rows_have_a_gram_matrix(shape):
+    X = np.ones(shape)
+    np.testing.assert_array_equal(mercer.gram(Intersection(), X), np.full((shape[0], shape[0]), float(shape[1])))
 
 
 def test_float32_in_gives_float32_out():

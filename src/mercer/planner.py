@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
-_TILE_ROWS = 1024  # GEMM is at full speed here, and more rows only take memory
+TILE_ROWS = 1024  # GEMM is at full speed here, and more rows only take memory
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 
@@ -21,10 +21,10 @@ class Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
 
 
-def tile_rows(cost: Cost) -> int:
+def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
     """Rows of a tile. It depends on the width of the work only, so that the grid is the same for every thread count."""
     fitting = int(_TILE_BYTES / max(cost.bytes, 1))
-    return max(_LEAST_ROWS, min(_TILE_ROWS, fitting))
+    return max(_LEAST_ROWS, min(most_rows, fitting))
 
 
 def worth_threads(cost: Cost, rows: int) -> bool:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
-from mercer.planner import Cost, tile_rows, worth_threads
+from mercer.planner import TILE_ROWS, Cost, tile_rows, worth_threads
 
 _MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
 
@@ -50,9 +50,9 @@ def spans(n: int, rows: int) -> Iterator[slice]:
         yield slice(start, min(start + rows, n))
 
 
-def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None) -> None:
+def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None, most_rows: int = TILE_ROWS) -> None:
     """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread inside."""
-    tiles = list(spans(n, tile_rows(cost)))
+    tiles = list(spans(n, tile_rows(cost, most_rows)))
     workers = min(width(n_jobs), len(tiles)) if worth_threads(cost, n) else 1
     if getattr(_inside, "tile", False):
         workers = 1

@@ -25,7 +25,7 @@ from mercer.kernels.coordinates import (
     SkewedChi2,
     SkewedIntersection,
 )
-from mercer.kernels.euclidean import Cauchy, Cosine, CosineRBF, Euclidean, Gaussian, Linear, Matern, Over
+from mercer.kernels.euclidean import Cauchy, Cosine, CosineRBF, Euclidean, Gaussian, Linear, Matern, Over, Radial
 
 __all__ = [
     "GMM",
@@ -47,6 +47,7 @@ __all__ = [
     "Matern",
     "MinMax",
     "Over",
+    "Radial",
     "ReciprocalSemigroup",
     "Resemblance",
     "SkewedChi2",

@@ -68,11 +68,14 @@ class Kernel:
     def _pair(self, X: Any, Z: Any) -> tuple[Array, Array]:
         X = self._rows(X)
         Z = X if Z is None else self._rows(Z)
+        self._same_width(X, Z)
+        return X, Z
+
+    def _same_width(self, X: Any, Z: Any) -> None:
         if X.shape[1] != Z.shape[1]:
             raise ValueError(
                 f"{self!r} needs rows of one width, got X with {X.shape[1]} columns and Z with {Z.shape[1]}."
             )
-        return X, Z
 
     def _rows(self, X: Any) -> Array:
         rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
@@ -82,7 +85,7 @@ class Kernel:
         self._check(rows)
         return rows
 
-    def _check(self, X: Array) -> None:
+    def _check(self, X: Any) -> None:
         if self.domain == "nonnegative":
             door.require_nonnegative(repr(self), X)
 
