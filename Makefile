@@ -7,13 +7,17 @@ ifneq ($(wildcard ../shared/data),)
 export MERCER_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-slow bench lint format clean
+.PHONY: demo test test-pure test-slow bench lint format native clean
 
 demo: .venv/installed
 	$(BIN)/mercer compare
 
 test: .venv/developing
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# The same without the compiled core.
+test-pure: .venv/developing
+	MERCER_PURE=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-slow: .venv/developing
 	$(BIN)/python -m pytest -m slow
@@ -30,6 +34,11 @@ format: .venv/developing
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The compiled core again, after a change in native/.
+native: .venv/developing
+	MERCER_NATIVE=1 $(BIN)/pip install --quiet --no-build-isolation --editable .
+
+# Also forgets a failed build, which build/ would remember.
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -39,10 +48,13 @@ clean:
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
 	touch $@
 
+# Without a compiler this is the NumPy version.
 .venv/installed: .venv/made pyproject.toml
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-.venv/developing: .venv/installed pyproject.toml
+# Here a core that does not build is an error.
+.venv/developing: .venv/made pyproject.toml CMakeLists.txt $(wildcard native/*)
 	$(BIN)/pip install --quiet --group dev
-	touch $@
+	MERCER_NATIVE=1 $(BIN)/pip install --quiet --no-build-isolation --editable .
+	touch .venv/installed $@

@@ -5,34 +5,41 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
+Work = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """How many times faster than the rival: median and quartiles over rounds."""
+class Row:
+    """One line of a table. times: how many times faster than the rival, median and quartiles over rounds. Errors are relative."""
 
-    median: float
-    low: float
-    high: float
+    what: str
+    milliseconds: float
+    threads: int | None = None
+    rival: str | None = None
+    rival_milliseconds: float | None = None
+    times: tuple[float, float, float] | None = None  # lower quartile, median, upper quartile
+    target: float | None = None
+    error: float | None = None
+    rival_error: float | None = None
+    bytes_per_row: float | None = None
 
-    def __str__(self) -> str:
-        return f"{self.median:.2f} ({self.low:.2f}-{self.high:.2f})"
 
-
-def interleaved(
-    works: dict[str, Callable[[], Any]], rounds: int = 9, least_seconds: float = 0.0
-) -> dict[str, np.ndarray]:
-    """Seconds of each work in each round. In a round every work runs once, in random order, after one round that does not count.
+def interleaved(works: dict[str, Work], rounds: int, least_seconds: float = 0.0) -> dict[str, np.ndarray]:
+    """Seconds of each work in each round. In a round every work runs once, in random order, after one run that does not count.
 
     A work that takes less than least_seconds is repeated within a round until it takes that long, and its mean is kept.
     """
     order = random.Random(0)
     repeats = {}
     for name, work in works.items():
+        work()
         start = time.perf_counter()
         work()
         repeats[name] = max(1, round(least_seconds / (time.perf_counter() - start)))
@@ -46,12 +53,37 @@ def interleaved(
     return {name: np.array(values) for name, values in seconds.items()}
 
 
-def ratio(ours: np.ndarray, theirs: np.ndarray) -> Ratio:
-    """theirs / ours, round by round."""
-    low, median, high = np.percentile(theirs / ours, [25, 50, 75])
-    return Ratio(float(median), float(low), float(high))
+def alone(what: str, ours: Work, rounds: int, **more: Any) -> Row:
+    """A row without a rival."""
+    return Row(what, _milliseconds(interleaved({"ours": ours}, rounds)["ours"]), **more)
 
 
-def milliseconds(seconds: np.ndarray) -> float:
-    """The median."""
+def against(
+    what: str,
+    ours: Work,
+    rival: str,
+    theirs: Work,
+    rounds: int,
+    *,
+    threads: int | None = None,
+    least_seconds: float = 0.0,
+    **more: Any,
+) -> Row:
+    """A row with a rival; both may use `threads` BLAS threads (as many as they like when it is None)."""
+    limit: AbstractContextManager[Any] = nullcontext() if threads is None else threadpool_limits(threads)
+    with limit:
+        seconds = interleaved({"ours": ours, "theirs": theirs}, rounds, least_seconds)
+    low, median, high = (float(q) for q in np.percentile(seconds["theirs"] / seconds["ours"], [25, 50, 75]))
+    return Row(
+        what,
+        _milliseconds(seconds["ours"]),
+        threads,
+        rival,
+        _milliseconds(seconds["theirs"]),
+        (low, median, high),
+        **more,
+    )
+
+
+def _milliseconds(seconds: np.ndarray) -> float:
     return float(1e3 * np.median(seconds))

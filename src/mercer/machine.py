@@ -25,8 +25,16 @@ def facts() -> dict[str, str]:
         "cpu": ", ".join(_cpu_features()) or "no vector extensions found",
         "threads": str(threads()),
         "blas": _blas(),
-        "ops": ", ".join(f"{name}: {ops.home(name)}" for name in ops.__all__),
+        "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
+        "ops": _ops(),
     }
+
+
+def _ops() -> str:
+    homes: dict[str, list[str]] = {}
+    for name in ops.__all__:
+        homes.setdefault(ops.home(name), []).append(name)
+    return "; ".join(f"{home}: {', '.join(names)}" for home, names in homes.items())
 
 
 def _there(module: str) -> bool:

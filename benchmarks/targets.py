@@ -1,0 +1,126 @@
+"""The work that has a target, at its size, on one and two threads: random Fourier features and exact Gram matrices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
+
+from benchmarks.measure import Row, against
+from mercer import RandomFourier, gram
+from mercer.kernels import Chi2, ExpChi2, Gaussian, Laplacian, MinMax
+from mercer.leaderboard import gram_error
+
+GAMMA = 1 / (2 * 10**2)  # sigma = 10 on pixels from 0 to 1
+SIZE = 4096
+SAMPLER = "sklearn RBFSampler"
+
+
+def rows(rounds: int) -> Iterator[Row]:
+    """All rows, two-thread samples of at least 0.3 s each."""
+    X, source = pixels(6000)
+    yield from fourier(X, source, rounds)
+    yield from equal_error(X, source, rounds)
+    yield from grams(rounds)
+
+
+def pixels(n: int) -> tuple[np.ndarray, str]:
+    """Rows of MNIST in [0, 1] where $MERCER_DATA has them, else random ones of the same shape; and which they are."""
+    path = Path(os.environ.get("MERCER_DATA", "")) / "mnist.npz"
+    if path.is_file():
+        return (np.load(path)["X"][:n] / 255).astype(np.float32), "MNIST"
+    return np.random.default_rng(0).random((n, 784), dtype=np.float32), "uniform"
+
+
+def fourier(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
+    """Features of 6000 x 784 rows, 4096 columns, output allocated in the call. The rival has the offset form."""
+    sample = X[:1000].astype(np.float64)
+    kernel = Gaussian(GAMMA)
+    settings = [
+        (np.float32, "iid", "offset", (1.15, 1.3)),
+        (np.float32, "iid", "paired", (1.15, 1.3)),
+        (np.float32, "hadamard", "paired", (6, 7.5)),
+        (np.float64, "iid", "paired", (3, 5)),
+        (np.float64, "hadamard", "paired", (3, 5)),
+    ]
+    for dtype, design, form, targets in settings:
+        typed = X.astype(dtype)
+        theirs = RBFSampler(gamma=GAMMA, n_components=SIZE, random_state=0).fit(typed)
+        for threads, target in zip((1, 2), targets, strict=True):
+            ours = RandomFourier(SIZE, gamma=GAMMA, design=design, form=form, random_state=0, n_jobs=threads).fit(typed)
+            yield against(
+                f"features {dtype.__name__}, {design}, {form}, {source} {len(X)}x784 -> {SIZE}",
+                partial(ours.transform, typed),
+                SAMPLER,
+                partial(theirs.transform, typed),
+                rounds,
+                threads=threads,
+                least_seconds=0.3,
+                target=target,
+                error=gram_error(kernel, sample, ours.transform(sample)),
+                rival_error=gram_error(kernel, sample, theirs.transform(sample)),
+            )
+
+
+def equal_error(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
+    """The smallest size of the default design whose median error is that of the rival at 4096 columns, and its time."""
+    sample = X[:1000]
+    kernel = Gaussian(GAMMA)
+
+    def median_error(make: type, **params: object) -> float:
+        draws = (make(gamma=GAMMA, random_state=seed, **params).fit(X) for seed in range(5))
+        return float(np.median([gram_error(kernel, sample, draw.transform(sample)) for draw in draws]))
+
+    wanted = median_error(RBFSampler, n_components=SIZE)
+    size = next(D for D in range(64, SIZE + 1, 64) if median_error(RandomFourier, n_components=D) <= wanted)
+    theirs = RBFSampler(gamma=GAMMA, n_components=SIZE, random_state=0).fit(X)
+    for threads in (1, 2):
+        ours = RandomFourier(size, gamma=GAMMA, random_state=0, n_jobs=threads).fit(X)
+        yield against(
+            f"features float32 at equal error: {size} columns for {SIZE}, {source} {len(X)}x784",
+            partial(ours.transform, X),
+            SAMPLER,
+            partial(theirs.transform, X),
+            rounds,
+            threads=threads,
+            least_seconds=0.3,
+            target=10,
+            error=median_error(RandomFourier, n_components=size),
+            rival_error=wanted,
+        )
+
+
+def grams(rounds: int) -> Iterator[Row]:
+    """Exact Gram matrices of float32 histograms. scikit-learn's chi2 and Manhattan loops have one thread."""
+    rng = np.random.default_rng(0)
+    A, B = (rng.gamma(0.5, size=(1280, 784)).astype(np.float32) for _ in range(2))
+    loop = "NumPy loop over columns"
+    works = [
+        ("chi2 distance", ExpChi2(1.0), "sklearn additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), (13, 24)),
+        ("chi2", Chi2(), "sklearn additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), (13, 24)),
+        ("min-max", MinMax(), loop, lambda: minmax_loop(A, B), (40, 75)),
+        ("Laplacian", Laplacian(0.1), "sklearn manhattan_distances", lambda: manhattan_distances(A, B), (None, None)),
+    ]
+    sample = slice(0, 100)
+    for name, kernel, rival, theirs, targets in works:
+        exact = kernel(A[sample], B[sample])
+        error = float(np.max(np.abs(gram(kernel, A[sample], B[sample]) - exact) / exact))
+        for threads, target in zip((1, 2), targets, strict=True):
+            ours = partial(gram, kernel, A, B, n_jobs=threads)
+            what = f"Gram {name}, 1280^2 x 784"
+            more = {"threads": threads, "least_seconds": 0.3, "target": target, "error": error}
+            yield against(what, ours, rival, theirs, rounds, **more)
+
+
+def minmax_loop(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """sum min / sum max, column by column, in float32."""
+    low, high = (np.zeros((len(A), len(B)), np.float32) for _ in range(2))
+    for a, b in zip(A.T, B.T, strict=True):
+        low += np.minimum(a[:, None], b)
+        high += np.maximum(a[:, None], b)
+    return low / high
