@@ -382,6 +382,21 @@ def test_nan_stays_in_its_row(module: Any, dtype: type, name: str) -> None:
 @every_module
 @every_dtype
 @pytest.mark.parametrize("name", GRAMS)
+def test_grams_at_the_ends_of_the_fast_range(module: Any, dtype: type, name: str) -> None:
+    """Between 2^-60 and 2^60 (float32) the core divides by an approximate reciprocal; outside it takes another way."""
+    rng = np.random.default_rng(16)
+    top = 60 if dtype is np.float32 else 500
+    for step in (0, 1):
+        ends = 2.0 ** np.array([-top - step, -top, 1 - top, -1, 0, top - 1, top, top + step])
+        X = rng.choice(np.append(ends, 0).astype(dtype), size=(20, 6))
+        Z = np.where(rng.random(X.shape) < 0.5, np.nextafter(X, dtype(np.inf)), X)
+        for a, b in ((X, Z), (X, X[::-1]), (X[:, :1], Z[:, :1]), (Z[:4, :1], Z[:, :1])):
+            check(module, name, {"X": a, "Z": b, "out": np.empty((len(a), len(b)), dtype=dtype)})
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", GRAMS)
 def test_many_columns_lose_no_digits(module: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(13)
     ones = np.full((1, 50_000), 0.1)
