@@ -133,7 +133,7 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
     )
     D = S.toarray()
     yield (
-        "gram_chi2_csr 1024^2x784 (5%) / additive_chi2_kernel",
+        "gram_chi2_csr 1024^2x784 (5%) / additive_chi2_kernel, dense",
         lambda: additive_chi2_kernel(D, D),
         lambda: ops.gram_chi2_csr(*parts, *parts, 784, np.empty((1024, 1024), np.float32)),
     )

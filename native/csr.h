@@ -5,9 +5,10 @@
 namespace MERCER_ISA {
 namespace {
 
-// Terms in double: float data cannot overflow there, double data takes the order that cannot.
-struct SparseChi2 {
+// Terms in double: float data cannot leave its range, and 1e-300 makes 0 / 0 a 0 without a branch; double data takes the safe order.
+template <class T> struct SparseChi2 {
     static INLINE double term(double x, double z) {
+        if constexpr (sizeof(T) == sizeof(float)) return 2 * x * z / (x + z + 1e-300);
         const double a = x < z ? x : z, b = x < z ? z : x, s = x + z;  // b / s is in [1/2, 1]
         if (s == 0) return 0;
         return s - s == 0 ? a * (2 * (b / s)) : a * (b / (0.5 * x + 0.5 * z));
@@ -72,7 +73,7 @@ template <class T> struct Narrow {
     INLINE T operator()(int64_t, int64_t, double sum) const { return static_cast<T>(sum); }
 };
 template <class T, class I> bool gram_chi2_csr(Csr<T, I> X, Csr<T, I> Z, View<T> out) {
-    return csr_gram<SparseChi2, T, I>(X, Z, out, Narrow<T>{});
+    return csr_gram<SparseChi2<T>, T, I>(X, Z, out, Narrow<T>{});
 }
 template <class T, class I> bool gram_intersection_csr(Csr<T, I> X, Csr<T, I> Z, View<T> out) {
     return csr_gram<SparseMin, T, I>(X, Z, out, Narrow<T>{});
