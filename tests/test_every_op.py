@@ -66,7 +66,7 @@ def sizes() -> Iterator[tuple[int, int, int]]:
     """Every size from 0 to 70 in each dimension, alone and together."""
     for k in range(71):
         yield from ((k, 5, 9), (3, k, 5), (2, 7, k), (k, 70 - k, (k * 31) % 71))
-    yield from ((0, 0, 0), (70, 70, 70), (9, 129, 131), (17, 1000, 33))
+    yield from ((0, 0, 0), (70, 70, 70), (9, 129, 131), (17, 1000, 33), (2, 40, 300), (20, 40, 300))
 
 
 def test_no_op_is_forgotten() -> None:
