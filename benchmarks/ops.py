@@ -47,24 +47,40 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
 
     X = rng.random((3000, 784), dtype=np.float32)
     sampler = RBFSampler(gamma=0.01, n_components=4096, random_state=0).fit(X)
-    signs = rng.choice(np.float32([-1, 1]), size=(2, 3, 1024))
-    lengths = rng.random(2048, dtype=np.float32) / np.float32(1024**1.5)
+    signs = rng.choice(np.float32([-1, 1]), size=(4, 3, 1024))
+    lengths = rng.random(4096, dtype=np.float32) / np.float32(1024**1.5)
+    phases = rng.random(4096, dtype=np.float32)
+    # Pairs give 4096 columns from 2048 frequencies; cosines with phases, as the rival has, take 4096.
     yield (
         "hadamard_cossin 3000x784 -> 4096 / RBFSampler",
         lambda: sampler.transform(X),
-        lambda: ops.hadamard_cossin(X, signs, lengths, 0.02, np.empty((3000, 4096), dtype=np.float32)),
+        lambda: ops.hadamard_cossin(X, signs[:2], lengths[:2048], 0.02, np.empty((3000, 4096), dtype=np.float32)),
+    )
+    yield (
+        "hadamard_cos 3000x784 -> 4096 / RBFSampler",
+        lambda: sampler.transform(X),
+        lambda: ops.hadamard_cos(X, signs, lengths, 0.02, phases, np.empty((3000, 4096), dtype=np.float32)),
     )
 
-    W = rng.standard_normal((2048, 784), dtype=np.float32) / 100
+    W = rng.standard_normal((4096, 784), dtype=np.float32) / 100
     rows = rng.random((6000, 784), dtype=np.float32)
 
-    def projected() -> Any:
+    def projected(pairs: bool) -> Any:
         out = np.empty((6000, 4096), dtype=np.float32)
         for i in range(0, 6000, 1024):
-            ops.project_cossin(rows[i : i + 1024], W, 0.02, out[i : i + 1024])
+            tile, target = rows[i : i + 1024], out[i : i + 1024]
+            if pairs:
+                ops.project_cossin(tile, W[:2048], 0.02, target)
+            else:
+                ops.project_cos(tile, W, 0.02, phases, target)
         return out
 
-    yield "project_cossin 6000x784 -> 4096, tiles / RBFSampler", lambda: sampler.transform(rows), projected
+    yield (
+        "project_cossin 6000x784 -> 4096, tiles / RBFSampler",
+        lambda: sampler.transform(rows),
+        lambda: projected(True),
+    )
+    yield "project_cos 6000x784 -> 4096, tiles / RBFSampler", lambda: sampler.transform(rows), lambda: projected(False)
 
     A, B = rng.random((640, 784), dtype=np.float32), rng.random((640, 784), dtype=np.float32)
 
@@ -133,7 +149,7 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
     )
     D = S.toarray()
     yield (
-        "gram_chi2_csr 1024^2x784 (5%) / additive_chi2_kernel",
+        "gram_chi2_csr 1024^2x784 (5%) / additive_chi2_kernel, dense",
         lambda: additive_chi2_kernel(D, D),
         lambda: ops.gram_chi2_csr(*parts, *parts, 784, np.empty((1024, 1024), np.float32)),
     )

@@ -5,9 +5,10 @@
 namespace MERCER_ISA {
 namespace {
 
-// Terms in double: float data cannot overflow there, double data takes the order that cannot.
-struct SparseChi2 {
+// Terms in double: float data cannot leave its range, and 1e-300 makes 0 / 0 a 0 without a branch; double data takes the safe order.
+template <class T> struct SparseChi2 {
     static INLINE double term(double x, double z) {
+        if constexpr (sizeof(T) == sizeof(float)) return 2 * x * z / (x + z + 1e-300);
         const double a = x < z ? x : z, b = x < z ? z : x, s = x + z;  // b / s is in [1/2, 1]
         if (s == 0) return 0;
         return s - s == 0 ? a * (2 * (b / s)) : a * (b / (0.5 * x + 0.5 * z));
@@ -72,7 +73,7 @@ template <class T> struct Narrow {
     INLINE T operator()(int64_t, int64_t, double sum) const { return static_cast<T>(sum); }
 };
 template <class T, class I> bool gram_chi2_csr(Csr<T, I> X, Csr<T, I> Z, View<T> out) {
-    return csr_gram<SparseChi2, T, I>(X, Z, out, Narrow<T>{});
+    return csr_gram<SparseChi2<T>, T, I>(X, Z, out, Narrow<T>{});
 }
 template <class T, class I> bool gram_intersection_csr(Csr<T, I> X, Csr<T, I> Z, View<T> out) {
     return csr_gram<SparseMin, T, I>(X, Z, out, Narrow<T>{});
@@ -116,22 +117,25 @@ template <class T, class I> bool gram_minmax_csr(Csr<T, I> X, Csr<T, I> Z, View<
     return csr_gram<SparseMin, T, I>(X, Z, out, MinMax<T, I>{X, Z, x_sum.data, z_sum.data});
 }
 
-// G vectors of columns of every row: the sums stay in registers. The last vector may hold fewer than its lanes.
-template <class T, class I, int G> void csr_panel(Csr<T, I> X, const T *w, int64_t stride, View<T> out, int64_t first) {
+// G vectors of columns of every row, from column first on: the sums stay in registers. With an edge, only the first `left` lanes of W
+// may be read; without one W is readable to the end of the last vector, and only what is beyond out is not written.
+template <class T, class I, int G, bool edge = false>
+void csr_panel(Csr<T, I> X, const T *w, int64_t stride, View<T> out, int64_t first) {
+    const int64_t left = out.columns - first;
     for (int64_t i = 0; i < X.rows; ++i) {
         V<T> sum[G] = {};
         for (I k = X.indptr[i]; k < X.indptr[i + 1]; ++k) {
             const T *source = w + static_cast<int64_t>(X.indices[k]) * stride;
             const V<T> x = splat(X.data[k]);
 #pragma GCC unroll 8
-            for (int g = 0; g < G; ++g) sum[g] += x * load(source + g * lanes<T>);
+            for (int g = 0; g < G; ++g) sum[g] += x * (edge ? load_n(source, left) : load(source + g * lanes<T>));
         }
         T *o = row(out, i) + first;
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g) {
-            const int64_t left = out.columns - first - g * lanes<T>;
-            if (left >= lanes<T>) store(o + g * lanes<T>, sum[g]);
-            else if (left > 0) store_n(o + g * lanes<T>, sum[g], left);
+            const int64_t here = left - g * lanes<T>;
+            if (here >= lanes<T>) store(o + g * lanes<T>, sum[g]);
+            else if (here > 0) store_n(o + g * lanes<T>, sum[g], here);
         }
     }
 }
@@ -141,16 +145,18 @@ template <class T, class I> bool csr_product(Csr<T, I> X, View<const T> W, View<
     constexpr int64_t width = G * lanes<T>;
     const int64_t m = out.columns;
     if (!out.rows || !m) return true;
-    // A copied panel is aligned, close together and padded. It costs one pass over W, so it must be used often enough.
-    const bool pack = X.nonzeros >= 4 * W.rows;
+    int64_t first = 0;
+    // A copied panel is aligned, close together and padded with zeros. It costs one pass over W, so it must be used often enough.
+    if (X.nonzeros < 4 * W.rows) {
+        for (; first + width <= m; first += width) csr_panel<T, I, G>(X, W.data + first, W.stride, out, first);
+        for (; first + lanes<T> <= m; first += lanes<T>) csr_panel<T, I, 1>(X, W.data + first, W.stride, out, first);
+        if (first < m) csr_panel<T, I, 1, true>(X, W.data + first, W.stride, out, first);
+        return true;
+    }
     Scratch<T> panel(W.rows * width);
     if (!panel.data) return false;
-    for (int64_t first = 0; first < m; first += width) {
+    for (; first < m; first += width) {
         const int64_t used = m - first < width ? m - first : width;
-        if (used == width && !pack) {
-            csr_panel<T, I, G>(X, W.data + first, W.stride, out, first);
-            continue;
-        }
         for (int64_t c = 0; c < W.rows; ++c) {
             const T *source = row(W, c) + first;
             T *target = panel.data + c * width;

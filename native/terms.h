@@ -1,6 +1,6 @@
 // The term of each Gram matrix: one step of acc += term(x, z), in a fast form and in one that is right over the whole range of floating point.
 //
-// fast: every value is 0 or in [low, high], so products neither overflow nor underflow, and the reciprocal may be approximate.
+// fast: every value is 0 or in [low, high], so no quotient x / (x + z) underflows, and the reciprocal may be approximate.
 // safe: orders that cannot overflow; float data is widened to double, where x + z and x z are always in range.
 #pragma once
 #include "math.h"
@@ -10,22 +10,22 @@ namespace {
 
 template <class T> struct Range;
 template <> struct Range<float> {
-    static constexpr float low = 0x1p-40f, high = 0x1p40f, tiny = 0x1p-84f;
+    static constexpr float low = 0x1p-60f, high = 0x1p60f, tiny = 0x1p-90f, normal = 0x1p-126f;
 };
 template <> struct Range<double> {
-    static constexpr double low = 0x1p-300, high = 0x1p300, tiny = 0x1p-400;
+    static constexpr double low = 0x1p-500, high = 0x1p500, tiny = 0x1p-600, normal = 0x1p-1022;
 };
 
-// acc + a / s. rcp14 or rcpps and one Newton step: 2^-28 with AVX-512, 2^-23 with AVX2; a true division elsewhere.
+// acc + a b / s, where a, b <= s. rcp14 or rcpps and one Newton step: 2^-28 with AVX-512, 2^-23 with AVX2; a true division elsewhere.
 #if MERCER_RCP
-INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> s) {
+INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) {
     V<float> r = rcp(s);
-    return acc + (a * r) * (2.0f - s * r);
+    return acc + (a * r) * (b * (2.0f - s * r));
 }
 #else
-INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> s) { return acc + a / s; }
+INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) { return acc + (a / s) * b; }
 #endif
-INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> s) { return acc + a / s; }
+INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) { return acc + (a / s) * b; }
 
 template <class T> struct Unchanged {
     static INLINE T pack(T z) { return z; }
@@ -36,7 +36,7 @@ template <class T> struct Unchanged {
 // while a true term is at least low / 2, so a sum below low / 4 is 0.
 template <class T> struct Chi2 {
     static INLINE T pack(T z) { return z + Range<T>::tiny; }
-    static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) { return add_quotient(acc, x * z, x + z); }
+    static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) { return add_quotient(acc, x, z, x + z); }
     static INLINE T finish(T sum) { return sum < Range<T>::low / 4 ? T(0) : 2 * sum; }
 };
 // The safe forms have a = min, b = max, u = a / b <= 1.
@@ -50,7 +50,7 @@ struct SafeChi2 : Unchanged<double> {
 template <class T> struct Chi2Distance : Unchanged<T> {
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) {
         V<T> difference = x - z;
-        return add_quotient(acc, difference * difference, max(splat(Range<T>::tiny), x + z));
+        return add_quotient(acc, difference, difference, max(splat(Range<T>::tiny), x + z));
     }
 };
 struct SafeChi2Distance : Unchanged<double> {
@@ -75,7 +75,7 @@ template <class T> INLINE V<T> shannon(V<T> a, V<T> u, V<T> log_u) {
 template <class T> struct JensenShannon : Unchanged<T> {
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) {
         V<T> a = min(x, z), u = a / max(splat(Range<T>::tiny), max(x, z));
-        return acc + shannon<T>(a, u, log2<T>(max(u, splat(Range<T>::tiny))));  // a = 0 gives 0 times a finite number
+        return acc + shannon<T>(a, u, log2<T>(max(u, splat(Range<T>::normal))));  // a = 0 gives 0 times a finite number
     }
 };
 struct SafeJensenShannon : Unchanged<double> {

@@ -226,3 +226,34 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
     "gram_jensen_shannon": lambda x, z: (x / 2 * np.log2((x + z) / x) + z / 2 * np.log2((x + z) / z)).sum(axis=-1),
     "gram_l1": lambda x, z: np.abs(x - z).sum(axis=-1),
 }
+
+
+def result(module: Any, name: str, args: Args) -> Array:
+    """The op on copies of its input (it may use T as working space), but on the very out."""
+    return getattr(module, name)(**{k: a.copy() if k == "T" else a for k, a in args.items()})
+
+
+def truth(name: str, args: Args) -> Array:
+    with np.errstate(all="ignore"):
+        return getattr(reference, name)(**{k: wide(a) for k, a in args.items()})
+
+
+def check(module: Any, name: str, args: Args) -> None:
+    exact = truth(name, args)
+    with np.errstate(all="ignore"):
+        found = result(module, name, args)
+        agree(found, exact, CASES[name].bound(exact, args))
+
+
+def agree(found: Array, exact: Array, bound: Any) -> None:
+    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type."""
+    rounded = exact.astype(found.dtype)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+    near_end = np.abs(exact) > np.finfo(found.dtype).max * (1 - 1e-5)
+    odd = (np.isfinite(found) != np.isfinite(rounded)) & ~near_end
+    assert not odd.any(), f"{found[odd][0]} for {exact[odd][0]}"
+    kept = np.isfinite(rounded) & np.isfinite(found)
+    over = np.where(kept, np.abs(np.where(kept, found, 0) - np.where(kept, exact, 0)) - bound, 0)
+    if over.size and over.max() > 0:
+        at = np.unravel_index(over.argmax(), over.shape)
+        raise AssertionError(f"at {at}: {found[at]!r} for {exact[at]!r}, {float(over.max())} above the bound")
