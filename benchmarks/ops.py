@@ -1,13 +1,7 @@
-"""Each op against its rival: one process, one thread, float32, runs interleaved, the median ratio with its quartiles.
-
-Run: python benchmarks/ops.py [part of a name ...]. Ratios are rival / mercer, above 1 is faster. Outputs are allocated
-in the call, as the rivals do, unless the name says out= or in place.
-"""
+"""Each op against its rival: one thread, float32. Outputs are allocated in the call unless the name says out= or in place."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,13 +9,20 @@ import numpy as np
 import scipy.sparse
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
-from threadpoolctl import threadpool_limits
 
+from benchmarks.measure import Row, against
+from benchmarks.targets import minmax_loop
 from mercer import ops
-from mercer.ops import cpu, reference
+from mercer.ops import reference
 
 Run = Callable[[], Any]
-ROUNDS = 9
+
+
+def rows(rounds: int) -> Iterator[Row]:
+    """One row for each op."""
+    for name, theirs, ours in cases(np.random.default_rng(0)):
+        what, rival = name.split(" / ")
+        yield against(what, ours, rival, theirs, rounds, threads=1)
 
 
 def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
@@ -62,37 +63,10 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         lambda: ops.hadamard_cos(X, signs, lengths, 0.02, phases, np.empty((3000, 4096), dtype=np.float32)),
     )
 
-    W = rng.standard_normal((4096, 784), dtype=np.float32) / 100
-    rows = rng.random((6000, 784), dtype=np.float32)
-
-    def projected(pairs: bool) -> Any:
-        out = np.empty((6000, 4096), dtype=np.float32)
-        for i in range(0, 6000, 1024):
-            tile, target = rows[i : i + 1024], out[i : i + 1024]
-            if pairs:
-                ops.project_cossin(tile, W[:2048], 0.02, target)
-            else:
-                ops.project_cos(tile, W, 0.02, phases, target)
-        return out
-
-    yield (
-        "project_cossin 6000x784 -> 4096, tiles / RBFSampler",
-        lambda: sampler.transform(rows),
-        lambda: projected(True),
-    )
-    yield "project_cos 6000x784 -> 4096, tiles / RBFSampler", lambda: sampler.transform(rows), lambda: projected(False)
-
     A, B = rng.random((640, 784), dtype=np.float32), rng.random((640, 784), dtype=np.float32)
 
     def fresh() -> Any:
         return np.empty((640, 640), dtype=np.float32)
-
-    def minmax_loop() -> Any:
-        low, high = np.zeros((640, 640), dtype=np.float32), np.zeros((640, 640), dtype=np.float32)
-        for a, b in zip(A.T, B.T, strict=True):
-            low += np.minimum(a[:, None], b)
-            high += np.maximum(a[:, None], b)
-        return low / high
 
     yield (
         "gram_chi2 640^2x784 / reference",
@@ -109,7 +83,11 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         lambda: additive_chi2_kernel(A, B),
         lambda: ops.gram_chi2(A, B, fresh()),
     )
-    yield "gram_minmax 640^2x784 / NumPy loop over columns", minmax_loop, lambda: ops.gram_minmax(A, B, fresh())
+    yield (
+        "gram_minmax 640^2x784 / NumPy loop over columns",
+        lambda: minmax_loop(A, B),
+        lambda: ops.gram_minmax(A, B, fresh()),
+    )
     yield (
         "gram_intersection 640^2x784 / reference",
         lambda: reference.gram_intersection(A, B, fresh()),
@@ -153,26 +131,3 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         lambda: additive_chi2_kernel(D, D),
         lambda: ops.gram_chi2_csr(*parts, *parts, 784, np.empty((1024, 1024), np.float32)),
     )
-
-
-def main(wanted: list[str]) -> None:
-    print(f"core {cpu.isa()}, numpy {np.__version__}, {ROUNDS} rounds, 1 thread")
-    rng = np.random.default_rng(0)
-    with threadpool_limits(1):
-        for name, rival, ours in cases(rng):
-            if wanted and not any(part in name for part in wanted):
-                continue
-            times: dict[Run, list[float]] = {rival: [], ours: []}
-            for _ in range(ROUNDS + 1):
-                for run in (rival, ours) if rng.random() < 0.5 else (ours, rival):
-                    start = time.perf_counter()
-                    run()
-                    times[run].append(time.perf_counter() - start)
-            theirs, mine = np.array(times[rival][1:]), np.array(times[ours][1:])  # the first round warms up
-            low, middle, high = np.percentile(theirs / mine, [25, 50, 75])
-            ms = f"{1e3 * np.median(theirs):8.2f} -> {1e3 * np.median(mine):.2f} ms"
-            print(f"{name:56s} {middle:6.2f}x  ({low:.2f} .. {high:.2f})   {ms}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -72,9 +72,9 @@ def test_every_power_of_two(module: Any, dtype: type, name: str) -> None:
 
 @every_module
 @every_dtype
-@pytest.mark.parametrize("name", ["hadamard_cos", "hadamard_cossin", "project_cos", "project_cossin"])
-def test_projections_keep_the_promise(module: Any, dtype: type, name: str) -> None:
-    """A product of plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter, all but 1 in 500."""
+@pytest.mark.parametrize("name", ["hadamard_cos", "hadamard_cossin"])
+def test_transforms_keep_the_promise(module: Any, dtype: type, name: str) -> None:
+    """A transform by plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter, all but 1 in 500."""
     for d in (7, 33, 200, 784):
         args = CASES[name].make(np.random.default_rng(d), dtype, 40, d, 300)
         exact = truth(name, args)
@@ -203,8 +203,6 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
 def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> None:
     rng = np.random.default_rng(8)
     args = {k: wide(a) for k, a in CASES[name].make(rng, np.float64, 4, 5, 6).items()}
-    if name.startswith("project"):
-        args["X"], args["W"] = args["X"][:, :5].copy(), args["W"].copy()
     np.testing.assert_array_equal(result(module, name, args).astype(float), truth(name, args).astype(float))
 
 
@@ -338,9 +336,7 @@ def test_one_nan_in_a_sparse_row(module: Any, dtype: type, name: str) -> None:
 
 @every_module
 @every_dtype
-@pytest.mark.parametrize(
-    "name", ["csr_product", "hadamard", "hadamard_cos", "hadamard_cossin", "project_cos", "project_cossin"]
-)
+@pytest.mark.parametrize("name", ["csr_product", "hadamard", "hadamard_cos", "hadamard_cossin"])
 def test_nan_stays_in_its_row(module: Any, dtype: type, name: str) -> None:
     args = CASES[name].make(np.random.default_rng(12), dtype, 6, 20, 40)
     args["data" if name == "csr_product" else "X"].flat[0] = np.nan

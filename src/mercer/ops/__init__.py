@@ -30,8 +30,6 @@ __all__ = [
     "hadamard",
     "hadamard_cos",
     "hadamard_cossin",
-    "project_cos",
-    "project_cossin",
 ]
 
 P = ParamSpec("P")
@@ -72,5 +70,3 @@ gram_minmax_csr = _by_array(reference.gram_minmax_csr, cpu.gram_minmax_csr)
 hadamard = _by_array(reference.hadamard, cpu.hadamard)
 hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
-project_cos = _by_array(reference.project_cos, cpu.project_cos)
-project_cossin = _by_array(reference.project_cossin, cpu.project_cossin)

@@ -7,6 +7,8 @@ neither float32 nor float64, the reference does the work.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -31,8 +33,6 @@ __all__ = [
     "hadamard",
     "hadamard_cos",
     "hadamard_cossin",
-    "project_cos",
-    "project_cossin",
 ]
 
 Array = NDArray[Any]
@@ -89,16 +89,6 @@ def exp2neg_(T: Array, scale: float) -> Array:
     return T
 
 
-def project_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
-    # Fused with its link the product was 1.03 times as fast at 784 columns in float32, 0.7 to 0.97 times elsewhere.
-    np.matmul(X, W.T, out=out)
-    return cos_(out, scale, phases)
-
-
-def project_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
-    return cossin(X @ W.T, scale, out)
-
-
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     if not _writable(out, X, signs, lengths):
         return reference.hadamard(X, signs, lengths, out)
@@ -120,97 +110,53 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
     return out
 
 
-def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
-    if not _writable(out, X, Z):
-        return reference.gram_chi2(X, Z, out)
-    _native.gram_chi2(_rows(X), _rows(Z), out)
-    return out
+def _gram(op: Callable[[Array, Array, Array], Array]) -> Callable[[Array, Array, Array], Array]:
+    """The compiled twin of a Gram op."""
+
+    @wraps(op)
+    def twin(X: Array, Z: Array, out: Array) -> Array:
+        if not _writable(out, X, Z):
+            return op(X, Z, out)
+        getattr(_native, op.__name__)(_rows(X), _rows(Z), out)
+        return out
+
+    twin.__module__ = __name__
+    return twin
 
 
-def gram_chi2_distance(X: Array, Z: Array, out: Array) -> Array:
-    if not _writable(out, X, Z):
-        return reference.gram_chi2_distance(X, Z, out)
-    _native.gram_chi2_distance(_rows(X), _rows(Z), out)
-    return out
+def _gram_csr(op: Callable[..., Array]) -> Callable[..., Array]:
+    """The compiled twin of a Gram op on CSR rows."""
+
+    @wraps(op)
+    def twin(
+        X_indptr: Array,
+        X_indices: Array,
+        X_data: Array,
+        Z_indptr: Array,
+        Z_indices: Array,
+        Z_data: Array,
+        n_columns: int,
+        out: Array,
+    ) -> Array:
+        if not _writable(out, X_data, Z_data):
+            return op(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data, n_columns, out)
+        Xp, Xi, Zp, Zi = _indices(X_indptr, X_indices, Z_indptr, Z_indices)
+        getattr(_native, op.__name__)(Xp, Xi, _whole(X_data), Zp, Zi, _whole(Z_data), n_columns, out)
+        return out
+
+    twin.__module__ = __name__
+    return twin
 
 
-def gram_intersection(X: Array, Z: Array, out: Array) -> Array:
-    if not _writable(out, X, Z):
-        return reference.gram_intersection(X, Z, out)
-    _native.gram_intersection(_rows(X), _rows(Z), out)
-    return out
-
-
-def gram_minmax(X: Array, Z: Array, out: Array) -> Array:
-    if not _writable(out, X, Z):
-        return reference.gram_minmax(X, Z, out)
-    _native.gram_minmax(_rows(X), _rows(Z), out)
-    return out
-
-
-def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
-    if not _writable(out, X, Z):
-        return reference.gram_jensen_shannon(X, Z, out)
-    _native.gram_jensen_shannon(_rows(X), _rows(Z), out)
-    return out
-
-
-def gram_l1(X: Array, Z: Array, out: Array) -> Array:
-    if not _writable(out, X, Z):
-        return reference.gram_l1(X, Z, out)
-    _native.gram_l1(_rows(X), _rows(Z), out)
-    return out
-
-
-def gram_chi2_csr(
-    X_indptr: Array,
-    X_indices: Array,
-    X_data: Array,
-    Z_indptr: Array,
-    Z_indices: Array,
-    Z_data: Array,
-    n_columns: int,
-    out: Array,
-) -> Array:
-    if not _writable(out, X_data, Z_data):
-        return reference.gram_chi2_csr(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data, n_columns, out)
-    Xp, Xi, Zp, Zi = _indices(X_indptr, X_indices, Z_indptr, Z_indices)
-    _native.gram_chi2_csr(Xp, Xi, _whole(X_data), Zp, Zi, _whole(Z_data), n_columns, out)
-    return out
-
-
-def gram_intersection_csr(
-    X_indptr: Array,
-    X_indices: Array,
-    X_data: Array,
-    Z_indptr: Array,
-    Z_indices: Array,
-    Z_data: Array,
-    n_columns: int,
-    out: Array,
-) -> Array:
-    if not _writable(out, X_data, Z_data):
-        return reference.gram_intersection_csr(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data, n_columns, out)
-    Xp, Xi, Zp, Zi = _indices(X_indptr, X_indices, Z_indptr, Z_indices)
-    _native.gram_intersection_csr(Xp, Xi, _whole(X_data), Zp, Zi, _whole(Z_data), n_columns, out)
-    return out
-
-
-def gram_minmax_csr(
-    X_indptr: Array,
-    X_indices: Array,
-    X_data: Array,
-    Z_indptr: Array,
-    Z_indices: Array,
-    Z_data: Array,
-    n_columns: int,
-    out: Array,
-) -> Array:
-    if not _writable(out, X_data, Z_data):
-        return reference.gram_minmax_csr(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data, n_columns, out)
-    Xp, Xi, Zp, Zi = _indices(X_indptr, X_indices, Z_indptr, Z_indices)
-    _native.gram_minmax_csr(Xp, Xi, _whole(X_data), Zp, Zi, _whole(Z_data), n_columns, out)
-    return out
+gram_chi2 = _gram(reference.gram_chi2)
+gram_chi2_distance = _gram(reference.gram_chi2_distance)
+gram_intersection = _gram(reference.gram_intersection)
+gram_jensen_shannon = _gram(reference.gram_jensen_shannon)
+gram_l1 = _gram(reference.gram_l1)
+gram_minmax = _gram(reference.gram_minmax)
+gram_chi2_csr = _gram_csr(reference.gram_chi2_csr)
+gram_intersection_csr = _gram_csr(reference.gram_intersection_csr)
+gram_minmax_csr = _gram_csr(reference.gram_minmax_csr)
 
 
 def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array) -> Array:

@@ -45,17 +45,6 @@ def exp2neg_(T: Array, scale: float) -> Array:
     return T
 
 
-def project_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
-    """out[i, j] = scale cos(2 pi (<x_i, w_j> + phases[j])); W has shape (m, d), in turns."""
-    np.matmul(X, W.T, out=out)
-    return cos_(out, scale, phases)
-
-
-def project_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
-    """out[i, 2j], out[i, 2j + 1] = scale cos and scale sin of 2 pi <x_i, w_j>; W has shape (m, d), in turns."""
-    return cossin(X @ W.T, scale, out)
-
-
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of all rows (b, r).
 
