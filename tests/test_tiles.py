@@ -179,7 +179,8 @@ def test_a_number_of_threads_that_is_none_is_refused(monkeypatch):
 
 
 def test_the_planner_makes_tiles_that_fit_and_threads_only_for_work():
-    assert tile_rows(Cost(1, 1)) == 1024
+    assert tile_rows(Cost(1, 1)) == 512
+    assert tile_rows(Cost(1, 1), most_rows=128) == 128
     assert 16 <= tile_rows(Cost(1, 1e5)) <= 400
     assert tile_rows(Cost(1, 1e12)) == 16
     assert not worth_threads(Cost(1e3, 1), 100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
-TILE_ROWS = 1024  # GEMM is at full speed here, and more rows only take memory
+TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 

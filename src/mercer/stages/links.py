@@ -20,7 +20,7 @@ class Cos(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         ops.cos_(X, self.scale, self.phases)
-        return X if out is None else _copy(X, out)
+        return X if out is None or out is X else _copy(X, out)
 
     def of_hadamard(self, X: Array, signs: Array, lengths: Array, out: Array) -> Array:
         """The cosines of Hadamard(signs, lengths)(X), in one pass."""

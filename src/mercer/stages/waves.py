@@ -35,7 +35,7 @@ class Waves(Stage):
                 rows = X.toarray() if hasattr(X, "indptr") else X
                 self.link.of_hadamard(rows, self.linear.signs, self.linear.lengths, out)
             else:
-                self.link(self.linear(X), out)
+                self.link(self.linear(X, out if isinstance(self.link, Cos) else None), out)
         if len(far):
             rows = X[far].astype(np.float64)
             self._refuse(rows, far)
