@@ -76,6 +76,52 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
     return cossin(hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out)
 
 
+# Lifts: each number x >= 0 becomes several, side by side: out[i, N j + q] = lift_q(X[i, j]), with 0 -> 0 and NaN kept.
+
+
+def chi2_series(X: Array, poles: Array, out: Array) -> Array:
+    """lift_q(x) = prod_{p<q} (x - k_p)/(x + k_p) * 2 sqrt(k_q) x/(x + k_q), k the poles."""
+    product = np.ones_like(X)
+    for q, k in enumerate(poles):
+        np.multiply(product, 2 * np.sqrt(k) * (X / (X + k)), out=out[:, q :: len(poles)])
+        product *= (X - k) / (X + k)
+    return out
+
+
+def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array) -> Array:
+    """lift_q(x) = sqrt(c) d_q(x/c), c the center: d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0,
+
+    d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
+    """
+    c = X.dtype.type(center)
+    logs = _logs(X) - np.log(c)
+    before, last = np.zeros_like(X), 2 * np.sqrt(c) * (X / (X + c))
+    for q in range(n_terms):
+        if q == 1:
+            before, last = last, X.dtype.type(-np.sqrt(2) / np.pi) * logs * last
+        elif q > 1:
+            sign = X.dtype.type(2 / np.pi if q % 2 == 0 else -2 / np.pi)
+            before, last = last, (sign * logs * last + (q - 2) * before) / q
+        out[:, q::n_terms] = last
+    return out
+
+
+def homogeneous(X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array) -> Array:
+    """lift = x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), a_2 cos(h_2 L ln x), ...), L the step, h the harmonics.
+
+    amplitudes has one entry more than harmonics, which are rising whole numbers of at least 1.
+    """
+    logs = _logs(X)
+    root = np.where(X == 0, X, np.exp(X.dtype.type(degree / 2) * logs) if degree != 1 else np.sqrt(X))
+    width = 2 * len(harmonics) + 1
+    out[:, 0::width] = amplitudes[0] * root
+    for j, h in enumerate(harmonics):
+        angle = X.dtype.type(h * step) * logs
+        out[:, 2 * j + 1 :: width] = amplitudes[j + 1] * root * np.cos(angle)
+        out[:, 2 * j + 2 :: width] = amplitudes[j + 1] * root * np.sin(angle)
+    return out
+
+
 # Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of
 # floating point. A NaN makes its whole row or column NaN.
 
@@ -228,3 +274,8 @@ def _fraction_(T: Array) -> None:
 
 def _circle(T: Array) -> Any:
     return 8 * np.arctan(T.dtype.type(1))  # 2 pi to the last digit of any type
+
+
+def _logs(X: Array) -> Array:
+    """ln x, and 0 where x is 0: whatever it multiplies is 0 there."""
+    return np.log(np.where(X == 0, X.dtype.type(1), X))
