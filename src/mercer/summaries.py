@@ -7,6 +7,7 @@ rounding for sums. Weights are frequency weights: a row of weight 2 counts as tw
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -101,6 +102,32 @@ class Spread:
         self._squares += squares + step * step * (self.count * count / total)
         self.mean += step * (count / total)
         self.count = total
+
+
+class RowMean:
+    """The mean over rows of sum_i term(x_i), for a term with term(0) = 0."""
+
+    def __init__(self, term: Callable[[Array], Array]) -> None:
+        self.term = term
+        self.weight = 0.0
+        self.total = 0.0
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.weight if self.weight else 0.0
+
+    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+        weights = np.ones(block.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
+        csr = block.tocsr()
+        terms = self.term(csr.data.astype(np.float64))
+        self.total += float(np.sum(np.repeat(weights, np.diff(csr.indptr)) * terms))
+        self.weight += float(weights.sum())
+
+    def __add__(self, other: RowMean) -> RowMean:
+        merged = copy.copy(self)
+        merged.weight += other.weight
+        merged.total += other.total
+        return merged
 
 
 class Histogram:

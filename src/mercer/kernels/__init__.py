@@ -12,7 +12,7 @@ which `mercer.gram` uses on sparse data.
     True
 """
 
-from mercer.kernels.additive import Additive, Chi2, Hellinger, Intersection, JensenShannon
+from mercer.kernels.additive import Additive, Chi2, Hellinger, Homogeneous, Intersection, JensenShannon, Signed
 from mercer.kernels.base import Kernel, Sum
 from mercer.kernels.coordinates import (
     GMM,
@@ -39,6 +39,7 @@ __all__ = [
     "ExponentialSemigroup",
     "Gaussian",
     "Hellinger",
+    "Homogeneous",
     "Intersection",
     "JensenShannon",
     "Kernel",
@@ -50,6 +51,7 @@ __all__ = [
     "Radial",
     "ReciprocalSemigroup",
     "Resemblance",
+    "Signed",
     "SkewedChi2",
     "SkewedIntersection",
     "Sum",

@@ -71,6 +71,31 @@ class JensenShannon(Additive):
         return (_half_entropy(x, z) + _half_entropy(z, x)) / np.log(4)
 
 
+@dataclass(frozen=True)
+class Signed(Additive):
+    """k(x, z) = sum sign(x z) term(|x|, |z|): an additive kernel of non-negative numbers for all numbers."""
+
+    inner: Additive
+
+    def term(self, x: Array, z: Array) -> Array:
+        return np.sign(x) * np.sign(z) * self.inner.term(np.abs(x), np.abs(z))
+
+
+@dataclass(frozen=True)
+class Homogeneous(Additive):
+    """k(x, z) = sum (x z)^((degree - 1)/2) term(x, z), x, z >= 0: a kernel of degree 1 made homogeneous of another degree."""
+
+    inner: Additive
+    degree: float = 1.0
+    domain = "nonnegative"
+
+    def term(self, x: Array, z: Array) -> Array:
+        value = self.inner.term(x, z)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            power = np.sqrt(x) ** (self.degree - 1) * np.sqrt(z) ** (self.degree - 1)
+        return np.where(value == 0, 0.0, power * value)
+
+
 def _half_entropy(x: Array, z: Array) -> Array:
     """x log((x + z)/x), 0 where x is 0; by differences of logarithms where z/x might overflow."""
     x, z = np.broadcast_arrays(x, z)

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from mercer.blocks import Block, Dense, Sparse, as_block, matrix
 from mercer.kernels import Kernel, Sum
 from mercer.maps.base import Array, Map, Rate
-from mercer.maps.drawn import Drawn, in_dtype
+from mercer.maps.drawn import Drawn, Featured, in_dtype
 from mercer.maps.fourier import RandomFourier
 from mercer.planner import Cost
 
@@ -114,7 +114,8 @@ class Composed(_Several):
     @property
     def limit_(self) -> Kernel | None:
         last = self.maps_[-1].limit_
-        return None if last is None else Featured(last, tuple(self.maps_[:-1])) if len(self.maps_) > 1 else last
+        before = tuple(part.drawn_ for part in self.maps_[:-1])
+        return None if last is None else Featured(last, before, self.domain) if before else last
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -281,27 +282,6 @@ class Beside:
 
     def cost(self, d: int) -> Cost:
         return sum((part.cost(d) for part in self.parts), Cost(0, 0))
-
-
-@dataclass(frozen=True)
-class Featured(Kernel):
-    """k(phi(x), phi(z)) for the features phi of maps that were fitted."""
-
-    kernel: Kernel
-    maps: tuple[Map, ...]
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        return self.maps[0].domain
-
-    def _value(self, X: Array, Z: Array) -> Array:
-        return self.kernel._value(self._features(X), self._features(Z))
-
-    def _features(self, X: Array) -> Array:
-        rows: Any = X.reshape(-1, X.shape[-1])
-        for part in self.maps:
-            rows = np.asarray(matrix(part.drawn_(rows)))
-        return rows.reshape(*X.shape[:-1], -1)
 
 
 def _names(maps: Sequence[Map]) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer.blocks import Block, as_block
+from mercer.kernels import Kernel
 from mercer.planner import Cost
 from mercer.stages.base import Stage
 
@@ -78,3 +79,25 @@ def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
     if drawn not in _casts:
         _casts[drawn] = drawn.astype(dtype)
     return _casts[drawn]
+
+
+@dataclass(frozen=True)
+class Featured(Kernel):
+    """k(phi(x), phi(z)) for features phi that were drawn: the limit of a map that is built on them."""
+
+    kernel: Kernel
+    features: tuple[Drawn, ...]
+    needs: str  # the domain of the first of them
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return self.needs
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.kernel._value(self._features(X), self._features(Z))
+
+    def _features(self, X: Array) -> Array:
+        rows: Any = X.reshape(-1, X.shape[-1])
+        for drawn in self.features:
+            rows = drawn(rows).toarray()
+        return rows.reshape(*X.shape[:-1], -1)

@@ -24,8 +24,8 @@ from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng, chi_quantile
 from mercer.stages import linear
-from mercer.stages.links import Cos, CosSin, RowNorm
-from mercer.stages.waves import Waves
+from mercer.stages.links import RowNorm
+from mercer.stages.waves import frequencies, waves
 from mercer.summaries import Reservoir, Spread, Summary
 
 _MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
@@ -188,18 +188,11 @@ class RandomFourier(Map):
         law = _LAWS[self.kernel]
         self.gamma_ = self._gamma(d, seen)
         self.design_ = self._design(d) if self.design == "auto" else self.design
-        paired = self.form == "paired"
-        frequencies = -(-self.n_components // 2) if paired else self.n_components
-        projection = self._projection(rng, frequencies, d, law.scale(self.gamma_) / (2 * np.pi))
-        scale = float(np.sqrt(2 / self.n_components))
-        link: Cos | CosSin
-        if paired:
-            link = CosSin(scale, rng.uniform("phases", self.n_components % 2, start=frequencies - 1))
-        else:
-            link = Cos(scale, rng.uniform("phases", frequencies))
+        count = frequencies(self.n_components, self.form)
+        projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
-        return Chain((*before, Waves(projection, link, projection.reach()), *after))
+        return Chain((*before, waves(rng, projection, self.n_components, self.form), *after))
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -221,20 +214,20 @@ class RandomFourier(Map):
             cls(64, kernel="cosine-rbf", gamma=2.0, design="iid", random_state=0),
         ]
 
-    def _projection(self, rng: Rng, frequencies: int, d: int, scale: float) -> linear.Matrix | linear.Hadamard:
+    def _projection(self, rng: Rng, count: int, d: int, scale: float) -> linear.Matrix | linear.Hadamard:
         """W in turns: a whole circle is 1."""
         law = _LAWS[self.kernel]
         if self.design_ == "sobol":
-            points = linear.sobol(rng, frequencies, d + (law.stretch is not None))
+            points = linear.sobol(rng, count, d + (law.stretch is not None))
             stretch = scale if law.stretch is None else scale * law.stretch(points[:, 0], self.nu)
             return linear.Matrix(np.ascontiguousarray(law.quantile(points[:, -d:]).T) * stretch)
-        stretch = scale if law.stretch is None else scale * law.stretch(rng.uniform("stretch", frequencies), self.nu)
+        stretch = scale if law.stretch is None else scale * law.stretch(rng.uniform("stretch", count), self.nu)
         if self.design_ == "hadamard":
-            blocks = linear.hadamard(rng, frequencies, d)
+            blocks = linear.hadamard(rng, count, d)
             return linear.Hadamard(blocks.signs, blocks.lengths * stretch)
         if self.design_ == "orthogonal":
-            return linear.Matrix(linear.orthogonal(rng, frequencies, d) * stretch)
-        return linear.Matrix(linear.independent(rng, frequencies, d, law.quantile) * stretch)
+            return linear.Matrix(linear.orthogonal(rng, count, d) * stretch)
+        return linear.Matrix(linear.independent(rng, count, d, law.quantile) * stretch)
 
     def _design(self, d: int) -> str:
         """The design that "auto" stands for: by kernel and d alone, so that growing D extends the map and sparse = dense."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.door import RowError
+from mercer.philox import Rng
 from mercer.stages.base import Array, Stage
 from mercer.stages.linear import Hadamard, Matrix
 from mercer.stages.links import Cos, CosSin
@@ -80,3 +81,24 @@ class Waves(Stage):
                 f", column {column}; beyond, a cosine of it has no digits left. "
                 "Scale the data (sklearn.preprocessing.StandardScaler) or use a smaller gamma.",
             )
+
+
+def frequencies(n_components: int, form: str) -> int:
+    """How many frequencies a form needs for that many columns."""
+    return -(-n_components // 2) if form == "paired" else n_components
+
+
+def waves(rng: Rng, projection: Matrix | Hadamard, n_components: int, form: str) -> Waves:
+    """sqrt(2/D) times the cosines and sines (paired) or the cosines with independent phases (offset) of a projection in turns.
+
+    When n_components is odd, the last column of the paired form is one offset feature: every column then has the same weight, and
+    the inner product stays unbiased.
+    """
+    scale = float(np.sqrt(2 / n_components))
+    count = frequencies(n_components, form)
+    link: Cos | CosSin
+    if form == "paired":
+        link = CosSin(scale, rng.uniform("phases", n_components % 2, start=count - 1))
+    else:
+        link = Cos(scale, rng.uniform("phases", count))
+    return Waves(projection, link, projection.reach())
