@@ -100,12 +100,12 @@ template <class T> struct Chi2Series {
 
     template <class Put> INLINE void operator()(V<T> x, Put &put) const {
         x *= scale;
-        V<T> product;
+        V<T> product = splat(T(1));
 #pragma GCC unroll 8
         for (int64_t q = 0; q < Put::count(n_poles); ++q) {
-            const V<T> share = x / (x + poles[q].at), value = share * poles[q].amplitude, factor = share * T(2) - T(1);
-            put(q, q ? product * value : value);
-            product = q ? product * factor : factor;
+            const V<T> part = product * (x / (x + poles[q].at));
+            put(q, part * poles[q].amplitude);
+            product = part * T(2) - product;
         }
     }
 };
