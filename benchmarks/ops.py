@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.kernel_approximation import RBFSampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
 
 from benchmarks.measure import Row, against
@@ -61,6 +61,42 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         "hadamard_cos 3000x784 -> 4096 / RBFSampler",
         lambda: sampler.transform(X),
         lambda: ops.hadamard_cos(X, signs, lengths, 0.02, phases, np.empty((3000, 4096), dtype=np.float32)),
+    )
+
+    # The rival gives 5 values for each input.
+    H = rng.random((4000, 784), dtype=np.float32)
+    chi2 = AdditiveChi2Sampler(sample_steps=3).fit(H)
+    poles = np.float32([0.00394509, 0.02900611, 0.12627941, 0.41018576, 0.89153697])
+    amplitudes, harmonics = np.float32([0.89, 0.73, 0.38]), np.arange(1, 3)
+
+    def side_by_side(values: int, X: Any = H) -> Any:
+        return np.empty((len(X), values * X.shape[1]), dtype=np.float32)
+
+    def lifts(module: Any) -> dict[str, Run]:
+        return {
+            "chi2_series 5 values": lambda: module.chi2_series(H, poles, side_by_side(5)),
+            "chi2_chebyshev 5 values": lambda: module.chi2_chebyshev(H, 5, 0.25, side_by_side(5)),
+            "homogeneous 3 values": lambda: module.homogeneous(
+                H, amplitudes[:2], harmonics[:1], 0.8, 1.0, side_by_side(3)
+            ),
+            "homogeneous 5 values": lambda: module.homogeneous(H, amplitudes, harmonics, 0.4, 1.0, side_by_side(5)),
+        }
+
+    ours, slow = lifts(ops), lifts(reference)
+    for what in ours:
+        yield f"{what}, 4000x784 / AdditiveChi2Sampler", lambda: chi2.transform(H), ours[what]
+        yield f"{what}, 4000x784 / reference", slow[what], ours[what]
+    column = H.reshape(-1, 1)
+    yield (
+        "chi2_series 5 values, one column of 3136000 / AdditiveChi2Sampler 4000x784",
+        lambda: chi2.transform(H),
+        lambda: ops.chi2_series(column, poles, side_by_side(5, column)),
+    )
+    again = side_by_side(5)
+    yield (
+        "chi2_series 5 values, 4000x784, out= / AdditiveChi2Sampler",
+        lambda: chi2.transform(H),
+        lambda: ops.chi2_series(H, poles, again),
     )
 
     A, B = rng.random((640, 784), dtype=np.float32), rng.random((640, 784), dtype=np.float32)

@@ -74,28 +74,47 @@ template <class T> INLINE V<T> sin_turns(V<T> r, const Sine<T> &sine) {
 
 template <class T> INLINE V<T> power_of_two(I<T> k) { return number<T>((k + Coefficients<T>::bias) << Coefficients<T>::mantissa); }
 
-// 2^x over the whole range: 2^k comes in two factors, so that denormal results are rounded once and overflow gives inf.
+// 2^(k + f) for |f| <= 1/2 over the whole range: 2^k comes in two factors, so that denormal results are rounded once and overflow gives inf.
+template <class T> INLINE V<T> exp2(I<T> k, I<T> half_k, V<T> f) {
+    V<T> y = f * horner(Coefficients<T>::exp2, f) + T(1);
+    return y * power_of_two<T>(half_k) * power_of_two<T>(k - half_k);
+}
 template <class T> INLINE V<T> exp2(V<T> x) {
     using C = Coefficients<T>;
     const V<T> magic = splat(C::magic);
     x = min(splat(C::exp2_high), max(splat(C::exp2_low), x));
     V<T> shifted = x + magic, half = x * T(0.5) + magic;
-    I<T> k = bits<T>(shifted) - bits<T>(magic), k1 = bits<T>(half) - bits<T>(magic);
-    V<T> f = x - (shifted - magic);
-    V<T> y = f * horner(C::exp2, f) + T(1);
-    return y * power_of_two<T>(k1) * power_of_two<T>(k - k1);
+    return exp2<T>(bits<T>(shifted) - bits<T>(magic), bits<T>(half) - bits<T>(magic), x - (shifted - magic));
 }
+
+// log2 of a positive number as a whole number and a rest of at most 1/2 in size, which keeps all its digits.
+template <class T> struct Log2 {
+    V<T> whole, rest;
+
+    explicit INLINE Log2(V<T> u) {  // of a normal number
+        using C = Coefficients<T>;
+        I<T> one = bits<T>(splat(T(1)));
+        I<T> shifted = bits<T>(u) - C::sqrt_half + one;  // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear
+        I<T> k = (shifted >> C::mantissa) - C::bias;
+        V<T> m = number<T>(bits<T>(u) - (k << C::mantissa));
+        V<T> s = (m - T(1)) / (m + T(1));
+        whole = number<T>(bits<T>(splat(C::magic)) + k) - splat(C::magic);
+        rest = s * horner(C::log, s * s);
+    }
+    static INLINE Log2 of_any(V<T> u) {  // of a denormal number too; finite and of no meaning for 0, NaN and inf
+        constexpr T normal = sizeof(T) == 4 ? T(0x1p-126) : T(0x1p-1022), up = sizeof(T) == 4 ? T(0x1p24) : T(0x1p54);
+        constexpr T places = sizeof(T) == 4 ? T(24) : T(54);
+        I<T> small = u < normal;
+        Log2 found(small ? u * up : u);
+        found.whole -= small ? splat(places) : splat(T(0));
+        return found;
+    }
+};
 
 // log2 of a normal positive number; absolute error about one eps of max(1, |log2 u|).
 template <class T> INLINE V<T> log2(V<T> u) {
-    using C = Coefficients<T>;
-    I<T> one = bits<T>(splat(T(1)));
-    I<T> shifted = bits<T>(u) - C::sqrt_half + one;  // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear
-    I<T> k = (shifted >> C::mantissa) - C::bias;
-    V<T> m = number<T>(bits<T>(u) - (k << C::mantissa));
-    V<T> s = (m - T(1)) / (m + T(1));
-    V<T> exponent = number<T>(bits<T>(splat(C::magic)) + k) - splat(C::magic);
-    return s * horner(C::log, s * s) + exponent;
+    Log2<T> l(u);
+    return l.rest + l.whole;
 }
 
 }  // namespace

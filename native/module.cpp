@@ -127,6 +127,35 @@ template <class T> void hadamard_cossin(Matrix<const T> X, Cube<T> signs, Vector
     run([&] { return ops<T>().hadamard_cossin(t.x, t.signs, t.lengths, scale, t.out); });
 }
 
+template <class T> void chi2_series(Matrix<const T> X, Vector<T> poles, Matrix<T> out) {
+    const auto x = view(X, "X");
+    const auto o = view(out, "out");
+    const auto n = static_cast<int64_t>(poles.shape(0));
+    const T *k = vector<T>(poles, n, "poles");
+    require_shape(o, x.rows, n * x.columns, "out");
+    run([&] { return ops<T>().chi2_series(x, k, n, o); });
+}
+
+template <class T> void chi2_chebyshev(Matrix<const T> X, int64_t n_terms, double center, Matrix<T> out) {
+    const auto x = view(X, "X");
+    const auto o = view(out, "out");
+    require(n_terms >= 0, "n_terms is negative");
+    require_shape(o, x.rows, n_terms * x.columns, "out");
+    run([&] { return ops<T>().chi2_chebyshev(x, n_terms, center, o), true; });
+}
+
+template <class T>
+void homogeneous(Matrix<const T> X, Vector<T> amplitudes, Vector<int64_t> harmonics, double step, double degree, Matrix<T> out) {
+    const auto x = view(X, "X");
+    const auto o = view(out, "out");
+    const auto n = static_cast<int64_t>(harmonics.shape(0));
+    const T *a = vector<T>(amplitudes, n + 1, "amplitudes");
+    const int64_t *h = vector<int64_t>(harmonics, n, "harmonics");
+    for (int64_t j = 0; j < n; ++j) require(h[j] > (j ? h[j - 1] : 0), "harmonics must be at least 1 and rise");
+    require_shape(o, x.rows, (2 * n + 1) * x.columns, "out");
+    run([&] { return ops<T>().homogeneous(x, a, h, n, step, degree, o); });
+}
+
 template <class T, typename Ops<T>::Gram Ops<T>::*op> void gram(Matrix<const T> X, Matrix<const T> Z, Matrix<T> out) {
     const auto x = view(X, "X"), z = view(Z, "Z");
     const auto o = view(out, "out");
@@ -189,6 +218,10 @@ template <class T> void bind(nb::module_ &m) {
     m.def("hadamard_cos", hadamard_cos<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "scale"_a,
           "phases"_a.noconvert().none(), "out"_a.noconvert());
     m.def("hadamard_cossin", hadamard_cossin<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "scale"_a,
+          "out"_a.noconvert());
+    m.def("chi2_series", chi2_series<T>, "X"_a.noconvert(), "poles"_a.noconvert(), "out"_a.noconvert());
+    m.def("chi2_chebyshev", chi2_chebyshev<T>, "X"_a.noconvert(), "n_terms"_a, "center"_a, "out"_a.noconvert());
+    m.def("homogeneous", homogeneous<T>, "X"_a.noconvert(), "amplitudes"_a.noconvert(), "harmonics"_a.noconvert(), "step"_a, "degree"_a,
           "out"_a.noconvert());
     const auto pairs = [&](const char *name, auto *function) {
         m.def(name, function, "X"_a.noconvert(), "Z"_a.noconvert(), "out"_a.noconvert());

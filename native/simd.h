@@ -73,10 +73,12 @@ template <class T> INLINE bool any(I<T> mask) {
     return found;
 }
 
-// round to the nearest integer; min and max return the SECOND operand where either is NaN, as x86 does.
+// round to the nearest integer; sqrt, rounded once; min and max return the SECOND operand where either is NaN, as x86 does.
 #if MERCER_BYTES == 64
 INLINE V<float> round(V<float> x) { return _mm512_roundscale_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm512_roundscale_pd(x, 8); }
+INLINE V<float> sqrt(V<float> x) { return _mm512_sqrt_ps(x); }
+INLINE V<double> sqrt(V<double> x) { return _mm512_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm512_min_ps(a, b); }
 INLINE V<double> min(V<double> a, V<double> b) { return _mm512_min_pd(a, b); }
 INLINE V<float> max(V<float> a, V<float> b) { return _mm512_max_ps(a, b); }
@@ -86,6 +88,8 @@ INLINE V<float> rcp(V<float> x) { return _mm512_rcp14_ps(x); }
 #elif MERCER_BYTES == 32
 INLINE V<float> round(V<float> x) { return _mm256_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm256_round_pd(x, 8); }
+INLINE V<float> sqrt(V<float> x) { return _mm256_sqrt_ps(x); }
+INLINE V<double> sqrt(V<double> x) { return _mm256_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm256_min_ps(a, b); }
 INLINE V<double> min(V<double> a, V<double> b) { return _mm256_min_pd(a, b); }
 INLINE V<float> max(V<float> a, V<float> b) { return _mm256_max_ps(a, b); }
@@ -95,6 +99,8 @@ INLINE V<float> rcp(V<float> x) { return _mm256_rcp_ps(x); }
 #elif defined(__SSE4_1__)
 INLINE V<float> round(V<float> x) { return _mm_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm_round_pd(x, 8); }
+INLINE V<float> sqrt(V<float> x) { return _mm_sqrt_ps(x); }
+INLINE V<double> sqrt(V<double> x) { return _mm_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm_min_ps(a, b); }
 INLINE V<double> min(V<double> a, V<double> b) { return _mm_min_pd(a, b); }
 INLINE V<float> max(V<float> a, V<float> b) { return _mm_max_ps(a, b); }
@@ -107,6 +113,14 @@ INLINE V<float> round(V<float> x) {
 }
 INLINE V<double> round(V<double> x) {
     for (int i = 0; i < lanes<double>; ++i) x[i] = __builtin_rint(x[i]);
+    return x;
+}
+INLINE V<float> sqrt(V<float> x) {
+    for (int i = 0; i < lanes<float>; ++i) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+}
+INLINE V<double> sqrt(V<double> x) {
+    for (int i = 0; i < lanes<double>; ++i) x[i] = __builtin_sqrt(x[i]);
     return x;
 }
 template <class U> INLINE U min(U a, U b) { return a < b ? a : b; }

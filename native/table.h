@@ -33,6 +33,10 @@ template <class T> struct Ops {
     bool (*hadamard)(View<const T> X, Signs<T> signs, const T *lengths, View<T> out);
     bool (*hadamard_cos)(View<const T> X, Signs<T> signs, const T *lengths, double scale, const T *phases, View<T> out);
     bool (*hadamard_cossin)(View<const T> X, Signs<T> signs, const T *lengths, double scale, View<T> out);
+    bool (*chi2_series)(View<const T> X, const T *poles, int64_t n_poles, View<T> out);
+    void (*chi2_chebyshev)(View<const T> X, int64_t n_terms, double center, View<T> out);
+    bool (*homogeneous)(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree,
+                        View<T> out);
     using Gram = bool (*)(View<const T> X, View<const T> Z, View<T> out);
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1;
     CsrOps<T, int32_t> csr32;

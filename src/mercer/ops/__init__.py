@@ -14,6 +14,8 @@ import numpy as np
 from mercer.ops import cpu, reference
 
 __all__ = [
+    "chi2_chebyshev",
+    "chi2_series",
     "cos_",
     "cossin",
     "csr_product",
@@ -30,6 +32,7 @@ __all__ = [
     "hadamard",
     "hadamard_cos",
     "hadamard_cossin",
+    "homogeneous",
 ]
 
 P = ParamSpec("P")
@@ -54,6 +57,8 @@ def home(name: str) -> str:
     return cpu.isa() if name in cpu.__all__ else "numpy"
 
 
+chi2_chebyshev = _by_array(reference.chi2_chebyshev, cpu.chi2_chebyshev)
+chi2_series = _by_array(reference.chi2_series, cpu.chi2_series)
 cos_ = _by_array(reference.cos_, cpu.cos_)
 cossin = _by_array(reference.cossin, cpu.cossin)
 csr_product = _by_array(reference.csr_product, cpu.csr_product)
@@ -70,3 +75,4 @@ gram_minmax_csr = _by_array(reference.gram_minmax_csr, cpu.gram_minmax_csr)
 hadamard = _by_array(reference.hadamard, cpu.hadamard)
 hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
+homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)

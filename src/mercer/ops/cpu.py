@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from mercer.ops import reference
 
 __all__ = [
+    "chi2_chebyshev",
+    "chi2_series",
     "cos_",
     "cossin",
     "csr_product",
@@ -33,6 +35,7 @@ __all__ = [
     "hadamard",
     "hadamard_cos",
     "hadamard_cossin",
+    "homogeneous",
 ]
 
 Array = NDArray[Any]
@@ -107,6 +110,28 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
     if not _writable(out, X, signs, lengths):
         return reference.hadamard_cossin(X, signs, lengths, scale, out)
     _native.hadamard_cossin(_rows(X), _whole(signs), _whole(lengths), scale, out)
+    return out
+
+
+def chi2_series(X: Array, poles: Array, out: Array) -> Array:
+    if not _writable(out, X):
+        return reference.chi2_series(X, poles, out)
+    _native.chi2_series(_rows(X), _vector(poles, X), out)
+    return out
+
+
+def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array) -> Array:
+    if not _writable(out, X):
+        return reference.chi2_chebyshev(X, n_terms, center, out)
+    _native.chi2_chebyshev(_rows(X), n_terms, center, out)
+    return out
+
+
+def homogeneous(X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array) -> Array:
+    if not _writable(out, X):
+        return reference.homogeneous(X, amplitudes, harmonics, step, degree, out)
+    whole = _whole(np.asarray(harmonics, dtype=np.int64))
+    _native.homogeneous(_rows(X), _vector(amplitudes, X), whole, step, degree, out)
     return out
 
 
@@ -186,7 +211,11 @@ def _whole(a: Array) -> Array:
 
 
 def _optional(phases: Array | None, like: Array) -> Array | None:
-    return None if phases is None else _whole(np.asarray(phases, dtype=like.dtype))
+    return None if phases is None else _vector(phases, like)
+
+
+def _vector(a: Array, like: Array) -> Array:
+    return _whole(np.asarray(a, dtype=like.dtype))
 
 
 def _indices(*arrays: Array) -> list[Array]:

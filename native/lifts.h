@@ -1,0 +1,254 @@
+// The lifts: each number x >= 0 becomes N numbers, side by side. 0 gives 0, NaN stays NaN.
+#pragma once
+#include "cos.h"
+
+namespace MERCER_ISA {
+namespace {
+
+// Vector v of the N vectors that hold y[0], ..., y[N - 1] lane by lane, side by side: number K is lane (v L + K) / N of y[(v L + K) % N].
+template <class T, int N, int v, int q, int... K> INLINE V<T> mixed(V<T> so_far, const V<T> *y, std::integer_sequence<int, K...> all) {
+    if constexpr (q == N) {
+        return so_far;
+    } else {
+        constexpr int L = lanes<T>;
+        return mixed<T, N, v, q + 1>(__builtin_shufflevector(so_far, y[q], ((v * L + K) % N == q ? L + (v * L + K) / N : K)...), y, all);
+    }
+}
+template <class T, int N, int v, int... K> INLINE V<T> mixed(const V<T> *y, std::integer_sequence<int, K...> all) {
+    constexpr int L = lanes<T>;
+    if constexpr (N == 1) return y[0];
+    else return mixed<T, N, v, 2>(__builtin_shufflevector(y[0], y[1], ((v * L + K) / N + ((v * L + K) % N == 1 ? L : 0))...), y, all);
+}
+template <class T, int N, int... v> INLINE void store_mixed(T *out, const V<T> *y, std::integer_sequence<int, v...>) {
+    (store(out + v * lanes<T>, mixed<T, N, v>(y, Lanes<T>{})), ...);
+}
+
+// Where a lift puts its values: N of them known to the compiler in registers, any other number straight into memory.
+template <class T, int N> struct Put {
+    V<T> y[N];
+    T *out;
+    int64_t n;
+    static constexpr int64_t count(int64_t) { return N; }
+    INLINE Put(T *o, int64_t, int64_t used) : out(o), n(used) {}
+    INLINE void operator()(int64_t q, V<T> value) { y[q] = value; }
+    INLINE void done() {
+        if (n == lanes<T>) return store_mixed<T, N>(out, y, std::make_integer_sequence<int, N>{});
+        T all[N * lanes<T>];
+        store_mixed<T, N>(all, y, std::make_integer_sequence<int, N>{});
+        for (int64_t i = 0; i < n * N; ++i) out[i] = all[i];
+    }
+};
+template <class T> struct Put<T, 0> {
+    T *out;
+    int64_t width, n;
+    static constexpr int64_t count(int64_t n) { return n; }
+    INLINE Put(T *o, int64_t w, int64_t used) : out(o), width(w), n(used) {}
+    INLINE void operator()(int64_t q, V<T> value) {
+        for (int64_t i = 0; i < n; ++i) out[i * width + q] = value[i];
+    }
+    INLINE void done() {}
+};
+
+template <int N, class T, class Lift> void lift_as(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
+    for (int64_t i = 0; i < X.rows; ++i) {
+        const T *x = row(X, i);
+        T *o = row(out, i);
+        int64_t j = 0;
+        for (; j + lanes<T> <= X.columns; j += lanes<T>) {
+            Put<T, N> put(o + j * width, width, lanes<T>);
+            lift(load(x + j), put);
+            put.done();
+        }
+        if (int64_t rest = X.columns - j) {
+            Put<T, N> put(o + j * width, width, rest);
+            lift(load_n(x + j, rest), put);
+            put.done();
+        }
+    }
+}
+template <class T, class Lift> void lift_all(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
+    if (X.stride == X.columns && out.stride == out.columns) X = flat(X), out = flat(out);
+    switch (width) {
+    case 0: return;
+    case 1: return lift_as<1>(X, lift, width, out);
+    case 2: return lift_as<Lift::odd ? 0 : 2>(X, lift, width, out);
+    case 3: return lift_as<3>(X, lift, width, out);
+    case 4: return lift_as<Lift::odd ? 0 : 4>(X, lift, width, out);
+    case 5: return lift_as<5>(X, lift, width, out);
+    case 6: return lift_as<Lift::odd ? 0 : 6>(X, lift, width, out);
+    case 7: return lift_as<7>(X, lift, width, out);
+    case 8: return lift_as<Lift::odd ? 0 : 8>(X, lift, width, out);
+    default: return lift_as<0>(X, lift, width, out);
+    }
+}
+
+// Where x + k could overflow, both are made smaller first: x / (x + k) stays, and numbers so small that they lose digits give 0.
+template <class T> T shrink(T largest_pole) {
+    constexpr T large = sizeof(T) == 4 ? T(0x1p100) : T(0x1p960);
+    return largest_pole > large ? T(0x1p-1) : T(1);
+}
+
+// (x - k)/(x + k) is 2 x/(x + k) - 1: one division for each pole. What this loses near x = k is small against the value at k itself.
+template <class T> struct Pole {
+    T at, amplitude;
+};
+template <class T> struct Chi2Series {
+    static constexpr bool odd = false;
+    const Pole<T> *poles;
+    int64_t n_poles;
+    T scale;
+
+    template <class Put> INLINE void operator()(V<T> x, Put &put) const {
+        x *= scale;
+        V<T> product = splat(T(1));
+#pragma GCC unroll 8
+        for (int64_t q = 0; q < Put::count(n_poles); ++q) {
+            const V<T> part = product * (x / (x + poles[q].at));
+            put(q, part * poles[q].amplitude);
+            product = part * T(2) - product;
+        }
+    }
+};
+template <class T> bool chi2_series(View<const T> X, const T *poles, int64_t n_poles, View<T> out) {
+    Scratch<Pole<T>> prepared(n_poles);
+    if (!prepared.data) return false;
+    T largest = 0;
+    for (int64_t q = 0; q < n_poles; ++q) largest = poles[q] > largest ? poles[q] : largest;
+    const T scale = shrink(largest);
+    for (int64_t q = 0; q < n_poles; ++q)
+        prepared.data[q] = {poles[q] * scale, static_cast<T>(2 * __builtin_sqrt(static_cast<double>(poles[q])))};
+    lift_all(X, Chi2Series<T>{prepared.data, n_poles, scale}, n_poles, out);
+    return true;
+}
+
+// log2(x / c) from whole numbers and rests apart: nothing cancels where x is near c.
+template <class T> struct Chi2Chebyshev {
+    static constexpr bool odd = false;
+    int64_t n_terms;
+    T scale, center, amplitude, whole, rest;
+
+    template <class Put> INLINE void operator()(V<T> x, Put &put) const {
+        const Log2<T> l = Log2<T>::of_any(x);
+        const V<T> logs = ((l.whole - whole) + (l.rest - rest)) * T(0.44127120030530319);  // 2 ln(x / c) / pi
+        x *= scale;
+        V<T> before{}, last = splat(amplitude) * (x / (x + center));
+        if (Put::count(n_terms) > 0) put(0, last);
+        if (Put::count(n_terms) > 1) {
+            before = last;
+            last *= logs * T(-0.70710678118654752);
+            put(1, last);
+        }
+#pragma GCC unroll 8
+        for (int64_t q = 2; q < Put::count(n_terms); ++q) {
+            const T inverse = T(1) / static_cast<T>(q);
+            const V<T> next = (q % 2 ? -logs : logs) * inverse * last + (static_cast<T>(q - 2) * inverse) * before;
+            before = last;
+            last = next;
+            put(q, last);
+        }
+    }
+};
+template <class T> void chi2_chebyshev(View<const T> X, int64_t n_terms, double center, View<T> out) {
+    const T c = static_cast<T>(center), scale = shrink(c);
+    const Log2<double> l = Log2<double>::of_any(splat(static_cast<double>(c)));
+    const T amplitude = static_cast<T>(2 * __builtin_sqrt(static_cast<double>(c)));
+    lift_all(X, Chi2Chebyshev<T>{n_terms, scale, c * scale, amplitude, static_cast<T>(l.whole[0]), static_cast<T>(l.rest[0])}, n_terms, out);
+}
+
+// c log2 x, as a whole number and a rest: c = high + low, where high times the whole part of the logarithm is exact.
+template <class T> struct Multiple {
+    T high, low, both;
+
+    static Multiple of(double c) {
+        constexpr int spare = sizeof(T) == 4 ? 8 : 11;  // bits of the largest whole logarithm
+        const T both = static_cast<T>(c);
+        const T high = number<T>((bits<T>(splat(both)) >> spare) << spare)[0];
+        return {high, static_cast<T>(c - static_cast<double>(high)), both};
+    }
+    INLINE void operator()(const Log2<T> &l, V<T> &whole, V<T> &rest) const {
+        const V<T> exact = l.whole * high;
+        whole = round(exact);
+        rest = (exact - whole) + (l.whole * low + l.rest * both);
+        const V<T> more = round(rest);
+        whole += more;
+        rest -= more;
+    }
+};
+
+// x^p. The whole part of p log2 x is cut to where the result is 0 or inf anyway.
+template <class T> INLINE V<T> power(V<T> x, const Log2<T> &l, const Multiple<T> &p) {
+    using C = Coefficients<T>;
+    V<T> whole, rest;
+    p(l, whole, rest);
+    whole = min(splat(C::exp2_high), max(splat(C::exp2_low), whole));
+    const V<T> magic = splat(C::magic);
+    const I<T> k = bits<T>(whole + magic) - bits<T>(magic), half = bits<T>(whole * T(0.5) + magic) - bits<T>(magic);
+    return (x > T(0)) & (x - x == T(0)) ? exp2<T>(k, half, rest) : x;  // 0, inf and NaN stay
+}
+
+template <class T> struct Harmonic {
+    enum How : int32_t { first, next, fresh };
+    T amplitude;
+    Multiple<T> turns;
+    How how;
+};
+// Every second of neighbouring harmonics comes from the one before by angle addition. A longer chain would be a little faster, but the errors
+// of the cosine and sine add up along it: beyond 4 eps after two steps.
+template <class T> struct Homogeneous {
+    static constexpr bool odd = true;  // the number of values
+    const Harmonic<T> *harmonics;
+    int64_t n_harmonics;
+    T amplitude;
+    Multiple<T> first_turns, exponent;
+    bool square_root;
+
+    template <class Put> INLINE void operator()(V<T> x, Put &put) const {
+        Log2<T> l = Log2<T>::of_any(x);
+        const V<T> root = square_root ? sqrt(x) : power<T>(x, l, exponent);
+        put(0, root * amplitude);
+        const int64_t n = Put::count(2 * n_harmonics + 1) / 2;
+        if (!n) return;
+        l.rest += x - x;  // inf has no angle
+        const Sine<T> sine(1.0);
+        V<T> whole, rest, c, s;
+        const auto circle = [&](const Multiple<T> &turns) __attribute__((always_inline)) {
+            turns(l, whole, rest);
+            c = cos_turns<T>(rest, sine);
+            s = sin_turns<T>(rest, sine);
+        };
+        circle(first_turns);
+        const V<T> c1 = c, s1 = s;
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < n; ++j) {
+            const Harmonic<T> &h = harmonics[j];
+            if (h.how == Harmonic<T>::next) {
+                const V<T> turned = c * c1 - s * s1;
+                s = s * c1 + c * s1;
+                c = turned;
+            } else if (h.how == Harmonic<T>::fresh) {
+                circle(h.turns);
+            }
+            const V<T> size = root * h.amplitude;
+            put(2 * j + 1, size * c);
+            put(2 * j + 2, size * s);
+        }
+    }
+};
+template <class T>
+bool homogeneous(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree, View<T> out) {
+    Scratch<Harmonic<T>> prepared(n_harmonics);
+    if (!prepared.data) return false;
+    const double turns = step * 0.11031780007632580;  // ln 2 / (2 pi): of log2 x, in turns
+    bool next = false;
+    for (int64_t j = 0; j < n_harmonics; ++j) {
+        next = !next && j && harmonics[j] == harmonics[j - 1] + 1;
+        prepared.data[j] = {amplitudes[j + 1], Multiple<T>::of(static_cast<double>(harmonics[j]) * turns),
+                            next ? Harmonic<T>::next : harmonics[j] == 1 ? Harmonic<T>::first : Harmonic<T>::fresh};
+    }
+    const Homogeneous<T> lift{prepared.data, n_harmonics, amplitudes[0], Multiple<T>::of(turns), Multiple<T>::of(degree / 2), degree == 1};
+    lift_all(X, lift, 2 * n_harmonics + 1, out);
+    return true;
+}
+
+}  // namespace
+}  // namespace MERCER_ISA
