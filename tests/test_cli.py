@@ -56,3 +56,9 @@ def test_an_unknown_command_is_a_usage_error():
     result = CliRunner().invoke(main, ["compere"])
     assert result.exit_code == 2
     assert "No such command 'compere'" in result.output
+
+
+def test_an_error_is_one_sentence_and_exit_code_1():
+    result = CliRunner().invoke(main, ["info"], env={"MERCER_NUM_THREADS": "abc"})
+    assert result.exit_code == 1
+    assert result.output == "Error: MERCER_NUM_THREADS must be a whole number of at least 1, got 'abc'.\n"

@@ -33,6 +33,7 @@ def test_both_kinds_stay_flat_and_bind_as_python_does():
     a, b, c, d = (fourier(seed=seed) for seed in range(4))
     assert len(((a >> b) >> (c >> d)).maps) == 4
     assert len(((a + b) + (c + d)).maps) == 4
+    assert len((a >> (b >> c)).maps) == len((a + (b + c)).maps) == 3
     mixed = a + b >> c
     assert isinstance(mixed, Composed) and isinstance(mixed.maps[0], Stacked)
 
@@ -103,3 +104,54 @@ def test_a_map_composes_with_maps_only():
         _ = fourier() >> StandardScaler()
     with pytest.raises(TypeError):
         _ = fourier() + 3
+
+
+def test_a_composition_is_fitted_with_defaults_in_every_place():
+    default = RandomFourier(8)
+    for both in (default >> default, default + default, default + default >> default, default >> default + default):
+        assert np.isfinite(both.fit(X).transform(X)).all()
+
+
+def test_errors_in_fit_count_rows_from_the_start_of_the_data():
+    rows = np.zeros((3000, 4))
+    rows[2500, 1] = 1e300
+    with pytest.raises(ValueError, match="row 2500, column 1"):
+        (RandomFourier(8, gamma=1.0) >> RandomFourier(8)).fit(rows)
+
+
+def test_a_generator_that_parts_share_gives_them_different_weights():
+    generator = np.random.default_rng(0)
+    parts = [RandomFourier(8, gamma=1.0, random_state=generator) for _ in range(2)]
+    Z = (parts[0] + parts[1]).fit_transform(X)
+    assert not np.allclose(Z[:, :8], Z[:, 8:])
+
+
+def test_a_composition_that_is_no_longer_used_is_freed():
+    import gc
+    import weakref
+
+    both = (fourier(0.3) >> fourier(1.0)).fit(X.astype(np.float32))
+    both.transform(X.astype(np.float32))
+    drawn = weakref.ref(both.drawn_)
+    del both
+    gc.collect()
+    assert drawn() is None
+
+
+def test_the_limit_of_a_composition_has_a_gram_matrix_on_sparse_rows_with_empty_columns():
+    import scipy.sparse as sp
+
+    import mercer
+
+    sparse = sp.csr_array(X * [1, 0, 1, 0, 1])
+    both = (fourier(0.3) >> fourier(1.0)).fit(sparse)
+    np.testing.assert_allclose(mercer.gram(both.limit_, sparse), both.limit_(sparse), atol=1e-13)
+
+
+def test_grid_search_reaches_every_part():
+    from sklearn.linear_model import RidgeClassifier
+    from sklearn.model_selection import GridSearchCV
+
+    model = make_pipeline(RandomFourier(16, random_state=0) + RandomFourier(16, random_state=1), RidgeClassifier())
+    search = GridSearchCV(model, {"stacked__randomfourier-2__gamma": [0.01, 1.0]}, cv=2).fit(X, X[:, 0] > 0)
+    assert search.best_params_["stacked__randomfourier-2__gamma"] in (0.01, 1.0)

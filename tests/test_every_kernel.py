@@ -17,6 +17,7 @@ from mercer.kernels import (
     ExponentialSemigroup,
     Gaussian,
     Hellinger,
+    Homogeneous,
     Intersection,
     JensenShannon,
     Kernel,
@@ -26,6 +27,7 @@ from mercer.kernels import (
     MinMax,
     ReciprocalSemigroup,
     Resemblance,
+    Signed,
     SkewedChi2,
     SkewedIntersection,
 )
@@ -63,6 +65,7 @@ REFERENCE = [
     (Matern(2.5, 2.0), 0.5864528940, None),
 ]
 ALL = [kernel for kernel, *_ in REFERENCE] + [Gaussian(0.5).over(Chi2()), Chi2() + Gaussian(0.3)]
+ALL += [Signed(Chi2()), Homogeneous(JensenShannon(), 0.6), Homogeneous(Intersection(), 2.0)]
 every_kernel = pytest.mark.parametrize("kernel", ALL, ids=repr)
 
 
@@ -97,7 +100,7 @@ def test_power_gmm_is_min_max_of_powers_of_the_split():
 
 
 def test_every_kernel_of_the_module_has_a_reference_value():
-    bases = {"Kernel", "Additive", "Euclidean", "Radial", "Over", "Sum"}
+    bases = {"Kernel", "Additive", "Euclidean", "Radial", "Over", "Sum", "Signed", "Homogeneous"}
     assert {type(kernel).__name__ for kernel, *_ in REFERENCE} == set(kernels.__all__) - bases
 
 
@@ -238,3 +241,38 @@ def test_matern_has_three_smoothnesses():
 def test_wrong_shapes_are_refused(X, Z, words):
     with pytest.raises(ValueError, match=words):
         Linear()(X, Z)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e150, 1e300])
+def test_kernels_of_angles_and_ratios_do_not_see_the_scale_of_the_data(scale):
+    x, z = np.array(G[0]), np.array(G[1])
+    for kernel in (Cosine(), CosineRBF(2.0), GMM(), GMM(power=2.0), GMM(power=0.5), Resemblance()):
+        assert kernel(x * scale, z * scale)[0, 0] == pytest.approx(kernel(x, z)[0, 0], rel=1e-12)
+    assert MinMax()(abs(x) * scale, abs(z) * scale)[0, 0] == pytest.approx(MinMax()(abs(x), abs(z))[0, 0], rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_radial_kernels_are_zero_far_away():
+    for kernel in (Gaussian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)):
+        np.testing.assert_array_equal(kernel([[1e200], [0.0]]), np.eye(2))
+
+
+def test_chi2_at_the_end_of_the_range_is_right():
+    x = np.full((1, 1), 1.5e308)
+    assert Chi2()(x, x)[0, 0] == x[0, 0]
+    assert Chi2().squared_distance(x, 0 * x)[0, 0] == x[0, 0]
+    assert JensenShannon()(x / 4, x / 4)[0, 0] == pytest.approx(x[0, 0] / 4)
+    assert MinMax()([[1.5e308, 1.5e308]])[0, 0] == 1.0
+
+
+def test_signed_and_homogeneous_kernels_are_what_they_say():
+    x, z = np.array([[-0.3, 0.2]]), np.array([[-0.1, -0.4]])
+    expected = 2 * 0.3 * 0.1 / 0.4 - 2 * 0.2 * 0.4 / 0.6
+    assert Signed(Chi2())(x, z)[0, 0] == pytest.approx(expected, rel=1e-14)
+    both = np.sqrt(0.3 * 0.1) * (2 * 0.3 * 0.1 / 0.4) + np.sqrt(0.2 * 0.4) * (2 * 0.2 * 0.4 / 0.6)
+    assert Homogeneous(Chi2(), 2.0)(abs(x), abs(z))[0, 0] == pytest.approx(both, rel=1e-14)
+
+
+def test_sums_are_flat_however_they_are_bracketed():
+    a, b, c = Chi2(), Hellinger(), Gaussian(2.0)
+    assert a + (b + c) == (a + b) + c

@@ -24,6 +24,7 @@ def test_scale_is_that_of_scikit_learn_dense_and_sparse():
 
 def test_scale_is_one_when_all_values_are_equal():
     assert RandomFourier(8, gamma="scale").fit(np.full((5, 3), 7.0)).gamma_ == 1.0
+    assert RandomFourier(8, gamma="scale").fit(np.full((3000, 7), 0.1)).gamma_ == 1.0
     assert RandomFourier(8, gamma="median").fit(np.full((5, 3), 7.0)).gamma_ == 1.0
     assert RandomFourier(8, gamma="median").fit(np.full((1, 3), 7.0)).gamma_ == 1.0
 
@@ -161,15 +162,16 @@ def test_gamma_of_data_without_a_finite_spread_is_refused():
         ({"kernel": 3}, r"kernel must be one of"),
         ({"design": "quasi"}, r"design must be one of 'auto', 'iid', .* got 'quasi'"),
         ({"form": "sincos"}, r"form must be one of 'paired', 'offset', got 'sincos'"),
-        ({"gamma": 0.0}, r"gamma must be a finite number above 0, 'auto', 'scale', 'median', got 0.0"),
+        ({"gamma": 0.0}, r"gamma must be a finite number above 0, or one of 'auto', 'scale', 'median', got 0.0"),
         ({"gamma": np.nan}, r"gamma must be a finite number above 0.* got nan"),
-        ({"gamma": "scott"}, r"gamma must be one of 'auto', 'scale', 'median', got 'scott'"),
+        ({"gamma": "scott"}, r"above 0, or one of 'auto', 'scale', 'median', got 'scott'"),
         ({"gamma": None}, r"gamma must be a finite number above 0.* got None"),
         (
             {"kernel": "laplacian", "gamma": "scale"},
             r"gamma='scale' is for kernels of squared distances.* Use 'median'",
         ),
         ({"kernel": "cosine-rbf", "gamma": "median"}, r"gamma='median' needs a kernel of a distance"),
+        ({"gamma": 1e308}, r"gamma=1e\+308 gives frequencies beyond float64. Use a smaller one"),
         ({"kernel": "laplacian", "design": "orthogonal"}, r"design='orthogonal' needs a law .* Use 'iid' or 'sobol'"),
         ({"kernel": "laplacian", "design": "hadamard"}, r"design='hadamard' needs a law"),
         ({"kernel": "matern", "nu": 1.0}, r"nu must be 0.5, 1.5 or 2.5, got 1.0"),
@@ -192,3 +194,69 @@ def test_wide_sparse_rows_are_not_made_dense(monkeypatch):
 
 def test_the_repr_shows_what_was_set():
     assert repr(RandomFourier(64, gamma=0.5)) == "RandomFourier(gamma=0.5, n_components=64)"
+
+
+def test_the_median_of_wide_sparse_rows_needs_only_the_columns_in_use(monkeypatch):
+    wide = sp.random_array((50, 200_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
+    exact = 1 / np.median(pdist(wide[:, np.unique(wide.indices)].toarray(), "cityblock"))
+    made = []
+    plain = sp.csr_array.toarray
+    monkeypatch.setattr(sp.csr_array, "toarray", lambda self, *args, **kwargs: made.append(self.shape) or plain(self))
+    assert RandomFourier(8, kernel="laplacian").fit(wide).gamma_ == pytest.approx(exact)
+    assert made
+    assert all(columns < 1100 for _, columns in made)
+
+
+def test_float32_is_used_only_while_it_resolves_a_phase():
+    """At half a turn of float32 error the features must come from float64: right to a hundredth, not to a turn."""
+    phi = RandomFourier(512, gamma=0.5, design="iid", random_state=0).fit(np.zeros((1, 4)))
+    waves = phi.drawn_.stages[0]
+    rows = (RNG.normal(size=(20, 4)) * 0.25 / np.finfo(np.float32).eps / waves.reach).astype(np.float32)
+    turns = rows.astype(np.float64) @ waves.linear.panel.astype(np.float32).astype(np.float64)
+    expected = np.sqrt(2 / 512) * np.cos(2 * np.pi * (turns - np.rint(turns)))
+    np.testing.assert_allclose(phi.transform(rows)[:, 0::2], expected, atol=0.01 * np.sqrt(2 / 512))
+
+
+def test_fit_draws_with_one_blas_thread():
+    from threadpoolctl import threadpool_info
+
+    seen = []
+
+    class Watched(RandomFourier):
+        def draw(self, rng, d, seen_):
+            seen.extend(info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas")
+            return super().draw(rng, d, seen_)
+
+    Watched(8, gamma=1.0).fit(X)
+    assert seen
+    assert set(seen) == {1}
+
+
+def test_asking_an_unfitted_map_for_its_kernel_says_that_it_is_not_fitted():
+    from sklearn.exceptions import NotFittedError
+
+    for unfitted in (RandomFourier(), RandomFourier() >> RandomFourier(), RandomFourier() + RandomFourier()):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
+            _ = unfitted.kernel_
+
+
+def test_masked_entries_are_refused():
+    masked = np.ma.masked_array(X, mask=X > 10)
+    with pytest.raises(ValueError, match="RandomFourier has no masked entries, got"):
+        RandomFourier(8).fit(masked)
+    RandomFourier(8).fit(np.ma.masked_array(X, mask=False))
+
+
+def test_a_wrong_width_is_told_without_reading_every_entry(monkeypatch):
+    phi = RandomFourier(8, gamma=1.0).fit(np.zeros((10, 5)))
+    monkeypatch.setattr("numpy.ndenumerate", None)
+    with pytest.raises(ValueError, match="has 6 features, but RandomFourier is expecting 5"):
+        phi.transform(np.zeros((10, 6)))
+
+
+def test_out_may_lie_beside_the_input_in_one_buffer():
+    buffer = np.zeros((50, 12))
+    buffer[:, :4] = X[:50, :4]
+    phi = RandomFourier(8, gamma=0.1, random_state=0).fit(buffer[:, :4])
+    expected = phi.transform(buffer[:, :4].copy())
+    np.testing.assert_array_equal(phi.transform(buffer[:, :4], out=buffer[:, 4:]), expected)

@@ -19,6 +19,7 @@ from mercer.kernels import (
     Intersection,
     JensenShannon,
     Laplacian,
+    Linear,
     MinMax,
     Resemblance,
 )
@@ -114,3 +115,33 @@ def test_rows_of_different_width_are_refused():
         mercer.gram(Chi2(), np.ones((4, 2)), np.ones((4, 3)))
     with pytest.raises(ValueError, match="got X with 2 columns and Z with 3"):
         mercer.gram(Chi2(), sp.csr_array(np.ones((4, 2))), sp.csr_array(np.ones((4, 3))))
+
+
+def test_what_is_no_kernel_or_no_matrix_is_refused_with_a_sentence():
+    X = np.ones((3, 2))
+    for bad in ("gaussian", Chi2):
+        with pytest.raises(TypeError, match=r"gram needs a kernel such as mercer.kernels.Chi2\(\), got"):
+            mercer.gram(bad, X)
+    with pytest.raises(ValueError, match="gram needs 2-d arrays of real numbers, got 1-d"):
+        mercer.gram(Chi2(), sp.coo_array(np.ones(3)))
+    with pytest.raises(ValueError, match="of complex128"):
+        mercer.gram(Chi2(), sp.csr_array(X + 1j))
+    with pytest.raises(ValueError, match="n_jobs must be None"):
+        mercer.gram(Chi2(), X, n_jobs=0)
+
+
+def test_values_beyond_the_dtype_are_refused_by_place():
+    X = np.ones((300, 2), np.float32)
+    X[200] = 1e30
+    with pytest.raises(
+        ValueError, match=r"Linear\(\) of row 200 and row 200 is beyond float32. Scale the data or use float64"
+    ):
+        mercer.gram(Linear(), X)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e20])
+def test_powers_stay_in_range_in_float32(scale):
+    X = (rows(GMM(), 20, 0) * scale).astype(np.float32)
+    exact = GMM(power=2.0)(X)
+    np.testing.assert_allclose(mercer.gram(GMM(power=2.0), X), exact, rtol=1e-5)
+    np.testing.assert_allclose(mercer.gram(GMM(power=2.0), sp.csr_array(X)), exact, rtol=1e-5)

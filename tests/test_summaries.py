@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from mercer import fold
 from mercer.blocks import Dense, Sparse
-from mercer.summaries import Histogram, Moments, Range, Reservoir, Spread
+from mercer.moments import Moments
+from mercer.summaries import Histogram, Range, Reservoir, RowMean, Spread
 
 MAKERS = {
     "range": Range,
@@ -18,6 +19,7 @@ MAKERS = {
     "histogram": Histogram,
     "reservoir": lambda: Reservoir(7, seed=3),
     "moments": Moments,
+    "row mean": lambda: RowMean(np.abs),
 }
 
 
@@ -37,6 +39,8 @@ def facts(summary) -> dict[str, np.ndarray]:
     if isinstance(summary, Reservoir):
         kept = summary.rows
         return {"keys": summary.keys, "rows": kept.toarray() if hasattr(kept, "toarray") else kept}
+    if isinstance(summary, RowMean):
+        return {"mean": summary.mean, "weight": summary.weight}
     assert isinstance(summary, Moments)
     return {
         name: getattr(summary, name)
@@ -193,3 +197,100 @@ def test_fold_takes_arrays_matrices_and_blocks_and_nothing_else():
         assert fold(source, Spread()).count == X.size
     with pytest.raises(TypeError, match=r"needs an array, a CSR matrix or blocks .* got a int"):
         fold([3], Spread())
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_integers_and_booleans_are_numbers(name):
+    counts = np.random.default_rng(0).integers(0, 10, (40, 3))
+    for kind in (np.int64, np.uint8, bool):
+        typed = counts.astype(kind)
+        summary, expected = fold(typed, MAKERS[name]()), fold(typed.astype(float), MAKERS[name]())
+        if name == "moments":
+            np.testing.assert_allclose(summary.mean, expected.mean)
+            np.testing.assert_allclose(summary.scatter, expected.scatter)
+        else:
+            agree(summary, expected)
+
+
+def test_a_merge_with_nothing_is_a_copy():
+    X = rows(0)
+    whole = fold(X, Moments())
+    scatter = whole.scatter
+    for merged in (whole + Moments(), Moments() + whole, whole - Moments()):
+        merged.add(Dense(X))
+        np.testing.assert_array_equal(whole.scatter, scatter)
+
+
+def test_targets_far_from_zero_keep_their_spread():
+    X, y = rows(0), 1e9 + np.random.default_rng(0).normal(size=40)
+    seen = summary_of("moments", X, y, None)
+    assert seen.target_scatter[0, 0] == pytest.approx(((y - y.mean()) ** 2).sum(), rel=1e-6)
+
+
+def test_a_mean_that_wanders_costs_no_digits_in_float32():
+    rng = np.random.default_rng(0)
+    blocks = [Dense((rng.normal(size=(500, 2)) + (0 if i == 0 else 1e4)).astype(np.float32)) for i in range(10)]
+    later = fold(blocks, Moments()) - fold(blocks[:1], Moments())
+    exact = np.concatenate([block.toarray() for block in blocks[1:]]).astype(np.float64)
+    np.testing.assert_allclose(np.diag(later.scatter) / 4500, exact.var(axis=0), rtol=1e-4)
+
+
+def test_float32_products_do_not_overflow():
+    X = (1e20 * rows(0)).astype(np.float32)
+    assert np.isfinite(fold(X, Moments()).scatter).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (
+            {"X": rows(0), "y": np.ones(40)},
+            {"X": rows(0)},
+            "3 columns and 1 targets do not combine with rows of 3 columns and 0",
+        ),
+        ({"X": rows(0)}, {"X": rows(0, d=1)}, "3 columns and 0 targets do not combine with rows of 1 columns"),
+        ({"X": rows(0)}, {"X": rows(0), "y": np.ones(80)}, "needs 40 targets"),
+        ({"X": rows(0)}, {"X": rows(0), "weight": np.ones(1)}, "needs 40 finite weights"),
+        ({"X": rows(0)}, {"X": rows(0), "weight": np.full(40, -1.0)}, "finite weights of at least 0"),
+        ({"X": rows(0)}, {"X": rows(0), "weight": np.full(40, np.nan)}, "finite weights of at least 0"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_refused(first, second, words):
+    seen = Moments()
+    seen.add(Dense(first["X"]), y=first.get("y"))
+    with pytest.raises(ValueError, match=words):
+        seen.add(Dense(second["X"]), y=second.get("y"), weight=second.get("weight"))
+
+
+def test_sparse_and_dense_blocks_mix():
+    X = rows(0)
+    for name in MAKERS:
+        mixed = MAKERS[name]()
+        for part, start in (
+            (Sparse(sp.csr_array(X[:15])), 0),
+            (Dense(X[15:20]), 15),
+            (Sparse(sp.csr_array(X[20:])), 20),
+        ):
+            mixed.add(part, y=np.zeros(part.shape[0]), start=start)
+        agree(mixed, summary_of(name, X, np.zeros(40), None))
+
+
+def test_equal_values_have_exactly_no_spread():
+    for value in (0.1, 7.3, 1e-3):
+        assert fold(np.full((3000, 7), value), Spread()).variance == 0.0
+        assert fold(sp.csr_array(np.full((300, 7), value)), Spread()).variance == 0.0
+
+
+def test_fold_takes_what_users_have():
+    import pandas as pd
+
+    X = rows(0)
+    halves = sp.csr_array(
+        (np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(np.arange(3), 2), 40), np.arange(41) * 6), shape=(40, 3)
+    )
+    for source in (pd.DataFrame(X), sp.csc_array(X), halves):
+        assert fold(source, Spread()).variance == pytest.approx(X.var(), rel=1e-12)
+    with pytest.raises(ValueError, match="fold needs 2-d arrays of real numbers, got 2-d of object"):
+        fold(np.array([["a"]], dtype=object), Spread())
+    with pytest.raises(ValueError, match="has not seen a row"):
+        _ = Reservoir(3, 0).rows

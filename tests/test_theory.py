@@ -67,7 +67,9 @@ def test_the_uniform_bound_has_its_reference_values():
     for d, frequencies in ((784, 7170275.94), (3072, 29721763.66)):
         spread = np.sqrt(d) / 10
         assert theory.components_uniform(0.1, 0.01, d, spread, 20) == 2 * int(np.ceil(frequencies))
-        assert theory.components_uniform(0.1, 0.01, d, spread, 20, "offset") == pytest.approx(4 * frequencies, abs=1)
+        log_term = np.log(98 * (spread * 20 / 0.1) ** 2 / 0.01)  # the offset form's bound is another one
+        expected = 32 * (d + 1) / 0.01 * log_term
+        assert theory.components_uniform(0.1, 0.01, d, spread, 20, "offset") == int(np.ceil(expected))
 
 
 @pytest.mark.parametrize("form", ["paired", "offset"])
@@ -94,3 +96,20 @@ def test_the_size_for_one_pair_holds_in_simulation(form):
 def test_an_unknown_form_is_refused():
     with pytest.raises(ValueError, match=r"form must be one of 'paired', 'offset', got 'pair'. Did you mean 'paired'"):
         theory.variance(0.5, 0.1, 10, "pair")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: theory.components_for_pair(0.1, 3), "delta must be a number between 0 and 1, got 3"),
+        (lambda: theory.components_for_pair(0.0, 0.1), "error must be a finite number above 0, got 0.0"),
+        (lambda: theory.components_uniform(0.1, 0, 3, 1.0, 1.0), "delta must be a number between 0 and 1, got 0"),
+        (lambda: theory.components_uniform(0.1, 0.1, 3, 1.0, 0.0), "diameter must be a finite number above 0"),
+        (lambda: theory.components_uniform(0.1, 0.1, 0, 1.0, 1.0), "d must be a whole number of at least 1"),
+        (lambda: theory.bound_uniform(2.0, 10, 3, 1.0, 1.0), "error must be at most spread"),
+        (lambda: theory.variance(0.5, 0.2, -3), "n_components must be a whole number of at least 1"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -42,4 +42,4 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name An
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -10,7 +10,17 @@ import click
 from mercer import __version__
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Sentences(click.Group):
+    """Errors of data, files and settings are one sentence and exit code 1, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ValueError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mercer")
 def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
@@ -27,7 +37,7 @@ def compare() -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from mercer.leaderboard import ALPHAS, SVM_C, contestants, digits
+    from mercer.leaderboard import ALPHAS, PAIRS, SVM_C, contestants, digits
 
     console = Console()
     split = digits()
@@ -55,7 +65,7 @@ def compare() -> None:
     console.print(
         f"Maps and linear: ridge classifier, alpha from {ALPHAS[0]:g} to {ALPHAS[-1]:g} by generalised cross-validation. "
         f"Exact kernels: SVM with C = {SVM_C:g}; its features are the training rows.\n"
-        "Gram error: root mean square over 20,000 held-out pairs, relative to the exact kernel.",
+        f"Gram error: root mean square over {PAIRS:,} held-out pairs, relative to the exact kernel.",
         style="dim",
         soft_wrap=True,
     )

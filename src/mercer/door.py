@@ -21,9 +21,10 @@ class RowError(ValueError):
     def __str__(self) -> str:
         return f"{self.before} row {self.row}{self.after}"
 
-    def at(self, start: int) -> RowError:
-        """The same, for a tile whose first row is row `start` of the data."""
-        return RowError(self.row + start, self.before, self.after)
+    def at(self, start: int, who: str = "") -> RowError:
+        """The same, for a tile whose first row is row `start` of the data; who is named where the sentence does not do so."""
+        before = self.before if who in self.before else f"{who}: {self.before}"
+        return RowError(self.row + start, before, self.after)
 
 
 def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
@@ -43,12 +44,25 @@ def whole(who: str, name: str, value: object, *, least: int = 1) -> int:
     raise ValueError(f"{who}: {name} must be a whole number of at least {least}, got {value!r}.")
 
 
-def positive(who: str, name: str, value: object, *, words: Sequence[str] = ()) -> float:
-    """value as a finite float above 0; otherwise a ValueError. words: strings that the caller takes as well, for the message."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and 0 < value < np.inf:
+def positive(who: str, name: str, value: object) -> float:
+    """value as a finite float above 0; otherwise a ValueError."""
+    if _is_positive(value):
+        return float(value)  # type: ignore[arg-type]
+    raise ValueError(f"{who}: {name} must be a finite number above 0, got {value!r}.")
+
+
+def positive_or_word(who: str, name: str, value: object, words: Sequence[str]) -> None:
+    """Refuse what is neither a finite number above 0 nor one of the words."""
+    if not (_is_positive(value) or (isinstance(value, str) and value in words)):
+        known = " or ".join(map(repr, words)) if len(words) < 3 else f"one of {', '.join(map(repr, words))}"
+        raise ValueError(f"{who}: {name} must be a finite number above 0, or {known}, got {value!r}.")
+
+
+def probability(who: str, name: str, value: float) -> float:
+    """value strictly between 0 and 1; otherwise a ValueError."""
+    if _is_positive(value) and value < 1:
         return float(value)
-    other = "".join(f", {word!r}" for word in words)
-    raise ValueError(f"{who}: {name} must be a finite number above 0{other}, got {value!r}.")
+    raise ValueError(f"{who}: {name} must be a number between 0 and 1, got {value!r}.")
 
 
 def flag(who: str, name: str, value: object) -> bool:
@@ -56,6 +70,29 @@ def flag(who: str, name: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise ValueError(f"{who}: {name} must be True or False, got {value!r}.")
+
+
+def rows(who: str, X: Any) -> Any:
+    """X as a float array or a canonical CSR matrix, float32 kept; refused unless it is 2-d and of real numbers."""
+    X = X if hasattr(X, "tocsr") else as_array(who, X)
+    if len(X.shape) != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}.")
+    if not hasattr(X, "tocsr"):
+        return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+    csr = X.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy() if csr is X else csr
+        csr.sum_duplicates()
+    return csr if csr.dtype == np.float32 else csr.astype(np.float64, copy=False)
+
+
+def as_array(who: str, X: Any) -> Any:
+    """X as a NumPy array; a masked array with masked entries is refused, since its mask would be lost."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(
+            f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them first (X.filled, sklearn.impute)."
+        )
+    return np.asarray(X)
 
 
 def require_finite(who: str, X: Any, columns: Sequence[object] | None = None) -> None:
@@ -89,6 +126,8 @@ def require_above(who: str, X: Any, bound: float) -> None:
 
 def describe_text(who: str, X: Any) -> str | None:
     """A sentence about the first entry of X that is no number, or None when all are numbers. Called when a conversion has failed."""
+    if hasattr(X, "dtype") and X.dtype.kind not in "OUSTV":
+        return None
     try:
         values = np.asarray(X, dtype=object)
     except ValueError:  # ragged rows
@@ -103,6 +142,11 @@ def describe_text(who: str, X: Any) -> str | None:
                 "Encode text first (sklearn.preprocessing.OneHotEncoder, sklearn.feature_extraction.text)."
             )
     return None
+
+
+def _is_positive(value: object) -> bool:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return number and bool(0 < value < np.inf)  # type: ignore[operator]
 
 
 def _require(who: str, X: Any, columns: Any, needs: str, opening: str, bad: Any, instead: str) -> None:

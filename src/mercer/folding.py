@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from mercer import door
 from mercer.blocks import Block, as_block
 from mercer.planner import Cost, tile_rows
 from mercer.summaries import Summary
@@ -14,9 +15,12 @@ S = TypeVar("S", bound=Summary)
 
 
 def fold(source: Any, summary: S) -> S:
-    """The summary of all rows of source: an array, a CSR matrix, or an iterable of blocks. The summary given is filled and returned."""
+    """The summary of all rows of source: an array, a sparse matrix, a data frame, or an iterable of blocks.
+
+    The summary given is filled and returned.
+    """
     start = 0
-    for block in blocks_of(source) if hasattr(source, "shape") else _blocks(source):
+    for block in blocks_of(door.rows("fold", source)) if hasattr(source, "shape") else _blocks(source):
         summary.add(block, start=start)
         start += block.shape[0]
     return summary

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import ops
+from mercer import door, ops
 from mercer.kernels import (
     GMM,
     Chi2,
@@ -35,11 +36,11 @@ _WIDE_TILE = 512  # rows of Z against one tile of X, so that CSR rows are never 
 
 @dataclass(frozen=True)
 class _Fast:
-    """K = finish(op(prepare(X), prepare(Z))); csr is the op's twin for CSR rows, where there is one."""
+    """K = finish(op(*prepare(X, Z))); csr is the op's twin for CSR rows, where there is one."""
 
     op: Callable[[Array, Array, Array], Array]
     csr: Callable[..., Array] | None = None
-    prepare: Callable[[Any], Any] | None = None
+    prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None
     finish: Callable[[Array], Array] | None = None
 
 
@@ -68,23 +69,30 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
     array([[3., 2.],
            [2., 3.]])
     """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
     same = Z is None
-    X = _rows(X)
-    Z = X if same else _rows(Z)
-    kernel._same_width(X, Z)
-    dtype = np.result_type(X.dtype, Z.dtype)
-    X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
+    X = door.rows("gram", X)
+    Z = X if same else door.rows("gram", Z)
+    kernel.same_width(X, Z)
     for rows in (X,) if same else (X, Z):
-        kernel._check(rows)
+        kernel.check(rows)
+    dtype = np.result_type(X.dtype, Z.dtype)
     fast = _fast(kernel)
     if fast is not None and fast.prepare is not None:
-        X, Z = fast.prepare(X), fast.prepare(Z)
+        X, Z = fast.prepare(X, Z)
+    X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
     n, m, d = X.shape[0], Z.shape[0], X.shape[1]
     K = np.empty((n, m), dtype)
 
     def work(rows: slice) -> None:
         for columns in spans(m, _WIDE_TILE):
             _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
+        if np.isinf(K[rows]).any():
+            i, j = np.argwhere(np.isinf(K[rows]))[0]
+            raise ValueError(
+                f"{kernel!r} of row {i + rows.start} and row {j} is beyond {dtype}. Scale the data or use float64."
+            )
 
     each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
     return K
@@ -92,7 +100,8 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
 
 def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> None:
     if fast is None:
-        out[...] = kernel(*_shared_columns(X, Z))
+        with np.errstate(over="ignore"):
+            out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
     else:
         if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
             parts = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)
@@ -115,9 +124,9 @@ def _fast(kernel: Kernel) -> _Fast | None:
         case MinMax():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr)
         case GMM():
-            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=lambda X: _signed_split(X, kernel.power))
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=partial(_signed_splits, kernel))
         case Resemblance():
-            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=lambda X: (X != 0).astype(X.dtype))
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=_presence)
         case Laplacian():
             return _Fast(ops.gram_l1, finish=lambda D: np.exp(-kernel.gamma * D))
         case ExpChi2():
@@ -127,30 +136,26 @@ def _fast(kernel: Kernel) -> _Fast | None:
     return None
 
 
-def _signed_split(X: Any, power: float) -> Any:
-    """(max(x, 0), max(-x, 0)) side by side, to the power; CSR stays CSR."""
-    if hasattr(X, "indptr"):
-        from scipy.sparse import hstack
-
-        parts = hstack([X.maximum(0), (-X).maximum(0)], format="csr")
-        parts.sort_indices()
-        parts.data **= power
-        return parts
-    return np.concatenate([np.maximum(X, 0), np.maximum(-X, 0)], axis=1) ** power
+def _signed_splits(kernel: GMM, X: Any, Z: Any) -> tuple[Any, Any]:
+    scale = kernel.scale(X, Z)
+    return _signed_split(kernel, X, scale), _signed_split(kernel, Z, scale)
 
 
-def _rows(X: Any) -> Any:
-    """X as a float array or a canonical CSR matrix; float32 stays."""
-    if hasattr(X, "tocsr"):
-        rows = X.tocsr()
-        if not rows.has_canonical_format:
-            rows = rows.copy() if rows is X else rows
-            rows.sum_duplicates()
-    else:
-        rows = np.asarray(X)
-        if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-            raise ValueError(f"gram needs 2-d arrays of real numbers, got {rows.ndim}-d of {rows.dtype}.")
-    return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
+def _signed_split(kernel: GMM, X: Any, scale: float) -> Any:
+    """The kernel's split; CSR stays CSR."""
+    if not hasattr(X, "indptr"):
+        return kernel.split(X.astype(np.float64, copy=False), scale)
+    from scipy.sparse import hstack
+
+    X = X.astype(np.float64) / scale
+    parts = hstack([X.maximum(0), (-X).maximum(0)], format="csr")
+    parts.sort_indices()
+    parts.data **= kernel.power
+    return parts
+
+
+def _presence(X: Any, Z: Any) -> tuple[Any, Any]:
+    return (X != 0).astype(X.dtype), (Z != 0).astype(Z.dtype)
 
 
 def _dense(X: Any) -> Array:

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 ALPHAS = np.logspace(-5, 3, 9)  # of the ridge head, chosen by generalised cross-validation
 SVM_C = 10.0
-_PAIRS = 20000
+PAIRS = 20000
 _SEED = 0
 
 
@@ -78,7 +78,7 @@ def digits() -> Split:
     return Split(X, y, X_test, y_test)
 
 
-def gram_error(kernel: Kernel, X: Array, Z: Any, pairs: int = _PAIRS, seed: int = _SEED) -> float:
+def gram_error(kernel: Kernel, X: Array, Z: Any, pairs: int = PAIRS, seed: int = _SEED) -> float:
     """sqrt(sum (<phi(x), phi(z)> - k(x, z))^2 / sum k(x, z)^2) over pairs of different rows drawn with replacement.
 
     Z has the features phi of the rows of X.

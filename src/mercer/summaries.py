@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.blocks import Block, Sparse
+from mercer.blocks import Block, Sparse, as_block, matrix
 from mercer.philox import Rng, open_interval
 
 Array = NDArray[Any]
@@ -50,6 +50,8 @@ class Range:
         return merged
 
     def _take(self, rows: int, low: Array, high: Array) -> None:
+        if self.low is not None and self.low.shape != low.shape:
+            raise ValueError(f"A Range of {len(self.low)} columns does not take rows of {len(low)}.")
         self.rows += rows
         self.low = low if self.low is None else np.minimum(self.low, low)
         self.high = high if self.high is None else np.maximum(self.high, high)
@@ -69,7 +71,7 @@ class Spread:
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
         n, d = block.shape
-        weights = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+        weights = frequency_weights(n, weight)
         count = float(weights.sum()) * d
         if count == 0:
             return
@@ -79,12 +81,14 @@ class Spread:
             per_value = np.repeat(weights, np.diff(block.tocsr().indptr))
         else:
             per_value = np.broadcast_to(weights[:, None], values.shape)
+        zeros = count - float(per_value.sum())  # those that a CSR matrix does not store
+        base = float(values.flat[0]) if zeros == 0 else 0.0  # so that equal values have exactly no spread
         with np.errstate(
             over="ignore", invalid="ignore"
-        ):  # a spread beyond float64 is infinite or NaN, for the caller to see
-            mean = float(np.sum(per_value * values)) / count
+        ):  # beyond float64 it is infinite or NaN, for the caller to see
+            mean = base + float(np.sum(per_value * (values - base))) / count
             squares = float(np.sum(per_value * (values - mean) ** 2))
-        squares += (count - float(per_value.sum())) * mean * mean  # the zeros that a CSR matrix does not store
+        squares += zeros * mean * mean
         self._take(count, mean, squares)
 
     def __add__(self, other: Spread) -> Spread:
@@ -117,7 +121,7 @@ class RowMean:
         return self.total / self.weight if self.weight else 0.0
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
-        weights = np.ones(block.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
+        weights = frequency_weights(block.shape[0], weight)
         csr = block.tocsr()
         terms = self.term(csr.data.astype(np.float64))
         self.total += float(np.sum(np.repeat(weights, np.diff(csr.indptr)) * terms))
@@ -144,7 +148,7 @@ class Histogram:
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
         n, d = block.shape
-        weights = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+        weights = frequency_weights(n, weight)
         csr = block.tocsr()
         per_value = np.repeat(weights, np.diff(csr.indptr))
         values = csr.data.astype(np.float64)
@@ -194,11 +198,11 @@ class Reservoir:
         keys = -np.log(open_interval(Rng(self.seed).words("reservoir", start, n)))
         if weight is not None:
             with np.errstate(divide="ignore"):
-                keys = np.where(np.asarray(weight) > 0, keys / np.asarray(weight, dtype=np.float64), np.inf)
+                keys = keys / frequency_weights(n, weight)
         best = np.argsort(keys, kind="stable")[: self.size]
         best = best[np.isfinite(keys[best])]
         rows = block.tocsr() if isinstance(block, Sparse) else block.toarray()
-        self._take(keys[best], type(block)(rows[best]))  # type: ignore[call-arg]
+        self._take(keys[best], as_block(rows[best]))
 
     def __add__(self, other: Reservoir) -> Reservoir:
         if (self.size, self.seed) != (other.size, other.seed):
@@ -211,8 +215,8 @@ class Reservoir:
     @property
     def rows(self) -> Any:
         """The sampled rows, an array or a CSR matrix, in the order of their keys."""
-        from mercer.blocks import matrix
-
+        if not self._rows:
+            raise ValueError("This Reservoir has not seen a row.")
         return matrix(self._rows[0])
 
     def _take(self, keys: Array, block: Block) -> None:
@@ -220,142 +224,24 @@ class Reservoir:
         order = np.argsort(both, kind="stable")[: self.size]
         stacked = _stack([*self._rows, block])
         self.keys = both[order]
-        self._rows = [type(block)(stacked[order])]  # type: ignore[call-arg]
+        self._rows = [as_block(stacked[order])]
 
 
-class Moments:
-    """n, sum z, sum z z', and with a target sum y, sum y y', sum z y': float64, shifted by the first block's mean.
-
-    Products of one block are made in the block's own dtype and added up in float64. The shift keeps float32 products from losing the
-    spread of columns whose mean is large. Moments can be subtracted, so that a fold can be left out without a second pass.
-    """
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.n = 0.0
-        self.shift: Array | None = None
-        self._sum: Array | None = None  # sum w (z - shift)
-        self._products: Array | None = None  # sum w (z - shift)(z - shift)'
-        self._targets: Array | None = None  # sum w y
-        self._target_products: Array | None = None  # sum w y y'
-        self._cross: Array | None = None  # sum w (z - shift) y'
-
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
-        n, D = block.shape
-        if n == 0:
-            return
-        if self.shift is None or self._sum is None or self._products is None:
-            self.shift = np.zeros(D) if isinstance(block, Sparse) else _shift(block.toarray())
-            self._sum, self._products = np.zeros(D), np.zeros((D, D))
-        w = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
-        centred = _centre(block, self.shift)
-        weighted = centred if weight is None else _scale_rows(centred, w)
-        products = weighted.T @ centred
-        self.rows += n
-        self.n += float(w.sum())
-        self._sum += np.asarray(weighted.sum(axis=0, dtype=np.float64)).ravel()
-        self._products += products.toarray() if hasattr(products, "indptr") else products
-        if y is not None:
-            self._add_targets(centred, np.asarray(y, dtype=np.float64).reshape(n, -1), w)
-
-    def _add_targets(self, centred: Any, y: Array, w: Array) -> None:
-        if self._targets is None or self._target_products is None or self._cross is None:
-            self._targets, self._target_products = np.zeros(y.shape[1]), np.zeros((y.shape[1], y.shape[1]))
-            self._cross = np.zeros((centred.shape[1], y.shape[1]))
-        weighted = y * w[:, None]
-        self._targets += weighted.sum(axis=0)
-        self._target_products += weighted.T @ y
-        self._cross += centred.T @ weighted
-
-    @property
-    def mean(self) -> Array:
-        """sum w z / n."""
-        return self._known("shift") + self._known("_sum") / self.n
-
-    @property
-    def scatter(self) -> Array:
-        """sum w (z - mean)(z - mean)'."""
-        total = self._known("_sum")
-        return self._known("_products") - np.outer(total, total / self.n)
-
-    @property
-    def target_mean(self) -> Array:
-        """sum w y / n."""
-        return self._known("_targets") / self.n
-
-    @property
-    def target_scatter(self) -> Array:
-        """sum w (y - mean)(y - mean)'."""
-        total = self._known("_targets")
-        return self._known("_target_products") - np.outer(total, total / self.n)
-
-    @property
-    def cross(self) -> Array:
-        """sum w (z - mean)(y - mean)', one column for each target."""
-        return self._known("_cross") - np.outer(self._known("_sum"), self._known("_targets") / self.n)
-
-    def __add__(self, other: Moments) -> Moments:
-        return self._combine(other, +1)
-
-    def __sub__(self, other: Moments) -> Moments:
-        return self._combine(other, -1)
-
-    def _combine(self, other: Moments, sign: int) -> Moments:
-        merged = copy.copy(self)
-        if other.shift is None:
-            return merged
-        if self.shift is None:
-            if sign < 0:
-                raise ValueError("Moments of rows cannot be taken from moments of no rows.")
-            return copy.copy(other)
-        if self.shift.shape != other.shift.shape or (self._cross is None) != (other._cross is None):
-            raise ValueError("Moments of different widths, or with and without a target, do not combine.")
-        step = other.shift - self.shift  # other's sums, as they would be with our shift
-        other_sum = other._known("_sum")
-        moved = np.outer(other_sum, step)
-        merged.rows = self.rows + sign * other.rows
-        merged.n = self.n + sign * other.n
-        merged._sum = self._known("_sum") + sign * (other_sum + other.n * step)
-        merged._products = self._known("_products") + sign * (
-            other._known("_products") + moved + moved.T + other.n * np.outer(step, step)
+def frequency_weights(n: int, weight: Array | None) -> Array:
+    """The weights of n rows as float64, ones when there are none; refused unless they are n finite numbers of at least 0."""
+    if weight is None:
+        return np.ones(n)
+    w = np.asarray(weight, dtype=np.float64)
+    if w.shape != (n,) or not np.all((w >= 0) & np.isfinite(w)):
+        raise ValueError(
+            f"A block of {n} rows needs {n} finite weights of at least 0, got {w.shape} with smallest {w.min(initial=0):g}."
         )
-        if other._cross is not None:
-            targets = other._known("_targets")
-            merged._targets = self._known("_targets") + sign * targets
-            merged._target_products = self._known("_target_products") + sign * other._known("_target_products")
-            merged._cross = self._known("_cross") + sign * (other._cross + np.outer(step, targets))
-        return merged
-
-    def _known(self, name: str) -> Array:
-        value = getattr(self, name)
-        if value is None:
-            what = "a target" if name in ("_targets", "_target_products", "_cross") else "a row"
-            raise ValueError(f"These Moments have not seen {what}.")
-        return value
+    return w
 
 
 def _weighty(block: Block, weight: Array | None) -> Any:
     rows = block.tocsr() if isinstance(block, Sparse) else block.toarray()
-    return rows if weight is None else rows[np.asarray(weight) > 0]
-
-
-def _shift(rows: Array) -> Array:
-    """The mean of the rows, as numbers that float32 and float64 hold alike, so that blocks of either dtype are shifted by the same."""
-    mean = rows.mean(axis=0, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        short = mean.astype(np.float32).astype(np.float64)
-    return np.where(np.isfinite(short), short, mean)
-
-
-def _centre(block: Block, shift: Array) -> Any:
-    if not isinstance(block, Sparse):
-        return block.toarray() - shift.astype(block.dtype)
-    return block.tocsr() if not shift.any() else block.toarray() - shift.astype(block.dtype)
-
-
-def _scale_rows(rows: Any, w: Array) -> Any:
-    w = w.astype(rows.dtype)
-    return rows.multiply(w[:, None]).tocsr() if hasattr(rows, "indptr") else rows * w[:, None]
+    return rows if weight is None else rows[frequency_weights(rows.shape[0], weight) > 0]
 
 
 def _stack(blocks: list[Block]) -> Any:

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from mercer.planner import TILE_ROWS, Cost, tile_rows, worth_threads
 
 _MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
@@ -37,11 +39,11 @@ def width(n_jobs: int | None) -> int:
     """Threads that n_jobs asks for: None and -1 are all that threads() allows, -2 all but one, and so on."""
     if n_jobs is None:
         return threads()
-    if not isinstance(n_jobs, int) or isinstance(n_jobs, bool) or n_jobs == 0:
+    if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(
             f"n_jobs must be None, a whole number of at least 1, or negative (-1 for all), got {n_jobs!r}."
         )
-    return n_jobs if n_jobs > 0 else max(1, threads() + 1 + n_jobs)
+    return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
 
 
 def spans(n: int, rows: int) -> Iterator[slice]:
@@ -53,7 +55,8 @@ def spans(n: int, rows: int) -> Iterator[slice]:
 def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None, most_rows: int = TILE_ROWS) -> None:
     """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread inside."""
     tiles = list(spans(n, tile_rows(cost, most_rows)))
-    workers = min(width(n_jobs), len(tiles)) if worth_threads(cost, n) else 1
+    most = width(n_jobs)
+    workers = min(most, len(tiles)) if worth_threads(cost, n) else 1
     if getattr(_inside, "tile", False):
         workers = 1
     with one_blas_thread():

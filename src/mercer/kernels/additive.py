@@ -41,11 +41,17 @@ class Chi2(Additive):
     domain = "nonnegative"
 
     def term(self, x: Array, z: Array) -> Array:
-        return 2 * x * ratio(z, x + z)
+        low, high = np.minimum(x, z), np.maximum(x, z)
+        return low * (2 / (1 + ratio(low, high)))  # so that no step overflows
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         # The identity x + z - 4 x z / (x + z) cancels on near-duplicates.
-        return sum_columns(lambda x, z: np.abs(x - z) * ratio(np.abs(x - z), x + z), X, Z)
+        return sum_columns(_chi2_distance, X, Z)
+
+
+def _chi2_distance(x: Array, z: Array) -> Array:
+    low, high = np.minimum(x, z), np.maximum(x, z)
+    return (high - low) * (ratio(high - low, high) / (1 + ratio(low, high)))
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class Homogeneous(Additive):
         value = self.inner.term(x, z)
         with np.errstate(divide="ignore", invalid="ignore"):
             power = np.sqrt(x) ** (self.degree - 1) * np.sqrt(z) ** (self.degree - 1)
-        return np.where(value == 0, 0.0, power * value)
+            return np.where((x == 0) | (z == 0), 0.0, power * value)
 
 
 def _half_entropy(x: Array, z: Array) -> Array:

@@ -19,6 +19,7 @@ class Kernel:
     """k(x, z), a positive semi-definite function of two rows; k(X, Z)[i, j] = k(X[i], Z[j]) in float64."""
 
     domain: ClassVar[str] = "real"
+    ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes nothing
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -56,7 +57,7 @@ class Kernel:
 
     def __add__(self, other: Kernel) -> Kernel:
         """(k1 + k2)(x, z) = k1(x, z) + k2(x, z): the kernel of two maps side by side."""
-        return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
+        return Sum((*_terms(self), *_terms(other))) if isinstance(other, Kernel) else NotImplemented
 
     def _value(self, X: Array, Z: Array) -> Array:
         """The formula. Columns lie along the last axis; the others broadcast, so that one formula serves Gram matrices and pairs."""
@@ -68,24 +69,26 @@ class Kernel:
     def _pair(self, X: Any, Z: Any) -> tuple[Array, Array]:
         X = self._rows(X)
         Z = X if Z is None else self._rows(Z)
-        self._same_width(X, Z)
+        self.same_width(X, Z)
         return X, Z
 
-    def _same_width(self, X: Any, Z: Any) -> None:
+    def same_width(self, X: Any, Z: Any) -> None:
+        """Refuse rows of different widths."""
         if X.shape[1] != Z.shape[1]:
             raise ValueError(
                 f"{self!r} needs rows of one width, got X with {X.shape[1]} columns and Z with {Z.shape[1]}."
             )
 
     def _rows(self, X: Any) -> Array:
-        rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        rows = X.toarray() if hasattr(X, "toarray") else door.as_array(repr(self), X)
         if rows.ndim != 2 or rows.dtype.kind not in "biuf":
             raise ValueError(f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}.")
         rows = rows.astype(np.float64)
-        self._check(rows)
+        self.check(rows)
         return rows
 
-    def _check(self, X: Any) -> None:
+    def check(self, X: Any) -> None:
+        """Refuse rows outside the domain; an array or a CSR matrix."""
         if self.domain == "nonnegative":
             door.require_nonnegative(repr(self), X)
 
@@ -100,15 +103,16 @@ class Sum(Kernel):
     def domain(self) -> str:  # type: ignore[override]
         return "nonnegative" if any(term.domain == "nonnegative" for term in self.terms) else "real"
 
-    def __add__(self, other: Kernel) -> Kernel:
-        return Sum((*self.terms, other)) if isinstance(other, Kernel) else NotImplemented
+    @property
+    def ignores_zeros(self) -> bool:  # type: ignore[override]
+        return all(term.ignores_zeros for term in self.terms)
 
     def over(self, inner: Kernel) -> Kernel:
         return Sum(tuple(term.over(inner) for term in self.terms))
 
-    def _check(self, X: Array) -> None:
+    def check(self, X: Array) -> None:
         for term in self.terms:
-            term._check(X)
+            term.check(X)
 
     def _value(self, X: Array, Z: Array) -> Array:
         return np.sum([term._value(X, Z) for term in self.terms], axis=0)
@@ -118,6 +122,10 @@ class Sum(Kernel):
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))
+
+
+def _terms(kernel: Kernel) -> tuple[Kernel, ...]:
+    return kernel.terms if isinstance(kernel, Sum) else (kernel,)
 
 
 def sum_columns(term: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:

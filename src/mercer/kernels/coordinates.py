@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mercer import door
 from mercer.kernels.additive import Chi2
 from mercer.kernels.base import Array, Kernel, multiply_columns, ratio, sum_columns
+
+_HUGE, _SMALLER = 1e280, 2.0**-200
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Skewed(Kernel):
         """The kernel of two shifted numbers, elementwise."""
         raise NotImplementedError
 
-    def _check(self, X: Array) -> None:
+    def check(self, X: Array) -> None:
         door.require_above(repr(self), X, -self.skew)
 
     def _value(self, X: Array, Z: Array) -> Array:
@@ -94,6 +97,8 @@ class MinMax(Kernel):
     domain = "nonnegative"
 
     def _value(self, X: Array, Z: Array) -> Array:
+        huge = max(X.max(initial=0.0), Z.max(initial=0.0)) > _HUGE  # the ratio stays, the sums might overflow
+        X, Z = (X * _SMALLER, Z * _SMALLER) if huge else (X, Z)
         return ratio(sum_columns(np.minimum, X, Z), sum_columns(np.maximum, X, Z))
 
 
@@ -107,9 +112,16 @@ class GMM(Kernel):
     power: float = 1.0
 
     def _value(self, X: Array, Z: Array) -> Array:
-        return MinMax()._value(self._split(X), self._split(Z))
+        scale = self.scale(X, Z)
+        return MinMax()._value(self.split(X, scale), self.split(Z, scale))
 
-    def _split(self, X: Array) -> Array:
+    def scale(self, X: Any, Z: Any) -> float:
+        """The largest entry of both, which the split is divided by so that powers stay in range; the kernel does not see it."""
+        return float(max(abs(X).max(), abs(Z).max(), np.finfo(np.float64).tiny)) if X.size and Z.size else 1.0
+
+    def split(self, X: Array, scale: float) -> Array:
+        """(max(x, 0), max(-x, 0))^power side by side, in float64."""
+        X = X / scale
         return np.concatenate([np.maximum(X, 0), np.maximum(-X, 0)], axis=-1) ** self.power
 
 

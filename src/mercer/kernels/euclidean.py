@@ -8,6 +8,8 @@ import numpy as np
 
 from mercer.kernels.base import Array, Kernel, ratio, sum_columns
 
+_NO_MORE = 800.0  # exp(-800) is 0
+
 
 @dataclass(frozen=True)
 class Euclidean(Kernel):
@@ -89,7 +91,7 @@ class Matern(Radial):
             raise ValueError(f"Matern: nu must be 0.5, 1.5 or 2.5, got {self.nu!r}.")
 
     def profile(self, squared_distance: Array) -> Array:
-        a = 2 * np.sqrt(self.nu * self.gamma * squared_distance)
+        a = np.minimum(2 * np.sqrt(self.nu * self.gamma * squared_distance), _NO_MORE)
         polynomial = {0.5: 1.0, 1.5: 1 + a, 2.5: 1 + a + a**2 / 3}[self.nu]
         return polynomial * np.exp(-a)
 
@@ -97,6 +99,9 @@ class Matern(Radial):
 @dataclass(frozen=True)
 class Cosine(Euclidean):
     """k(x, z) = rho = <x, z> / (|x| |z|), 0 where a row is zero."""
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.of(Linear(), _by_largest(X), _by_largest(Z))
 
     def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
         norms = np.sqrt(inner._value(X, X)) * np.sqrt(inner._value(Z, Z))
@@ -111,6 +116,9 @@ class CosineRBF(Euclidean):
     """
 
     gamma: float = 1.0
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.of(Linear(), _by_largest(X), _by_largest(Z))
 
     def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
         squares = (inner._value(X, X) > 0).astype(float) + (inner._value(Z, Z) > 0)
@@ -128,14 +136,23 @@ class Over(Euclidean):
     def domain(self) -> str:  # type: ignore[override]
         return self.inner.domain
 
+    @property
+    def ignores_zeros(self) -> bool:  # type: ignore[override]
+        return self.inner.ignores_zeros
+
     def over(self, inner: Kernel) -> Kernel:
         return Over(self.outer, self.inner.over(inner))
 
-    def _check(self, X: Array) -> None:
-        self.inner._check(X)
+    def check(self, X: Array) -> None:
+        self.inner.check(X)
 
     def _value(self, X: Array, Z: Array) -> Array:
         return self.outer.of(self.inner, X, Z)
 
     def __repr__(self) -> str:
         return f"{self.outer!r}.over({self.inner!r})"
+
+
+def _by_largest(X: Array) -> Array:
+    """Rows divided by their largest entry, so that no square over- or underflows."""
+    return ratio(X, np.abs(X).max(axis=-1, keepdims=True, initial=0.0))

@@ -138,13 +138,13 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         """self >> other: other on the features of self."""
         from mercer.maps.compose import Composed
 
-        return Composed([self, other]) if isinstance(other, Map) else NotImplemented
+        return Composed.flat(self, other) if isinstance(other, Map) else NotImplemented
 
     def __add__(self, other: Map) -> Map:
         """self + other: the features of both side by side."""
         from mercer.maps.compose import Stacked
 
-        return Stacked([self, other]) if isinstance(other, Map) else NotImplemented
+        return Stacked.flat(self, other) if isinstance(other, Map) else NotImplemented
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -206,7 +206,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         try:
             return drawn(tile, out)
         except door.RowError as error:
-            raise error.at(rows.start) from None
+            raise error.at(rows.start, type(self).__name__) from None
 
     def _ready(self, X: Any) -> tuple[Any, Drawn]:
         check_is_fitted(self)
@@ -216,6 +216,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _enter(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
         who = type(self).__name__
+        X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
         try:
             rows = validate_data(
                 self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
@@ -238,7 +239,13 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> None:
         who = type(self).__name__
         if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype or not out.flags.writeable:
-            seen = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+            array = isinstance(out, np.ndarray)
+            seen = (
+                f"{'a' if out.flags.writeable else 'a read-only'} {out.dtype} {out.shape}"
+                if array
+                else type(out).__name__
+            )
             raise ValueError(f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {seen}.")
-        if np.may_share_memory(out, X.data if hasattr(X, "indptr") else X):
+        data = X.data if hasattr(X, "indptr") else X
+        if np.may_share_memory(out, data) and np.shares_memory(out, data):
             raise ValueError(f"{who}: out must not share memory with X.")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator, RandomState
 from numpy.typing import DTypeLike
 from sklearn.base import clone
 from sklearn.pipeline import _name_estimators
 from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.blocks import Block, Dense, Sparse, as_block, matrix
+from mercer import door
+from mercer.blocks import Block, Dense, Sparse, matrix
 from mercer.kernels import Kernel, Sum
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.drawn import Drawn, Featured, in_dtype
@@ -53,9 +57,15 @@ class _Several(_BaseComposition, Map):
     def n_jobs(self) -> int | None:
         return getattr(self._parts[-1], "n_jobs", None) if self._parts else None
 
+    @classmethod
+    def flat(cls, *maps: Map) -> Self:
+        """One of all these maps; those of the same kind give their parts."""
+        return cls([part for one in maps for part in (one.maps if isinstance(one, cls) else [one])])
+
     @property
     def seed_(self) -> list[Any]:
         """The seeds of the parts."""
+        check_is_fitted(self)
         return [part.seed_ for part in self.maps_]
 
     def check(self, d: int) -> None:
@@ -86,8 +96,8 @@ class Composed(_Several):
 
     @property
     def knob(self) -> str | None:  # type: ignore[override]
-        name, last = self._named[-1]
-        return f"{name}__{last.knob}" if last.knob else None
+        name, last = self._named[-1] if self._parts else ("", Map)
+        return f"{name}__{last.knob}" if self._parts and last.knob else None
 
     @property
     def domain(self) -> str:  # type: ignore[override]
@@ -95,14 +105,15 @@ class Composed(_Several):
 
     @property
     def extends(self) -> bool:  # type: ignore[override]
-        return self.maps[-1].extends
+        return bool(self._parts) and self._parts[-1].extends
 
     @property
     def rate(self) -> Rate | None:
-        return self.maps[-1].rate
+        return self._parts[-1].rate if self._parts else None
 
     @property
     def kernel_(self) -> Kernel:
+        check_is_fitted(self)
         kernel = self.maps_[0].kernel_
         for part in self.maps_[1:]:
             try:
@@ -113,6 +124,7 @@ class Composed(_Several):
 
     @property
     def limit_(self) -> Kernel | None:
+        check_is_fitted(self)
         last = self.maps_[-1].limit_
         before = tuple(part.drawn_ for part in self.maps_[:-1])
         return None if last is None else Featured(last, before, self.domain) if before else last
@@ -120,34 +132,34 @@ class Composed(_Several):
     @classmethod
     def cases(cls) -> list[Map]:
         first = RandomFourier(8, gamma=0.3, design="iid", random_state=1)
-        return [first >> RandomFourier(64, gamma=1.0, design="iid", random_state=2)]
+        last = RandomFourier(64, gamma=1.0, design="iid", random_state=2)
+        looking = RandomFourier(8, gamma="median", random_state=3)
+        return [first >> last, looking >> first >> last, looking + first >> last]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of the last map's features."""
         super().get_feature_names_out(input_features)  # which judges input_features
         return self.maps_[-1].get_feature_names_out()
 
-    def __rshift__(self, other: Map) -> Map:
-        if not isinstance(other, Map):
-            return NotImplemented
-        return Composed([*self.maps, *(other.maps if isinstance(other, Composed) else [other])])
-
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
         self.check(d)
+        self.n_features_in_ = d
         self.maps_: list[Map] = []
         for part in self.maps:
-            before = After(tuple(self.maps_), part)
-            columns = self.maps_[-1]._n_features_out if self.maps_ else d
-            self.maps_ += [clone(part)._fit_blocks(columns, lambda before=before: map(before.input, blocks()))]
-        self.n_features_in_ = d
-        self.drawn_ = After(tuple(self.maps_[:-1]), self.maps_[-1])
+            fitted = _copy(part)._fit_blocks(d, blocks)
+            self.maps_ += [fitted]
+            d = fitted._n_features_out
+            following = self.maps[len(self.maps_) : len(self.maps_) + 1]
+            blocks = partial(_features_of, fitted, following, blocks)
+        guards = tuple(Guard(type(part).__name__, part.domain, part.instead) for part in self.maps[1:])
+        self.drawn_ = After(tuple(part.drawn_ for part in self.maps_), guards)
         return self
 
 
 class Stacked(_Several):
     """phi(x) = (phi_1(x), ..., phi_m(x)): the features of several maps side by side, for the sum of their kernels.
 
-    ``a + b`` makes one.
+    ``a + b`` makes one. Give the parts different seeds: equal seeds give equal weights, and nothing is gained by the second map.
 
     Parameters
     ----------
@@ -171,15 +183,17 @@ class Stacked(_Several):
 
     @property
     def rate(self) -> Rate | None:
-        rates = [part.rate for part in self.maps if part.rate is not None]
+        rates = [part.rate for part in self._parts if part.rate is not None]
         return max(rates, key=lambda rate: rate.slope) if rates else None
 
     @property
     def kernel_(self) -> Kernel:
+        check_is_fitted(self)
         return Sum(tuple(part.kernel_ for part in self.maps_))
 
     @property
     def limit_(self) -> Kernel | None:
+        check_is_fitted(self)
         limits = [part.limit_ for part in self.maps_]
         return None if None in limits else Sum(tuple(limit for limit in limits if limit is not None))
 
@@ -199,52 +213,62 @@ class Stacked(_Several):
         names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
         return np.asarray(names, dtype=object)
 
-    def __add__(self, other: Map) -> Map:
-        if not isinstance(other, Map):
-            return NotImplemented
-        return Stacked([*self.maps, *(other.maps if isinstance(other, Stacked) else [other])])
-
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
         self.check(d)
-        self.maps_: list[Map] = [clone(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.maps_: list[Map] = [_copy(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
         self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
         return self
 
 
+@dataclass(frozen=True)
+class Guard:
+    """The door of a map whose input is made by another map."""
+
+    who: str
+    domain: str
+    instead: str
+
+    def __call__(self, rows: Any) -> None:
+        if self.domain == "nonnegative":
+            door.require_nonnegative(self.who, rows, instead=self.instead)
+
+
 @dataclass(frozen=True, eq=False)
 class After:
-    """The last map's features of the features of those before it. A map's weights follow the dtype of the tile."""
+    """The features of the features: each part on what the one before it gives, guarded by the part's domain."""
 
-    before: tuple[Map, ...]
-    last: Map
-
-    def input(self, block: Block) -> Block:
-        """What the last map is given for a block of rows, checked to lie in its domain."""
-        for part, following in zip(self.before, (*self.before[1:], self.last), strict=True):
-            block = in_dtype(part.drawn_, block.dtype)(matrix(block))
-            following._require_domain(matrix(block))
-        return block
+    parts: tuple[Drawn, ...]
+    guards: tuple[Guard, ...]  # of all parts but the first
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        return in_dtype(self.last.drawn_, tile.dtype)(matrix(self.input(as_block(tile))), out)
+        for part, guard in zip(self.parts[:-1], self.guards, strict=True):
+            tile = matrix(part(tile))
+            guard(tile)
+        return self.parts[-1](tile, out)
 
     def columns(self, d: int) -> int:
-        return self.last._n_features_out
+        return self._widths(d)[-1]
 
     def dense(self, sparse: bool) -> bool:
-        for part in self.before:
-            sparse = not part.drawn_.dense(sparse)
-        return self.last.drawn_.dense(sparse)
+        for part in self.parts:
+            sparse = not part.dense(sparse)
+        return not sparse
 
     def arrays(self) -> dict[str, Array]:
-        return _numbered(part.drawn_ for part in (*self.before, self.last))
+        return _numbered(self.parts)
 
     def astype(self, dtype: DTypeLike) -> After:
-        return self
+        return After(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts), self.guards)
 
     def cost(self, d: int) -> Cost:
-        return sum((part.drawn_.cost(part.n_features_in_) for part in (*self.before, self.last)), Cost(0, 0))
+        return sum((part.cost(width) for part, width in zip(self.parts, self._widths(d), strict=False)), Cost(0, 0))
+
+    def _widths(self, d: int) -> list[int]:
+        widths = [d]
+        for part in self.parts:
+            widths.append(part.columns(widths[-1]))
+        return widths
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +306,26 @@ class Beside:
 
     def cost(self, d: int) -> Cost:
         return sum((part.cost(d) for part in self.parts), Cost(0, 0))
+
+
+def _copy(part: Map) -> Map:
+    """A clone that shares the generators of the original: two parts that are given one generator draw different numbers from it."""
+    shared = {name: value for name, value in part.get_params().items() if isinstance(value, Generator | RandomState)}
+    return clone(part).set_params(**shared)
+
+
+def _features_of(fitted: Map, following: Sequence[Map], blocks: Callable[[], Iterator[Block]]) -> Iterator[Block]:
+    """The features of blocks, in the domain of the map that follows; errors count rows from the first block."""
+    start = 0
+    for block in blocks():
+        try:
+            made = in_dtype(fitted.drawn_, block.dtype)(matrix(block))
+            for part in following:
+                part._require_domain(matrix(made))
+        except door.RowError as error:
+            raise error.at(start, type(fitted).__name__) from None
+        yield made
+        start += block.shape[0]
 
 
 def _names(maps: Sequence[Map]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -85,6 +85,7 @@ def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
 class Featured(Kernel):
     """k(phi(x), phi(z)) for features phi that were drawn: the limit of a map that is built on them."""
 
+    ignores_zeros: ClassVar[bool] = False  # the features have as many columns as they were drawn for
     kernel: Kernel
     features: tuple[Drawn, ...]
     needs: str  # the domain of the first of them

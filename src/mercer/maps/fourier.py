@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import door
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
@@ -142,6 +143,7 @@ class RandomFourier(Map):
     @property
     def kernel_(self) -> Kernel:
         """The exact kernel."""
+        check_is_fitted(self)
         if self.kernel == "matern":
             return Matern(self.nu, self.gamma_)
         kernels = {"gaussian": Gaussian, "laplacian": Laplacian, "cauchy": Cauchy, "cosine-rbf": CosineRBF}
@@ -162,15 +164,13 @@ class RandomFourier(Map):
         door.flag(who, "normalize", self.normalize)
         if self.kernel == "matern":
             Matern(self.nu)
-        words = ("auto", "scale", "median")
-        if not isinstance(self.gamma, str):
-            door.positive(who, "gamma", self.gamma, words=words)
-        elif door.one_of(who, "gamma", self.gamma, words) == "scale" and law.distance != "sqeuclidean":
+        door.positive_or_word(who, "gamma", self.gamma, ("auto", "scale", "median"))
+        if self.gamma == "scale" and law.distance != "sqeuclidean":
             raise ValueError(
                 f"{who}: gamma='scale' is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
                 "Use 'median' or a number."
             )
-        elif self.gamma == "median" and law.distance is None:
+        if self.gamma == "median" and law.distance is None:
             raise ValueError(
                 f"{who}: gamma='median' needs a kernel of a distance, and kernel={self.kernel!r} is not one."
             )
@@ -190,6 +190,10 @@ class RandomFourier(Map):
         self.design_ = self._design(d) if self.design == "auto" else self.design
         count = frequencies(self.n_components, self.form)
         projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))
+        if not np.isfinite(projection.reach()):
+            raise ValueError(
+                f"{type(self).__name__}: gamma={self.gamma_:g} gives frequencies beyond float64. Use a smaller one."
+            )
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
         return Chain((*before, waves(rng, projection, self.n_components, self.form), *after))
@@ -254,6 +258,7 @@ class RandomFourier(Map):
 
 
 def _median_distance(rows: Any, metric: str) -> float:
-    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    if hasattr(rows, "indptr"):
+        rows = rows[:, np.unique(rows.indices)].toarray()  # the other columns are zero in every row
     distances = pdist(rows.astype(np.float64), metric)
     return float(np.median(distances)) if len(distances) else 0.0
