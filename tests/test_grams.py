@@ -42,7 +42,7 @@ def test_gram_is_the_kernel_tile_by_tile_dense_and_sparse(kernel):
     expected = kernel(X, Z)
     small_tiles = patch("mercer.tiles.tile_rows", lambda cost, most_rows=0: 16)
     threads = patch("mercer.tiles.worth_threads", lambda cost, rows: True)
-    with small_tiles, threads, patch("mercer.grams._WIDE_TILE", 10):
+    with small_tiles, threads, patch("mercer.grams._SPARSE_TILE", 10):
         for left in (X, sp.csr_array(X), sp.csc_matrix(X), np.asfortranarray(X)):
             for right in (Z, sp.csr_array(Z)):
                 np.testing.assert_allclose(mercer.gram(kernel, left, right), expected, rtol=1e-13)
