@@ -33,6 +33,14 @@ class Rate:
     exact: bool
 
 
+@dataclass(frozen=True)
+class Decay:
+    """How the Gram error of a deterministic map falls: from each of these sizes to the next, to at most `factor` of what it was."""
+
+    sizes: tuple[int, ...]
+    factor: float
+
+
 INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
 STRUCTURED = Rate(-0.43, exact=False)  # orthogonal, Hadamard, low-discrepancy
 
@@ -75,7 +83,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         return self.kernel_
 
     @property
-    def rate(self) -> Rate | None:
+    def rate(self) -> Rate | Decay | None:
         """How the Gram error falls as the knob grows; None for an exact map."""
         return INDEPENDENT
 

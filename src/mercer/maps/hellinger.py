@@ -1,0 +1,51 @@
+"""The Hellinger map: the square root."""
+
+from __future__ import annotations
+
+from mercer.kernels import Hellinger as HellingerKernel
+from mercer.kernels import Kernel
+from mercer.maps.base import Map
+from mercer.maps.drawn import Chain
+from mercer.philox import Rng
+from mercer.stages.lifts import SquareRoot
+
+
+class Hellinger(Map):
+    """phi(x) = sqrt(x), so that <phi(x), phi(z)> = sum sqrt(x z) exactly, for x >= 0.
+
+    Sparse in, sparse out.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Examples
+    --------
+    >>> from mercer import Hellinger
+    >>> Hellinger().fit_transform([[1.0, 4.0], [0.0, 9.0]])
+    array([[1., 2.],
+           [0., 3.]])
+    """
+
+    name = "hellinger"
+    kernels = ("hellinger",)
+    paper = "the square root of histograms"
+    domain = "nonnegative"
+    knob = None
+    rate = None
+
+    def __init__(self, *, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel, which the features have without error."""
+        return HellingerKernel()
+
+    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+        return Chain((SquareRoot(),))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [cls()]

@@ -1,0 +1,169 @@
+"""Random Laplace features: kernels of x + z on x, z >= 0 (Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014).
+
+    kernel         k(x, z)                           law of each w_i
+    exponential    exp(-beta sum sqrt(x_i + z_i))    Levy, scale beta^2/2
+    reciprocal     prod beta/(x_i + z_i + beta)      exponential, rate beta
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import erfcinv
+
+from mercer import door
+from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
+from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
+from mercer.maps.drawn import Chain, Featured
+from mercer.philox import Rng
+from mercer.stages import linear
+from mercer.stages.decays import Decays, Shift
+from mercer.summaries import RowMean, Summary
+
+_LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The law of the weights of a semigroup kernel, its diagonal k(x, x) = exp(-sum exponent(x_i)), and what beta="auto" averages."""
+
+    kernel: Callable[[float], Kernel]
+    quantile: Callable[[Array, float], Array]
+    exponent: Callable[[Array, float], Array]
+    term: Callable[[Array], Array]
+    auto: Callable[[float], float]
+
+
+_LAWS = {
+    "exponential": _Law(
+        ExponentialSemigroup,
+        lambda u, beta: beta**2 / (4 * erfcinv(u) ** 2),
+        lambda x, beta: beta * np.sqrt(2 * x),
+        lambda x: np.sqrt(2 * x),
+        lambda mean: 1 / mean,
+    ),
+    "reciprocal": _Law(
+        ReciprocalSemigroup,
+        lambda u, beta: -np.log(u) / beta,
+        lambda x, beta: np.log1p(2 * x / beta),
+        lambda x: 2 * x,
+        lambda mean: mean,
+    ),
+}
+
+
+class RandomLaplace(Map):
+    """phi(x) = exp(-W x)/sqrt(D), scaled so that <phi(x), phi(x)> = limit_(x, x) exactly when normalize is True; x >= 0.
+
+    Parameters
+    ----------
+    n_components : int, default=1024
+        D, the number of columns of the output.
+    kernel : {"exponential", "reciprocal"}, default="exponential"
+        exp(-beta sum sqrt(x + z)) or prod beta/(x + z + beta).
+    beta : float or "auto", default="auto"
+        The kernel's parameter (lambda of the reciprocal one in the paper). "auto" makes k(x, x) about 1/e: one over the mean of
+        sum sqrt(2x) for exponential, the mean of sum 2x for reciprocal.
+    shift : float, default=0.0
+        The paper's delta, added to every coordinate: limit_ is then k(x + delta, z + delta). ``theory.laplace_shift`` gives the one for
+        a wanted error. CSR rows stay sparse.
+    normalize : bool, default=True
+        Scale each row to the exact diagonal: 2 to 25 times less error on histograms. False is the paper's map.
+    design : {"iid", "sobol", "lhs"}, default="iid"
+        Independent weights, a scrambled Sobol sequence, or a Latin hypercube (which draws anew when n_components changes).
+    random_state : int, Generator, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    beta_ : float
+        The beta in use.
+
+    Notes
+    -----
+    The law of Levy has no mean: weights above 1e30 are taken as 1e30, where exp(-w x) is 0 for every x above 1e-28 all the same. The
+    relative variance of the plain map is exp((2 - sqrt 2) beta sum sqrt(x + z)) - 1: it is of no use once beta sum sqrt(x + z) is above
+    10, whatever its size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RandomLaplace
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=50)
+    >>> phi = RandomLaplace(2000, random_state=0).fit(X)
+    >>> bool(abs(phi.transform(X) @ phi.transform(X).T - phi.kernel_(X)).max() < 0.01)
+    True
+    """
+
+    name = "laplace"
+    kernels = tuple(_LAWS)
+    paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
+    domain = "nonnegative"
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        kernel: str = "exponential",
+        beta: float | str = "auto",
+        shift: float = 0.0,
+        normalize: bool = True,
+        design: str = "iid",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.beta = beta
+        self.shift = shift
+        self.normalize = normalize
+        self.design = design
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def extends(self) -> bool:  # type: ignore[override]
+        """A Latin hypercube is a new one at every size."""
+        return self.design != "lhs"
+
+    @property
+    def rate(self) -> Rate:
+        """-1/2 for independent draws; at least nearly that for the others."""
+        return INDEPENDENT if self.design == "iid" else STRUCTURED
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel."""
+        return _LAWS[self.kernel].kernel(self.beta_)
+
+    @property
+    def limit_(self) -> Kernel:
+        """k(x + shift, z + shift)."""
+        return self.kernel_ if self.shift == 0 else Featured(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
+
+    def check(self, d: int) -> None:
+        who = type(self).__name__
+        door.whole(who, "n_components", self.n_components)
+        door.one_of(who, "kernel", self.kernel, _LAWS)
+        door.one_of(who, "design", self.design, ("iid", "sobol", "lhs"))
+        door.flag(who, "normalize", self.normalize)
+        if isinstance(self.beta, str):
+            door.one_of(who, "beta", self.beta, ("auto",))
+        else:
+            door.positive(who, "beta", self.beta, words=("auto",))
+        if self.shift != 0:
+            door.positive(who, "shift", self.shift, words=("0",))
+
+    def look(self, d: int) -> Summary | None:
+        return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+        law = _LAWS[self.kernel]
+        self.beta_ = float(self.beta) if seen is None else law.auto(seen.mean) if seen.mean > 0 else 1.0
+        panel = np.minimum(self._uniform(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
+        exponent = self._exponent if self.normalize else None
+        return Chain((Decays.of(panel, self.n_components, float(self.shift), exponent),))
