@@ -12,7 +12,7 @@ from benchmarks.libraries import libraries
 from benchmarks.measure import Row, against, alone
 from mercer.leaderboard import gram_error
 from mercer.maps import every_map
-from mercer.maps.base import Map
+from mercer.maps.base import Map, Rate
 
 ROWS, COLUMNS, SIZE = 4000, 128, 1024
 
@@ -20,7 +20,7 @@ ROWS, COLUMNS, SIZE = 4000, 128, 1024
 def rows(rounds: int) -> Iterator[Row]:
     """One row for each rival of a case, or one without a rival."""
     for case in (case for cls in every_map() for case in cls.cases()):
-        feature_map = case.resized(SIZE) if case.rate is not None else clone(case)
+        feature_map = case.resized(SIZE) if isinstance(case.rate, Rate) else clone(case)
         X = data(case)
         ours = feature_map.fit(X)
         sample = X[:500]

@@ -4,6 +4,7 @@ and shows on maps that are wrong on purpose that they can fail."""
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer.blocks import Dense, matrix
-from mercer.maps.base import Map
+from mercer.maps.base import Decay, Map
 
 SIZES = (64, 256, 1024)
 DRAWS = 24
@@ -53,12 +54,23 @@ def check_inner_products_approach_the_limit_at_the_stated_rate(case: Map) -> Non
     X = data(case)
     rate = case.rate
     assert rate is not None
+    if isinstance(rate, Decay):
+        errors = [relative_error(case.resized(size).fit(X), X) for size in rate.sizes]
+        for before, after in pairwise(errors):
+            assert after <= rate.factor * before, errors
+        return
     errors = [np.sqrt(gram_errors(case, size, X)[0].mean()) for size in SIZES]
     slope = np.polyfit(np.log(SIZES), np.log(errors), 1)[0]
     if rate.exact:
         assert abs(slope - rate.slope) <= 0.07, f"slope {slope:.3f}, errors {errors}"
     else:
         assert slope <= rate.slope, f"slope {slope:.3f}, errors {errors}"
+
+
+def relative_error(fitted: Map, X: np.ndarray) -> float:
+    assert fitted.limit_ is not None
+    Z, K = dense(fitted.transform(X)), fitted.limit_(X)
+    return float(np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K))
 
 
 def check_draws_average_to_the_limit(case: Map) -> None:

@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import (
 from battery import CHECKS, data, dense, same
 from mercer.kernels import Hellinger
 from mercer.maps import every_map, registry
-from mercer.maps.base import Map
+from mercer.maps.base import Map, Rate
 from mercer.maps.drawn import Chain
 from mercer.maps.fourier import RandomFourier
 from mercer.stages.base import Stage
@@ -46,6 +46,8 @@ def applies(case: Map, check: str) -> bool:
         return case.rate is None
     if check == "a_larger_knob_keeps_what_was_drawn":
         return case.extends and case.knob is not None
+    if check == "draws_average_to_the_limit":
+        return isinstance(case.rate, Rate)
     return case.rate is not None or "limit" not in check  # an exact map has nothing to approach
 
 

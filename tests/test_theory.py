@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer import RandomFourier, theory
+from mercer import RandomFourier, RandomLaplace, theory
+from mercer.kernels import ExponentialSemigroup, ReciprocalSemigroup
 
 # rho, gamma of exp(-gamma (1 - rho)); E, V of offset, V_n of NRFF, V of paired features, for one column
 TABLE = [
@@ -113,3 +114,68 @@ def test_an_unknown_form_is_refused():
 def test_arguments_out_of_range_are_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_laplace_curvatures_have_their_reference_values():
+    for beta, r, value in (
+        (1, 0.01, 87.58353996),
+        (0.01, 0.001, 27.95084692),
+        (2, 0.5, 0.2030029249),
+        (0.5, 0.2, 0.4740401210),
+    ):
+        assert theory.laplace_curvature(ExponentialSemigroup(float(beta)), r) == pytest.approx(value, rel=1e-9)
+    assert theory.laplace_curvature(ReciprocalSemigroup(1.0), 0.1) == pytest.approx(1.157407407, rel=1e-9)
+    assert theory.laplace_curvature(ReciprocalSemigroup(2.0), 0.0) == pytest.approx(0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("d", "kernel", "r", "own", "rigorous"),
+    [
+        (10, ExponentialSemigroup(1.0), 0.01, 22877.10, 20560.34),
+        (100, ExponentialSemigroup(0.1), 0.001, 255513.55, 232431.13),
+        (10, ReciprocalSemigroup(1.0), 0.0, 19097.66, None),
+        (100, ReciprocalSemigroup(1.0), 0.0, 206114.79, None),
+    ],
+)
+def test_laplace_sizes_have_their_reference_values(d, kernel, r, own, rigorous):
+    L = theory.laplace_curvature(kernel, r)
+    assert theory.laplace_components(0.1, 0.05, d, 1.0, L, constant=2**10) == int(np.ceil(own))
+    if rigorous is not None:
+        D = theory.laplace_components(0.1, 0.05, d, 1.0, theory.laplace_curvature(kernel, 2 * r))
+        assert int(np.ceil(rigorous)) == D
+        assert theory.laplace_bound(0.1, D, d, 1.0, theory.laplace_curvature(kernel, 2 * r)) <= 0.05
+
+
+def test_the_laplace_shift_has_its_reference_value_and_its_effect():
+    delta = theory.laplace_shift(0.1, 1.0, 10)
+    assert delta == pytest.approx(1.3155e-5, rel=1e-4)
+    zeros = np.zeros((1, 10))
+    kernel = ExponentialSemigroup(1.0)
+    assert kernel(zeros)[0, 0] - kernel(zeros + delta)[0, 0] == pytest.approx(0.05, rel=1e-9)
+
+
+X_A, Z_A = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.1, 0.0, 0.5])
+LAPLACE = [
+    (ExponentialSemigroup(1.0), 0.016351611, 0.001381537),
+    (ExponentialSemigroup(0.01), 0.0153771, 6.0942142e-4),
+    (ReciprocalSemigroup(1.0), 0.026648549, 3.8138951e-4),
+]
+
+
+@pytest.mark.parametrize(("kernel", "plain", "normalized"), LAPLACE, ids=repr)
+def test_laplace_variances_have_their_reference_values(kernel, plain, normalized):
+    assert theory.laplace_variance(kernel, X_A, Z_A, 1) == pytest.approx(plain, rel=1e-6)
+    assert theory.laplace_normalized_variance(kernel, X_A, Z_A, 1) == pytest.approx(normalized, rel=1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "plain", "normalized"), LAPLACE, ids=repr)
+def test_laplace_variances_are_those_of_simulated_maps(kernel, plain, normalized):
+    name = "exponential" if isinstance(kernel, ExponentialSemigroup) else "reciprocal"
+    rows = np.stack([X_A, Z_A])
+    for normalize, expected in ((False, plain), (True, normalized)):
+        products = np.empty(3000)
+        for seed in range(3000):
+            phi = RandomLaplace(200, kernel=name, beta=kernel.beta, normalize=normalize, random_state=seed, n_jobs=1)
+            Z = phi.fit(rows).transform(rows)
+            products[seed] = Z[0] @ Z[1]
+        assert products.var() * 200 == pytest.approx(expected, rel=0.15)

@@ -85,7 +85,7 @@ def maps() -> None:
 
     table = _table("name", "class", "kernels", "domain", "knob", "paper")
     for name, cls in sorted(registry().items()):
-        table.add_row(name, cls.__name__, ", ".join(cls.kernels), cls.domain, cls.knob or "-", cls.paper)
+        table.add_row(name, cls.__name__, ", ".join(cls.kernels), cls().domain, cls.knob or "-", cls.paper)
     Console().print(table)
 
 

@@ -137,11 +137,12 @@ class RowMean:
 class Histogram:
     """Weight of the entries in each of a fixed grid of logarithmic bins, `per_octave` to a factor of 2; zeros and negatives counted apart.
 
-    The grid does not depend on the data, so that histograms merge exactly. All columns are pooled.
+    The grid does not depend on the data, so that histograms merge exactly. All columns are pooled. With magnitudes, |x| is counted.
     """
 
-    def __init__(self, per_octave: int = 16) -> None:
+    def __init__(self, per_octave: int = 16, *, magnitudes: bool = False) -> None:
         self.per_octave = per_octave
+        self.magnitudes = magnitudes
         self.zeros = 0.0
         self.negatives = 0.0
         self.bins: dict[int, float] = {}
@@ -151,7 +152,7 @@ class Histogram:
         weights = frequency_weights(n, weight)
         csr = block.tocsr()
         per_value = np.repeat(weights, np.diff(csr.indptr))
-        values = csr.data.astype(np.float64)
+        values = np.abs(csr.data.astype(np.float64)) if self.magnitudes else csr.data.astype(np.float64)
         positive, negative = values > 0, values < 0
         bins, places = np.unique(np.floor(np.log2(values[positive]) * self.per_octave), return_inverse=True)
         for edge, total in zip(bins, np.bincount(places, weights=per_value[positive]), strict=True):

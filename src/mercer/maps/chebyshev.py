@@ -16,7 +16,9 @@ from mercer.summaries import Histogram, Summary
 
 
 class Chi2Chebyshev(Map):
-    """phi_q(x_i) = sqrt(c) d_q(x_i/c), d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0, q d_q = (-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2}.
+    """phi_q(x_i) = sqrt(c) d_q(x_i/c), d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0,
+
+        d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
 
     n values for each input, side by side, phi(0) = 0; sparse in, sparse out. The error falls like 1/n: Chi2Series is far better, and this
     map is here because the paper has it.
@@ -74,10 +76,7 @@ class Chi2Chebyshev(Map):
         who = type(self).__name__
         door.whole(who, "n_terms", self.n_terms)
         door.flag(who, "signed", self.signed)
-        if isinstance(self.center, str):
-            door.one_of(who, "center", self.center, ("fit",))
-        else:
-            door.positive(who, "center", self.center, words=("fit",))
+        door.positive_or_word(who, "center", self.center, ("fit",))
 
     def look(self, d: int) -> Summary | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.center, str) else None

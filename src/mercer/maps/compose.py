@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import door
 from mercer.blocks import Block, Dense, Sparse, matrix
 from mercer.kernels import Kernel, Sum
-from mercer.maps.base import Array, Map, Rate
+from mercer.maps.base import Array, Decay, Map, Rate
 from mercer.maps.drawn import Drawn, Featured, in_dtype
 from mercer.maps.fourier import RandomFourier
 from mercer.planner import Cost
@@ -108,7 +108,7 @@ class Composed(_Several):
         return bool(self._parts) and self._parts[-1].extends
 
     @property
-    def rate(self) -> Rate | None:
+    def rate(self) -> Rate | Decay | None:
         return self._parts[-1].rate if self._parts else None
 
     @property
@@ -182,9 +182,10 @@ class Stacked(_Several):
         return "nonnegative" if any(part.domain == "nonnegative" for part in self._parts) else "real"
 
     @property
-    def rate(self) -> Rate | None:
+    def rate(self) -> Rate | Decay | None:
         rates = [part.rate for part in self._parts if part.rate is not None]
-        return max(rates, key=lambda rate: rate.slope) if rates else None
+        random = [rate for rate in rates if isinstance(rate, Rate)]
+        return max(random, key=lambda rate: rate.slope) if random else rates[0] if rates else None
 
     @property
     def kernel_(self) -> Kernel:
@@ -204,7 +205,7 @@ class Stacked(_Several):
 
     def resized(self, size: int) -> Stacked:
         """An unfitted copy with another value of every part's knob."""
-        return Stacked([part.resized(size) for part in self.maps])
+        return Stacked([part.resized(size) if part.knob else clone(part) for part in self.maps])
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of each part's features after the part's name, as in FeatureUnion."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from mercer import door
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
@@ -90,7 +92,8 @@ class ExpChi2(Map):
     @property
     def limit_(self) -> Kernel:
         """The Gaussian of the series' features."""
-        return Featured(Gaussian(float(self.gamma)), (Chain(self.drawn_.stages[:1]),), self.domain)
+        check_is_fitted(self)
+        return Featured(Gaussian(float(self.gamma)), (Chain(self.drawn_.stages[:1]),), self.domain)  # type: ignore[attr-defined]
 
     @property
     def rate(self) -> Rate:
@@ -111,7 +114,10 @@ class ExpChi2(Map):
 
     @classmethod
     def cases(cls) -> list[Map]:
-        return [cls(64, gamma=0.3, design="iid", random_state=0), cls(64, gamma=0.3, n_terms=3, poles="minimax", random_state=0)]
+        return [
+            cls(64, gamma=0.3, design="iid", random_state=0),
+            cls(64, gamma=0.3, n_terms=3, poles="minimax", random_state=0),
+        ]
 
     def _series(self) -> Chi2Series:
         return Chi2Series(self.n_terms, poles=self.poles)

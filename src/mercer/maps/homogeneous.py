@@ -1,9 +1,9 @@
 """Homogeneous kernel maps: sampled spectra of additive kernels (Vedaldi and Zisserman, PAMI 2012).
 
-    kernel            K(l), k(x, z) = sum sqrt(x z) K(log(z/x))    spectrum kappa(w)
-    chi2              sech(l/2)                                    sech(pi w)
-    intersection      exp(-|l|/2)                                  2 / (pi (1 + 4 w^2))
-    jensen-shannon    -                                            2/ln 4 sech(pi w) / (1 + 4 w^2)
+kernel            K(l), k(x, z) = sum sqrt(x z) K(log(z/x))    spectrum kappa(w)
+chi2              sech(l/2)                                    sech(pi w)
+intersection      exp(-|l|/2)                                  2 / (pi (1 + 4 w^2))
+jensen-shannon    -                                            2/ln 4 sech(pi w) / (1 + 4 w^2)
 """
 
 from __future__ import annotations
@@ -154,8 +154,7 @@ class Homogeneous(Map):
         door.one_of(who, "window", self.window, ("rectangular", "uniform"))
         door.positive(who, "degree", self.degree)
         door.flag(who, "signed", self.signed)
-        if self.period != "auto":
-            door.positive(who, "period", self.period, words=("auto",))
+        door.positive_or_word(who, "period", self.period, ("auto",))
 
     def draw(self, rng: Rng, d: int, seen: None) -> Chain:
         signature = _SIGNATURES[self.kernel]

@@ -1,8 +1,8 @@
 """Random Laplace features: kernels of x + z on x, z >= 0 (Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014).
 
-    kernel         k(x, z)                           law of each w_i
-    exponential    exp(-beta sum sqrt(x_i + z_i))    Levy, scale beta^2/2
-    reciprocal     prod beta/(x_i + z_i + beta)      exponential, rate beta
+kernel         k(x, z)                           law of each w_i
+exponential    exp(-beta sum sqrt(x_i + z_i))    Levy, scale beta^2/2
+reciprocal     prod beta/(x_i + z_i + beta)      exponential, rate beta
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import erfcinv
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import door
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
@@ -20,7 +21,8 @@ from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.drawn import Chain, Featured
 from mercer.philox import Rng
 from mercer.stages import linear
-from mercer.stages.decays import Decays, Shift
+from mercer.stages.decays import Decays, Exponent
+from mercer.stages.lifts import Shift
 from mercer.summaries import RowMean, Summary
 
 _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
@@ -37,21 +39,25 @@ class _Law:
     auto: Callable[[float], float]
 
 
+def _levy(u: Array, beta: float) -> Array:
+    return beta**2 / (4 * erfcinv(u) ** 2)
+
+
+def _exponential(u: Array, beta: float) -> Array:
+    return -np.log(u) / beta
+
+
+def _root_exponent(x: Array, beta: float) -> Array:
+    return beta * np.sqrt(2 * x)
+
+
+def _log_exponent(x: Array, beta: float) -> Array:
+    return np.log1p(2 * x / beta)
+
+
 _LAWS = {
-    "exponential": _Law(
-        ExponentialSemigroup,
-        lambda u, beta: beta**2 / (4 * erfcinv(u) ** 2),
-        lambda x, beta: beta * np.sqrt(2 * x),
-        lambda x: np.sqrt(2 * x),
-        lambda mean: 1 / mean,
-    ),
-    "reciprocal": _Law(
-        ReciprocalSemigroup,
-        lambda u, beta: -np.log(u) / beta,
-        lambda x, beta: np.log1p(2 * x / beta),
-        lambda x: 2 * x,
-        lambda mean: mean,
-    ),
+    "exponential": _Law(ExponentialSemigroup, _levy, _root_exponent, lambda x: np.sqrt(2 * x), lambda mean: 1 / mean),
+    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _log_exponent, lambda x: 2 * x, lambda mean: mean),
 }
 
 
@@ -138,6 +144,7 @@ class RandomLaplace(Map):
     @property
     def kernel_(self) -> Kernel:
         """The exact kernel."""
+        check_is_fitted(self)
         return _LAWS[self.kernel].kernel(self.beta_)
 
     @property
@@ -151,12 +158,9 @@ class RandomLaplace(Map):
         door.one_of(who, "kernel", self.kernel, _LAWS)
         door.one_of(who, "design", self.design, ("iid", "sobol", "lhs"))
         door.flag(who, "normalize", self.normalize)
-        if isinstance(self.beta, str):
-            door.one_of(who, "beta", self.beta, ("auto",))
-        else:
-            door.positive(who, "beta", self.beta, words=("auto",))
+        door.positive_or_word(who, "beta", self.beta, ("auto",))
         if self.shift != 0:
-            door.positive(who, "shift", self.shift, words=("0",))
+            door.positive(who, "shift", self.shift)
 
     def look(self, d: int) -> Summary | None:
         return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None
@@ -164,6 +168,25 @@ class RandomLaplace(Map):
     def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
         law = _LAWS[self.kernel]
         self.beta_ = float(self.beta) if seen is None else law.auto(seen.mean) if seen.mean > 0 else 1.0
-        panel = np.minimum(self._uniform(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
-        exponent = self._exponent if self.normalize else None
-        return Chain((Decays.of(panel, self.n_components, float(self.shift), exponent),))
+        panel = np.minimum(self._weights(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
+        exponent = Exponent(law.exponent, self.beta_) if self.normalize else None
+        return Chain((Decays.of(panel, float(self.shift), exponent),))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [
+            cls(64, beta=0.3, random_state=0),
+            cls(64, beta=0.3, normalize=False, random_state=0),
+            cls(64, beta=0.3, shift=0.1, random_state=0),
+            cls(64, kernel="reciprocal", beta=2.0, normalize=False, random_state=0),
+            cls(64, kernel="reciprocal", random_state=0),
+            cls(64, random_state=0),
+            cls(64, beta=0.3, design="sobol", random_state=0),
+            cls(64, beta=0.3, design="lhs", normalize=False, random_state=0),
+        ]
+
+    def _weights(self, rng: Rng, d: int, quantile: Callable[[Array], Array]) -> Array:
+        if self.design == "iid":
+            return linear.independent(rng, self.n_components, d, quantile)
+        points = linear.sobol if self.design == "sobol" else linear.latin_hypercube
+        return np.ascontiguousarray(quantile(points(rng, self.n_components, d)).T)

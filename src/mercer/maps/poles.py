@@ -96,14 +96,18 @@ def fitted(x: Array, h: Array, n: int) -> Array:
     starts = [greedy(x, h, n, root=True), minimax(n) * x[-1]]
     if inner[0] < inner[1]:
         starts.append(zolotarev(inner[0], inner[1], n))
-    runs = [minimize(objective, np.log(start), jac=True, method="L-BFGS-B", options={"maxiter": 500}) for start in starts]
+    runs = [
+        minimize(objective, np.log(start), jac=True, method="L-BFGS-B", options={"maxiter": 500}) for start in starts
+    ]
     return np.sort(np.exp(min(runs, key=lambda run: run.fun).x))
 
 
 def _start(n: int) -> Array:
     """Near the minimax poles, rising: the exact one for n = 1, logarithms that thin out towards 0 for more."""
     j = np.arange(1, n + 1)
-    return np.exp(-np.pi / np.sqrt(2) * (n + 1 - j) / np.sqrt(n) * (n + 1 - j) / n) * 0.9 if n > 1 else np.array([0.618])
+    return (
+        np.exp(-np.pi / np.sqrt(2) * (n + 1 - j) / np.sqrt(n) * (n + 1 - j) / n) * 0.9 if n > 1 else np.array([0.618])
+    )
 
 
 def _peaks(poles: Array) -> Array:

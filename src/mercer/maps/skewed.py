@@ -1,8 +1,8 @@
 """Skewed Fourier maps: kernels of ratios of x + c, as random Fourier features of log(x + c) (Li, Ionescu, Sminchisescu, 2010).
 
-    kernel         k(x, z), c = skew                                           law of a frequency
-    chi2           prod 2 sqrt((x + c)(z + c)) / (x + z + 2c)                  log(tan(pi u/2)) / pi, u uniform (hyperbolic secant)
-    intersection   prod min(sqrt((x + c)/(z + c)), sqrt((z + c)/(x + c)))      Cauchy, scale 1/2
+kernel         k(x, z), c = skew                                           law of a frequency
+chi2           prod 2 sqrt((x + c)(z + c)) / (x + z + 2c)                  log(tan(pi u/2)) / pi, u uniform (hyperbolic secant)
+intersection   prod min(sqrt((x + c)/(z + c)), sqrt((z + c)/(x + c)))      Cauchy, scale 1/2
 """
 
 from __future__ import annotations

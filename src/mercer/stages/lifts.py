@@ -37,8 +37,12 @@ class Lift(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         if hasattr(X, "indptr"):
             data = self._signed_lift(X.data[:, None], np.empty((len(X.data), self.values), X.dtype))
-            indices = (X.indices[:, None].astype(_index_type(X, self.values)) * self.values + np.arange(self.values)).ravel()
-            return type(X)((data.ravel(), indices, X.indptr * self.values), shape=(X.shape[0], self.columns(X.shape[1])))
+            indices = (
+                X.indices[:, None].astype(_index_type(X, self.values)) * self.values + np.arange(self.values)
+            ).ravel()
+            return type(X)(
+                (data.ravel(), indices, X.indptr * self.values), shape=(X.shape[0], self.columns(X.shape[1]))
+            )
         out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out
         return self._signed_lift(X, out)
 
@@ -73,6 +77,16 @@ class LogSkew(Lift):
 
     def lift(self, X: Array, out: Array) -> Array:
         return np.log1p(X / X.dtype.type(self.skew), out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class Shift(Stage):
+    """x -> x + shift."""
+
+    shift: float
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        return np.add(X.toarray() if hasattr(X, "indptr") else X, X.dtype.type(self.shift), out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +135,9 @@ class HomogeneousLift(Lift):
         return 2 * len(self.harmonics) + 1
 
     def lift(self, X: Array, out: Array) -> Array:
-        return ops.homogeneous(X, self.amplitudes, np.array(self.harmonics, dtype=np.int64), self.step, self.degree, out)
+        return ops.homogeneous(
+            X, self.amplitudes, np.array(self.harmonics, dtype=np.int64), self.step, self.degree, out
+        )
 
 
 def _index_type(X: Any, values: int) -> Any:

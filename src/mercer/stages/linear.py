@@ -119,3 +119,9 @@ def sobol(rng: Rng, rows: int, d: int) -> Array:
         column = (words[:, bit] & np.uint64((1 << int(place)) - 1)) | np.uint64(1 << int(place))
         y ^= np.where(x >> place & np.uint64(1), column, np.uint64(0))
     return (y.astype(np.float64) + 0.5) * 2.0**-_SOBOL_BITS
+
+
+def latin_hypercube(rng: Rng, rows: int, d: int) -> Array:
+    """(rows, d) points, one in each of `rows` equal intervals of every column; a new set for every number of rows."""
+    order = np.argsort(rng.words(f"strata of {rows}", 0, rows * d).reshape(d, rows), axis=1, kind="stable")
+    return (order.T + rng.uniform(f"inside strata of {rows}", rows, d)) / rows
