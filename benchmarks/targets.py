@@ -1,4 +1,4 @@
-"""The work that has a target, at its size, on one and two threads: random Fourier features and exact Gram matrices."""
+"""The work that has a target, at its size, on one and two threads: random features, lifts and exact Gram matrices."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from sklearn.kernel_approximation import RBFSampler
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
 
 from benchmarks.measure import Row, against
-from mercer import RandomFourier, gram
+from mercer import Chi2Series, Homogeneous, RandomFourier, RandomLaplace, gram
 from mercer.kernels import Chi2, ExpChi2, Gaussian, Laplacian, MinMax
 from mercer.leaderboard import gram_error
 
@@ -27,6 +29,8 @@ def rows(rounds: int) -> Iterator[Row]:
     yield from fourier(X, source, rounds)
     yield from equal_error(X, source, rounds)
     yield from grams(rounds)
+    yield from lifts(rounds)
+    yield from laplace(rounds)
 
 
 def pixels(n: int) -> tuple[np.ndarray, str]:
@@ -101,7 +105,13 @@ def grams(rounds: int) -> Iterator[Row]:
     A, B = (rng.gamma(0.5, size=(1280, 784)).astype(np.float32) for _ in range(2))
     loop = "NumPy loop over columns"
     works = [
-        ("exponentiated chi2", ExpChi2(0.001), "sklearn additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), (13, 24)),
+        (
+            "exponentiated chi2",
+            ExpChi2(0.001),
+            "sklearn additive_chi2_kernel",
+            lambda: additive_chi2_kernel(A, B),
+            (13, 24),
+        ),
         ("chi2", Chi2(), "sklearn additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), (13, 24)),
         ("min-max", MinMax(), loop, lambda: minmax_loop(A, B), (40, 75)),
         ("Laplacian", Laplacian(0.001), "sklearn manhattan_distances", lambda: manhattan_distances(A, B), (None, None)),
@@ -124,3 +134,57 @@ def minmax_loop(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         low += np.minimum(a[:, None], b)
         high += np.maximum(a[:, None], b)
     return low / high
+
+
+def lifts(rounds: int) -> Iterator[Row]:
+    """Maps of the chi2 kernel for 4000 x 784 histograms, dense and CSR (5% of the entries). Errors are those of 500 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.gamma(0.5, size=(4000, 784)).astype(np.float32)
+    X /= X.sum(axis=1, keepdims=True)
+    S = scipy.sparse.random_array((4000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng)
+    rival = "sklearn AdditiveChi2Sampler"
+    settings = [
+        ("homogeneous, 3 values, dense", Homogeneous(1), 2, X, (12, 20)),
+        ("homogeneous, 3 values, CSR 5%", Homogeneous(1), 2, S, (6, 6)),
+        ("chi2 series, 5 values, dense", Chi2Series(5), 3, X, (12, 20)),
+        ("chi2 series, 5 values, CSR 5%", Chi2Series(5), 3, S, (6, 6)),
+    ]
+    for name, feature_map, steps, rows_, targets in settings:
+        theirs = AdditiveChi2Sampler(sample_steps=steps).fit(rows_)
+        dense = rows_[:500].toarray() if hasattr(rows_, "toarray") else rows_[:500]
+        for threads, target in zip((1, 2), targets, strict=True):
+            ours = clone(feature_map).set_params(n_jobs=threads).fit(rows_)
+            yield against(
+                f"{name}, 4000x784",
+                partial(ours.transform, rows_),
+                f"{rival}({steps})",
+                partial(theirs.transform, rows_),
+                rounds,
+                threads=threads,
+                least_seconds=0.3,
+                target=target,
+                error=gram_error(Chi2(), dense, ours.transform(dense)),
+                rival_error=gram_error(Chi2(), dense, theirs.transform(dense)),
+            )
+
+
+def laplace(rounds: int) -> Iterator[Row]:
+    """Random Laplace features of CSR rows, as published, against SciPy's product and NumPy's exponential."""
+    rng = np.random.default_rng(0)
+    S = scipy.sparse.random_array((6000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng)
+    for threads, target in ((1, 4), (2, 7)):
+        ours = RandomLaplace(SIZE, beta=0.01, normalize=False, random_state=0, n_jobs=threads).fit(S)
+        panel = ours.drawn_.stages[0].linear.panel.astype(np.float32)
+
+        def theirs(panel: np.ndarray = panel) -> np.ndarray:
+            T = S @ panel
+            np.negative(T, out=T)
+            np.exp(T, out=T)
+            T *= 1 / np.float32(np.sqrt(SIZE))
+            return T
+
+        what = f"Laplace, CSR 5%, 6000x784 -> {SIZE}"
+        rival = "SciPy product, NumPy exp"
+        yield against(
+            what, partial(ours.transform, S), rival, theirs, rounds, threads=threads, least_seconds=0.3, target=target
+        )

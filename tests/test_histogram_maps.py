@@ -145,8 +145,8 @@ def test_greedy_poles_have_their_reference_values():
 
 
 def test_the_error_of_the_series_is_the_product_of_its_residuals():
-    phi = Chi2Series(4).fit(HISTOGRAMS)
     x = np.geomspace(1e-4, 1, 50)[:, None]
+    phi = Chi2Series(4).fit(x)
     Z = phi.transform(x)
     P = poles.residual(x.ravel(), phi.poles_)
     K = Chi2()(x)
@@ -211,9 +211,14 @@ def test_the_chebyshev_series_has_its_reference_values():
 def test_the_chebyshev_error_falls_as_one_over_n():
     x = np.geomspace(1e-6, 1, 300)[:, None]
     K = Chi2()(x)
-    for n in (8, 16, 32):
+    errors = {}
+    for n in (5, 8, 9, 16, 17, 32, 33):
         Z = Chi2Chebyshev(n, center=1.0).fit_transform(x)
-        assert np.abs(Z @ Z.T - K).max() * n == pytest.approx(0.0436, rel=0.06)
+        errors[n] = np.abs(Z @ Z.T - K).max()
+    for n in (5, 9, 17, 33):
+        assert errors[n] * n == pytest.approx(0.0436, rel=0.02)
+    for n in (8, 16, 32):  # even numbers of terms come down to it from above
+        assert 0.0436 < errors[n] * n < 0.0436 * (1 + 1.2 / n)
 
 
 def test_a_fitted_center_is_better_than_the_papers():
@@ -222,7 +227,11 @@ def test_a_fitted_center_is_better_than_the_papers():
         K = Chi2()(HISTOGRAMS)
         return np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K)
 
-    assert error("fit") < error(1.0) / 3
+    assert error("fit") < error(1.0) / 1.5
+    small = HISTOGRAMS / 100  # where the paper's series has its center far from the data
+    Z, Z1 = (Chi2Chebyshev(5, center=center).fit_transform(small) for center in ("fit", 1.0))
+    K = Chi2()(small)
+    assert np.linalg.norm(Z @ Z.T - K) < np.linalg.norm(Z1 @ Z1.T - K) / 4
 
 
 # Laplace

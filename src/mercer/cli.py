@@ -60,7 +60,9 @@ def compare() -> None:
             )
             progress.advance(task)
     rows, test_rows = len(split.X), len(split.X_test)
-    console.print(f"Digits: {rows} rows for training, {test_rows} held out, {split.X.shape[1]} columns, 10 classes")
+    console.print(
+        f"Digits as histograms: {rows} rows for training, {test_rows} held out, {split.X.shape[1]} columns, 10 classes"
+    )
     console.print(table)
     console.print(
         f"Maps and linear: ridge classifier, alpha from {ALPHAS[0]:g} to {ALPHAS[-1]:g} by generalised cross-validation. "
@@ -83,9 +85,10 @@ def maps() -> None:
 
     from mercer.maps import registry
 
-    table = _table("name", "class", "kernels", "domain", "knob", "paper")
+    table = _table("name", "class(knob)", "kernels; domain; paper")
     for name, cls in sorted(registry().items()):
-        table.add_row(name, cls.__name__, ", ".join(cls.kernels), cls().domain, cls.knob or "-", cls.paper)
+        about = f"{', '.join(cls.kernels)}; {cls().domain}\n{cls.paper}\n"
+        table.add_row(name, f"{cls.__name__}({cls.knob or ''})", about)
     Console().print(table)
 
 
@@ -120,7 +123,7 @@ def _table(*names: str, header: bool = True) -> Any:
 
     table = Table(box=box.SIMPLE_HEAD if header else None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
     for name in names:
-        table.add_column(
-            name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=name.startswith(">")
-        )
+        right = name.startswith(">")
+        whole = right or name in ("name", "class(knob)")
+        table.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=whole, overflow="fold")
     return table

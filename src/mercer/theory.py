@@ -148,7 +148,7 @@ def laplace_components(
 
 
 def laplace_shift(error: float, beta: float, d: int) -> float:
-    """ln(1/(1 - error/2))^2/(2 beta^2 d^2): the shift that lowers the exponential-semigroup kernel by error/2 at most (Lemma 7, corrected)."""
+    """ln(1/(1 - error/2))^2/(2 beta^2 d^2): the shift that lowers the exponential-semigroup kernel by error/2 at most (Lemma 7)."""
     door.probability("laplace_shift", "error", error)
     return math.log(1 - error / 2) ** 2 / (2 * door.positive("laplace_shift", "beta", beta) ** 2 * d**2)
 

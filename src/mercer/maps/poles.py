@@ -96,9 +96,11 @@ def fitted(x: Array, h: Array, n: int) -> Array:
     starts = [greedy(x, h, n, root=True), minimax(n) * x[-1]]
     if inner[0] < inner[1]:
         starts.append(zolotarev(inner[0], inner[1], n))
-    runs = [
-        minimize(objective, np.log(start), jac=True, method="L-BFGS-B", options={"maxiter": 500}) for start in starts
-    ]
+    # Poles beyond the data gain nothing, and an L-BFGS step may want to go there.
+    bounds = [(np.log(x[0]) - 1, np.log(x[-1]) + 1)] * n
+    options = {"maxiter": 500}
+    logs = [np.clip(np.log(start), *bounds[0]) for start in starts]
+    runs = [minimize(objective, log, jac=True, method="L-BFGS-B", bounds=bounds, options=options) for log in logs]
     return np.sort(np.exp(min(runs, key=lambda run: run.fun).x))
 
 

@@ -23,12 +23,14 @@ class Exponent:
     def root_diagonal(self, X: Any, shift: float) -> Array:
         """sqrt(k(x + shift, x + shift)) for each row, in float64; CSR rows are summed over what they store."""
         base = float(self.term(np.array(shift), self.beta))
+        values = X.data if hasattr(X, "indptr") else X
+        with np.errstate(over="ignore"):  # beyond the range the diagonal is 0
+            terms = self.term(values.astype(np.float64) + shift, self.beta) - base
         if hasattr(X, "indptr"):
-            terms = self.term(X.data.astype(np.float64) + shift, self.beta) - base
             rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
             totals = np.bincount(rows, weights=terms, minlength=X.shape[0])
         else:
-            totals = (self.term(X.astype(np.float64) + shift, self.beta) - base).sum(axis=1)
+            totals = terms.sum(axis=1)
         return np.exp(-0.5 * (totals + X.shape[1] * base))
 
 
