@@ -59,8 +59,9 @@ class Chain:
     def cost(self, d: int) -> Cost:
         """What one row costs; bytes for float64, so that both dtypes have the same tiles."""
         widths = self._widths(d)
-        flops = sum(stage.flops(width) for stage, width in zip(self.stages, widths, strict=False))
-        return Cost(flops, 8.0 * sum(widths))
+        pairs = list(zip(self.stages, widths, strict=False))
+        flops = sum(stage.flops(width) for stage, width in pairs)
+        return Cost(flops, 8.0 * (sum(widths) + sum(stage.scratch(width) for stage, width in pairs)))
 
     def _widths(self, d: int) -> list[int]:
         widths = [d]

@@ -28,6 +28,10 @@ class Stage:
         """Multiply-adds for one row of d columns."""
         return 8.0 * self.columns(d)
 
+    def scratch(self, d: int) -> int:
+        """Numbers of working space for one row, beside what goes in and comes out."""
+        return 0
+
     def arrays(self) -> dict[str, Array]:
         """The drawn arrays by field name: casting, moving, saving and measuring are loops over these."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

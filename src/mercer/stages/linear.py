@@ -65,6 +65,9 @@ class Hadamard(Stage):
         blocks, _, p = self.signs.shape
         return 3.0 * blocks * p * (np.log2(p) + 1)
 
+    def scratch(self, d: int) -> int:
+        return 2 * self.signs.shape[2]  # the padded row, twice
+
     def reach(self) -> float:
         """max |w_j|: every row of H S H S H S has norm p^(3/2)."""
         return float(np.max(np.abs(self.lengths), initial=0.0) * self.signs.shape[2] ** 1.5)

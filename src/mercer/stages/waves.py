@@ -50,6 +50,9 @@ class Waves(Stage):
     def flops(self, d: int) -> float:
         return self.linear.flops(d) + self.link.flops(self.linear.columns(d))
 
+    def scratch(self, d: int) -> int:
+        return self.linear.columns(d) + self.linear.scratch(d)
+
     def arrays(self) -> dict[str, Array]:
         return self.linear.arrays() | self.link.arrays()
 
