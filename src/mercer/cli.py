@@ -60,9 +60,7 @@ def compare() -> None:
             )
             progress.advance(task)
     rows, test_rows = len(split.X), len(split.X_test)
-    console.print(
-        f"Digits as histograms: {rows} rows for training, {test_rows} held out, {split.X.shape[1]} columns, 10 classes"
-    )
+    console.print(f"Digits as histograms: {rows} rows for training, {test_rows} held out, {split.X.shape[1]} columns")
     console.print(table)
     console.print(
         f"Maps and linear: ridge classifier, alpha from {ALPHAS[0]:g} to {ALPHAS[-1]:g} by generalised cross-validation. "
