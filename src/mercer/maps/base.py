@@ -18,7 +18,7 @@ from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
 from mercer.philox import Rng, seed_from
-from mercer.planner import tile_rows
+from mercer.planner import Cost, tile_rows
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
@@ -200,7 +200,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
 
         if out is not None:
             raise ValueError(f"{type(self).__name__}: out= is for dense features, and this input gives sparse ones.")
-        return vstack([matrix(block) for block in self._tiles(X, drawn)], format="csr")
+        n, d = X.shape
+        cost, share = drawn.cost(d), X.nnz / (n * d)  # what is stored is what costs: tiles may be long
+        size = tile_rows(Cost(cost.flops * share, 2 * cost.bytes * share), most_rows=n)
+        with one_blas_thread():
+            parts = [matrix(self._tile(drawn, X, rows)) for rows in spans(n, size)]
+        return parts[0] if len(parts) == 1 else vstack(parts, format="csr")
 
     def _tiles(self, X: Any, drawn: Drawn) -> Iterator[Block]:
         n, d = X.shape
@@ -210,7 +215,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             yield block
 
     def _tile(self, drawn: Drawn, X: Any, rows: slice, out: Array | None = None) -> Block:
-        tile = X[rows] if hasattr(X, "indptr") else np.ascontiguousarray(X[rows])  # same bits for every memory order
+        tile = X if rows == slice(0, X.shape[0]) else X[rows]
+        if not hasattr(tile, "indptr"):
+            tile = np.ascontiguousarray(tile)  # the same bits for every memory order
         try:
             return drawn(tile, out)
         except door.RowError as error:

@@ -37,12 +37,12 @@ class Lift(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         if hasattr(X, "indptr"):
             data = self._signed_lift(X.data[:, None], np.empty((len(X.data), self.values), X.dtype))
-            indices = (
-                X.indices[:, None].astype(_index_type(X, self.values)) * self.values + np.arange(self.values)
-            ).ravel()
-            return type(X)(
-                (data.ravel(), indices, X.indptr * self.values), shape=(X.shape[0], self.columns(X.shape[1]))
-            )
+            indices = np.empty((len(X.data), self.values), _index_type(X, self.values))
+            np.multiply(X.indices, self.values, out=indices[:, 0], dtype=indices.dtype)
+            for q in range(1, self.values):
+                np.add(indices[:, 0], q, out=indices[:, q])
+            parts = (data.ravel(), indices.ravel(), X.indptr * self.values)
+            return type(X)(parts, shape=(X.shape[0], self.columns(X.shape[1])))
         out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out
         return self._signed_lift(X, out)
 
