@@ -186,6 +186,17 @@ def test_fitted_poles_are_better_than_the_papers_and_than_minimax():
     assert fit < np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K) / 10
 
 
+def test_fitted_poles_are_a_minimum_of_the_trace_of_the_error():
+    x = np.sort(HISTOGRAMS[HISTOGRAMS > 1e-4])
+    found = poles.fitted(x, np.ones(len(x)), 4)
+    least = x @ poles.residual(x, found) ** 2
+    for q in range(4):
+        for factor in (0.95, 1.05):
+            moved = found.copy()
+            moved[q] *= factor
+            assert x @ poles.residual(x, moved) ** 2 > least
+
+
 @pytest.mark.parametrize("p", ["fit", "greedy", "minimax"])
 def test_poles_of_data_with_few_values_exist(p):
     for X in (np.zeros((3, 2)), np.full((3, 2), 0.5), np.array([[0.5, 1.0]])):
