@@ -59,8 +59,8 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
     Returns
     -------
     K : array of shape (n, m)
-        float32 when X and Z both are, otherwise float64. Additive and ratio kernels are right to 16 eps, relative; exp(-gamma D) to
-        16 eps (1 + gamma D).
+        float32 when X and Z both are, otherwise float64. Additive and ratio kernels of dense rows are right to 16 eps,
+        relative; exp(-gamma D) to 16 eps (1 + gamma D).
 
     Examples
     --------

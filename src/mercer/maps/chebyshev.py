@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer import door, ops
-from mercer.kernels import Additive, Chi2, Kernel, Signed
+from mercer.kernels import Additive, Chi2
+from mercer.maps.additive import AdditiveMap
 from mercer.maps.base import Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng
@@ -15,7 +16,7 @@ from mercer.stages.lifts import ChebyshevLift
 from mercer.summaries import Histogram, Summary
 
 
-class Chi2Chebyshev(Map):
+class Chi2Chebyshev(AdditiveMap):
     """phi_q(x_i) = sqrt(c) d_q(x_i/c), d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0,
 
         d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
@@ -48,9 +49,6 @@ class Chi2Chebyshev(Map):
     name = "chi2-chebyshev"
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
-    instead = "For signed data use signed=True or RandomFourier."
-    knob = "n_terms"
-    extends = False
     rate = Decay((4, 8, 16), 0.75)
 
     def __init__(
@@ -61,16 +59,8 @@ class Chi2Chebyshev(Map):
         self.signed = signed
         self.n_jobs = n_jobs
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """nonnegative, and real when signed."""
-        return "real" if self.signed else "nonnegative"
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel."""
-        kernel: Additive = Chi2()
-        return Signed(kernel) if self.signed else kernel
+    def additive(self) -> Additive:
+        return Chi2()
 
     def check(self, d: int) -> None:
         who = type(self).__name__

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer import door
-from mercer.kernels import Additive, Chi2, Kernel, Signed
+from mercer.kernels import Additive, Chi2
 from mercer.maps import poles
+from mercer.maps.additive import AdditiveMap
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng
@@ -18,7 +19,7 @@ from mercer.summaries import Histogram, Summary
 POLES = ("fit", "greedy", "minimax")
 
 
-class Chi2Series(Map):
+class Chi2Series(AdditiveMap):
     """phi_q(x_i) = prod_{p<q} (x_i - k_p)/(x_i + k_p) * 2 sqrt(k_q) x_i/(x_i + k_q), q = 1..n: n values for each input, phi(0) = 0.
 
     The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): the Nystroem error of the chi2 kernel with landmarks at
@@ -50,9 +51,6 @@ class Chi2Series(Map):
     name = "chi2-series"
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
-    instead = "For signed data use signed=True or RandomFourier."
-    knob = "n_terms"
-    extends = False
     rate = Decay((2, 4, 8), 0.2)
 
     def __init__(
@@ -63,16 +61,8 @@ class Chi2Series(Map):
         self.signed = signed
         self.n_jobs = n_jobs
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """nonnegative, and real when signed."""
-        return "real" if self.signed else "nonnegative"
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel."""
-        kernel: Additive = Chi2()
-        return Signed(kernel) if self.signed else kernel
+    def additive(self) -> Additive:
+        return Chi2()
 
     def check(self, d: int) -> None:
         who = type(self).__name__

@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer import door, kernels
 from mercer.kernels import Additive, Kernel
+from mercer.maps.additive import AdditiveMap
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng
@@ -63,7 +64,7 @@ _SIGNATURES = {
 }
 
 
-class Homogeneous(Map):
+class Homogeneous(AdditiveMap):
     """phi(x_i) = sqrt(x_i) (sqrt(c_0), sqrt(2 c_j) cos(f_j L ln x_i), sqrt(2 c_j) sin(f_j L ln x_i))_{j = 1..n}, x >= 0, phi(0) = 0.
 
     The 2 n + 1 values of one input stand side by side, in this order. Sparse in, sparse out.
@@ -101,9 +102,6 @@ class Homogeneous(Map):
     name = "homogeneous"
     kernels = tuple(_SIGNATURES)
     paper = "Vedaldi and Zisserman, PAMI 2012; a comparator of CVPR 2014, ICCV 2015 and arXiv 1206.4074"
-    instead = "For signed data use signed=True or RandomFourier."
-    knob = "n_terms"
-    extends = False
 
     def __init__(
         self,
@@ -124,18 +122,9 @@ class Homogeneous(Map):
         self.signed = signed
         self.n_jobs = n_jobs
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """nonnegative, and real when signed."""
-        return "real" if self.signed else "nonnegative"
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel."""
+    def additive(self) -> Additive:
         kernel: Additive = _SIGNATURES[self.kernel].kernel()
-        if self.degree != 1:
-            kernel = kernels.Homogeneous(kernel, float(self.degree))
-        return kernels.Signed(kernel) if self.signed else kernel
+        return kernel if self.degree == 1 else kernels.Homogeneous(kernel, float(self.degree))
 
     @property
     def limit_(self) -> Kernel | None:

@@ -1,0 +1,29 @@
+"""What maps of additive kernels share: some values for each input, and a signed form."""
+
+from __future__ import annotations
+
+from mercer.kernels import Additive, Kernel, Signed
+from mercer.maps.base import Map
+
+
+class AdditiveMap(Map):
+    """phi(x) = (lift(x_1), lift(x_2), ...) for x >= 0; with signed=True, sign(x) lift(|x|) for all x."""
+
+    instead = "For signed data use signed=True or RandomFourier."
+    knob = "n_terms"
+    extends = False
+    signed: bool
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """nonnegative, and real when signed."""
+        return "real" if self.signed else "nonnegative"
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel."""
+        return Signed(self.additive()) if self.signed else self.additive()
+
+    def additive(self) -> Additive:
+        """The exact kernel of non-negative numbers."""
+        raise NotImplementedError
