@@ -1,0 +1,40 @@
+"""What is known on paper: variances, error bounds, and the sizes they ask for.
+
+n_components counts output columns everywhere: the paired form has one frequency for two columns, the offset form one for each.
+
+    >>> from mercer import theory
+    >>> round(theory.variance(0.5, 0.2, 1000, form="paired"), 6)
+    0.0007
+    >>> theory.components_for_pair(0.1, 0.01, form="paired")
+    2120
+"""
+
+from mercer.theory.fourier import (
+    bound_uniform,
+    components_for_pair,
+    components_uniform,
+    nrff_variance,
+    variance,
+)
+from mercer.theory.laplace import (
+    laplace_bound,
+    laplace_components,
+    laplace_curvature,
+    laplace_normalized_variance,
+    laplace_shift,
+    laplace_variance,
+)
+
+__all__ = [
+    "bound_uniform",
+    "components_for_pair",
+    "components_uniform",
+    "laplace_bound",
+    "laplace_components",
+    "laplace_curvature",
+    "laplace_normalized_variance",
+    "laplace_shift",
+    "laplace_variance",
+    "nrff_variance",
+    "variance",
+]
