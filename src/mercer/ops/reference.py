@@ -11,6 +11,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.ops.coded import (
+    brackets,
+    coded_product,
+    coded_rows,
+    coded_sums,
+    gcws,
+    gcws_csr,
+    gcws_parameters,
+    levels,
+)
+
+__all__ = [
+    "brackets",
+    "chi2_chebyshev",
+    "chi2_series",
+    "coded_product",
+    "coded_rows",
+    "coded_sums",
+    "cos_",
+    "cossin",
+    "csr_product",
+    "exp2neg_",
+    "gcws",
+    "gcws_csr",
+    "gcws_parameters",
+    "gram_chi2",
+    "gram_chi2_csr",
+    "gram_chi2_distance",
+    "gram_intersection",
+    "gram_intersection_csr",
+    "gram_jensen_shannon",
+    "gram_l1",
+    "gram_minmax",
+    "gram_minmax_csr",
+    "hadamard",
+    "hadamard_cos",
+    "hadamard_cossin",
+    "homogeneous",
+    "levels",
+]
+
 Array = NDArray[Any]
 
 

@@ -1,0 +1,181 @@
+"""The definitions of the ops on codes: small integers that stand for features. reference.py has them under its own name too.
+
+Codes are uint8, uint16 or int32, one for each (row, place). Consistent weighted sampling is defined in float32 arithmetic, one rounding
+for each operation, so that every twin gives the same codes, whatever its instruction set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+HASHES = 64  # hashes whose parameters lie together
+_GOLDEN = 0x9E3779B97F4A7C15
+_ROWS = 16  # rows hashed in one go
+
+
+def gcws_parameters(seed: int, ids: Array, out: Array) -> Array:
+    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the hashes 64 b, ..., 64 b + 63; float32.
+
+    r and c are Gamma(2, 1), -ln(u u'), and beta is uniform: three words of the SplitMix64 stream that starts at mix(seed + mix(id)), found
+    by their place, 4 j, 4 j + 1 and 4 j + 2 for hash j. The upper and lower halves of the first two words are u and u'. out has shape
+    (blocks, columns, 4, 64); ids are uint64.
+    """
+    hashes = np.arange(len(out) * HASHES, dtype=np.uint64).reshape(-1, 1, HASHES)
+    start = _mix(np.uint64(seed) + _mix(ids))[None, :, None]
+    words = [_mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(_GOLDEN)) for q in range(3)]
+    r, c = (-np.log(_half(w >> np.uint64(32)) * _half(w & np.uint64(0xFFFFFFFF))) for w in words[:2])
+    beta = ((words[2] >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    for place, values in enumerate((1 / r, beta, r, np.log(c) - r * (1 - beta))):
+        out[:, :, place] = values
+    return out
+
+
+def gcws(logs: Array, parameters: Array, ids: Array, seed: int, bits: int, keep_t: bool, out: Array) -> Array:
+    """out[i, j]: the code of hash j of row i, `bits` bits of a mixing hash of (j, i*) or, with keep_t, of (j, i*, t*).
+
+    logs[i, c] = ln u for the value u > 0 of column c, -inf where there is none, in float32; t = floor(ln u / r + beta),
+    a = (ln c - r (1 - beta)) - r t, and i* is the id of the first column with the smallest a. A row without columns has the code 0.
+    """
+    places = np.arange(logs.shape[1])
+    for first in range(0, len(logs), _ROWS):
+        rows = logs[first : first + _ROWS]
+        for b, block in enumerate(parameters):
+            hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
+            _winners(rows, places, block, ids, seed, bits, keep_t, hashes.start, out[first : first + _ROWS, hashes])
+    return out
+
+
+def gcws_csr(
+    indptr: Array,
+    places: Array,
+    logs: Array,
+    parameters: Array,
+    ids: Array,
+    seed: int,
+    bits: int,
+    keep_t: bool,
+    out: Array,
+) -> Array:
+    """gcws of sparse rows: row i has the columns places[e], indices into ids, and their logs[e], for e from indptr[i] to indptr[i + 1]."""
+    for i in range(len(out)):
+        entries = slice(indptr[i], indptr[i + 1])
+        for b, block in enumerate(parameters):
+            hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
+            row = logs[None, entries]
+            _winners(row, places[entries], block, ids, seed, bits, keep_t, hashes.start, out[i : i + 1, hashes])
+    return out
+
+
+def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
+    """out[i, j] = how many edges of column j are below X[i, j] (with inclusive: at or below it).
+
+    edges rise along each row; they have one row for each column, or a single row for all of them.
+    """
+    side = "right" if inclusive else "left"
+    for j in range(X.shape[1]):
+        out[:, j] = np.searchsorted(edges[j if len(edges) > 1 else 0], X[:, j], side=side)
+    return out
+
+
+def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
+    """The anchor at or below X[i, j], and how far it is on the way to the next one: codes[i, j] = c, fractions[i, j] = (x - a_c)/(a_{c+1} - a_c).
+
+    c is at most two from the end, so that c + 1 exists, and the fraction is cut to [0, 1]. Anchors rise along each row, which may end in
+    inf; they have one row for each column, or a single row for all of them, and at least two columns.
+    """
+    count = anchors.shape[1]
+    for j in range(X.shape[1]):
+        a = anchors[j if len(anchors) > 1 else 0]
+        c = np.minimum(np.searchsorted(a[1:], X[:, j], side="right"), count - 2)
+        codes[:, j] = c
+        fractions[:, j] = np.clip((X[:, j] - a[c]) / (a[c + 1] - a[c]), 0, 1)
+
+
+def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
+    """out[i] = sum_c (1 - f) panels[c, code] + f panels[c, code + 1], with code = codes[i, c], f = fractions[i, c], 0 without fractions.
+
+    panels has shape (places, codes, m), or (1, codes, m) where all places share one.
+    """
+    out[:] = 0
+    for c in range(codes.shape[1]):
+        panel = panels[c if len(panels) > 1 else 0]
+        out += _looked_up(panel, codes[:, c], None if fractions is None else fractions[:, c, None])
+    return out
+
+
+def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
+    """out[c, a] = sum of (1 - f) R[i] over the rows with codes[i, c] = a, and of f R[i] over those with codes[i, c] = a - 1."""
+    out[:] = 0
+    for c in range(codes.shape[1]):
+        if fractions is None:
+            np.add.at(out[c], codes[:, c], R)
+        else:
+            f = fractions[:, c, None]
+            np.add.at(out[c], codes[:, c], (1 - f) * R)
+            np.add.at(out[c], codes[:, c].astype(np.int64) + 1, f * R)
+    return out
+
+
+def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
+    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r), or tables[0] where all places share one."""
+    r = tables.shape[2]
+    for c in range(codes.shape[1]):
+        table = tables[c if len(tables) > 1 else 0]
+        f = None if fractions is None else fractions[:, c, None]
+        out[:, r * c : r * (c + 1)] = _looked_up(table, codes[:, c], f)
+    return out
+
+
+def _looked_up(table: Array, codes: Array, fractions: Array | None) -> Array:
+    if fractions is None:
+        return table[codes]
+    lower = codes.astype(np.int64)
+    return (1 - fractions) * table[lower] + fractions * table[lower + 1]
+
+
+def _winners(
+    logs: Array,
+    places: Array,
+    block: Array,
+    ids: Array,
+    seed: int,
+    bits: int,
+    keep_t: bool,
+    first: int,
+    out: Array,
+) -> None:
+    if not len(places):
+        out[:] = 0
+        return
+    inverse, beta, r, base = (block[places, q, : out.shape[1]][None] for q in range(4))
+    L = logs[:, :, None]
+    t = np.floor(L * inverse + beta)
+    a = base - r * t
+    winner = np.argmin(a, axis=1)
+    stars = ids[places[winner]]
+    ts = np.take_along_axis(t, winner[:, None], axis=1)[:, 0]
+    words = _mix(_streams(seed, first, out.shape[1]) ^ stars)
+    if keep_t:
+        words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(_GOLDEN))
+    out[:] = np.where(np.isinf(logs).all(axis=1)[:, None], 0, words >> np.uint64(64 - bits))
+
+
+def _streams(seed: int, first: int, count: int) -> Array:
+    hashes = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    return _mix(np.uint64(seed) + hashes * np.uint64(_GOLDEN))
+
+
+def _half(word: Array) -> Array:
+    return (word.astype(np.float64) + 0.5) * 2.0**-32
+
+
+def _mix(word: Array) -> Array:
+    """The finaliser of SplitMix64: a bijection of 64 bits that scatters them."""
+    z = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
