@@ -18,14 +18,14 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _ROWS = 16  # rows hashed in one go
 
 
-def gcws_parameters(seed: int, ids: Array, out: Array) -> Array:
-    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the hashes 64 b, ..., 64 b + 63; float32.
+def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
+    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the 64 hashes from first + 64 b on; float32.
 
     r and c are Gamma(2, 1), -ln(u u'), and beta is uniform: three words of the SplitMix64 stream that starts at mix(seed + mix(id)), found
     by their place, 4 j, 4 j + 1 and 4 j + 2 for hash j. The upper and lower halves of the first two words are u and u'. out has shape
     (blocks, columns, 4, 64); ids are uint64.
     """
-    hashes = np.arange(len(out) * HASHES, dtype=np.uint64).reshape(-1, 1, HASHES)
+    hashes = np.arange(first, first + len(out) * HASHES, dtype=np.uint64).reshape(-1, 1, HASHES)
     start = _mix(np.uint64(seed) + _mix(ids))[None, :, None]
     words = [_mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(_GOLDEN)) for q in range(3)]
     r, c = (-np.log(_half(w >> np.uint64(32)) * _half(w & np.uint64(0xFFFFFFFF))) for w in words[:2])
@@ -35,18 +35,20 @@ def gcws_parameters(seed: int, ids: Array, out: Array) -> Array:
     return out
 
 
-def gcws(logs: Array, parameters: Array, ids: Array, seed: int, bits: int, keep_t: bool, out: Array) -> Array:
-    """out[i, j]: the code of hash j of row i, `bits` bits of a mixing hash of (j, i*) or, with keep_t, of (j, i*, t*).
+def gcws(
+    logs: Array, parameters: Array, ids: Array, seed: int, first: int, bits: int, keep_t: bool, out: Array
+) -> Array:
+    """out[i, j - first]: the code of hash j of row i, `bits` bits of a mixing hash of (j, i*) or, with keep_t, of (j, i*, t*).
 
     logs[i, c] = ln u for the value u > 0 of column c, -inf where there is none, in float32; t = floor(ln u / r + beta),
     a = (ln c - r (1 - beta)) - r t, and i* is the id of the first column with the smallest a. A row without columns has the code 0.
     """
     places = np.arange(logs.shape[1])
-    for first in range(0, len(logs), _ROWS):
-        rows = logs[first : first + _ROWS]
+    for start in range(0, len(logs), _ROWS):
+        rows = slice(start, start + _ROWS)
         for b, block in enumerate(parameters):
             hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
-            _winners(rows, places, block, ids, seed, bits, keep_t, hashes.start, out[first : first + _ROWS, hashes])
+            _winners(logs[rows], places, block, ids, seed, bits, keep_t, first + hashes.start, out[rows, hashes])
     return out
 
 
@@ -57,6 +59,7 @@ def gcws_csr(
     parameters: Array,
     ids: Array,
     seed: int,
+    first: int,
     bits: int,
     keep_t: bool,
     out: Array,
@@ -67,7 +70,8 @@ def gcws_csr(
         for b, block in enumerate(parameters):
             hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
             row = logs[None, entries]
-            _winners(row, places[entries], block, ids, seed, bits, keep_t, hashes.start, out[i : i + 1, hashes])
+            found = out[i : i + 1, hashes]
+            _winners(row, places[entries], block, ids, seed, bits, keep_t, first + hashes.start, found)
     return out
 
 
