@@ -23,7 +23,7 @@ ALLOWED = {
     "theory": {"door", "kernels"},
     "ops": set(),
     "blocks": {"ops"},
-    "stages": {"ops", "door", "philox"},
+    "stages": {"ops", "door", "philox", "blocks"},
     "summaries": {"ops", "blocks", "philox"},
     "moments": {"blocks", "summaries"},
     "tiles": {"planner"},

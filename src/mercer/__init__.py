@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from mercer import theory as theory
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
+    from mercer.maps.anchors import Anchors as Anchors
     from mercer.maps.chebyshev import Chi2Chebyshev as Chi2Chebyshev
     from mercer.maps.chi2 import Chi2Series as Chi2Series
     from mercer.maps.compose import Composed as Composed
     from mercer.maps.compose import Stacked as Stacked
     from mercer.maps.expchi2 import ExpChi2 as ExpChi2
     from mercer.maps.fourier import RandomFourier as RandomFourier
+    from mercer.maps.gcws import GCWS as GCWS
     from mercer.maps.hellinger import Hellinger as Hellinger
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
+    from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
+    from mercer.maps.unary import UnaryIntersection as UnaryIntersection
 
 _home = {
+    "UnaryIntersection": "maps.unary",
+    "SignCauchy": "maps.signs",
+    "GCWS": "maps.gcws",
+    "Anchors": "maps.anchors",
     "Chi2Chebyshev": "maps.chebyshev",
     "Chi2Series": "maps.chi2",
     "ExpChi2": "maps.expchi2",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.blocks import Block, Sparse
+from mercer.blocks import Block, matrix
 from mercer.summaries import Array, frequency_weights
 
 _SQUARES_TO_FLOAT32 = 1e15  # entries up to which sums of squares stay well inside float32
@@ -140,9 +140,9 @@ def _centred(block: Block, w: Array) -> tuple[Any, Array]:
 
     float32 rows whose products might leave float32 are taken to float64 first.
     """
-    if isinstance(block, Sparse):
-        return block.tocsr().astype(np.float64), np.zeros(block.shape[1])
-    rows = block.toarray()
+    rows = matrix(block)
+    if hasattr(rows, "indptr"):
+        return rows.astype(np.float64), np.zeros(block.shape[1])
     if rows.dtype.kind != "f" or (rows.dtype == np.float32 and np.abs(rows).max(initial=0) > _SQUARES_TO_FLOAT32):
         rows = rows.astype(np.float64)
     mean = (w @ rows / w.sum()).astype(rows.dtype)

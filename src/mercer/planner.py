@@ -27,6 +27,16 @@ def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
     return max(_LEAST_ROWS, min(most_rows, fitting))
 
 
+def long_tile_rows(cost: Cost) -> int:
+    """Rows of a tile of sparse features, whose memory is small: as many as are worth a thread."""
+    return tile_rows(cost, max(TILE_ROWS, int(_THREADS_FROM / max(cost.flops, 1))))
+
+
+def blocks_in(bytes_each: int) -> int:
+    """How many pieces of this size the working space of a tile has room for; at least one."""
+    return max(1, _TILE_BYTES // max(bytes_each, 1))
+
+
 def worth_threads(cost: Cost, rows: int) -> bool:
     """Whether this many rows are enough work to be spread over threads."""
     return cost.flops * rows >= _THREADS_FROM

@@ -12,8 +12,18 @@ which `mercer.gram` uses on sparse data.
     True
 """
 
-from mercer.kernels.additive import Additive, Chi2, Hellinger, Homogeneous, Intersection, JensenShannon, Signed
+from mercer.kernels.additive import (
+    Additive,
+    Chi2,
+    Elementwise,
+    Hellinger,
+    Homogeneous,
+    Intersection,
+    JensenShannon,
+    Signed,
+)
 from mercer.kernels.base import Kernel, Sum
+from mercer.kernels.collisions import Bits, SignStable
 from mercer.kernels.coordinates import (
     GMM,
     ExpChi2,
@@ -30,10 +40,12 @@ from mercer.kernels.euclidean import Cauchy, Cosine, CosineRBF, Euclidean, Gauss
 __all__ = [
     "GMM",
     "Additive",
+    "Bits",
     "Cauchy",
     "Chi2",
     "Cosine",
     "CosineRBF",
+    "Elementwise",
     "Euclidean",
     "ExpChi2",
     "ExponentialSemigroup",
@@ -51,6 +63,7 @@ __all__ = [
     "Radial",
     "ReciprocalSemigroup",
     "Resemblance",
+    "SignStable",
     "Signed",
     "SkewedChi2",
     "SkewedIntersection",

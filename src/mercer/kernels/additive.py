@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +102,22 @@ class Homogeneous(Additive):
         with np.errstate(divide="ignore", invalid="ignore"):
             power = np.sqrt(x) ** (self.degree - 1) * np.sqrt(z) ** (self.degree - 1)
             return np.where((x == 0) | (z == 0), 0.0, power * value)
+
+
+@dataclass(frozen=True)
+class Elementwise(Additive):
+    """k(x, z) = sum function(x_i, z_i), for a function of two arrays of one shape."""
+
+    function: Callable[[Any, Any], Any]
+
+    def term(self, x: Array, z: Array) -> Array:
+        x, z = np.broadcast_arrays(x, z)
+        value = np.asarray(self.function(x, z), dtype=np.float64)
+        if value.shape != x.shape:
+            raise ValueError(
+                f"{self.function!r} must give one number for each pair of numbers: it got arrays of shape {x.shape} and gave {value.shape}."
+            )
+        return value
 
 
 def _half_entropy(x: Array, z: Array) -> Array:

@@ -13,12 +13,12 @@ from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
-from mercer.blocks import Block, matrix
+from mercer.blocks import Block, stacked
 from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
 from mercer.philox import Rng, seed_from
-from mercer.planner import Cost, tile_rows
+from mercer.planner import Cost, long_tile_rows, tile_rows
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
@@ -196,16 +196,22 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         return out
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
-        from scipy.sparse import vstack
-
         if out is not None:
             raise ValueError(f"{type(self).__name__}: out= is for dense features, and this input gives sparse ones.")
+        return self._whole_block(X, drawn, drawn).tocsr()
+
+    def _whole_block(self, X: Any, make: Callable[..., Block], drawn: Drawn) -> Block:
+        """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long."""
         n, d = X.shape
-        cost, share = drawn.cost(d), X.nnz / (n * d)  # what is stored is what costs: tiles may be long
-        size = tile_rows(Cost(cost.flops * share, 2 * cost.bytes * share), most_rows=n)
-        with one_blas_thread():
-            parts = [matrix(self._tile(drawn, X, rows)) for rows in spans(n, size)]
-        return parts[0] if len(parts) == 1 else vstack(parts, format="csr")
+        cost, share = drawn.cost(d), X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
+        cost = Cost(cost.flops * share, 2 * cost.bytes * share)
+        parts: dict[int, Block] = {}
+
+        def work(rows: slice) -> None:
+            parts[rows.start] = self._tile(make, X, rows)
+
+        each(work, n, cost, getattr(self, "n_jobs", None), long_tile_rows(cost))
+        return stacked([parts[start] for start in sorted(parts)])
 
     def _tiles(self, X: Any, drawn: Drawn) -> Iterator[Block]:
         n, d = X.shape
@@ -214,7 +220,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
                 block = self._tile(drawn, X, rows)
             yield block
 
-    def _tile(self, drawn: Drawn, X: Any, rows: slice, out: Array | None = None) -> Block:
+    def _tile(self, drawn: Callable[..., Block], X: Any, rows: slice, out: Array | None = None) -> Block:
         tile = X if rows == slice(0, X.shape[0]) else X[rows]
         if not hasattr(tile, "indptr"):
             tile = np.ascontiguousarray(tile)  # the same bits for every memory order

@@ -244,7 +244,8 @@ class After:
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, guard in zip(self.parts[:-1], self.guards, strict=True):
-            tile = matrix(part(tile))
+            block, dense = part(tile), part.dense(hasattr(tile, "indptr"))
+            tile = block.toarray() if dense else block.tocsr()
             guard(tile)
         return self.parts[-1](tile, out)
 

@@ -14,12 +14,19 @@ import numpy as np
 from mercer.ops import cpu, reference
 
 __all__ = [
+    "brackets",
     "chi2_chebyshev",
     "chi2_series",
+    "coded_product",
+    "coded_rows",
+    "coded_sums",
     "cos_",
     "cossin",
     "csr_product",
     "exp2neg_",
+    "gcws",
+    "gcws_csr",
+    "gcws_parameters",
     "gram_chi2",
     "gram_chi2_csr",
     "gram_chi2_distance",
@@ -33,6 +40,7 @@ __all__ = [
     "hadamard_cos",
     "hadamard_cossin",
     "homogeneous",
+    "levels",
 ]
 
 P = ParamSpec("P")
@@ -76,3 +84,11 @@ hadamard = _by_array(reference.hadamard, cpu.hadamard)
 hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
 homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)
+brackets = reference.brackets
+coded_product = reference.coded_product
+coded_rows = reference.coded_rows
+coded_sums = reference.coded_sums
+gcws = reference.gcws
+gcws_csr = reference.gcws_csr
+gcws_parameters = reference.gcws_parameters
+levels = reference.levels

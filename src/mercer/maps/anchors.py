@@ -1,0 +1,345 @@
+"""Additive nearest-neighbour feature maps: any additive kernel, looked up in a table (Wang, Yuan, Liu, Yan, ICCV 2015)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mercer import door, kernels
+from mercer.blocks import Block, Coded, as_block
+from mercer.kernels import Additive
+from mercer.kernels.additive import Elementwise
+from mercer.maps import spacing
+from mercer.maps.base import Array, Decay, Map
+from mercer.maps.coded import CodedDrawn, CodedMap
+from mercer.maps.drawn import Chain
+from mercer.philox import Rng
+from mercer.planner import Cost
+from mercer.stages.anchors import Between, Nearest
+from mercer.summaries import ColumnHistogram, Histogram
+
+_KERNELS: dict[str, type[Additive]] = {
+    "chi2": kernels.Chi2,
+    "intersection": kernels.Intersection,
+    "jensen-shannon": kernels.JensenShannon,
+    "hellinger": kernels.Hellinger,
+}
+_NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
+
+
+class Anchors(CodedMap):
+    """phi(x_i) = T[nearest anchor of x_i], T T' = (k(a, a'))_{a, a'} over the anchors: <phi(x), phi(z)> = sum k(nearest x_i, nearest z_i).
+
+    With weights="linear" phi(x_i) = (1 - f) T[a] + f T[a'], x_i = (1 - f) a + f a' between its two neighbours a and a', which makes
+    the error fall with the square of the distance between anchors: 9 to 38 times less than the nearest anchor alone with 10 to 40 anchors.
+    T has the eigenvectors with a share `energy` of the eigenvalues: 2 columns for chi2 at 99%. phi(0) = 0 where k(0, 0) = 0. Rows
+    are stored as one small integer for each input (``codes``; ``blocks``), and a fraction with linear weights.
+
+    Parameters
+    ----------
+    n_anchors : int or None, default=32
+        At least 2. None: as many as `cover` asks for.
+    kernel : {"chi2", "intersection", "jensen-shannon", "hellinger"}, additive Kernel, or callable, default="chi2"
+        A callable k(x, z) of two arrays of one shape gives the kernel of each pair of numbers.
+    spacing : {"log", "uniform", "kmeans"}, default="log"
+        "log": 0 and equal ratios up to the largest value, down to where a share 1/n_anchors^2 of the total of X lies below. "uniform":
+        equal distances from 0 (from the smallest value, for kernels of all numbers) to the largest value. "kmeans": the centers of
+        clusters, for each column its own.
+    n_neighbors : int, default=2
+        1 is ANNFM; 2 with weights="equal" is the paper's 2-ANNFM.
+    weights : {"linear", "equal"}, default="linear"
+        "linear" is for two neighbours (with one neighbour the weights do not matter); "equal" is the mean of the neighbours.
+    energy : float, default=0.99
+        Share of the sum of the eigenvalues of T T' that is kept, in (0, 1]. ``limit_`` is ``kernel_`` for 1 only.
+    feature_range : (float, float) or None, default=None
+        The range of the anchors, which are then the same for all data; for "log" and "uniform".
+    cover : float or None, default=None
+        With n_anchors=None: anchors, as few as possible, such that no value is farther than this from one.
+    sparse_output : bool, default=False
+        CSR features for dense input. CSR input gives CSR features either way, where phi(0) = 0.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    anchors_ : array of shape (n_anchors,), or (n_features_in_, n_anchors) for "kmeans", where inf stands for no anchor
+    table_ : array of shape (n_anchors, values), or (n_features_in_, n_anchors, values) for "kmeans"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Anchors
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=100)
+    >>> phi = Anchors(32, energy=1.0).fit(X)
+    >>> bool(abs(phi.transform(X) @ phi.transform(X).T - phi.kernel_(X)).max() < 0.01)
+    True
+    >>> phi.codes(X).dtype
+    dtype('uint8')
+    """
+
+    name = "anchors"
+    kernels = tuple(_KERNELS)
+    paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
+    instead = "For signed data use GCWS or RandomFourier."
+    knob = "n_anchors"
+    extends = False
+
+    def __init__(
+        self,
+        n_anchors: int | None = 32,
+        *,
+        kernel: str | Additive | Callable[[Any, Any], Any] = "chi2",
+        spacing: str = "log",
+        n_neighbors: int = 2,
+        weights: str = "linear",
+        energy: float = 0.99,
+        feature_range: tuple[float, float] | None = None,
+        cover: float | None = None,
+        sparse_output: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_anchors = n_anchors
+        self.kernel = kernel
+        self.spacing = spacing
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.energy = energy
+        self.feature_range = feature_range
+        self.cover = cover
+        self.sparse_output = sparse_output
+        self.n_jobs = n_jobs
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """That of the kernel; nonnegative with logarithmic anchors."""
+        known = isinstance(self.kernel, Additive) or callable(self.kernel)
+        return self.kernel_.domain if known and self.spacing != "log" else "nonnegative"
+
+    @property
+    def kernel_(self) -> Additive:
+        """The exact kernel."""
+        if isinstance(self.kernel, str):
+            return _KERNELS[self.kernel]()
+        return self.kernel if isinstance(self.kernel, Additive) else Elementwise(self.kernel)
+
+    @property
+    def limit_(self) -> Additive | None:
+        """The kernel, when all of the table is kept; without a closed form when it is not."""
+        return self.kernel_ if self.energy == 1 else None
+
+    @property
+    def rate(self) -> Decay:
+        """The error falls with the distance between anchors, or with its square; with k-means, until there is an anchor in each bin."""
+        return Decay((4, 8, 16), 0.6) if self.spacing == "kmeans" else Decay((8, 32, 128), 0.4)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        who = type(self).__name__
+        if isinstance(self.kernel, str):
+            door.one_of(who, "kernel", self.kernel, _KERNELS)
+        elif not isinstance(self.kernel, Additive) and (
+            isinstance(self.kernel, kernels.Kernel) or not callable(self.kernel)
+        ):
+            raise ValueError(
+                f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a callable k(x, z), got {self.kernel!r}."
+            )
+        door.one_of(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
+        door.one_of(who, "weights", self.weights, ("linear", "equal"))
+        door.whole(who, "n_neighbors", self.n_neighbors)
+        if self.weights == "linear" and self.n_neighbors > 2:
+            raise ValueError(
+                f"{who}: weights='linear' needs 1 or 2 neighbours, got n_neighbors={self.n_neighbors}. Use weights='equal'."
+            )
+        if door.positive(who, "energy", self.energy) > 1:
+            raise ValueError(f"{who}: energy must be above 0 and at most 1, got {self.energy!r}.")
+        self._check_places(who)
+
+    def _check_places(self, who: str) -> None:
+        if self.n_anchors is None:
+            if self.cover is None:
+                raise ValueError(f"{who}: n_anchors=None needs cover, the farthest that a value may be from an anchor.")
+            door.positive(who, "cover", self.cover)
+        else:
+            door.whole(who, "n_anchors", self.n_anchors, least=2)
+            if self.cover is not None:
+                raise ValueError(f"{who}: cover={self.cover!r} chooses the number of anchors: it needs n_anchors=None.")
+            if self.n_anchors < self.n_neighbors:
+                raise ValueError(
+                    f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got n_anchors={self.n_anchors}."
+                )
+        if self.feature_range is None:
+            return
+        if self.spacing == "kmeans" or self.cover is not None:
+            raise ValueError(f"{who}: feature_range is for spacing='log' and 'uniform', got {self.feature_range!r}.")
+        check_range(who, self.feature_range, above=0.0 if self.spacing == "log" else None)
+
+    def look(self, d: int) -> Histogram | ColumnHistogram | None:
+        if self.feature_range is not None:
+            return None
+        return ColumnHistogram() if self.spacing == "kmeans" and self.cover is None else Histogram()
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Lookup:
+        with np.errstate(all="ignore"):
+            zero = bool(np.all(self.kernel_.term(np.zeros(1), np.zeros(1)) == 0))
+        anchors, self._range = self._places(seen, zero)
+        tables = _tables(type(self).__name__, self.kernel_, anchors, float(self.energy), zero)
+        pooled = len(anchors) == 1
+        self.anchors_: Array = anchors[0] if pooled else anchors
+        self.table_: Array = tables[0] if pooled else tables
+        if self.weights == "linear" and self.n_neighbors == 2:
+            stage: Between | Nearest = Between(anchors, tables)
+        else:
+            stage = _nearest(anchors, tables, min(self.n_neighbors, anchors.shape[1]), zero)
+        return Lookup(bool(self.sparse_output), stage, d)
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [
+            cls(16),
+            cls(16, energy=1.0),
+            cls(16, energy=1.0, n_neighbors=1, sparse_output=True),
+            cls(12, energy=1.0, kernel="intersection", spacing="uniform", feature_range=(0.0, 40.0)),
+            cls(16, energy=1.0, kernel="jensen-shannon", spacing="kmeans"),
+            cls(16, kernel="hellinger", n_neighbors=2, weights="equal"),
+        ]
+
+    def _places(self, seen: Any, zero: bool) -> tuple[Array, tuple[Any, Any]]:
+        """Anchors, (1 or d, count), and the range outside which values are said to be."""
+        nonnegative = self.domain == "nonnegative"
+        if self.cover is not None:
+            return spacing.cover(seen, float(self.cover))[None], (seen.low, seen.high)
+        assert self.n_anchors is not None
+        if self.spacing == "kmeans":
+            anchors, constant = spacing.k_means(seen, self.n_anchors, zero)
+            if len(constant):
+                few = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
+                warnings.warn(
+                    f"{type(self).__name__}: {len(constant)} constant column(s) ({few}) have a single k-means anchor.",
+                    stacklevel=2,
+                )
+            return anchors, (seen.low, seen.high)
+        if self.spacing == "log":
+            low, high = self.feature_range or spacing.lowest(seen, self.n_anchors)
+            return spacing.logarithmic(low, high, self.n_anchors)[None], (0.0, high)
+        low, high = self.feature_range or (min(seen.low, 0.0) if nonnegative else seen.low, seen.high)
+        anchors = spacing.uniform(low, high, self.n_anchors, zero)
+        return anchors[None], (anchors[0], anchors[-1])
+
+    def _ready(self, X: Any) -> tuple[Any, Any]:
+        X, drawn = super()._ready(X)
+        warn_outside(type(self).__name__, X, *self._range)
+        return X, drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(CodedDrawn):
+    """Anchors by column, and what each of them stands for."""
+
+    stage: Between | Nearest
+    d: int
+
+    def coded(self, tile: Any, out: None = None) -> Coded:
+        return self.stage.coded(tile.toarray() if hasattr(tile, "indptr") else tile)
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        if hasattr(tile, "indptr") and not self.dense(True) and len(self.stage.tables) == 1:
+            lifted = Chain((self.stage,))(tile).tocsr()
+            lifted.eliminate_zeros()
+            return as_block(lifted)
+        return super().__call__(tile, out)
+
+    def dense(self, sparse: bool) -> bool:
+        """CSR rows stay sparse where zeros do: a zero row says so."""
+        return not (self.sparse_output or (sparse and not self.stage.coded(np.zeros((1, self.d))).toarray().any()))
+
+    def columns(self, d: int) -> int:
+        return self.stage.columns(d)
+
+    def arrays(self) -> dict[str, Array]:
+        return self.stage.arrays()
+
+    def astype(self, dtype: DTypeLike) -> Lookup:
+        return replace(self, stage=self.stage.astype(dtype))
+
+    def cost(self, d: int) -> Cost:
+        return Chain((self.stage,)).cost(d)
+
+
+def check_range(who: str, given: Any, above: float | None) -> None:
+    """Refuse a feature_range that is not two rising numbers, the first of them above a bound where there is one."""
+    pair = given if isinstance(given, tuple | list) and len(given) == 2 else (np.nan, np.nan)
+    numbers = all(isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value) for value in pair)
+    if not numbers or not pair[0] < pair[1] or (above is not None and pair[0] <= above):
+        needs = "finite numbers low < high" + ("" if above is None else f", low > {above:g}")
+        raise ValueError(f"{who}: feature_range must be (low, high), {needs}, got {given!r}.")
+
+
+def warn_outside(who: str, X: Any, low: Any, high: Any) -> None:
+    """One warning about the values of X that are outside [low, high], numbers or a number for each column: the first, and how many."""
+    values = X.data if hasattr(X, "indptr") else X
+    if not values.size or (values.max() <= np.min(high) and values.min() >= np.max(low)):
+        return
+    columns = X.indices if hasattr(X, "indptr") else slice(None)
+    low, high = (bound if np.ndim(bound) == 0 else np.asarray(bound)[columns] for bound in (low, high))
+    outside = np.argwhere((values > high) | (values < low))
+    if not len(outside):
+        return
+    place = tuple(outside[0])
+    if hasattr(X, "indptr"):
+        row, column = int(np.searchsorted(X.indptr, place[0], side="right") - 1), int(X.indices[place[0]])
+    else:
+        row, column = map(int, place)
+    pick = place if hasattr(X, "indptr") else (column,)
+    ends = tuple(float(bound if np.ndim(bound) == 0 else bound[pick]) for bound in (low, high))
+    warnings.warn(
+        f"{who}: {len(outside)} value(s) outside the range [{ends[0]:g}, {ends[1]:g}] of the anchors are taken at its nearest end, the "
+        f"first {values[place]:g} at row {row}, column {column}. Set feature_range, or fit on data that has them.",
+        stacklevel=2,
+    )
+
+
+def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: bool) -> Array:
+    """(1 or d, anchors, values): V sqrt(lambda) of the largest eigenvalues of each column's k(a, a')."""
+    known = np.isfinite(anchors)
+    places = np.where(known, anchors, 0.0)
+    K = kernel.term(places[:, :, None], places[:, None, :]) * (known[:, :, None] & known[:, None, :])
+    values, vectors = np.linalg.eigh((K + K.transpose(0, 2, 1)) / 2)
+    values, vectors = values[:, ::-1], vectors[:, :, ::-1]
+    worst = int(np.argmin(values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)))
+    if values[worst, -1] < -_NEGATIVE * values[worst, 0]:
+        raise ValueError(
+            f"{who}: the kernel is not positive semi-definite on the anchors: its smallest eigenvalue is {values[worst, -1]:.3g}, "
+            f"its largest {values[worst, 0]:.3g}. Such a kernel has no feature map."
+        )
+    values = np.maximum(values, 0.0)
+    share = np.cumsum(values, axis=1) / np.maximum(values.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    rank = (
+        int(np.max(np.sum(share < energy - 1e-12, axis=1))) + 1
+        if energy < 1
+        else int(np.max(np.sum(values > 0, axis=1)))
+    )
+    rank = max(1, min(rank, values.shape[1]))
+    tables = vectors[:, :, :rank] * np.sqrt(values[:, None, :rank])
+    largest = np.take_along_axis(tables, np.argmax(np.abs(tables), axis=1)[:, None], axis=1)
+    tables = tables * np.where(largest < 0, -1.0, 1.0)
+    return np.where((known & ~(zero & (places == 0)))[:, :, None], tables, 0.0)
+
+
+def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> Nearest:
+    """The mean of the k nearest anchors: those from anchor s on, up to the middle of anchors s and s + k. 0 stays 0."""
+    known = np.isfinite(anchors)
+    counts = known.sum(axis=1)
+    sums = np.cumsum(np.concatenate([np.zeros_like(tables[:, :1]), tables], axis=1), axis=1)
+    windows = (sums[:, k:] - sums[:, :-k]) / k if k > 1 else tables
+    edges = (anchors[:, :-k] + anchors[:, k:]) / 2
+    for row in np.flatnonzero(counts < k):  # fewer anchors than neighbours: the mean of all
+        windows[row, 0] = tables[row, : counts[row]].mean(axis=0)
+    if zero and k > 1:
+        edges = np.concatenate([np.zeros_like(edges[:, :1]), edges], axis=1)
+        windows = np.concatenate([np.zeros_like(windows[:, :1]), windows], axis=1)
+    return Nearest(edges, windows)

@@ -1,0 +1,73 @@
+"""What maps to small integers share: codes(X), coded blocks, and the choice between dense and sparse features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mercer import door
+from mercer.blocks import Block, Coded
+from mercer.maps.base import Array, Map
+from mercer.planner import Cost
+
+
+class CodedMap(Map):
+    """A map whose features are looked up: row i has a small integer for each place, and a table says what it stands for."""
+
+    sparse_output: bool
+
+    def codes(self, X: Any) -> Array:
+        """The codes of X, uint8, uint16 or int32, one column for each place; ``blocks(X)`` gives them with their tables.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        """
+        return self._coded(X).codes
+
+    def _coded(self, X: Any) -> Coded:
+        X, drawn = self._ready(X)
+        assert isinstance(drawn, CodedDrawn)
+        block = self._whole_block(X, drawn.coded, drawn)
+        assert isinstance(block, Coded)
+        return block
+
+    def check(self, d: int) -> None:
+        door.flag(type(self).__name__, "sparse_output", self.sparse_output)
+
+
+@dataclass(frozen=True, eq=False)
+class CodedDrawn:
+    """A Drawn that gives coded blocks."""
+
+    sparse_output: bool
+
+    def coded(self, tile: Any, out: None = None) -> Coded:
+        """The codes of a tile and their tables."""
+        raise NotImplementedError
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        block = self.coded(tile)
+        if out is not None:
+            block.toarray(out)
+        return block
+
+    def columns(self, d: int) -> int:
+        raise NotImplementedError
+
+    def dense(self, sparse: bool) -> bool:
+        return not self.sparse_output
+
+    def arrays(self) -> dict[str, Array]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        changed: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in self.arrays().items()}
+        return replace(self, **changed)
+
+    def cost(self, d: int) -> Cost:
+        raise NotImplementedError

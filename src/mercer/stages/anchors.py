@@ -1,0 +1,58 @@
+"""Looking numbers up among anchors: the nearest one, or the two around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer import ops
+from mercer.blocks import Coded, code_type
+from mercer.stages.base import Array
+from mercer.stages.lifts import Lift
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest(Lift):
+    """x -> T[c], c being how many edges are below x (with inclusive: at or below it)."""
+
+    edges: Array  # (1 or d, codes - 1), rising along each row
+    tables: Array  # (1 or d, codes, values)
+    inclusive: bool = False
+
+    @property
+    def values(self) -> int:
+        return self.tables.shape[2]
+
+    def coded(self, X: Array) -> Coded:
+        codes = np.empty(X.shape, code_type(self.tables.shape[1]))
+        return Coded(ops.levels(X, self.edges, self.inclusive, codes), self.tables)
+
+    def lift(self, X: Array, out: Array) -> Array:
+        return self.coded(X).toarray(out)
+
+    def scratch(self, d: int) -> int:
+        return d
+
+
+@dataclass(frozen=True, eq=False)
+class Between(Lift):
+    """x -> (1 - f) T[c] + f T[c + 1], c being the anchor at or below x and f how far x is on the way to the next."""
+
+    anchors: Array  # (1 or d, codes), rising along each row, inf at its end where a column has fewer
+    tables: Array  # (1 or d, codes, values)
+
+    @property
+    def values(self) -> int:
+        return self.tables.shape[2]
+
+    def coded(self, X: Array) -> Coded:
+        codes, fractions = np.empty(X.shape, code_type(self.tables.shape[1])), np.empty(X.shape, X.dtype)
+        ops.brackets(X, self.anchors, codes, fractions)
+        return Coded(codes, self.tables, fractions)
+
+    def lift(self, X: Array, out: Array) -> Array:
+        return self.coded(X).toarray(out)
+
+    def scratch(self, d: int) -> int:
+        return 2 * d
