@@ -130,6 +130,6 @@ def _smooth_pieces(a: Array, b: Array, same: Array, ends: Array, alpha: float) -
         up = np.sum(np.abs(a[:, None, :] + step * t[:, :, None]) ** alpha, axis=2)
         down = np.sum(np.abs(a[:, None, :] - step * t[:, :, None]) ** alpha, axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where((down > 0) & (t > 0), np.log(up / down) / t, 0.0)
+            values = np.where((up > 0) & (down > 0) & (t > 0), np.log(up / down) / t, 0.0)
         total += (q - p) * (values @ weights)
     return total

@@ -15,7 +15,7 @@ from mercer.blocks import Block, Coded, as_block
 from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
 from mercer.maps import spacing
-from mercer.maps.base import Array, Decay, Map
+from mercer.maps.base import Array, Bounds, Decay, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng
@@ -85,7 +85,6 @@ class Anchors(CodedMap):
     name = "anchors"
     kernels = tuple(_KERNELS)
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
-    instead = "For signed data use GCWS or RandomFourier."
     knob = "n_anchors"
     extends = False
 
@@ -230,10 +229,10 @@ class Anchors(CodedMap):
         anchors = spacing.uniform(low, high, self.n_anchors, zero)
         return anchors[None], (anchors[0], anchors[-1])
 
-    def _ready(self, X: Any) -> tuple[Any, Any]:
-        X, drawn = super()._ready(X)
-        warn_outside(type(self).__name__, X, *self._range)
-        return X, drawn
+    @property
+    def bounds_(self) -> Bounds:
+        """The range of the anchors; values outside it are taken at its nearest end, with a warning."""
+        return Bounds(type(self).__name__, *self._range)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,30 +276,6 @@ def check_range(who: str, given: Any, above: float | None) -> None:
     if not numbers or not pair[0] < pair[1] or (above is not None and pair[0] <= above):
         needs = "finite numbers low < high" + ("" if above is None else f", low > {above:g}")
         raise ValueError(f"{who}: feature_range must be (low, high), {needs}, got {given!r}.")
-
-
-def warn_outside(who: str, X: Any, low: Any, high: Any) -> None:
-    """One warning about the values of X that are outside [low, high], numbers or a number for each column: the first, and how many."""
-    values = X.data if hasattr(X, "indptr") else X
-    if not values.size or (values.max() <= np.min(high) and values.min() >= np.max(low)):
-        return
-    columns = X.indices if hasattr(X, "indptr") else slice(None)
-    low, high = (bound if np.ndim(bound) == 0 else np.asarray(bound)[columns] for bound in (low, high))
-    outside = np.argwhere((values > high) | (values < low))
-    if not len(outside):
-        return
-    place = tuple(outside[0])
-    if hasattr(X, "indptr"):
-        row, column = int(np.searchsorted(X.indptr, place[0], side="right") - 1), int(X.indices[place[0]])
-    else:
-        row, column = map(int, place)
-    pick = place if hasattr(X, "indptr") else (column,)
-    ends = tuple(float(bound if np.ndim(bound) == 0 else bound[pick]) for bound in (low, high))
-    warnings.warn(
-        f"{who}: {len(outside)} value(s) outside the range [{ends[0]:g}, {ends[1]:g}] of the anchors are taken at its nearest end, the "
-        f"first {values[place]:g} at row {row}, column {column}. Set feature_range, or fit on data that has them.",
-        stacklevel=2,
-    )
 
 
 def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: bool) -> Array:

@@ -41,6 +41,19 @@ class Decay:
     factor: float
 
 
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The range that a map was made for, a number or one for each column: rows outside it get one warning."""
+
+    who: str
+    low: Any
+    high: Any
+
+    def __call__(self, rows: Any, *, numbered: bool = True) -> None:
+        """Warn about rows that are outside; numbered, when they are counted from the first row of the data."""
+        door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
+
+
 INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
 STRUCTURED = Rate(-0.43, exact=False)  # orthogonal, Hadamard, low-discrepancy
 
@@ -63,7 +76,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     kernels: ClassVar[tuple[str, ...]] = ()  # the kernels that its parameters choose from, by name
     paper: ClassVar[str] = ""
     domain: ClassVar[str] = "real"
-    instead: ClassVar[str] = "For signed data use RandomFourier."  # the way out for rows outside the domain
+    instead: ClassVar[str] = "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
     knob: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
 
@@ -86,6 +99,11 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def rate(self) -> Rate | Decay | None:
         """How the Gram error falls as the knob grows; None for an exact map."""
         return INDEPENDENT
+
+    @property
+    def bounds_(self) -> Bounds | None:
+        """The range that the map was made for; None when it takes all of its domain."""
+        return None
 
     def check(self, d: int) -> None:
         """Refuse parameters that are wrong for d columns, in one sentence each."""
@@ -232,6 +250,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _ready(self, X: Any) -> tuple[Any, Drawn]:
         check_is_fitted(self)
         X = self._enter(X, reset=False)
+        if self.bounds_ is not None:
+            self.bounds_(X)
         return X, in_dtype(self.drawn_, X.dtype)
 
     def _enter(self, X: Any, *, reset: bool) -> Any:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import door
 from mercer.blocks import Block, Dense, Sparse, matrix
 from mercer.kernels import Kernel, Sum
-from mercer.maps.base import Array, Decay, Map, Rate
+from mercer.maps.base import Array, Bounds, Decay, Map, Rate
 from mercer.maps.drawn import Drawn, Featured, in_dtype
 from mercer.maps.fourier import RandomFourier
 from mercer.planner import Cost
@@ -52,6 +52,10 @@ class _Several(_BaseComposition, Map):
     @_named.setter
     def _named(self, pairs: list[tuple[str, Map]]) -> None:
         self.maps = [part for _, part in pairs]
+
+    @property
+    def bounds_(self) -> Bounds | None:
+        return None  # the parts have their own
 
     @property
     def n_jobs(self) -> int | None:
@@ -151,7 +155,7 @@ class Composed(_Several):
             d = fitted._n_features_out
             following = self.maps[len(self.maps_) : len(self.maps_) + 1]
             blocks = partial(_features_of, fitted, following, blocks)
-        guards = tuple(Guard(type(part).__name__, part.domain, part.instead) for part in self.maps[1:])
+        guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
         self.drawn_ = After(tuple(part.drawn_ for part in self.maps_), guards)
         return self
 
@@ -229,10 +233,13 @@ class Guard:
     who: str
     domain: str
     instead: str
+    bounds: Bounds | None = None
 
     def __call__(self, rows: Any) -> None:
         if self.domain == "nonnegative":
             door.require_nonnegative(self.who, rows, instead=self.instead)
+        if self.bounds is not None:
+            self.bounds(rows, numbered=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mercer import door
 from mercer.kernels import Intersection
-from mercer.maps.anchors import Lookup, check_range, warn_outside
-from mercer.maps.base import Decay, Map
+from mercer.maps.anchors import Lookup, check_range
+from mercer.maps.base import Bounds, Decay, Map
 from mercer.maps.coded import CodedMap
 from mercer.philox import Rng
 from mercer.stages.anchors import Between, Nearest
@@ -47,7 +45,6 @@ class UnaryIntersection(CodedMap):
     kernels = ("intersection",)
     paper = "Maji and Berg, ICCV 2009; a comparator of Wang et al., ICCV 2015"
     domain = "nonnegative"
-    instead = "For signed data use GCWS or RandomFourier."
     knob = "n_levels"
     extends = False
     kernel_ = Intersection()
@@ -99,7 +96,7 @@ class UnaryIntersection(CodedMap):
     def cases(cls) -> list[Map]:
         return [cls(16), cls(16, interpolate=False), cls(16, feature_range=(0, 40.0), sparse_output=False)]
 
-    def _ready(self, X: Any) -> tuple[Any, Any]:
-        X, drawn = super()._ready(X)
-        warn_outside(type(self).__name__, X, 0.0, self.high_)
-        return X, drawn
+    @property
+    def bounds_(self) -> Bounds:
+        """The range of the levels; values outside it are taken at its nearest end, with a warning."""
+        return Bounds(type(self).__name__, 0.0, self.high_)

@@ -9,6 +9,13 @@ n_components counts output columns everywhere: the paired form has one frequency
     2120
 """
 
+from mercer.theory.coded import (
+    anchors_error,
+    correlation_of_gmm,
+    gmm_of_correlation,
+    gmm_variance,
+    rbf_from_gmm_variance,
+)
 from mercer.theory.fourier import (
     bound_uniform,
     components_for_pair,
@@ -26,9 +33,13 @@ from mercer.theory.laplace import (
 )
 
 __all__ = [
+    "anchors_error",
     "bound_uniform",
     "components_for_pair",
     "components_uniform",
+    "correlation_of_gmm",
+    "gmm_of_correlation",
+    "gmm_variance",
     "laplace_bound",
     "laplace_components",
     "laplace_curvature",
@@ -36,5 +47,6 @@ __all__ = [
     "laplace_shift",
     "laplace_variance",
     "nrff_variance",
+    "rbf_from_gmm_variance",
     "variance",
 ]
