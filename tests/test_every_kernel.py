@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from mercer import kernels
 from mercer.kernels import (
     GMM,
+    Bits,
     Cauchy,
     Chi2,
     Cosine,
@@ -28,6 +29,7 @@ from mercer.kernels import (
     ReciprocalSemigroup,
     Resemblance,
     Signed,
+    SignStable,
     SkewedChi2,
     SkewedIntersection,
 )
@@ -56,6 +58,9 @@ REFERENCE = [
     (MinMax(), 3 / 7, 0.3793103448),
     (GMM(), 3 / 7, 0.3793103448),
     (GMM(power=0.5), None, None),
+    (Bits(GMM(), 4), 3 / 7 + 4 / 7 / 16, None),
+    (SignStable(1.0), None, None),  # its values are in test_coded_maps
+    (SignStable(1.5), None, None),
     (Cosine(), 0.7324670208, 0.6933752453),
     (CosineRBF(1.0), np.exp(-(1 - 0.7324670208)), np.exp(-(1 - 0.6933752453))),
     (Resemblance(), 3 / 4, 1.0),
@@ -100,7 +105,7 @@ def test_power_gmm_is_min_max_of_powers_of_the_split():
 
 
 def test_every_kernel_of_the_module_has_a_reference_value():
-    bases = {"Kernel", "Additive", "Euclidean", "Radial", "Over", "Sum", "Signed", "Homogeneous"}
+    bases = {"Kernel", "Additive", "Elementwise", "Euclidean", "Radial", "Over", "Sum", "Signed", "Homogeneous"}
     assert {type(kernel).__name__ for kernel, *_ in REFERENCE} == set(kernels.__all__) - bases
 
 

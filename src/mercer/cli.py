@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import click
@@ -43,12 +44,16 @@ def compare() -> None:
     split = digits()
     runs = contestants(split)
     table = _table("model", ">accuracy", ">Gram err", ">features", ">B/row", ">fit s", ">pred s")
+    notes: dict[str, str] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("comparing", total=len(runs))
         for name, run in runs:
             progress.update(task, description=name)
-            entry = run()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                entry = run()
+            notes |= {str(one.message): name for one in caught}
             table.add_row(
                 _model(entry),
                 f"{entry.accuracy:.2%}",
@@ -69,6 +74,8 @@ def compare() -> None:
         style="dim",
         soft_wrap=True,
     )
+    for note in notes:
+        console.print(note, style="dim", soft_wrap=True)
 
 
 @main.command()

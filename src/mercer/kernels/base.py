@@ -19,6 +19,7 @@ class Kernel:
     """k(x, z), a positive semi-definite function of two rows; k(X, Z)[i, j] = k(X[i], Z[j]) in float64."""
 
     domain: ClassVar[str] = "real"
+    laborious: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
     ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes nothing
 
     def __post_init__(self) -> None:

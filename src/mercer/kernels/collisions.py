@@ -43,6 +43,8 @@ class SignStable(Kernel):
 
     alpha: float = 1.0
 
+    laborious = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.alpha > 2:
@@ -97,15 +99,20 @@ def _linear_pieces(a: Array, b: Array, falling: Array, ends: Array) -> Array:
     slope = slopes.sum(axis=1)[:, None] + np.cumsum(np.where(turns, 2 * b, 0.0), axis=1)
     constant = np.concatenate([start[:, None], constant], axis=1)
     slope = np.concatenate([slopes.sum(axis=1)[:, None], slope], axis=1)
-    p, q = ends[:, :-1], ends[:, 1:]
+    last = np.concatenate(
+        [turns & (ends[:, 1:-1] < 1), np.ones((len(a), 1), bool)], axis=1
+    )  # pieces that end in a turn, or at 1
+    where = np.nonzero(last & (ends[:, 1:] > 0))
+    q = ends[:, 1:][where]
+    p = np.where(np.append(True, np.diff(where[0]) > 0), 0.0, np.append(0.0, q[:-1]))
+    constant, slope, start = constant[where], slope[where], start[where[0]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        rising = constant > np.abs(slope) * 1e-300
         small = -_li2(-slope * q / constant) + _li2(-slope * p / constant)
-        level = np.where(p > 0, (np.log(constant) - np.log(start)[:, None]) * np.log(q / p), 0.0)
-        large = (np.log(slope) - np.log(start)[:, None]) * np.log(q / p) + (np.log(q) ** 2 - np.log(p) ** 2) / 2
+        small += np.where(p > 0, (np.log(constant) - np.log(start)) * np.log(q / p), 0.0)
+        large = (np.log(slope) - np.log(start)) * np.log(q / p) + (np.log(q) ** 2 - np.log(p) ** 2) / 2
         large += _li2(-constant / (slope * q)) - _li2(-constant / (slope * p))
-    pieces = np.where(q > p, np.where(rising, small + level, large), 0.0)
-    return np.sum(np.nan_to_num(pieces), axis=1)
+    pieces = np.where(q > p, np.where(constant > np.abs(slope) * 1e-300, small, large), 0.0)
+    return np.bincount(where[0], weights=np.nan_to_num(pieces), minlength=len(a))
 
 
 def _li2(x: Array) -> Array:
