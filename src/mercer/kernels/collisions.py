@@ -94,14 +94,12 @@ def _linear_pieces(a: Array, b: Array, falling: Array, ends: Array) -> Array:
     slopes = (
         np.where(a > 0, -np.sign(falling), 1.0) * b
     )  # before its kink a term with s = 1 falls, after it the term rises
-    turns = (falling > 0) & (a > 0)
+    turns = (falling > 0) & (a > 0) & (ends[:, 1:-1] < 1)
     constant = start[:, None] - np.cumsum(np.where(turns, 2 * a, 0.0), axis=1)
     slope = slopes.sum(axis=1)[:, None] + np.cumsum(np.where(turns, 2 * b, 0.0), axis=1)
     constant = np.concatenate([start[:, None], constant], axis=1)
     slope = np.concatenate([slopes.sum(axis=1)[:, None], slope], axis=1)
-    last = np.concatenate(
-        [turns & (ends[:, 1:-1] < 1), np.ones((len(a), 1), bool)], axis=1
-    )  # pieces that end in a turn, or at 1
+    last = np.concatenate([turns, np.ones((len(a), 1), bool)], axis=1)  # pieces that end in a turn, or at 1
     where = np.nonzero(last & (ends[:, 1:] > 0))
     q = ends[:, 1:][where]
     p = np.where(np.append(True, np.diff(where[0]) > 0), 0.0, np.append(0.0, q[:-1]))
@@ -112,7 +110,8 @@ def _linear_pieces(a: Array, b: Array, falling: Array, ends: Array) -> Array:
         large = (np.log(slope) - np.log(start)) * np.log(q / p) + (np.log(q) ** 2 - np.log(p) ** 2) / 2
         large += _li2(-constant / (slope * q)) - _li2(-constant / (slope * p))
     pieces = np.where(q > p, np.where(constant > np.abs(slope) * 1e-300, small, large), 0.0)
-    return np.bincount(where[0], weights=np.nan_to_num(pieces), minlength=len(a))
+    totals = np.bincount(where[0], weights=np.where(np.isfinite(pieces), pieces, 0.0), minlength=len(a))
+    return totals.astype(np.float64)
 
 
 def _li2(x: Array) -> Array:
