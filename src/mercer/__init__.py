@@ -17,20 +17,24 @@ if TYPE_CHECKING:
     from mercer.maps.chi2 import Chi2Series as Chi2Series
     from mercer.maps.compose import Composed as Composed
     from mercer.maps.compose import Stacked as Stacked
+    from mercer.maps.compressive import CompressiveFourier as CompressiveFourier
     from mercer.maps.expchi2 import ExpChi2 as ExpChi2
     from mercer.maps.fourier import RandomFourier as RandomFourier
     from mercer.maps.hellinger import Hellinger as Hellinger
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
+    from mercer.maps.projection import RandomProjection as RandomProjection
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
 
 _home = {
     "Chi2Chebyshev": "maps.chebyshev",
     "Chi2Series": "maps.chi2",
+    "CompressiveFourier": "maps.compressive",
     "ExpChi2": "maps.expchi2",
     "Hellinger": "maps.hellinger",
     "Homogeneous": "maps.homogeneous",
     "RandomLaplace": "maps.laplace",
+    "RandomProjection": "maps.projection",
     "SkewedFourier": "maps.skewed",
     "Composed": "maps.compose",
     "RandomFourier": "maps.fourier",

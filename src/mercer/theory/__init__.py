@@ -9,6 +9,18 @@ n_components counts output columns everywhere: the paired form has one frequency
     2120
 """
 
+from mercer.theory.compressive import (
+    CompressiveSizes,
+    bound_compressive,
+    bound_isometry,
+    bound_sparse,
+    components_sparse,
+    compressed_gaussian,
+    compressed_variance,
+    measurements_isometry,
+    projection_spread,
+    sizes_compressive,
+)
 from mercer.theory.fourier import (
     bound_uniform,
     components_for_pair,
@@ -26,15 +38,25 @@ from mercer.theory.laplace import (
 )
 
 __all__ = [
+    "CompressiveSizes",
+    "bound_compressive",
+    "bound_isometry",
+    "bound_sparse",
     "bound_uniform",
     "components_for_pair",
+    "components_sparse",
     "components_uniform",
+    "compressed_gaussian",
+    "compressed_variance",
     "laplace_bound",
     "laplace_components",
     "laplace_curvature",
     "laplace_normalized_variance",
     "laplace_shift",
     "laplace_variance",
+    "measurements_isometry",
     "nrff_variance",
+    "projection_spread",
+    "sizes_compressive",
     "variance",
 ]
