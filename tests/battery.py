@@ -16,7 +16,7 @@ from mercer.blocks import Dense, matrix
 from mercer.maps.base import Decay, Map
 
 SIZES = (64, 256, 1024)
-ENDING_SIZES, ENDING_COLUMNS = (4, 16, 48), 64  # for a knob that ends at the number of columns
+ENDING_SIZES, ENDING_COLUMNS = (4, 16, 60), 64  # for a knob that ends at the number of columns
 DRAWS = 24
 
 

@@ -61,9 +61,9 @@ def bound_sparse(
 ) -> float:
     """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= 3 (c e d spread diameter/(z error))^(2z/(z + 2)) exp(-M error^2/(4 (z + 2))).
 
-    At most 1. Theorem 1 for k-sparse x and z, z = 2k and M frequencies of RandomFourier: k takes the place of d in bound_uniform. c = 4 is what the
-    proof gives; the paper prints 1, then 2. Offset features have products in [-2, 2], so 4 (z + 2) becomes 16 (z + 2); as in the paper
-    the cover is one of differences, though offset features depend on x and z themselves, which would change c alone.
+    At most 1. Theorem 1 for k-sparse x and z, z = 2k and M frequencies of RandomFourier: 2k takes the place of d in bound_uniform. c = 4
+    is what the proof gives; the paper prints 1, then 2. Offset features have products in [-2, 2], so 4 (z + 2) becomes 16 (z + 2); as in
+    the paper the cover is one of differences, though offset features depend on x and z themselves: a cover of pairs would change c.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def components_sparse(
 ) -> int:
     """D for which bound_sparse is at most delta: 4 (z + 2)/error^2 [2z/(z + 2) ln(c e d spread diameter/(z error)) + ln(3/delta)] times.
 
-    So many frequencies, one or two columns each. At d = 784, k = 20, gamma = 1/200, diameter 20, error .1 and delta .01 these are 469,896 frequencies: 15 times fewer than
-    components_uniform, and no guide to what is enough.
+    So many frequencies, one or two columns each. At d = 784, k = 20, gamma = 1/200, diameter 20, error .1 and delta .01 these are
+    469,896: 15 times fewer than components_uniform asks for, and still no guide to what is enough.
     """
     who = "components_sparse"
     door.probability(who, "delta", delta)
