@@ -58,8 +58,9 @@ class Measured(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             T = self.linear(X, out)
-        limit = min(self.most, float(np.finfo(T.dtype).max))
-        if not (T.max(initial=0.0) <= limit and T.min(initial=0.0) >= -limit):
+            limit = min(self.most, float(np.finfo(T.dtype).max))
+            within = T.max(initial=0.0) <= limit and T.min(initial=0.0) >= -limit
+        if not within:
             self._refuse(X, T, limit)
         return T
 
