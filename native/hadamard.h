@@ -1,4 +1,4 @@
-// H S H S H S x by fast Walsh-Hadamard transforms, alone or with a link fused behind it.
+// H S .. H S x, some rounds of signs and fast Walsh-Hadamard transforms, alone or with a link fused behind them.
 #pragma once
 #include "cos.h"
 
@@ -95,14 +95,13 @@ template <class T, class Link> bool transform(View<const T> X, Signs<T> signs, c
         const T *x = row(X, i);
         T *o = row(out, i);
         for (int64_t first = 0; first < m; first += p) {
-            const T *s = signs.data + 3 * first;
+            const T *s = signs.data + signs.rounds * first;
             int64_t k = 0;
             for (; k + lanes<T> <= d; k += lanes<T>) store(w + k, load(x + k) * load(s + k));
             for (; k < d; ++k) w[k] = x[k] * s[k];
             for (; k < p; ++k) w[k] = 0;
             walsh<T>(w, p, nullptr);
-            walsh<T>(w, p, s + p);
-            walsh<T>(w, p, s + 2 * p);
+            for (int64_t round = 1; round < signs.rounds; ++round) walsh<T>(w, p, s + round * p);
             const int64_t columns = m - first < p ? m - first : p;
             int64_t j = 0;
             for (; j + lanes<T> <= columns; j += lanes<T>) link(o, first + j, load(w + j) * load(lengths + first + j), lanes<T>);

@@ -97,9 +97,10 @@ template <class T> struct Transform {
     View<T> out;
 
     Transform(const Matrix<const T> &X, const Cube<T> &S, const Vector<T> &L, const Matrix<T> &O, int64_t per_length)
-        : x(view(X, "X")), signs{S.data(), static_cast<int64_t>(S.shape(0)), static_cast<int64_t>(S.shape(2))}, out(view(O, "out")) {
+        : x(view(X, "X")), signs{S.data(), static_cast<int64_t>(S.shape(0)), static_cast<int64_t>(S.shape(1)), static_cast<int64_t>(S.shape(2))},
+          out(view(O, "out")) {
         const auto m = static_cast<int64_t>(L.shape(0));
-        require(S.shape(1) == 3, "signs must have shape (blocks, 3, p)");
+        require(S.shape(1) > 0, "signs must have shape (blocks, rounds, p), rounds at least 1");
         require_aligned(S, "signs", sizeof(T));
         const int64_t p = signs.p;
         require(p > 0 && (p & (p - 1)) == 0, "p must be a power of two, got " + std::to_string(p));

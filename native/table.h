@@ -14,9 +14,9 @@ template <class T, class I> struct Csr {
     int64_t rows, columns, nonzeros;
 };
 
-template <class T> struct Signs {  // (blocks, 3, p), contiguous
+template <class T> struct Signs {  // (blocks, rounds, p), contiguous
     const T *data;
-    int64_t blocks, p;
+    int64_t blocks, rounds, p;
 };
 
 // Every function that needs memory of its own returns false when there is none.

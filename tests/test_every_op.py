@@ -100,6 +100,23 @@ def test_hadamard_is_the_matrix_product(dtype: type) -> None:
 
 @every_module
 @every_dtype
+@pytest.mark.parametrize("name", ["hadamard", "hadamard_cos", "hadamard_cossin"])
+def test_products_of_one_round_and_of_more_are_those_of_three(module: Any, dtype: type, name: str) -> None:
+    """H 1 H = p, so that rounds of ones may be added in pairs."""
+    rng = np.random.default_rng(5)
+    for p, m in ((4, 3), (64, 150)):
+        args = CASES[name].make(rng, dtype, 3, p - 1, m) | hadamard_arrays(rng, dtype, 3, p - 1, m, p)
+        args["signs"][:, 1:] = 1  # p H S
+        three = result(module, name, args)
+        ones = np.ones_like(args["signs"][:, :2])
+        for fewer, signs in ((1, args["signs"][:, :1]), (-1, np.concatenate([args["signs"], ones], axis=1))):
+            lengths = args["lengths"] * dtype(float(p) ** fewer)
+            found = result(module, name, args | {"signs": signs, "lengths": lengths})
+            np.testing.assert_allclose(found, three, atol=100 * np.finfo(dtype).eps, rtol=0)
+
+
+@every_module
+@every_dtype
 @pytest.mark.parametrize("name", GRAMS)
 def test_grams_are_the_textbook_formulas(module: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(4)

@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], type[Exception]]] = {
     "mixed types": ("cossin", (f(2, 3), 1.0, np.zeros((2, 6))), TypeError),
     "p not a power of two": ("hadamard", (f(2, 3), f(1, 3, 3), f(3), f(2, 3)), ValueError),
     "p is 0": ("hadamard", (f(2, 0), f(1, 3, 0), f(0), f(2, 0)), ValueError),
-    "two signs": ("hadamard", (f(2, 4), f(1, 2, 4), f(4), f(2, 4)), ValueError),
+    "no signs": ("hadamard", (f(2, 4), f(1, 0, 4), f(4), f(2, 4)), ValueError),
     "X wider than p": ("hadamard", (f(2, 5), f(1, 3, 4), f(4), f(2, 4)), ValueError),
     "too many lengths": ("hadamard", (f(2, 4), f(1, 3, 4), f(5), f(2, 5)), ValueError),
     "lengths against out": ("hadamard", (f(2, 4), f(1, 3, 4), f(3), f(2, 4)), ValueError),

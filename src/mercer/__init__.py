@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mercer.maps.chi2 import Chi2Series as Chi2Series
     from mercer.maps.compose import Composed as Composed
     from mercer.maps.compose import Stacked as Stacked
+    from mercer.maps.compressive import CompressiveFourier as CompressiveFourier
     from mercer.maps.expchi2 import ExpChi2 as ExpChi2
     from mercer.maps.fourier import RandomFourier as RandomFourier
     from mercer.maps.gcws import GCWS as GCWS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
     from mercer.maps.signs import SignCauchy as SignCauchy
+    from mercer.maps.projection import RandomProjection as RandomProjection
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
 
@@ -35,10 +37,12 @@ _home = {
     "Anchors": "maps.anchors",
     "Chi2Chebyshev": "maps.chebyshev",
     "Chi2Series": "maps.chi2",
+    "CompressiveFourier": "maps.compressive",
     "ExpChi2": "maps.expchi2",
     "Hellinger": "maps.hellinger",
     "Homogeneous": "maps.homogeneous",
     "RandomLaplace": "maps.laplace",
+    "RandomProjection": "maps.projection",
     "SkewedFourier": "maps.skewed",
     "Composed": "maps.compose",
     "RandomFourier": "maps.fourier",

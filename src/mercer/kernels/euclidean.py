@@ -20,7 +20,7 @@ class Euclidean(Kernel):
         raise NotImplementedError
 
     def over(self, inner: Kernel) -> Kernel:
-        return Over(self, inner)
+        return self if isinstance(inner, Linear) else Over(self, inner)
 
     def _value(self, X: Array, Z: Array) -> Array:
         return self.of(Linear(), X, Z)

@@ -27,10 +27,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Rate:
-    """How the Gram error falls with the knob: error ~ knob ** slope, or steeper where exact is False."""
+    """How the Gram error falls with the knob: error ~ knob ** slope, or steeper where exact is False.
+
+    Where the knob ends at the d columns of the data, error ~ (knob / (1 - knob/d)) ** slope, which is 0 at d.
+    """
 
     slope: float
     exact: bool
+    ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Bounds:
 
 INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
 STRUCTURED = Rate(-0.43, exact=False)  # orthogonal, Hadamard, low-discrepancy
+SUBSPACE = Rate(-0.5, exact=True, ends=True)  # orthogonal rows of which there are at most d
 
 
 class _Contained(TransformerMixin, BaseEstimator):

@@ -70,6 +70,11 @@ class Chain:
         return widths
 
 
+def on_first(kernel: Kernel, drawn: Any, domain: str) -> Featured:
+    """The kernel on what the first stage of a chain gives: the limit of a map that spells a composition."""
+    return Featured(kernel, (Chain(drawn.stages[:1]),), domain)
+
+
 _casts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 

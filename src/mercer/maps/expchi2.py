@@ -11,7 +11,7 @@ from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.chi2 import Chi2Series
-from mercer.maps.drawn import Chain, Featured
+from mercer.maps.drawn import Chain, on_first
 from mercer.maps.fourier import RandomFourier
 from mercer.philox import Rng
 from mercer.summaries import Summary
@@ -93,7 +93,7 @@ class ExpChi2(Map):
     def limit_(self) -> Kernel:
         """The Gaussian of the series' features."""
         check_is_fitted(self)
-        return Featured(Gaussian(float(self.gamma)), (Chain(self.drawn_.stages[:1]),), self.domain)  # type: ignore[attr-defined]
+        return on_first(Gaussian(float(self.gamma)), self.drawn_, self.domain)
 
     @property
     def rate(self) -> Rate:

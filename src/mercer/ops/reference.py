@@ -90,19 +90,18 @@ def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of all rows (b, r).
 
     H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k],
-    x_i is padded with zeros to p columns.
+    x_i is padded with zeros to p columns. signs has shape (blocks, rounds, p): three rounds here, and any number from one.
     """
     n, d = X.shape
     p = signs.shape[2]
-    for b, (first, second, third) in enumerate(signs):
+    for b, (first, *others) in enumerate(signs):
         columns = slice(b * p, min((b + 1) * p, out.shape[1]))
         work = np.zeros((n, p), dtype=X.dtype)
         np.multiply(X, first[:d], out=work[:, :d])
         _walsh_(work)
-        work *= second
-        _walsh_(work)
-        work *= third
-        _walsh_(work)
+        for other in others:
+            work *= other
+            _walsh_(work)
         np.multiply(work[:, : columns.stop - columns.start], lengths[columns], out=out[:, columns])
     return out
 

@@ -38,6 +38,7 @@ class Stage:
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """The same stage with its arrays in another dtype."""
-        cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in self.arrays().items()}
+        """The same stage with its arrays of floats in another dtype."""
+        floats = {name: array for name, array in self.arrays().items() if array.dtype.kind == "f"}
+        cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in floats.items()}
         return replace(self, **cast)

@@ -73,13 +73,13 @@ class Hadamard(Stage):
         return float(np.max(np.abs(self.lengths), initial=0.0) * self.signs.shape[2] ** 1.5)
 
 
-def independent(rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array]) -> Array:
-    """(d, rows) panel of independent weights, quantile(u) each."""
+def independent(rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array], name: str = "weights") -> Array:
+    """(d, rows) panel of independent weights, quantile(u) each, from the sequence `name`."""
     panel = np.empty((d, rows))
     step = max(1, _CHUNK // max(d, 1))
     for start in range(0, rows, step):
         count = min(step, rows - start)
-        panel[:, start : start + count] = quantile(rng.uniform("weights", count, d, start=start * d)).T
+        panel[:, start : start + count] = quantile(rng.uniform(name, count, d, start=start * d)).T
     return panel
 
 
@@ -92,9 +92,15 @@ def orthogonal(rng: Rng, rows: int, d: int) -> Array:
     panel = np.empty((d, blocks * d))
     for block in range(blocks):
         columns = slice(block * d, (block + 1) * d)
-        Q, R = np.linalg.qr(normals[:, columns])
-        panel[:, columns] = Q * np.sign(np.diag(R))
+        panel[:, columns] = orthonormal(normals[:, columns])[0]
     return panel[:, :rows] * rng.chi("lengths", d, rows)
+
+
+def orthonormal(A: Array) -> tuple[Array, Array]:
+    """The columns of A made orthonormal one after the other, and what each has beside those before it: Haar for normal A."""
+    Q, R = np.linalg.qr(A)
+    beside = np.diag(R)
+    return Q * np.where(beside < 0, -1.0, 1.0), np.abs(beside)
 
 
 def hadamard(rng: Rng, rows: int, d: int) -> Hadamard:

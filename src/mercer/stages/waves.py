@@ -59,13 +59,13 @@ class Waves(Stage):
     def astype(self, dtype: Any) -> Waves:
         return Waves(self.linear.astype(dtype), self.link.astype(dtype), self.reach)
 
-    def _largest(self, dtype: Any, d: int) -> float:
+    def largest(self, dtype: Any, d: int) -> float:
         """The largest entry of a row up to which the phases of this dtype are resolved."""
         return float(_RESOLVED / np.finfo(dtype).eps / np.sqrt(d) / max(self.reach, np.finfo(np.float64).tiny))
 
     def _beyond(self, X: Any, dtype: Any) -> Array:
         """The rows whose phases this dtype does not resolve."""
-        most = self._largest(dtype, X.shape[1])
+        most = self.largest(dtype, X.shape[1])
         values = X.data if hasattr(X, "indptr") else X
         if max(values.max(initial=0.0), -values.min(initial=0.0)) <= most:
             return np.empty(0, dtype=np.intp)
@@ -77,7 +77,7 @@ class Waves(Stage):
         if len(beyond):
             values = rows[[beyond[0]]].toarray()[0] if hasattr(rows, "indptr") else rows[beyond[0]]
             column = int(np.argmax(np.abs(values)))
-            most = self._largest(np.float64, len(values))
+            most = self.largest(np.float64, len(values))
             raise RowError(
                 int(numbers[beyond[0]]),
                 f"Values too large for this kernel: |x| below {most:.3g} is needed, got {values[column]:g} at",

@@ -16,6 +16,18 @@ from mercer.theory.coded import (
     gmm_variance,
     rbf_from_gmm_variance,
 )
+from mercer.theory.compressive import (
+    CompressiveSizes,
+    bound_compressive,
+    bound_isometry,
+    bound_sparse,
+    components_sparse,
+    compressed_gaussian,
+    compressed_variance,
+    measurements_isometry,
+    projection_spread,
+    sizes_compressive,
+)
 from mercer.theory.fourier import (
     bound_uniform,
     components_for_pair,
@@ -33,10 +45,17 @@ from mercer.theory.laplace import (
 )
 
 __all__ = [
+    "CompressiveSizes",
     "anchors_error",
+    "bound_compressive",
+    "bound_isometry",
+    "bound_sparse",
     "bound_uniform",
     "components_for_pair",
+    "components_sparse",
     "components_uniform",
+    "compressed_gaussian",
+    "compressed_variance",
     "correlation_of_gmm",
     "gmm_of_correlation",
     "gmm_variance",
@@ -46,7 +65,10 @@ __all__ = [
     "laplace_normalized_variance",
     "laplace_shift",
     "laplace_variance",
+    "measurements_isometry",
     "nrff_variance",
+    "projection_spread",
     "rbf_from_gmm_variance",
+    "sizes_compressive",
     "variance",
 ]

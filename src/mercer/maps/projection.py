@@ -1,0 +1,142 @@
+"""Random projections: fewer columns, inner products and distances kept on average (Chang, Sankaranarayanan, Vijaya Kumar, CVPR 2016).
+
+method            P, m x d
+orthoprojector    sqrt(d/m) times the rows of the QR factor of a Gaussian matrix
+bernoulli         sqrt(d/m) times the rows of the QR factor of a matrix of signs
+gaussian          independent normal entries, variance 1/m
+hadamard          1/sqrt(m) times m rows, drawn without replacement, of H S: a Hadamard matrix and random signs
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer import door
+from mercer.kernels import Kernel, Linear
+from mercer.maps.base import INDEPENDENT, SUBSPACE, Array, Map, Rate
+from mercer.maps.drawn import Chain
+from mercer.philox import Rng
+from mercer.stages.projections import METHODS, Measured, projection
+
+_ORTHONORMAL = 1e-5  # how far from the identity basis' basis may be: rounding of float32, and no more
+
+
+class RandomProjection(Map):
+    """phi(x) = P x, m numbers in place of d, with E <phi(x), phi(z)> = <x, z> and E |phi(x) - phi(z)|^2 = |x - z|^2.
+
+    ``RandomProjection(200) >> RandomFourier(2000)`` gives compressive random features, which CompressiveFourier spells; any map of real
+    rows may follow.
+
+    Parameters
+    ----------
+    n_components : int, default=50
+        m, at most d; with method="gaussian" it may be more.
+    method : {"orthoprojector", "bernoulli", "gaussian", "hadamard"}, default="orthoprojector"
+        The law of P. The first two have orthogonal rows, P P' = (d/m) I, and lose nothing at m = d. "hadamard" costs O(d log d) a row
+        in place of O(d m); rows are padded to a power of two, p, and it loses nothing at m = p. "gaussian" has no such end.
+    basis : array of shape (d, d) or None, default=None
+        Orthonormal columns in which the signals are sparse: P is applied to the coefficients basis' x. It matters for "bernoulli" and
+        "hadamard", whose spread is smaller on sparse differences; the laws of "orthoprojector" and "gaussian" are the same after any
+        rotation. With a basis, "hadamard" is an m x d matrix like the others.
+    random_state : int, Generator, RandomState or None, default=None
+        ``seed_`` is the seed that was used.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Notes
+    -----
+    |P x|^2 has the relative standard deviation sqrt(2 (1 - m/d) / (m (d + 2)/d)) for "orthoprojector" and sqrt(2/m) for "gaussian". A
+    kernel of the projected rows has a bias against the kernel of the original ones, about k a^2 (1 - m/d)/m for the Gaussian k = exp(-a):
+    ``mercer.theory.compressed_gaussian`` has the exact mean. Rows of a CSR matrix are never made dense, except by "hadamard", a tile at
+    a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RandomProjection
+    >>> X = np.random.default_rng(0).normal(size=(5, 400))
+    >>> phi = RandomProjection(100, random_state=0).fit(X)
+    >>> P = phi.transform(np.eye(400)).T
+    >>> bool(np.allclose(P @ P.T, 4 * np.eye(100)))
+    True
+    """
+
+    name = "projection"
+    kernels = ("linear",)
+    paper = "Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016"
+
+    def __init__(
+        self,
+        n_components: int = 50,
+        *,
+        method: str = "orthoprojector",
+        basis: Array | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.basis = basis
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel, <x, z>."""
+        return Linear()
+
+    @property
+    def rate(self) -> Rate:
+        """That of a subspace, which ends at m = d; -1/2 for independent entries."""
+        return INDEPENDENT if self.method == "gaussian" else SUBSPACE
+
+    def check(self, d: int) -> None:
+        check_projection(type(self).__name__, "n_components", self.n_components, d, self.method, self.basis)
+
+    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+        return Chain((Measured(projection(rng, self.method, self.n_components, d, as_basis(self.basis))),))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [
+            cls(64, method="gaussian", random_state=0),
+            cls(2, random_state=0),
+            cls(2, method="bernoulli", random_state=0),
+            cls(2, method="hadamard", random_state=0),
+        ]
+
+
+def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis: Any) -> None:
+    """Refuse a number of rows, called `name`, a method or a basis that do not go with d columns."""
+    door.whole(who, name, size)
+    if door.one_of(who, "method", method, METHODS) != "gaussian" and size > d:
+        raise ValueError(
+            f"{who}: {name} must be at most the number of columns, n_features={d}, got {size}: {d} orthogonal rows lose nothing. "
+            f"Use a smaller one, or method='gaussian', which has no such end."
+        )
+    if basis is not None:
+        _check_basis(who, basis, d)
+
+
+def as_basis(basis: Any) -> Array | None:
+    """The basis as float64, or None."""
+    return None if basis is None else np.asarray(basis, dtype=np.float64)
+
+
+def _check_basis(who: str, basis: Any, d: int) -> None:
+    array = door.as_array(who, basis)
+    if array.shape != (d, d) or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{who}: basis must be a ({d}, {d}) array of real numbers, a column for each column of X, "
+            f"got one of shape {array.shape} and type {array.dtype}."
+        )
+    array = array.astype(np.float64)
+    off = np.abs(array.T @ array - np.eye(d))
+    i, j = (int(index) for index in np.unravel_index(np.argmax(off), off.shape))
+    if not off[i, j] <= _ORTHONORMAL:  # NaN included
+        raise ValueError(
+            f"{who}: basis must have orthonormal columns: basis.T @ basis may differ from the identity by {_ORTHONORMAL:g}, "
+            f"got {off[i, j]:.3g} at columns {i} and {j}. numpy.linalg.qr(basis)[0] has such columns."
+        )
