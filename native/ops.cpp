@@ -1,5 +1,6 @@
 // Compiled once per instruction set, with MERCER_ISA the namespace and MERCER_NAME its name.
 #include "csr.h"
+#include "gcws.h"
 #include "hadamard.h"
 #include "lifts.h"
 
@@ -11,7 +12,9 @@ namespace MERCER_ISA {
     {cos<T>, cossin<T>, exp2neg<T>, hadamard<T>, hadamard_cos<T>, hadamard_cossin<T>, LIFTS(T), gram_chi2<T>, gram_chi2_distance<T>,    \
      gram_intersection<T>, gram_minmax<T>, gram_jensen_shannon<T>, gram_l1<T>, CSR(T, int32_t), CSR(T, int64_t)}
 
+#define GCWS(Code) {gcws<Code>, gcws_csr<Code, int32_t>, gcws_csr<Code, int64_t>}
+
 extern const Table table;
-const Table table = {MERCER_NAME, OPS(float), OPS(double)};
+const Table table = {MERCER_NAME, gcws_parameters, GCWS(uint8_t), GCWS(uint16_t), OPS(float), OPS(double)};
 
 }  // namespace MERCER_ISA

@@ -73,10 +73,11 @@ template <class T> INLINE bool any(I<T> mask) {
     return found;
 }
 
-// round to the nearest integer; sqrt, rounded once; min and max return the SECOND operand where either is NaN, as x86 does.
+// round to the nearest integer; floor; sqrt, rounded once; min and max return the SECOND operand where either is NaN, as x86 does.
 #if MERCER_BYTES == 64
 INLINE V<float> round(V<float> x) { return _mm512_roundscale_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm512_roundscale_pd(x, 8); }
+INLINE V<float> floor(V<float> x) { return _mm512_roundscale_ps(x, 9); }
 INLINE V<float> sqrt(V<float> x) { return _mm512_sqrt_ps(x); }
 INLINE V<double> sqrt(V<double> x) { return _mm512_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm512_min_ps(a, b); }
@@ -88,6 +89,7 @@ INLINE V<float> rcp(V<float> x) { return _mm512_rcp14_ps(x); }
 #elif MERCER_BYTES == 32
 INLINE V<float> round(V<float> x) { return _mm256_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm256_round_pd(x, 8); }
+INLINE V<float> floor(V<float> x) { return _mm256_round_ps(x, 9); }
 INLINE V<float> sqrt(V<float> x) { return _mm256_sqrt_ps(x); }
 INLINE V<double> sqrt(V<double> x) { return _mm256_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm256_min_ps(a, b); }
@@ -99,6 +101,7 @@ INLINE V<float> rcp(V<float> x) { return _mm256_rcp_ps(x); }
 #elif defined(__SSE4_1__)
 INLINE V<float> round(V<float> x) { return _mm_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm_round_pd(x, 8); }
+INLINE V<float> floor(V<float> x) { return _mm_round_ps(x, 9); }
 INLINE V<float> sqrt(V<float> x) { return _mm_sqrt_ps(x); }
 INLINE V<double> sqrt(V<double> x) { return _mm_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm_min_ps(a, b); }
@@ -115,6 +118,10 @@ INLINE V<double> round(V<double> x) {
     for (int i = 0; i < lanes<double>; ++i) x[i] = __builtin_rint(x[i]);
     return x;
 }
+INLINE V<float> floor(V<float> x) {
+    for (int i = 0; i < lanes<float>; ++i) x[i] = __builtin_floorf(x[i]);
+    return x;
+}
 INLINE V<float> sqrt(V<float> x) {
     for (int i = 0; i < lanes<float>; ++i) x[i] = __builtin_sqrtf(x[i]);
     return x;
@@ -127,6 +134,18 @@ template <class U> INLINE U min(U a, U b) { return a < b ? a : b; }
 template <class U> INLINE U max(U a, U b) { return a > b ? a : b; }
 #define MERCER_RCP 0
 #endif
+
+// The compiler may fuse no later addition with what gave x, nor see that x is what it is.
+template <class U> INLINE U rounded(U x) {
+#if defined(__SSE4_1__)
+    asm("" : "+v"(x));
+#elif defined(__aarch64__)
+    asm("" : "+w"(x));
+#else
+    asm("" : "+m"(x));
+#endif
+    return x;
+}
 
 template <class T, int H, int... K> INLINE V<T> swap_lanes(V<T> x, std::integer_sequence<int, K...>) {
     return __builtin_shufflevector(x, x, (K ^ H)...);

@@ -19,6 +19,15 @@ template <class T> struct Signs {  // (blocks, 3, p), contiguous
     int64_t blocks, p;
 };
 
+struct Sampling {  // what the ops of consistent weighted sampling share
+    const float *parameters;  // (blocks, columns, 4, 64), contiguous
+    const uint64_t *ids;      // of the columns
+    int64_t blocks, columns;
+    uint64_t seed, first;  // the first hash
+    int bits;
+    bool keep_t;
+};
+
 // Every function that needs memory of its own returns false when there is none.
 template <class T, class I> struct CsrOps {
     using Gram = bool (*)(Csr<T, I> X, Csr<T, I> Z, View<T> out);
@@ -43,8 +52,17 @@ template <class T> struct Ops {
     CsrOps<T, int64_t> csr64;
 };
 
+template <class Code> struct GcwsOps {
+    bool (*dense)(View<const float> logs, Sampling sampling, View<Code> out);
+    void (*csr32)(Csr<float, int32_t> logs, Sampling sampling, View<Code> out);
+    void (*csr64)(Csr<float, int64_t> logs, Sampling sampling, View<Code> out);
+};
+
 struct Table {
     const char *name;
+    void (*gcws_parameters)(uint64_t seed, const uint64_t *ids, int64_t columns, uint64_t first, int64_t blocks, float *out);
+    GcwsOps<uint8_t> gcws8;
+    GcwsOps<uint16_t> gcws16;
     Ops<float> f32;
     Ops<double> f64;
 };

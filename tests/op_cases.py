@@ -1,6 +1,7 @@
 """One maker of arguments and one error bound for every op. test_every_op checks that no op is missing here.
 
 make(rng, dtype, n, d, m) gives the arguments; out is always called out, and a name that ends in _ works on T.
+Codes must be those of the truth; where an op is float32 by definition, dtype chooses the type of its codes.
 bound(truth, args) is the largest error allowed: design section 9, with eps of the op's own type.
 """
 
@@ -25,6 +26,7 @@ SCALE = 0.7
 class Case:
     make: Callable[[np.random.Generator, type, int, int, int], Args]
     bound: Callable[[Array, Args], Any]
+    wider: bool = True  # the truth is the reference in the next wider type; else in its own, to the last bit
 
 
 def eps(args: Args) -> float:
@@ -206,7 +208,62 @@ def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     return {"X": X, "amplitudes": amplitudes, "harmonics": np.sort(chosen), "step": 0.8, "degree": degree, "out": out}
 
 
+# Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters come from float64 logarithms, which may
+# differ in their last bit: the number may then be rounded to its neighbour.
+
+
+def no_error(truth: Array, args: Args) -> int:
+    return 0
+
+
+def rounded_bound(truth: Array, args: Args) -> Array:
+    return np.abs(truth) * eps(args)
+
+
+def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Args, type]:
+    """m hashes of d columns, and the type of the codes; the parameters are whole numbers over 8 for every second m, so that many a are equal."""
+    seed, first = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(1000))
+    ids = rng.integers(2**64, size=d, dtype=np.uint64)
+    parameters = reference.gcws_parameters(seed, ids, first, np.empty((-(-m // 64), d, 4, 64), dtype=np.float32))
+    if m % 2:
+        parameters = np.ceil(8 * parameters) / np.float32(8)
+    bits, code = (1 + m % 8, np.uint8) if dtype is np.float32 else (1 + m % 16, np.uint16)
+    fixed = {"seed": seed, "first": first, "bits": bits, "keep_t": bool(rng.integers(2))}
+    return {"parameters": parameters, "ids": ids, **fixed}, code
+
+
+def logarithms(rng: np.random.Generator, n: int, d: int) -> Array:
+    """Of histograms; every seventh row is empty."""
+    X = histogram(rng, np.float32, n, d)
+    X[::7] = 0
+    with np.errstate(divide="ignore"):
+        return np.log(X)
+
+
+def dense_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, code = sampling(rng, dtype, d, m)
+    return {"logs": logarithms(rng, n, d), **drawn, "out": np.empty((n, m), dtype=code)}
+
+
+def sparse_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, code = sampling(rng, dtype, d, m)
+    logs = logarithms(rng, n, d)
+    there = np.isfinite(logs)
+    index = (np.int32, np.int64)[(n + d + m) % 2]
+    indptr = np.append(0, np.cumsum(there.sum(axis=1))).astype(index)
+    parts = {"indptr": indptr, "places": np.nonzero(there)[1].astype(index), "logs": logs[there]}
+    return {**parts, **drawn, "out": np.empty((n, m), dtype=code)}
+
+
+def parameters(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, _ = sampling(rng, dtype, d, 64 * (n % 3))
+    return {k: drawn[k] for k in ("seed", "ids", "first")} | {"out": np.empty_like(drawn["parameters"])}
+
+
 CASES: dict[str, Case] = {
+    "gcws": Case(dense_sampling, no_error, wider=False),
+    "gcws_csr": Case(sparse_sampling, no_error, wider=False),
+    "gcws_parameters": Case(parameters, rounded_bound, wider=False),
     "chi2_series": Case(series, lift_bound(0.5)),
     "chi2_chebyshev": Case(chebyshev, lift_bound(2)),
     "homogeneous": Case(homogeneous, homogeneous_bound),
@@ -272,8 +329,12 @@ def result(module: Any, name: str, args: Args) -> Array:
 
 
 def truth(name: str, args: Args) -> Array:
+    """In memory of its own."""
+    own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
+    if CASES[name].wider:
+        own = {k: wide(a) for k, a in own.items()}
     with np.errstate(all="ignore"):
-        return getattr(reference, name)(**{k: wide(a) for k, a in args.items()})
+        return getattr(reference, name)(**own)
 
 
 def check(module: Any, name: str, args: Args) -> None:
@@ -284,7 +345,11 @@ def check(module: Any, name: str, args: Args) -> None:
 
 
 def agree(found: Array, exact: Array, bound: Any) -> None:
-    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type."""
+    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type. Codes are equal."""
+    assert found.shape == exact.shape
+    if found.dtype.kind != "f":
+        np.testing.assert_array_equal(found, exact)
+        return
     rounded = exact.astype(found.dtype)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
     near_end = np.abs(exact) > np.finfo(found.dtype).max * (1 - 1e-5)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mercer import ops
-from mercer.ops import cpu, reference
+from mercer.ops import coded, cpu, reference
 from op_cases import CASES, LITERAL, agree, check, hadamard_arrays, histogram, promise, result, truth, wide
 
 Array = NDArray[Any]
@@ -40,7 +40,8 @@ def sizes() -> Iterator[tuple[int, int, int]]:
 
 
 def test_no_op_is_forgotten() -> None:
-    assert public(reference) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
+    assert public(reference) | public(coded) == set(reference.__all__)
+    assert set(reference.__all__) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
     assert public(cpu) == set(ops.__all__) | {"available", "isa", "why_not"}
     for name in ops.__all__:
         assert inspect.signature(getattr(cpu, name)) == inspect.signature(getattr(reference, name))
@@ -114,7 +115,7 @@ def test_grams_are_the_textbook_formulas(module: Any, dtype: type, name: str) ->
 
 def apart(A: Array) -> Array:
     """The same numbers with gaps between the rows."""
-    big = np.full((A.shape[0], A.shape[1] + 5), np.nan, dtype=A.dtype)
+    big = np.full((A.shape[0], A.shape[1] + 5), np.nan if A.dtype.kind == "f" else 77, dtype=A.dtype)
     big[:, 2:-3] = A
     return big[:, 2:-3]
 
@@ -190,9 +191,9 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
     for n, d, m in ((1, 3, 1), (5, 6, 7), (9, 17, 33), (3, 64, 64), (8, 70, 66)):
         args = CASES[name].make(rng, dtype, n, d, m)
         target = "out" if "out" in args else "T"
-        rows, columns = args[target].shape
-        guard = np.full((rows + 2, columns + 40), 77, dtype=dtype)
-        inside = guard[1:-1, 20:-20]
+        rows, columns, *more = args[target].shape
+        guard = np.full((rows + 2, columns + 40 * (not more), *more), 77, dtype=args[target].dtype)
+        inside = guard[1:-1] if more else guard[1:-1, 20:-20]
         inside[...] = args[target]
         getattr(module, name)(**{**args, target: inside})
         inside[...] = 77
@@ -203,7 +204,11 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
 @every_op
 def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> None:
     rng = np.random.default_rng(8)
-    args = {k: wide(a) for k, a in CASES[name].make(rng, np.float64, 4, 5, 6).items()}
+    args = CASES[name].make(rng, np.float64, 4, 5, 6)
+    if CASES[name].wider:
+        args = {k: wide(a) for k, a in args.items()}
+    else:
+        args["out"] = np.zeros(args["out"].shape, dtype=np.int64 if args["out"].dtype.kind == "u" else np.float64)
     np.testing.assert_array_equal(result(module, name, args).astype(float), truth(name, args).astype(float))
 
 
@@ -463,3 +468,57 @@ def test_disjoint_and_equal_rows(module: Any, dtype: type) -> None:
     for name in ("gram_chi2_distance", "gram_l1"):
         assert (np.diag(getattr(module, name)(X, X, np.empty((5, 5), dtype=dtype))) == 0).all()
     assert module.gram_minmax(X, X, np.empty((5, 5), dtype=dtype)).max() <= 1
+
+
+# Codes
+
+
+@every_module
+def test_no_step_of_sampling_is_fused(module: Any) -> None:
+    """Parameters for which one rounding less would give another t, or another winner, in every second hash."""
+    rng = np.random.default_rng(19)
+    count = 640
+    inverse = rng.uniform(0.1, 0.9, count).astype(np.float32)
+    log = np.float32(-0.789)
+    ids = np.array([3, 5], dtype=np.uint64)
+
+    def codes(columns: list[list[Array]], keep_t: bool) -> Array:
+        drawn = np.array(columns, dtype=np.float32).reshape(len(columns), 4, -1, 64)
+        drawn = np.ascontiguousarray(drawn.transpose(2, 0, 1, 3))
+        logs = np.full((9, len(columns)), log)
+        out = np.empty((9, count), dtype=np.uint16)
+        return module.gcws(logs, drawn, ids[: len(columns)], 1, 0, 16, keep_t, out)
+
+    one, zero = np.ones(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
+    found = codes([[inverse, -(log * inverse), one, one]], True)  # log * inverse + beta is 0, not a little less or more
+    np.testing.assert_array_equal(found, codes([[zero, zero, one, one]], True))
+    r = rng.uniform(0.1, 0.9, count).astype(np.float32)
+    rounded = [zero, 77 * one, r, r * np.float32(77)]  # a = 0
+    exact = [zero, one, one, one]  # a = 0
+    np.testing.assert_array_equal(codes([rounded, exact], False), codes([exact], False))
+    np.testing.assert_array_equal(codes([exact, rounded], False), codes([exact], False))
+
+
+@every_module
+def test_parameters_of_sampling_are_those_of_float64_logarithms(module: Any) -> None:
+    """All but a millionth of the numbers are the reference's; the others are its neighbours."""
+    ids = np.random.default_rng(20).integers(2**64, size=1000, dtype=np.uint64)
+    exact = reference.gcws_parameters(2, ids, 0, np.empty((8, 1000, 4, 64), dtype=np.float32))
+    found = module.gcws_parameters(2, ids, 0, np.empty_like(exact))
+    assert np.mean(found != exact) <= 1e-6
+    np.testing.assert_allclose(found, exact, rtol=np.finfo(np.float32).eps)
+
+
+@every_module
+def test_the_hashes_of_a_later_start_are_the_later_hashes(module: Any) -> None:
+    rng = np.random.default_rng(21)
+    ids = rng.integers(2**64, size=30, dtype=np.uint64)
+    logs = rng.standard_normal((5, 30), dtype=np.float32)
+
+    def codes(first: int, count: int) -> Array:
+        drawn = module.gcws_parameters(4, ids, first, np.empty((-(-count // 64), 30, 4, 64), dtype=np.float32))
+        return module.gcws(logs, drawn, ids, 4, first, 8, True, np.empty((5, count), dtype=np.uint8))
+
+    whole = codes(0, 200)
+    for first in (1, 64, 100, 136):
+        np.testing.assert_array_equal(codes(first, 200 - first), whole[:, first:])

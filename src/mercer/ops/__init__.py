@@ -20,6 +20,9 @@ __all__ = [
     "cossin",
     "csr_product",
     "exp2neg_",
+    "gcws",
+    "gcws_csr",
+    "gcws_parameters",
     "gram_chi2",
     "gram_chi2_csr",
     "gram_chi2_distance",
@@ -40,13 +43,14 @@ R = TypeVar("R")
 
 
 def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
-    """The fastest op for the type of the first argument: the place where a compiled or a device twin enters."""
+    """The fastest op for the type of the first array: the place where a compiled or a device twin enters."""
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
-        first = args[0] if args else next(iter(kwargs.values()))
-        if isinstance(first, np.ndarray) and cpu.available():
-            return compiled(*args, **kwargs)
+        if cpu.available():
+            for argument in (*args, *kwargs.values()):
+                if isinstance(argument, np.ndarray):
+                    return compiled(*args, **kwargs)
         return op(*args, **kwargs)
 
     return dispatched
@@ -63,6 +67,9 @@ cos_ = _by_array(reference.cos_, cpu.cos_)
 cossin = _by_array(reference.cossin, cpu.cossin)
 csr_product = _by_array(reference.csr_product, cpu.csr_product)
 exp2neg_ = _by_array(reference.exp2neg_, cpu.exp2neg_)
+gcws = _by_array(reference.gcws, cpu.gcws)
+gcws_csr = _by_array(reference.gcws_csr, cpu.gcws_csr)
+gcws_parameters = _by_array(reference.gcws_parameters, cpu.gcws_parameters)
 gram_chi2 = _by_array(reference.gram_chi2, cpu.gram_chi2)
 gram_chi2_csr = _by_array(reference.gram_chi2_csr, cpu.gram_chi2_csr)
 gram_chi2_distance = _by_array(reference.gram_chi2_distance, cpu.gram_chi2_distance)

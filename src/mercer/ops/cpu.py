@@ -23,6 +23,9 @@ __all__ = [
     "cossin",
     "csr_product",
     "exp2neg_",
+    "gcws",
+    "gcws_csr",
+    "gcws_parameters",
     "gram_chi2",
     "gram_chi2_csr",
     "gram_chi2_distance",
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+CODES = (np.uint8, np.uint16, np.int32)
 
 _reason: str | None = None
 if os.environ.get("MERCER_PURE", "").lower() not in {"", "0", "false", "no", "off"}:
@@ -192,10 +196,55 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
     return out
 
 
+def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
+    if not (_alike(np.uint64, ids) and _alike(np.float32, out) and out.flags.writeable and _is_whole(out)):
+        return reference.gcws_parameters(seed, ids, first, out)
+    _native.gcws_parameters(int(seed), _whole(ids), int(first), out)
+    return out
+
+
+def gcws(
+    logs: Array, parameters: Array, ids: Array, seed: int, first: int, bits: int, keep_t: bool, out: Array
+) -> Array:
+    if not (_takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)):
+        return reference.gcws(logs, parameters, ids, seed, first, bits, keep_t, out)
+    _native.gcws(_rows(logs), _whole(parameters), _whole(ids), int(seed), int(first), bits, keep_t, out)
+    return out
+
+
+def gcws_csr(
+    indptr: Array,
+    places: Array,
+    logs: Array,
+    parameters: Array,
+    ids: Array,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: Array,
+) -> Array:
+    if not (_takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)):
+        return reference.gcws_csr(indptr, places, logs, parameters, ids, seed, first, bits, keep_t, out)
+    p, k = _indices(indptr, places)
+    drawn = _whole(parameters), _whole(ids), int(seed), int(first)
+    _native.gcws_csr(p, k, _whole(logs), *drawn, bits, keep_t, out)
+    return out
+
+
 def _writable(out: Array, *inputs: Array) -> bool:
     """Whether the core can write to out, and the inputs have its type of number."""
     known = out.dtype in (np.float32, np.float64) and all(a.dtype == out.dtype for a in inputs)
     return known and out.flags.writeable and _readable(out)
+
+
+def _takes_codes(out: Array, kinds: int = 3) -> bool:
+    """Whether the core can write codes to out, which has one of the first so many types of code."""
+    return any(_alike(code, out) for code in CODES[:kinds]) and out.flags.writeable and _readable(out)
+
+
+def _alike(dtype: type, *arrays: Array) -> bool:
+    return all(a.dtype == dtype for a in arrays)
 
 
 def _readable(A: Array) -> bool:
@@ -206,8 +255,12 @@ def _rows(A: Array) -> Array:
     return A if _readable(A) else A.copy(order="C")
 
 
+def _is_whole(a: Array) -> bool:
+    return a.flags.c_contiguous and a.flags.aligned
+
+
 def _whole(a: Array) -> Array:
-    return a if a.flags.c_contiguous and a.flags.aligned else a.copy(order="C")
+    return a if _is_whole(a) else a.copy(order="C")
 
 
 def _optional(phases: Array | None, like: Array) -> Array | None:
