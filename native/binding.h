@@ -21,6 +21,11 @@ void bind_codes(nb::module_ &m);
 
 namespace {
 
+template <class T> const Ops<T> &ops() {
+    if constexpr (sizeof(T) == 4) return table->f32;
+    else return table->f64;
+}
+
 template <class T> using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
 template <class T> using Cube = nb::ndarray<const T, nb::ndim<3>, nb::device::cpu, nb::c_contig>;

@@ -75,10 +75,85 @@ template <class Code> void bind_gcws(nb::module_ &m) {
     bind_gcws_csr<Code, int64_t>(m);
 }
 
+template <class T> using NewCube = nb::ndarray<T, nb::ndim<3>, nb::device::cpu, nb::c_contig>;
+
+template <class T, class Code> const CodedOps<T, Code> &coded_ops() {
+    if constexpr (sizeof(Code) == 1) return ops<T>().coded8;
+    else if constexpr (sizeof(Code) == 2) return ops<T>().coded16;
+    else return ops<T>().coded32;
+}
+
+// Codes and fractions, which must name rows of panels with so many of them.
+template <class T, class Code>
+Coded<T, Code> coded(const Matrix<const Code> &codes, const std::optional<Matrix<const T>> &fractions, int64_t n_codes) {
+    Coded<T, Code> x = {view(codes, "codes"), {nullptr, 0, 0, 0}};
+    if (fractions) {
+        x.fractions = view(*fractions, "fractions");
+        require_shape(x.fractions, x.codes.rows, x.codes.columns, "fractions");
+    }
+    if (!x.codes.rows || !x.codes.columns) return x;
+    int64_t most = 0;
+    run([&] { return most = coded_ops<T, Code>().largest(x.codes), true; });
+    require(most + (fractions ? 1 : 0) < n_codes, fractions ? "codes must be in 0 .. " + std::to_string(n_codes - 2) + ", so that code + 1 exists"
+                                                           : "codes must be in 0 .. " + std::to_string(n_codes - 1));
+    return x;
+}
+
+template <class T, class Array> Panels<T> panels(const Array &array, int64_t places, bool may_share, const char *name) {
+    const auto count = static_cast<int64_t>(array.shape(0));
+    require(count == places || (may_share && count == 1),
+            std::string(name) + " must have " + std::to_string(places) + (may_share ? " panels or one" : " panels") + ", got " + std::to_string(count));
+    require_aligned(array, name, sizeof(T));
+    return {array.data(), count, static_cast<int64_t>(array.shape(1)), static_cast<int64_t>(array.shape(2))};
+}
+
+template <class T, class Code>
+void coded_product(Matrix<const Code> codes, Cube<T> tables, std::optional<Matrix<const T>> fractions, Matrix<T> out) {
+    const auto p = panels<const T>(tables, static_cast<int64_t>(codes.shape(1)), true, "panels");
+    const auto x = coded<T, Code>(codes, fractions, p.codes);
+    const auto o = view(out, "out");
+    require_shape(o, x.codes.rows, p.m, "out");
+    run([&] { return coded_ops<T, Code>().product(x, p, o); });
+}
+
+template <class T, class Code>
+void coded_sums(Matrix<const Code> codes, Matrix<const T> R, std::optional<Matrix<const T>> fractions, NewCube<T> out) {
+    const auto p = panels<T>(out, static_cast<int64_t>(codes.shape(1)), false, "out");
+    const auto x = coded<T, Code>(codes, fractions, p.codes);
+    const auto r = view(R, "R");
+    require_shape(r, x.codes.rows, p.m, "R");
+    run([&] { return coded_ops<T, Code>().sums(x, r, p); });
+}
+
+template <class T, class Code>
+void coded_rows(Matrix<const Code> codes, Cube<T> tables, std::optional<Matrix<const T>> fractions, Matrix<T> out) {
+    const auto p = panels<const T>(tables, static_cast<int64_t>(codes.shape(1)), true, "tables");
+    const auto x = coded<T, Code>(codes, fractions, p.codes);
+    const auto o = view(out, "out");
+    require_shape(o, x.codes.rows, x.codes.columns * p.m, "out");
+    run([&] { return coded_ops<T, Code>().rows(x, p, o); });
+}
+
+template <class T, class Code> void bind_coded(nb::module_ &m) {
+    const auto bind = [&](const char *name, auto *function, const char *second) {
+        m.def(name, function, "codes"_a.noconvert(), nb::arg(second).noconvert(), "fractions"_a.noconvert().none(), "out"_a.noconvert());
+    };
+    bind("coded_product", coded_product<T, Code>, "panels");
+    bind("coded_sums", coded_sums<T, Code>, "R");
+    bind("coded_rows", coded_rows<T, Code>, "tables");
+}
+template <class T> void bind_every_code(nb::module_ &m) {
+    bind_coded<T, uint8_t>(m);
+    bind_coded<T, uint16_t>(m);
+    bind_coded<T, int32_t>(m);
+}
+
 }  // namespace
 
 void bind_codes(nb::module_ &m) {
     m.def("gcws_parameters", gcws_parameters, "seed"_a, "ids"_a.noconvert(), "first"_a, "out"_a.noconvert());
     bind_gcws<uint8_t>(m);
     bind_gcws<uint16_t>(m);
+    bind_every_code<float>(m);
+    bind_every_code<double>(m);
 }

@@ -6,9 +6,6 @@ const Table *table = nullptr;
 
 namespace {
 
-template <class T> const Ops<T> &ops();
-template <> const Ops<float> &ops<float>() { return table->f32; }
-template <> const Ops<double> &ops<double>() { return table->f64; }
 template <class T, class I> const CsrOps<T, I> &csr_ops() {
     if constexpr (sizeof(I) == 4) return ops<T>().csr32;
     else return ops<T>().csr64;

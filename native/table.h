@@ -19,6 +19,16 @@ template <class T> struct Signs {  // (blocks, 3, p), contiguous
     int64_t blocks, p;
 };
 
+template <class T, class Code> struct Coded {  // fractions.data is null where there are none
+    View<const Code> codes;
+    View<const T> fractions;
+};
+
+template <class T> struct Panels {  // (count, codes, m), contiguous
+    T *data;
+    int64_t count, codes, m;
+};
+
 struct Sampling {  // what the ops of consistent weighted sampling share
     const float *parameters;  // (blocks, columns, 4, 64), contiguous
     const uint64_t *ids;      // of the columns
@@ -33,6 +43,13 @@ template <class T, class I> struct CsrOps {
     using Gram = bool (*)(Csr<T, I> X, Csr<T, I> Z, View<T> out);
     Gram chi2, intersection, minmax;
     bool (*product)(Csr<T, I> X, View<const T> W, View<T> out);
+};
+
+template <class T, class Code> struct CodedOps {
+    uint32_t (*largest)(View<const Code> codes);
+    bool (*product)(Coded<T, Code> x, Panels<const T> panels, View<T> out);
+    bool (*sums)(Coded<T, Code> x, View<const T> R, Panels<T> out);
+    bool (*rows)(Coded<T, Code> x, Panels<const T> tables, View<T> out);
 };
 
 template <class T> struct Ops {
@@ -50,6 +67,9 @@ template <class T> struct Ops {
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1;
     CsrOps<T, int32_t> csr32;
     CsrOps<T, int64_t> csr64;
+    CodedOps<T, uint8_t> coded8;
+    CodedOps<T, uint16_t> coded16;
+    CodedOps<T, int32_t> coded32;
 };
 
 template <class Code> struct GcwsOps {

@@ -260,7 +260,51 @@ def parameters(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) ->
     return {k: drawn[k] for k in ("seed", "ids", "first")} | {"out": np.empty_like(drawn["parameters"])}
 
 
+# Codes into tables: a plain sum of as many terms as there are places, or rows; twice as many with fractions, each rounded once more.
+
+
+def coded(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> tuple[Args, int]:
+    """Codes of n rows and d places, fractions for every second m, and how many codes there are."""
+    count = 2 + (n + 3 * d + m) % 20
+    code = (np.uint8, np.uint16, np.int32)[(n + d + m) % 3]
+    fractions = rng.random((n, d)).astype(dtype) if m % 2 else None
+    return {"codes": rng.integers(count - m % 2, size=(n, d)).astype(code), "fractions": fractions}, count
+
+
+def coded_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    return {**given, "panels": normal(rng, dtype, d if n % 3 else 1, count, m), "out": np.empty((n, m), dtype=dtype)}
+
+
+def coded_rows(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    r = m % 12
+    return {
+        **given,
+        "tables": normal(rng, dtype, d if n % 3 else 1, count, r),
+        "out": np.empty((n, r * d), dtype=dtype),
+    }
+
+
+def coded_sums(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    return {**given, "R": normal(rng, dtype, n, m), "out": np.empty((d, count, m), dtype=dtype)}
+
+
+def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, Args], Any]:
+    def bound(truth: Array, args: Args) -> Any:
+        size = getattr(reference, name)(**args | {numbers: np.abs(wide(args[numbers])), "out": np.empty_like(truth)})
+        if args["fractions"] is None:
+            return 0 if axis is None else eps(args) * (args["codes"].shape[axis] + 1) / 2 * size
+        return eps(args) * ((0 if axis is None else args["codes"].shape[axis]) + 2) * size
+
+    return bound
+
+
 CASES: dict[str, Case] = {
+    "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
+    "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
+    "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
     "gcws": Case(dense_sampling, no_error, wider=False),
     "gcws_csr": Case(sparse_sampling, no_error, wider=False),
     "gcws_parameters": Case(parameters, rounded_bound, wider=False),
@@ -331,10 +375,8 @@ def result(module: Any, name: str, args: Args) -> Array:
 def truth(name: str, args: Args) -> Array:
     """In memory of its own."""
     own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
-    if CASES[name].wider:
-        own = {k: wide(a) for k, a in own.items()}
     with np.errstate(all="ignore"):
-        return getattr(reference, name)(**own)
+        return getattr(reference, name)(**{k: wide(a) if CASES[name].wider else a for k, a in own.items()})
 
 
 def check(module: Any, name: str, args: Args) -> None:

@@ -522,3 +522,78 @@ def test_the_hashes_of_a_later_start_are_the_later_hashes(module: Any) -> None:
     whole = codes(0, 200)
     for first in (1, 64, 100, 136):
         np.testing.assert_array_equal(codes(first, 200 - first), whole[:, first:])
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("blended", [False, True])
+def test_codes_are_short_for_rows_of_weights(module: Any, dtype: type, shared: bool, blended: bool) -> None:
+    """With the weights written out, (n, places x codes), coded ops are matrix products."""
+    rng = np.random.default_rng(22)
+    n, places, count, m = 40, 6, 9, 5
+    codes = rng.integers(count - 1, size=(n, places), dtype=np.uint8)
+    fractions = rng.random((n, places)).astype(dtype) if blended else None
+    f = np.zeros((n, places)) if fractions is None else fractions.astype(float)
+    weights = np.zeros((n, places, count))
+    i, c = np.indices((n, places))
+    weights[i, c, codes] = 1 - f
+    weights[i, c, codes + 1] += f
+    flat = weights.reshape(n, -1)
+    panels = rng.standard_normal((1 if shared else places, count, m)).astype(dtype)
+    whole = np.broadcast_to(panels, (places, count, m)).astype(float)
+    R = rng.standard_normal((n, m)).astype(dtype)
+    close = {"atol": 50 * np.finfo(dtype).eps, "rtol": 0}
+    found = module.coded_product(codes, panels, fractions, np.empty((n, m), dtype=dtype))
+    np.testing.assert_allclose(found, flat @ whole.reshape(-1, m), **close)
+    found = module.coded_sums(codes, R, fractions, np.empty((places, count, m), dtype=dtype))
+    np.testing.assert_allclose(found.reshape(-1, m), flat.T @ R, **close)
+    found = module.coded_rows(codes, panels, fractions, np.empty((n, m * places), dtype=dtype))
+    np.testing.assert_allclose(found, np.einsum("ica,caq->icq", weights, whole).reshape(n, -1), **close)
+
+
+@every_module
+@every_dtype
+def test_many_codes_in_many_places(module: Any, dtype: type) -> None:
+    """Panels larger than a group of places in the cache, and single ones larger than the cache."""
+    rng = np.random.default_rng(23)
+    for places, count, m in ((300, 256, 1), (70, 256, 10), (40, 256, 20), (6, 3000, 70), (3, 40_000, 3)):
+        codes = rng.integers(count - 1, size=(11, places), dtype=np.int32)
+        for fractions in (None, rng.random((11, places)).astype(dtype)):
+            given = {"codes": codes, "fractions": fractions}
+            panels = rng.standard_normal((places, count, m)).astype(dtype)
+            check(module, "coded_product", {**given, "panels": panels, "out": np.empty((11, m), dtype=dtype)})
+            out = np.empty((11, places * m), dtype=dtype)
+            check(module, "coded_rows", {**given, "tables": panels, "out": out})
+            R = rng.standard_normal((11, m)).astype(dtype)
+            check(module, "coded_sums", {**given, "R": R, "out": np.empty_like(panels)})
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", ["coded_product", "coded_rows"])
+def test_coded_rows_do_not_see_each_other(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(24)
+    for m in range(1, 80):
+        args = CASES[name].make(rng, dtype, 13, 21, m)
+        whole = getattr(module, name)(**args).copy()
+        for rows in (slice(0, 1), slice(3, 8), slice(12, 13)):
+            some = {k: args[k][rows] for k in ("codes", "out")}
+            some["fractions"] = None if args["fractions"] is None else args["fractions"][rows]
+            np.testing.assert_array_equal(getattr(module, name)(**args | some), whole[rows])
+
+
+@every_module
+@every_dtype
+def test_a_sum_does_not_reach_its_neighbours(module: Any, dtype: type) -> None:
+    """A row that is NaN stays in the sums of its codes."""
+    rng = np.random.default_rng(25)
+    for m in range(1, 40):
+        args = CASES["coded_sums"].make(rng, dtype, 30, 4, m)
+        args["R"][3] = np.nan
+        found = module.coded_sums(**args)
+        expected = np.zeros(found.shape[:2], dtype=bool)
+        for step in range(2 if m % 2 else 1):
+            expected[np.arange(4), args["codes"][3].astype(int) + step] = True
+        np.testing.assert_array_equal(np.isnan(found).all(axis=2), expected)
+        np.testing.assert_array_equal(np.isnan(found).any(axis=2), expected)

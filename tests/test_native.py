@@ -201,6 +201,19 @@ WRONG |= {
     "place too large": ("gcws_csr", (i(0, 1), i(2), f(1), *DRAWN, 8, True, u(1, 64)), ValueError),
     "place negative": ("gcws_csr", (i(0, 1), i(-1), f(1), *DRAWN, 8, True, u(1, 64)), ValueError),
     "gcws_csr rows": ("gcws_csr", (*ONE, *DRAWN, 8, True, u(2, 64)), ValueError),
+    "code too large": ("coded_product", (u(2, 3) + np.uint8(4), f(3, 4, 2), None, f(2, 2)), ValueError),
+    "code + 1 too large": ("coded_product", (u(2, 3) + np.uint8(3), f(3, 4, 2), f(2, 3), f(2, 2)), ValueError),
+    "code negative": ("coded_rows", (i(-1)[None], f(1, 4, 2), None, f(1, 2)), ValueError),
+    "code for no table": ("coded_rows", (u(2, 3), f(3, 0, 2), None, f(2, 6)), ValueError),
+    "codes into sums": ("coded_sums", (u(2, 3) + np.uint8(4), f(2, 5), None, f(3, 4, 5)), ValueError),
+    "codes as int64": ("coded_rows", (i(0).astype(np.int64)[None], f(1, 4, 2), None, f(1, 2)), TypeError),
+    "too few panels": ("coded_product", (u(2, 3), f(2, 4, 2), None, f(2, 2)), ValueError),
+    "one panel of sums": ("coded_sums", (u(2, 3), f(2, 5), None, f(1, 4, 5)), ValueError),
+    "fractions too few": ("coded_rows", (u(2, 3), f(3, 4, 2), f(2, 2), f(2, 6)), ValueError),
+    "fractions of another type": ("coded_rows", (u(2, 3), f(3, 4, 2), np.zeros((2, 3)), f(2, 6)), TypeError),
+    "product out": ("coded_product", (u(2, 3), f(3, 4, 2), None, f(2, 3)), ValueError),
+    "coded_rows out": ("coded_rows", (u(2, 3), f(3, 4, 2), None, f(2, 5)), ValueError),
+    "sums R": ("coded_sums", (u(2, 3), f(3, 5), None, f(3, 4, 5)), ValueError),
 }
 
 

@@ -16,6 +16,9 @@ from mercer.ops import cpu, reference
 __all__ = [
     "chi2_chebyshev",
     "chi2_series",
+    "coded_product",
+    "coded_rows",
+    "coded_sums",
     "cos_",
     "cossin",
     "csr_product",
@@ -63,6 +66,9 @@ def home(name: str) -> str:
 
 chi2_chebyshev = _by_array(reference.chi2_chebyshev, cpu.chi2_chebyshev)
 chi2_series = _by_array(reference.chi2_series, cpu.chi2_series)
+coded_product = _by_array(reference.coded_product, cpu.coded_product)
+coded_rows = _by_array(reference.coded_rows, cpu.coded_rows)
+coded_sums = _by_array(reference.coded_sums, cpu.coded_sums)
 cos_ = _by_array(reference.cos_, cpu.cos_)
 cossin = _by_array(reference.cossin, cpu.cossin)
 csr_product = _by_array(reference.csr_product, cpu.csr_product)

@@ -19,6 +19,9 @@ from mercer.ops import reference
 __all__ = [
     "chi2_chebyshev",
     "chi2_series",
+    "coded_product",
+    "coded_rows",
+    "coded_sums",
     "cos_",
     "cossin",
     "csr_product",
@@ -232,15 +235,41 @@ def gcws_csr(
     return out
 
 
+def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
+    if not (_writable(out, panels) and _coded(codes, fractions, out)):
+        return reference.coded_product(codes, panels, fractions, out)
+    _native.coded_product(_rows(codes), _whole(panels), fractions if fractions is None else _rows(fractions), out)
+    return out
+
+
+def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
+    if not (_is_whole(out) and _writable(out, R) and _coded(codes, fractions, out)):
+        return reference.coded_sums(codes, R, fractions, out)
+    _native.coded_sums(_rows(codes), _rows(R), fractions if fractions is None else _rows(fractions), out)
+    return out
+
+
+def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
+    if not (_writable(out, tables) and _coded(codes, fractions, out)):
+        return reference.coded_rows(codes, tables, fractions, out)
+    _native.coded_rows(_rows(codes), _whole(tables), fractions if fractions is None else _rows(fractions), out)
+    return out
+
+
 def _writable(out: Array, *inputs: Array) -> bool:
     """Whether the core can write to out, and the inputs have its type of number."""
     known = out.dtype in (np.float32, np.float64) and all(a.dtype == out.dtype for a in inputs)
-    return known and out.flags.writeable and _readable(out)
+    return known and out.flags.writeable and (_is_whole(out) or _readable(out))
+
+
+def _coded(codes: Array, fractions: Array | None, like: Array) -> bool:
+    """Whether the core knows the types of codes and fractions, the latter being that of like."""
+    return codes.dtype in CODES and (fractions is None or fractions.dtype == like.dtype)
 
 
 def _takes_codes(out: Array, kinds: int = 3) -> bool:
     """Whether the core can write codes to out, which has one of the first so many types of code."""
-    return any(_alike(code, out) for code in CODES[:kinds]) and out.flags.writeable and _readable(out)
+    return out.dtype in CODES[:kinds] and out.flags.writeable and _readable(out)
 
 
 def _alike(dtype: type, *arrays: Array) -> bool:
