@@ -1,4 +1,6 @@
 // The binding of the ops on codes.
+#include <limits>
+
 #include "binding.h"
 
 namespace {
@@ -134,6 +136,35 @@ void coded_rows(Matrix<const Code> codes, Cube<T> tables, std::optional<Matrix<c
     run([&] { return coded_ops<T, Code>().rows(x, p, o); });
 }
 
+// The edges or anchors of each column of x, or those of all; the largest code must fit.
+template <class T, class Code> View<const T> tables(const Matrix<const T> &array, const View<const T> &x, int64_t spare, const char *name) {
+    const auto found = view(array, name);
+    require(found.rows == x.columns || found.rows == 1,
+            std::string(name) + " must have " + std::to_string(x.columns) + " rows or one, got " + std::to_string(found.rows));
+    require(found.columns >= spare, std::string(name) + " must have at least " + std::to_string(spare) + " columns");
+    require(found.columns - spare <= static_cast<int64_t>(std::numeric_limits<Code>::max()),
+            std::to_string(found.columns) + " " + name + " need codes of more than " + std::to_string(8 * sizeof(Code)) + " bits");
+    return found;
+}
+
+template <class T, class Code> void levels(Matrix<const T> X, Matrix<const T> edges, bool inclusive, Matrix<Code> out) {
+    const auto x = view(X, "X");
+    const auto e = tables<T, Code>(edges, x, 0, "edges");
+    const auto o = view(out, "out");
+    require_shape(o, x.rows, x.columns, "out");
+    run([&] { return coded_ops<T, Code>().levels(x, e, inclusive, o); });
+}
+
+template <class T, class Code> void brackets(Matrix<const T> X, Matrix<const T> anchors, Matrix<Code> codes, Matrix<T> fractions) {
+    const auto x = view(X, "X");
+    const auto a = tables<T, Code>(anchors, x, 2, "anchors");
+    const auto c = view(codes, "codes");
+    const auto f = view(fractions, "fractions");
+    require_shape(c, x.rows, x.columns, "codes");
+    require_shape(f, x.rows, x.columns, "fractions");
+    run([&] { return coded_ops<T, Code>().brackets(x, a, c, f); });
+}
+
 template <class T, class Code> void bind_coded(nb::module_ &m) {
     const auto bind = [&](const char *name, auto *function, const char *second) {
         m.def(name, function, "codes"_a.noconvert(), nb::arg(second).noconvert(), "fractions"_a.noconvert().none(), "out"_a.noconvert());
@@ -141,6 +172,8 @@ template <class T, class Code> void bind_coded(nb::module_ &m) {
     bind("coded_product", coded_product<T, Code>, "panels");
     bind("coded_sums", coded_sums<T, Code>, "R");
     bind("coded_rows", coded_rows<T, Code>, "tables");
+    m.def("levels", levels<T, Code>, "X"_a.noconvert(), "edges"_a.noconvert(), "inclusive"_a, "out"_a.noconvert());
+    m.def("brackets", brackets<T, Code>, "X"_a.noconvert(), "anchors"_a.noconvert(), "codes"_a.noconvert(), "fractions"_a.noconvert());
 }
 template <class T> void bind_every_code(nb::module_ &m) {
     bind_coded<T, uint8_t>(m);

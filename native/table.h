@@ -50,6 +50,8 @@ template <class T, class Code> struct CodedOps {
     bool (*product)(Coded<T, Code> x, Panels<const T> panels, View<T> out);
     bool (*sums)(Coded<T, Code> x, View<const T> R, Panels<T> out);
     bool (*rows)(Coded<T, Code> x, Panels<const T> tables, View<T> out);
+    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, View<Code> out);
+    bool (*brackets)(View<const T> X, View<const T> anchors, View<Code> codes, View<T> fractions);
 };
 
 template <class T> struct Ops {

@@ -1,6 +1,6 @@
 """One maker of arguments and one error bound for every op. test_every_op checks that no op is missing here.
 
-make(rng, dtype, n, d, m) gives the arguments; out is always called out, and a name that ends in _ works on T.
+make(rng, dtype, n, d, m) gives the arguments; a name that ends in _ works on T, others write to out or to what `outputs` names.
 Codes must be those of the truth; where an op is float32 by definition, dtype chooses the type of its codes.
 bound(truth, args) is the largest error allowed: design section 9, with eps of the op's own type.
 """
@@ -27,6 +27,7 @@ class Case:
     make: Callable[[np.random.Generator, type, int, int, int], Args]
     bound: Callable[[Array, Args], Any]
     wider: bool = True  # the truth is the reference in the next wider type; else in its own, to the last bit
+    outputs: tuple[str, ...] = ("out",)
 
 
 def eps(args: Args) -> float:
@@ -39,7 +40,8 @@ def wide(a: Any) -> Any:
     """The next wider type: there the reference is the truth."""
     if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
         return a
-    return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
+    with np.errstate(invalid="ignore"):  # an output that was never written
+        return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
 
 
 def normal(rng: np.random.Generator, dtype: type, *shape: int) -> Array:
@@ -221,7 +223,7 @@ def rounded_bound(truth: Array, args: Args) -> Array:
 
 
 def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Args, type]:
-    """m hashes of d columns, and the type of the codes; the parameters are whole numbers over 8 for every second m, so that many a are equal."""
+    """m hashes of d columns, and the type of the codes. For odd m the parameters are whole numbers over 8: many a are equal."""
     seed, first = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(1000))
     ids = rng.integers(2**64, size=d, dtype=np.uint64)
     parameters = reference.gcws_parameters(seed, ids, first, np.empty((-(-m // 64), d, 4, 64), dtype=np.float32))
@@ -301,7 +303,50 @@ def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, A
     return bound
 
 
+# Numbers to codes. Numbers and edges are whole numbers over 8 for every second n, so that many are equal; infinite edges are no edges.
+
+
+def rising(rng: np.random.Generator, dtype: type, d: int, m: int, least: int) -> Array:
+    """(d or 1, least + m) different numbers for each row, which ends in inf for every third m."""
+    shape = (d if m % 4 else 1, least + m)
+    numbers = np.sort(
+        rng.permuted(np.broadcast_to(np.arange(2 * shape[1]), (shape[0], 2 * shape[1])), axis=1)[:, : shape[1]], axis=1
+    )
+    table = ((numbers - shape[1]) / 8).astype(dtype)
+    if not m % 3:
+        table[:, least + 2 * m // 3 :] = np.inf
+    return table
+
+
+def between(rng: np.random.Generator, dtype: type, n: int, d: int, table: Array) -> Array:
+    finite = table[np.isfinite(table)]
+    low, high = (finite.min() - 1, finite.max() + 1) if finite.size else (-1, 1)
+    X = rng.uniform(low, high, size=(n, d))
+    return (X if n % 2 else np.rint(8 * X) / 8).astype(dtype)
+
+
+def levels(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    edges = rising(rng, dtype, d, m, 0)
+    code = (np.uint16, np.int32, np.uint8)[(n + d + m) % 3 if m < 256 else m % 2]
+    X = between(rng, dtype, n, d, edges)
+    return {"X": X, "edges": edges, "inclusive": bool(n % 3), "out": np.empty((n, d), dtype=code)}
+
+
+def brackets(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    anchors = rising(rng, dtype, d, m, 2)
+    code = (np.uint16, np.int32, np.uint8)[(n + d + m) % 3 if m < 256 else m % 2]
+    outputs = {"codes": np.empty((n, d), dtype=code), "fractions": np.empty((n, d), dtype=dtype)}
+    return {"X": between(rng, dtype, n, d, anchors), "anchors": anchors, **outputs}
+
+
+def brackets_bound(truth: Array, args: Args) -> Array:
+    """Codes are equal, fractions within 2 eps."""
+    return eps(args) * np.array([0, 2])[:, None, None]
+
+
 CASES: dict[str, Case] = {
+    "levels": Case(levels, no_error),
+    "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
     "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
     "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
     "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
@@ -318,12 +363,15 @@ CASES: dict[str, Case] = {
             "phases": normal(rng, t, m) if d % 2 else None,
         },
         phased_bound,
+        outputs=("T",),
     ),
     "cossin": Case(
         lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE, "out": np.empty((n, 2 * m), dtype=t)},
         link_bound,
     ),
-    "exp2neg_": Case(lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE}, exp2_bound),
+    "exp2neg_": Case(
+        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE}, exp2_bound, outputs=("T",)
+    ),
     "hadamard": Case(
         lambda rng, t, n, d, m: {**hadamard_arrays(rng, t, n, d, m), "out": np.empty((n, m), dtype=t)}, hadamard_bound
     ),
@@ -369,14 +417,24 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
 
 def result(module: Any, name: str, args: Args) -> Array:
     """The op on copies of its input (it may use T as working space), but on the very out."""
-    return getattr(module, name)(**{k: a.copy() if k == "T" else a for k, a in args.items()})
+    return call(module, name, {k: a.copy() if k == "T" else a for k, a in args.items()})
+
+
+def call(module: Any, name: str, args: Args) -> Array:
+    """The op on its very arguments. Two outputs are stacked."""
+    found = getattr(module, name)(**args)
+    outputs = CASES[name].outputs
+    if len(outputs) == 1:
+        return found
+    assert found is None
+    return np.stack([args[k] for k in outputs], dtype=args[outputs[-1]].dtype, casting="unsafe")
 
 
 def truth(name: str, args: Args) -> Array:
     """In memory of its own."""
     own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
     with np.errstate(all="ignore"):
-        return getattr(reference, name)(**{k: wide(a) if CASES[name].wider else a for k, a in own.items()})
+        return call(reference, name, {k: wide(a) if CASES[name].wider else a for k, a in own.items()})
 
 
 def check(module: Any, name: str, args: Args) -> None:

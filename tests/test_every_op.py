@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer import ops
 from mercer.ops import coded, cpu, reference
-from op_cases import CASES, LITERAL, agree, check, hadamard_arrays, histogram, promise, result, truth, wide
+from op_cases import CASES, LITERAL, agree, call, check, hadamard_arrays, histogram, promise, result, truth, wide
 
 Array = NDArray[Any]
 DTYPES = [np.float32, np.float64]
@@ -157,7 +157,8 @@ def test_layout_of_the_input_does_not_matter(module: Any, dtype: type, name: str
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
     changed = {
-        k: LAYOUTS[layout](a) if isinstance(a, np.ndarray) and k not in {"out", "T"} else a for k, a in args.items()
+        k: LAYOUTS[layout](a) if isinstance(a, np.ndarray) and k not in {"T", *CASES[name].outputs} else a
+        for k, a in args.items()
     }
     if name == "cossin":
         changed["T"] = LAYOUTS["rows backwards" if layout == "read-only" else layout](args["T"])
@@ -176,10 +177,9 @@ def test_layout_of_the_output_does_not_matter(module: Any, dtype: type, name: st
     rng = np.random.default_rng(6)
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
-    target = "out" if "out" in args else "T"
-    view = LAYOUTS[layout](args[target])
-    found = getattr(module, name)(**{**args, target: view})
-    assert found is view
+    views = {k: LAYOUTS[layout](args[k]) for k in CASES[name].outputs}
+    found = call(module, name, {**args, **views})
+    assert len(views) > 1 or found is next(iter(views.values()))
     agree(found, exact, CASES[name].bound(exact, args))
 
 
@@ -190,14 +190,16 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
     rng = np.random.default_rng(7)
     for n, d, m in ((1, 3, 1), (5, 6, 7), (9, 17, 33), (3, 64, 64), (8, 70, 66)):
         args = CASES[name].make(rng, dtype, n, d, m)
-        target = "out" if "out" in args else "T"
-        rows, columns, *more = args[target].shape
-        guard = np.full((rows + 2, columns + 40 * (not more), *more), 77, dtype=args[target].dtype)
-        inside = guard[1:-1] if more else guard[1:-1, 20:-20]
-        inside[...] = args[target]
-        getattr(module, name)(**{**args, target: inside})
-        inside[...] = 77
-        assert (guard == 77).all()
+        guards, views = {}, {}
+        for target in CASES[name].outputs:
+            rows, columns, *more = args[target].shape
+            guards[target] = np.full((rows + 2, columns + 40 * (not more), *more), 77, dtype=args[target].dtype)
+            views[target] = guards[target][1:-1] if more else guards[target][1:-1, 20:-20]
+            views[target][...] = args[target]
+        call(module, name, {**args, **views})
+        for target, guard in guards.items():
+            views[target][...] = 77
+            assert (guard == 77).all()
 
 
 @every_module
@@ -597,3 +599,52 @@ def test_a_sum_does_not_reach_its_neighbours(module: Any, dtype: type) -> None:
             expected[np.arange(4), args["codes"][3].astype(int) + step] = True
         np.testing.assert_array_equal(np.isnan(found).all(axis=2), expected)
         np.testing.assert_array_equal(np.isnan(found).any(axis=2), expected)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("pooled", [False, True])
+def test_levels_at_and_beside_every_edge(module: Any, dtype: type, pooled: bool) -> None:
+    """For tables of every length to 70 and a few longer ones: each edge, its neighbours, and the ends of the range."""
+    info = np.finfo(dtype)
+    for count in (*range(71), 127, 128, 255, 300):
+        ends = np.array(
+            [-info.max, -info.tiny, -info.smallest_subnormal, 0, info.smallest_subnormal, info.max], dtype=dtype
+        )
+        edges = np.unique(np.append(ends, np.arange(count) - 7))[:count].astype(dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            beside = [np.nextafter(edges, dtype(np.inf)), np.nextafter(edges, dtype(-np.inf))]
+        values = np.concatenate([edges, *beside, ends, -np.zeros(1, dtype=dtype), [-np.inf, np.inf]]).astype(dtype)
+        X = np.tile(values[:, None], 3)
+        table = edges[None] if pooled else np.tile(edges, (3, 1))
+        for inclusive in (False, True):
+            found = module.levels(X, table, inclusive, np.empty(X.shape, dtype=np.uint16))
+            below = edges <= values[:, None] if inclusive else edges < values[:, None]
+            np.testing.assert_array_equal(found, np.tile(below.sum(axis=1)[:, None], 3))
+
+
+@every_module
+@every_dtype
+def test_brackets_at_and_beside_every_anchor(module: Any, dtype: type) -> None:
+    """An anchor has the fraction 0 of its own bracket, the last one 1 of the bracket before; outside the fraction stays there."""
+    for count in (*range(2, 70), 127, 128, 129, 255, 256, 257):
+        anchors = np.cumsum(1 + np.arange(count) % 3).astype(dtype)
+        X = np.concatenate([anchors, anchors[:-1] + np.diff(anchors) / 4, [-5, 1e4]]).astype(dtype)[None]
+        codes, fractions = np.empty(X.shape, dtype=np.uint16), np.empty(X.shape, dtype=dtype)
+        module.brackets(X, anchors[None], codes, fractions)
+        last = count - 2
+        order = np.arange(count - 1)
+        np.testing.assert_array_equal(codes[0], [*order, last, *order, 0, last])
+        np.testing.assert_array_equal(fractions[0], [*(0 * order), 1, *(0 * order + 0.25), 0, 1])
+
+
+@every_module
+@every_dtype
+def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type) -> None:
+    """Columns with fewer anchors than others are filled up with inf, and the last finite anchor holds all above it."""
+    anchors = np.array([[0, 1, 2, 4], [0, 2, np.inf, np.inf], [5, np.inf, np.inf, np.inf]], dtype=dtype)
+    X = np.array([[3, 1, 5], [4, 2, 9], [-1, 7, 0]], dtype=dtype)
+    codes, fractions = np.empty((3, 3), dtype=np.uint8), np.empty((3, 3), dtype=dtype)
+    module.brackets(X, anchors, codes, fractions)
+    np.testing.assert_array_equal(codes, [[2, 0, 0], [2, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(fractions, [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 0]])

@@ -213,6 +213,14 @@ WRONG |= {
     "fractions of another type": ("coded_rows", (u(2, 3), f(3, 4, 2), np.zeros((2, 3)), f(2, 6)), TypeError),
     "product out": ("coded_product", (u(2, 3), f(3, 4, 2), None, f(2, 3)), ValueError),
     "coded_rows out": ("coded_rows", (u(2, 3), f(3, 4, 2), None, f(2, 5)), ValueError),
+    "edges of two columns": ("levels", (f(2, 3), f(2, 4), True, u(2, 3)), ValueError),
+    "256 edges in a byte": ("levels", (f(2, 3), f(3, 256), True, u(2, 3)), ValueError),
+    "levels out": ("levels", (f(2, 3), f(3, 4), True, u(2, 4)), ValueError),
+    "edges of another type": ("levels", (f(2, 3), np.zeros((3, 4)), True, u(2, 3)), TypeError),
+    "one anchor": ("brackets", (f(2, 3), f(3, 1), u(2, 3), f(2, 3)), ValueError),
+    "258 anchors in a byte": ("brackets", (f(2, 3), f(1, 258), u(2, 3), f(2, 3)), ValueError),
+    "brackets codes": ("brackets", (f(2, 3), f(1, 4), u(2, 2), f(2, 3)), ValueError),
+    "brackets fractions": ("brackets", (f(2, 3), f(1, 4), u(2, 3), f(3, 3)), ValueError),
     "sums R": ("coded_sums", (u(2, 3), f(3, 5), None, f(3, 4, 5)), ValueError),
 }
 

@@ -14,6 +14,7 @@ import numpy as np
 from mercer.ops import cpu, reference
 
 __all__ = [
+    "brackets",
     "chi2_chebyshev",
     "chi2_series",
     "coded_product",
@@ -39,6 +40,7 @@ __all__ = [
     "hadamard_cos",
     "hadamard_cossin",
     "homogeneous",
+    "levels",
 ]
 
 P = ParamSpec("P")
@@ -64,6 +66,7 @@ def home(name: str) -> str:
     return cpu.isa() if name in cpu.__all__ else "numpy"
 
 
+brackets = _by_array(reference.brackets, cpu.brackets)
 chi2_chebyshev = _by_array(reference.chi2_chebyshev, cpu.chi2_chebyshev)
 chi2_series = _by_array(reference.chi2_series, cpu.chi2_series)
 coded_product = _by_array(reference.coded_product, cpu.coded_product)
@@ -89,3 +92,4 @@ hadamard = _by_array(reference.hadamard, cpu.hadamard)
 hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
 homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)
+levels = _by_array(reference.levels, cpu.levels)

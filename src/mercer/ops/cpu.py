@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mercer.ops import reference
 
 __all__ = [
+    "brackets",
     "chi2_chebyshev",
     "chi2_series",
     "coded_product",
@@ -42,9 +43,11 @@ __all__ = [
     "hadamard_cos",
     "hadamard_cossin",
     "homogeneous",
+    "levels",
 ]
 
 Array = NDArray[Any]
+NUMBERS = (np.float32, np.float64)
 CODES = (np.uint8, np.uint16, np.int32)
 
 _reason: str | None = None
@@ -256,9 +259,23 @@ def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array)
     return out
 
 
+def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
+    if not (_takes_codes(out) and X.dtype in NUMBERS and edges.dtype == X.dtype):
+        return reference.levels(X, edges, inclusive, out)
+    _native.levels(_rows(X), _rows(edges), inclusive, out)
+    return out
+
+
+def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
+    if _takes_codes(codes) and _writable(fractions, X, anchors):
+        _native.brackets(_rows(X), _rows(anchors), codes, fractions)
+    else:
+        reference.brackets(X, anchors, codes, fractions)
+
+
 def _writable(out: Array, *inputs: Array) -> bool:
     """Whether the core can write to out, and the inputs have its type of number."""
-    known = out.dtype in (np.float32, np.float64) and all(a.dtype == out.dtype for a in inputs)
+    known = out.dtype in NUMBERS and all(a.dtype == out.dtype for a in inputs)
     return known and out.flags.writeable and (_is_whole(out) or _readable(out))
 
 
