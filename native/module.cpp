@@ -1,74 +1,14 @@
-// The binding: every shape, dtype, order and index is checked here, the GIL is released, nothing is computed.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
-#include <new>
-#include <optional>
-#include <stdexcept>
-
+// The binding: every shape, dtype, order and index is checked, the GIL is released, nothing is computed. codes.cpp has the ops on codes.
+#include "binding.h"
 #include "cpu.h"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+const Table *table = nullptr;
 
 namespace {
 
-const Table *table = nullptr;  // set once, when the module is imported
-
-template <class T> const Ops<T> &ops();
-template <> const Ops<float> &ops<float>() { return table->f32; }
-template <> const Ops<double> &ops<double>() { return table->f64; }
 template <class T, class I> const CsrOps<T, I> &csr_ops() {
     if constexpr (sizeof(I) == 4) return ops<T>().csr32;
     else return ops<T>().csr64;
-}
-
-template <class T> using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
-template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
-template <class T> using Cube = nb::ndarray<const T, nb::ndim<3>, nb::device::cpu, nb::c_contig>;
-
-void require(bool good, const std::string &sentence) {
-    if (!good) throw std::invalid_argument(sentence);
-}
-
-template <class Array> void require_aligned(const Array &array, const char *name, size_t size) {
-    require(reinterpret_cast<uintptr_t>(array.data()) % size == 0, std::string(name) + " is not aligned in memory");
-}
-
-template <class T> View<T> view(const Matrix<T> &array, const char *name) {
-    const auto rows = static_cast<int64_t>(array.shape(0)), columns = static_cast<int64_t>(array.shape(1));
-    require(columns < 2 || rows == 0 || array.stride(1) == 1, std::string(name) + " must have the numbers of a row side by side");
-    require_aligned(array, name, sizeof(T));
-    const int64_t stride = rows < 2 ? columns : array.stride(0);
-    if constexpr (!std::is_const_v<T>)
-        require((stride < 0 ? -stride : stride) >= columns, std::string(name) + " is written to, but its rows overlap");
-    return {array.data(), rows, columns, stride};
-}
-
-std::string shape(int64_t rows, int64_t columns) { return "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")"; }
-
-template <class T> void require_shape(const View<T> &A, int64_t rows, int64_t columns, const char *name) {
-    require(A.rows == rows && A.columns == columns,
-            std::string(name) + " must have shape " + shape(rows, columns) + ", got " + shape(A.rows, A.columns));
-}
-
-template <class T> const T *vector(const Vector<T> &array, int64_t size, const char *name) {
-    require(static_cast<int64_t>(array.shape(0)) == size,
-            std::string(name) + " must have " + std::to_string(size) + " numbers, got " + std::to_string(array.shape(0)));
-    require_aligned(array, name, sizeof(T));
-    return array.data();
-}
-
-template <class F> void run(F &&op) {
-    bool enough = true;
-    {
-        nb::gil_scoped_release release;
-        enough = op();
-    }
-    if (!enough) throw std::bad_alloc();
 }
 
 template <class T> void cos_(Matrix<T> A, double scale, std::optional<Vector<T>> phases) {
@@ -165,23 +105,6 @@ template <class T, typename Ops<T>::Gram Ops<T>::*op> void gram(Matrix<const T> 
     run([&] { return (ops<T>().*op)(x, z, o); });
 }
 
-template <class T, class I>
-Csr<T, I> csr(const Vector<I> &indptr, const Vector<I> &indices, const Vector<T> &data, int64_t columns, const std::string &name) {
-    require(indptr.shape(0) > 0, name + " indptr is empty");
-    require(indices.shape(0) == data.shape(0), name + " indices and data differ in length");
-    require_aligned(indptr, "indptr", sizeof(I));
-    require_aligned(indices, "indices", sizeof(I));
-    require_aligned(data, "data", sizeof(T));
-    const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, nonzeros = static_cast<int64_t>(data.shape(0));
-    const I *p = indptr.data(), *k = indices.data();
-    bool sorted = p[0] == 0 && p[rows] == nonzeros, inside = true;
-    for (int64_t i = 0; i < rows; ++i) sorted &= p[i] <= p[i + 1];
-    for (int64_t e = 0; e < nonzeros; ++e) inside &= k[e] >= 0 && k[e] < columns;
-    require(sorted, name + " indptr must rise from 0 to the number of entries");
-    require(inside, name + " indices must be in 0 .. " + std::to_string(columns - 1));
-    return {p, k, data.data(), rows, columns, nonzeros};
-}
-
 template <class T, class I, typename CsrOps<T, I>::Gram CsrOps<T, I>::*op>
 void csr_gram(Vector<I> Xp, Vector<I> Xi, Vector<T> Xd, Vector<I> Zp, Vector<I> Zi, Vector<T> Zd, int64_t columns, Matrix<T> out) {
     require(columns >= 0, "n_columns is negative");
@@ -243,6 +166,7 @@ NB_MODULE(_native, m) {
     table = supported().front();
     bind<float>(m);
     bind<double>(m);
+    bind_codes(m);
     m.def("pick", [] { table = pick(); }, "Use the instruction set that MERCER_ISA names, else the best one.");
     m.def("isa", [] { return std::string(table->name); }, "The instruction set in use.");
     m.def("isas", [] {

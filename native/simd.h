@@ -73,10 +73,12 @@ template <class T> INLINE bool any(I<T> mask) {
     return found;
 }
 
-// round to the nearest integer; sqrt, rounded once; min and max return the SECOND operand where either is NaN, as x86 does.
+// round to the nearest integer; floor; sqrt, rounded once; min and max return the SECOND operand where either is NaN, as x86 does.
+// permuted, where the instruction set permutes<T>: lane i % L of a vector of L lanes, lane i % 2L of two.
 #if MERCER_BYTES == 64
 INLINE V<float> round(V<float> x) { return _mm512_roundscale_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm512_roundscale_pd(x, 8); }
+INLINE V<float> floor(V<float> x) { return _mm512_roundscale_ps(x, 9); }
 INLINE V<float> sqrt(V<float> x) { return _mm512_sqrt_ps(x); }
 INLINE V<double> sqrt(V<double> x) { return _mm512_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm512_min_ps(a, b); }
@@ -85,9 +87,15 @@ INLINE V<float> max(V<float> a, V<float> b) { return _mm512_max_ps(a, b); }
 INLINE V<double> max(V<double> a, V<double> b) { return _mm512_max_pd(a, b); }
 #define MERCER_RCP 1
 INLINE V<float> rcp(V<float> x) { return _mm512_rcp14_ps(x); }
+INLINE V<float> permuted(V<float> a, I<float> i) { return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(i), a); }
+INLINE V<double> permuted(V<double> a, I<double> i) { return _mm512_permutexvar_pd(reinterpret_cast<__m512i>(i), a); }
+INLINE V<float> permuted(V<float> a, V<float> b, I<float> i) { return _mm512_permutex2var_ps(a, reinterpret_cast<__m512i>(i), b); }
+INLINE V<double> permuted(V<double> a, V<double> b, I<double> i) { return _mm512_permutex2var_pd(a, reinterpret_cast<__m512i>(i), b); }
+template <class T> constexpr bool permutes = true;
 #elif MERCER_BYTES == 32
 INLINE V<float> round(V<float> x) { return _mm256_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm256_round_pd(x, 8); }
+INLINE V<float> floor(V<float> x) { return _mm256_round_ps(x, 9); }
 INLINE V<float> sqrt(V<float> x) { return _mm256_sqrt_ps(x); }
 INLINE V<double> sqrt(V<double> x) { return _mm256_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm256_min_ps(a, b); }
@@ -96,9 +104,13 @@ INLINE V<float> max(V<float> a, V<float> b) { return _mm256_max_ps(a, b); }
 INLINE V<double> max(V<double> a, V<double> b) { return _mm256_max_pd(a, b); }
 #define MERCER_RCP 1
 INLINE V<float> rcp(V<float> x) { return _mm256_rcp_ps(x); }
+INLINE V<float> permuted(V<float> a, I<float> i) { return _mm256_permutevar8x32_ps(a, reinterpret_cast<__m256i>(i)); }
+INLINE V<float> permuted(V<float> a, V<float> b, I<float> i) { return (i & 8) != 0 ? permuted(b, i) : permuted(a, i); }
+template <class T> constexpr bool permutes = sizeof(T) == 4;
 #elif defined(__SSE4_1__)
 INLINE V<float> round(V<float> x) { return _mm_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm_round_pd(x, 8); }
+INLINE V<float> floor(V<float> x) { return _mm_round_ps(x, 9); }
 INLINE V<float> sqrt(V<float> x) { return _mm_sqrt_ps(x); }
 INLINE V<double> sqrt(V<double> x) { return _mm_sqrt_pd(x); }
 INLINE V<float> min(V<float> a, V<float> b) { return _mm_min_ps(a, b); }
@@ -106,6 +118,7 @@ INLINE V<double> min(V<double> a, V<double> b) { return _mm_min_pd(a, b); }
 INLINE V<float> max(V<float> a, V<float> b) { return _mm_max_ps(a, b); }
 INLINE V<double> max(V<double> a, V<double> b) { return _mm_max_pd(a, b); }
 #define MERCER_RCP 0  // without FMA the division is faster than rcpps and a Newton step
+template <class T> constexpr bool permutes = false;
 #else
 INLINE V<float> round(V<float> x) {
     for (int i = 0; i < lanes<float>; ++i) x[i] = __builtin_rintf(x[i]);
@@ -113,6 +126,10 @@ INLINE V<float> round(V<float> x) {
 }
 INLINE V<double> round(V<double> x) {
     for (int i = 0; i < lanes<double>; ++i) x[i] = __builtin_rint(x[i]);
+    return x;
+}
+INLINE V<float> floor(V<float> x) {
+    for (int i = 0; i < lanes<float>; ++i) x[i] = __builtin_floorf(x[i]);
     return x;
 }
 INLINE V<float> sqrt(V<float> x) {
@@ -126,7 +143,20 @@ INLINE V<double> sqrt(V<double> x) {
 template <class U> INLINE U min(U a, U b) { return a < b ? a : b; }
 template <class U> INLINE U max(U a, U b) { return a > b ? a : b; }
 #define MERCER_RCP 0
+template <class T> constexpr bool permutes = false;
 #endif
+
+// The compiler may fuse no later addition with what gave x, nor see that x is what it is.
+template <class U> INLINE U rounded(U x) {
+#if defined(__SSE4_1__)
+    asm("" : "+v"(x));
+#elif defined(__aarch64__)
+    asm("" : "+w"(x));
+#else
+    asm("" : "+m"(x));
+#endif
+    return x;
+}
 
 template <class T, int H, int... K> INLINE V<T> swap_lanes(V<T> x, std::integer_sequence<int, K...>) {
     return __builtin_shufflevector(x, x, (K ^ H)...);
@@ -137,7 +167,23 @@ template <class T, int... K> INLINE V<T> zip_low(V<T> a, V<T> b, std::integer_se
 template <class T, int... K> INLINE V<T> zip_high(V<T> a, V<T> b, std::integer_sequence<int, K...>) {
     return __builtin_shufflevector(a, b, (lanes<T> / 2 + K / 2 + (K % 2) * lanes<T>)...);
 }
+
+// x[i][j] <- x[j][i] for as many vectors as each has lanes: blocks of H x H change places, for H = 1, 2, 4, ...
+template <class T, int H, int... K> INLINE void transpose_blocks(V<T> *x, std::integer_sequence<int, K...> all) {
+    constexpr int L = lanes<T>;
+    if constexpr (H < L) {
+#pragma GCC unroll 16
+        for (int r = 0; r < L; ++r)
+            if (!(r & H)) {
+                const V<T> above = x[r], below = x[r + H];
+                x[r] = __builtin_shufflevector(above, below, (K & H ? L + K - H : K)...);
+                x[r + H] = __builtin_shufflevector(above, below, (K & H ? L + K : K + H)...);
+            }
+        transpose_blocks<T, 2 * H>(x, all);
+    }
+}
 template <class T> using Lanes = std::make_integer_sequence<int, lanes<T>>;
+template <class T> INLINE void transpose(V<T> *x) { transpose_blocks<T, 1>(x, Lanes<T>{}); }
 
 template <class T> INLINE T *row(View<T> A, int64_t i) { return A.data + i * A.stride; }
 

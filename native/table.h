@@ -19,11 +19,39 @@ template <class T> struct Signs {  // (blocks, rounds, p), contiguous
     int64_t blocks, rounds, p;
 };
 
+template <class T, class Code> struct Coded {  // fractions.data is null where there are none
+    View<const Code> codes;
+    View<const T> fractions;
+};
+
+template <class T> struct Panels {  // (count, codes, m), contiguous
+    T *data;
+    int64_t count, codes, m;
+};
+
+struct Sampling {  // what the ops of consistent weighted sampling share
+    const float *parameters;  // (blocks, columns, 4, 64), contiguous
+    const uint64_t *ids;      // of the columns
+    int64_t blocks, columns;
+    uint64_t seed, first;  // the first hash
+    int bits;
+    bool keep_t;
+};
+
 // Every function that needs memory of its own returns false when there is none.
 template <class T, class I> struct CsrOps {
     using Gram = bool (*)(Csr<T, I> X, Csr<T, I> Z, View<T> out);
     Gram chi2, intersection, minmax;
     bool (*product)(Csr<T, I> X, View<const T> W, View<T> out);
+};
+
+template <class T, class Code> struct CodedOps {
+    uint32_t (*largest)(View<const Code> codes);
+    bool (*product)(Coded<T, Code> x, Panels<const T> panels, View<T> out);
+    bool (*sums)(Coded<T, Code> x, View<const T> R, Panels<T> out);
+    bool (*rows)(Coded<T, Code> x, Panels<const T> tables, View<T> out);
+    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, View<Code> out);
+    bool (*brackets)(View<const T> X, View<const T> anchors, View<Code> codes, View<T> fractions);
 };
 
 template <class T> struct Ops {
@@ -41,10 +69,22 @@ template <class T> struct Ops {
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1;
     CsrOps<T, int32_t> csr32;
     CsrOps<T, int64_t> csr64;
+    CodedOps<T, uint8_t> coded8;
+    CodedOps<T, uint16_t> coded16;
+    CodedOps<T, int32_t> coded32;
+};
+
+template <class Code> struct GcwsOps {
+    bool (*dense)(View<const float> logs, Sampling sampling, View<Code> out);
+    void (*csr32)(Csr<float, int32_t> logs, Sampling sampling, View<Code> out);
+    void (*csr64)(Csr<float, int64_t> logs, Sampling sampling, View<Code> out);
 };
 
 struct Table {
     const char *name;
+    void (*gcws_parameters)(uint64_t seed, const uint64_t *ids, int64_t columns, uint64_t first, int64_t blocks, float *out);
+    GcwsOps<uint8_t> gcws8;
+    GcwsOps<uint16_t> gcws16;
     Ops<float> f32;
     Ops<double> f64;
 };

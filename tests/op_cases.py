@@ -1,6 +1,7 @@
 """One maker of arguments and one error bound for every op. test_every_op checks that no op is missing here.
 
-make(rng, dtype, n, d, m) gives the arguments; out is always called out, and a name that ends in _ works on T.
+make(rng, dtype, n, d, m) gives the arguments; a name that ends in _ works on T, others write to out or to what `outputs` names.
+Codes must be those of the truth; where an op is float32 by definition, dtype chooses the type of its codes.
 bound(truth, args) is the largest error allowed: design section 9, with eps of the op's own type.
 """
 
@@ -25,6 +26,8 @@ SCALE = 0.7
 class Case:
     make: Callable[[np.random.Generator, type, int, int, int], Args]
     bound: Callable[[Array, Args], Any]
+    wider: bool = True  # the truth is the reference in the next wider type; else in its own, to the last bit
+    outputs: tuple[str, ...] = ("out",)
 
 
 def eps(args: Args) -> float:
@@ -37,7 +40,8 @@ def wide(a: Any) -> Any:
     """The next wider type: there the reference is the truth."""
     if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
         return a
-    return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
+    with np.errstate(invalid="ignore"):  # an output that was never written
+        return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
 
 
 def normal(rng: np.random.Generator, dtype: type, *shape: int) -> Array:
@@ -206,7 +210,149 @@ def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     return {"X": X, "amplitudes": amplitudes, "harmonics": np.sort(chosen), "step": 0.8, "degree": degree, "out": out}
 
 
+# Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters come from float64 logarithms, which may
+# differ in their last bit: the number may then be rounded to its neighbour.
+
+
+def no_error(truth: Array, args: Args) -> int:
+    return 0
+
+
+def rounded_bound(truth: Array, args: Args) -> Array:
+    return np.abs(truth) * eps(args)
+
+
+def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Args, type]:
+    """m hashes of d columns, and the type of the codes. For odd m the parameters are whole numbers over 8: many a are equal."""
+    seed, first = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(1000))
+    ids = rng.integers(2**64, size=d, dtype=np.uint64)
+    parameters = reference.gcws_parameters(seed, ids, first, np.empty((-(-m // 64), d, 4, 64), dtype=np.float32))
+    if m % 2:
+        parameters = np.ceil(8 * parameters) / np.float32(8)
+    bits, code = (1 + m % 8, np.uint8) if dtype is np.float32 else (1 + m % 16, np.uint16)
+    fixed = {"seed": seed, "first": first, "bits": bits, "keep_t": bool(rng.integers(2))}
+    return {"parameters": parameters, "ids": ids, **fixed}, code
+
+
+def logarithms(rng: np.random.Generator, n: int, d: int) -> Array:
+    """Of histograms; every seventh row is empty."""
+    X = histogram(rng, np.float32, n, d)
+    X[::7] = 0
+    with np.errstate(divide="ignore"):
+        return np.log(X)
+
+
+def dense_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, code = sampling(rng, dtype, d, m)
+    return {"logs": logarithms(rng, n, d), **drawn, "out": np.empty((n, m), dtype=code)}
+
+
+def sparse_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, code = sampling(rng, dtype, d, m)
+    logs = logarithms(rng, n, d)
+    there = np.isfinite(logs)
+    index = (np.int32, np.int64)[(n + d + m) % 2]
+    indptr = np.append(0, np.cumsum(there.sum(axis=1))).astype(index)
+    parts = {"indptr": indptr, "places": np.nonzero(there)[1].astype(index), "logs": logs[there]}
+    return {**parts, **drawn, "out": np.empty((n, m), dtype=code)}
+
+
+def parameters(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, _ = sampling(rng, dtype, d, 64 * (n % 3))
+    return {k: drawn[k] for k in ("seed", "ids", "first")} | {"out": np.empty_like(drawn["parameters"])}
+
+
+# Codes into tables: a plain sum of as many terms as there are places, or rows; twice as many with fractions, each rounded once more.
+
+
+def coded(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> tuple[Args, int]:
+    """Codes of n rows and d places, fractions for every second m, and how many codes there are."""
+    count = 2 + (n + 3 * d + m) % 20
+    code = (np.uint8, np.uint16, np.int32)[(n + d + m) % 3]
+    fractions = rng.random((n, d)).astype(dtype) if m % 2 else None
+    return {"codes": rng.integers(count - m % 2, size=(n, d)).astype(code), "fractions": fractions}, count
+
+
+def coded_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    return {**given, "panels": normal(rng, dtype, d if n % 3 else 1, count, m), "out": np.empty((n, m), dtype=dtype)}
+
+
+def coded_rows(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    r = m % 12
+    return {
+        **given,
+        "tables": normal(rng, dtype, d if n % 3 else 1, count, r),
+        "out": np.empty((n, r * d), dtype=dtype),
+    }
+
+
+def coded_sums(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    return {**given, "R": normal(rng, dtype, n, m), "out": np.empty((d, count, m), dtype=dtype)}
+
+
+def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, Args], Any]:
+    def bound(truth: Array, args: Args) -> Any:
+        size = getattr(reference, name)(**args | {numbers: np.abs(wide(args[numbers])), "out": np.empty_like(truth)})
+        if args["fractions"] is None:
+            return 0 if axis is None else eps(args) * (args["codes"].shape[axis] + 1) / 2 * size
+        return eps(args) * ((0 if axis is None else args["codes"].shape[axis]) + 2) * size
+
+    return bound
+
+
+# Numbers to codes. Numbers and edges are whole numbers over 8 for every second n, so that many are equal; infinite edges are no edges.
+
+
+def rising(rng: np.random.Generator, dtype: type, d: int, m: int, least: int) -> Array:
+    """(d or 1, least + m) different numbers for each row, which ends in inf for every third m."""
+    shape = (d if m % 4 else 1, least + m)
+    numbers = np.sort(
+        rng.permuted(np.broadcast_to(np.arange(2 * shape[1]), (shape[0], 2 * shape[1])), axis=1)[:, : shape[1]], axis=1
+    )
+    table = ((numbers - shape[1]) / 8).astype(dtype)
+    if not m % 3:
+        table[:, least + 2 * m // 3 :] = np.inf
+    return table
+
+
+def between(rng: np.random.Generator, dtype: type, n: int, d: int, table: Array) -> Array:
+    finite = table[np.isfinite(table)]
+    low, high = (finite.min() - 1, finite.max() + 1) if finite.size else (-1, 1)
+    X = rng.uniform(low, high, size=(n, d))
+    return (X if n % 2 else np.rint(8 * X) / 8).astype(dtype)
+
+
+def levels(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    edges = rising(rng, dtype, d, m, 0)
+    code = (np.uint16, np.int32, np.uint8)[(n + d + m) % 3 if m < 256 else m % 2]
+    X = between(rng, dtype, n, d, edges)
+    return {"X": X, "edges": edges, "inclusive": bool(n % 3), "out": np.empty((n, d), dtype=code)}
+
+
+def brackets(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    anchors = rising(rng, dtype, d, m, 2)
+    code = (np.uint16, np.int32, np.uint8)[(n + d + m) % 3 if m < 256 else m % 2]
+    outputs = {"codes": np.empty((n, d), dtype=code), "fractions": np.empty((n, d), dtype=dtype)}
+    return {"X": between(rng, dtype, n, d, anchors), "anchors": anchors, **outputs}
+
+
+def brackets_bound(truth: Array, args: Args) -> Array:
+    """Codes are equal, fractions within 2 eps."""
+    return eps(args) * np.array([0, 2])[:, None, None]
+
+
 CASES: dict[str, Case] = {
+    "levels": Case(levels, no_error),
+    "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
+    "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
+    "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
+    "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
+    "gcws": Case(dense_sampling, no_error, wider=False),
+    "gcws_csr": Case(sparse_sampling, no_error, wider=False),
+    "gcws_parameters": Case(parameters, rounded_bound, wider=False),
     "chi2_series": Case(series, lift_bound(0.5)),
     "chi2_chebyshev": Case(chebyshev, lift_bound(2)),
     "homogeneous": Case(homogeneous, homogeneous_bound),
@@ -217,12 +363,15 @@ CASES: dict[str, Case] = {
             "phases": normal(rng, t, m) if d % 2 else None,
         },
         phased_bound,
+        outputs=("T",),
     ),
     "cossin": Case(
         lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE, "out": np.empty((n, 2 * m), dtype=t)},
         link_bound,
     ),
-    "exp2neg_": Case(lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE}, exp2_bound),
+    "exp2neg_": Case(
+        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE}, exp2_bound, outputs=("T",)
+    ),
     "hadamard": Case(
         lambda rng, t, n, d, m: {**hadamard_arrays(rng, t, n, d, m), "out": np.empty((n, m), dtype=t)}, hadamard_bound
     ),
@@ -268,12 +417,24 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
 
 def result(module: Any, name: str, args: Args) -> Array:
     """The op on copies of its input (it may use T as working space), but on the very out."""
-    return getattr(module, name)(**{k: a.copy() if k == "T" else a for k, a in args.items()})
+    return call(module, name, {k: a.copy() if k == "T" else a for k, a in args.items()})
+
+
+def call(module: Any, name: str, args: Args) -> Array:
+    """The op on its very arguments. Two outputs are stacked."""
+    found = getattr(module, name)(**args)
+    outputs = CASES[name].outputs
+    if len(outputs) == 1:
+        return found
+    assert found is None
+    return np.stack([args[k] for k in outputs], dtype=args[outputs[-1]].dtype, casting="unsafe")
 
 
 def truth(name: str, args: Args) -> Array:
+    """In memory of its own."""
+    own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
     with np.errstate(all="ignore"):
-        return getattr(reference, name)(**{k: wide(a) for k, a in args.items()})
+        return call(reference, name, {k: wide(a) if CASES[name].wider else a for k, a in own.items()})
 
 
 def check(module: Any, name: str, args: Args) -> None:
@@ -284,7 +445,11 @@ def check(module: Any, name: str, args: Args) -> None:
 
 
 def agree(found: Array, exact: Array, bound: Any) -> None:
-    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type."""
+    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type. Codes are equal."""
+    assert found.shape == exact.shape
+    if found.dtype.kind != "f":
+        np.testing.assert_array_equal(found, exact)
+        return
     rounded = exact.astype(found.dtype)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
     near_end = np.abs(exact) > np.finfo(found.dtype).max * (1 - 1e-5)

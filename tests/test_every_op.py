@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mercer import ops
-from mercer.ops import cpu, reference
-from op_cases import CASES, LITERAL, agree, check, hadamard_arrays, histogram, promise, result, truth, wide
+from mercer.ops import coded, cpu, reference
+from op_cases import CASES, LITERAL, agree, call, check, hadamard_arrays, histogram, promise, result, truth, wide
 
 Array = NDArray[Any]
 DTYPES = [np.float32, np.float64]
@@ -40,7 +40,8 @@ def sizes() -> Iterator[tuple[int, int, int]]:
 
 
 def test_no_op_is_forgotten() -> None:
-    assert public(reference) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
+    assert public(reference) | public(coded) == set(reference.__all__)
+    assert set(reference.__all__) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
     assert public(cpu) == set(ops.__all__) | {"available", "isa", "why_not"}
     for name in ops.__all__:
         assert inspect.signature(getattr(cpu, name)) == inspect.signature(getattr(reference, name))
@@ -131,7 +132,7 @@ def test_grams_are_the_textbook_formulas(module: Any, dtype: type, name: str) ->
 
 def apart(A: Array) -> Array:
     """The same numbers with gaps between the rows."""
-    big = np.full((A.shape[0], A.shape[1] + 5), np.nan, dtype=A.dtype)
+    big = np.full((A.shape[0], A.shape[1] + 5), np.nan if A.dtype.kind == "f" else 77, dtype=A.dtype)
     big[:, 2:-3] = A
     return big[:, 2:-3]
 
@@ -173,7 +174,8 @@ def test_layout_of_the_input_does_not_matter(module: Any, dtype: type, name: str
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
     changed = {
-        k: LAYOUTS[layout](a) if isinstance(a, np.ndarray) and k not in {"out", "T"} else a for k, a in args.items()
+        k: LAYOUTS[layout](a) if isinstance(a, np.ndarray) and k not in {"T", *CASES[name].outputs} else a
+        for k, a in args.items()
     }
     if name == "cossin":
         changed["T"] = LAYOUTS["rows backwards" if layout == "read-only" else layout](args["T"])
@@ -192,10 +194,9 @@ def test_layout_of_the_output_does_not_matter(module: Any, dtype: type, name: st
     rng = np.random.default_rng(6)
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
-    target = "out" if "out" in args else "T"
-    view = LAYOUTS[layout](args[target])
-    found = getattr(module, name)(**{**args, target: view})
-    assert found is view
+    views = {k: LAYOUTS[layout](args[k]) for k in CASES[name].outputs}
+    found = call(module, name, {**args, **views})
+    assert len(views) > 1 or found is next(iter(views.values()))
     agree(found, exact, CASES[name].bound(exact, args))
 
 
@@ -206,21 +207,27 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
     rng = np.random.default_rng(7)
     for n, d, m in ((1, 3, 1), (5, 6, 7), (9, 17, 33), (3, 64, 64), (8, 70, 66)):
         args = CASES[name].make(rng, dtype, n, d, m)
-        target = "out" if "out" in args else "T"
-        rows, columns = args[target].shape
-        guard = np.full((rows + 2, columns + 40), 77, dtype=dtype)
-        inside = guard[1:-1, 20:-20]
-        inside[...] = args[target]
-        getattr(module, name)(**{**args, target: inside})
-        inside[...] = 77
-        assert (guard == 77).all()
+        guards, views = {}, {}
+        for target in CASES[name].outputs:
+            rows, columns, *more = args[target].shape
+            guards[target] = np.full((rows + 2, columns + 40 * (not more), *more), 77, dtype=args[target].dtype)
+            views[target] = guards[target][1:-1] if more else guards[target][1:-1, 20:-20]
+            views[target][...] = args[target]
+        call(module, name, {**args, **views})
+        for target, guard in guards.items():
+            views[target][...] = 77
+            assert (guard == 77).all()
 
 
 @every_module
 @every_op
 def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> None:
     rng = np.random.default_rng(8)
-    args = {k: wide(a) for k, a in CASES[name].make(rng, np.float64, 4, 5, 6).items()}
+    args = CASES[name].make(rng, np.float64, 4, 5, 6)
+    if CASES[name].wider:
+        args = {k: wide(a) for k, a in args.items()}
+    else:
+        args["out"] = np.zeros(args["out"].shape, dtype=np.int64 if args["out"].dtype.kind == "u" else np.float64)
     np.testing.assert_array_equal(result(module, name, args).astype(float), truth(name, args).astype(float))
 
 
@@ -480,3 +487,181 @@ def test_disjoint_and_equal_rows(module: Any, dtype: type) -> None:
     for name in ("gram_chi2_distance", "gram_l1"):
         assert (np.diag(getattr(module, name)(X, X, np.empty((5, 5), dtype=dtype))) == 0).all()
     assert module.gram_minmax(X, X, np.empty((5, 5), dtype=dtype)).max() <= 1
+
+
+# Codes
+
+
+@every_module
+def test_no_step_of_sampling_is_fused(module: Any) -> None:
+    """Parameters for which one rounding less would give another t, or another winner, in every second hash."""
+    rng = np.random.default_rng(19)
+    count = 640
+    inverse = rng.uniform(0.1, 0.9, count).astype(np.float32)
+    log = np.float32(-0.789)
+    ids = np.array([3, 5], dtype=np.uint64)
+
+    def codes(columns: list[list[Array]], keep_t: bool) -> Array:
+        drawn = np.array(columns, dtype=np.float32).reshape(len(columns), 4, -1, 64)
+        drawn = np.ascontiguousarray(drawn.transpose(2, 0, 1, 3))
+        logs = np.full((9, len(columns)), log)
+        out = np.empty((9, count), dtype=np.uint16)
+        return module.gcws(logs, drawn, ids[: len(columns)], 1, 0, 16, keep_t, out)
+
+    one, zero = np.ones(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
+    found = codes([[inverse, -(log * inverse), one, one]], True)  # log * inverse + beta is 0, not a little less or more
+    np.testing.assert_array_equal(found, codes([[zero, zero, one, one]], True))
+    r = rng.uniform(0.1, 0.9, count).astype(np.float32)
+    rounded = [zero, 77 * one, r, r * np.float32(77)]  # a = 0
+    exact = [zero, one, one, one]  # a = 0
+    np.testing.assert_array_equal(codes([rounded, exact], False), codes([exact], False))
+    np.testing.assert_array_equal(codes([exact, rounded], False), codes([exact], False))
+
+
+@every_module
+def test_parameters_of_sampling_are_those_of_float64_logarithms(module: Any) -> None:
+    """All but a millionth of the numbers are the reference's; the others are its neighbours."""
+    ids = np.random.default_rng(20).integers(2**64, size=1000, dtype=np.uint64)
+    exact = reference.gcws_parameters(2, ids, 0, np.empty((8, 1000, 4, 64), dtype=np.float32))
+    found = module.gcws_parameters(2, ids, 0, np.empty_like(exact))
+    assert np.mean(found != exact) <= 1e-6
+    np.testing.assert_allclose(found, exact, rtol=np.finfo(np.float32).eps)
+
+
+@every_module
+def test_the_hashes_of_a_later_start_are_the_later_hashes(module: Any) -> None:
+    rng = np.random.default_rng(21)
+    ids = rng.integers(2**64, size=30, dtype=np.uint64)
+    logs = rng.standard_normal((5, 30), dtype=np.float32)
+
+    def codes(first: int, count: int) -> Array:
+        drawn = module.gcws_parameters(4, ids, first, np.empty((-(-count // 64), 30, 4, 64), dtype=np.float32))
+        return module.gcws(logs, drawn, ids, 4, first, 8, True, np.empty((5, count), dtype=np.uint8))
+
+    whole = codes(0, 200)
+    for first in (1, 64, 100, 136):
+        np.testing.assert_array_equal(codes(first, 200 - first), whole[:, first:])
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("blended", [False, True])
+def test_codes_are_short_for_rows_of_weights(module: Any, dtype: type, shared: bool, blended: bool) -> None:
+    """With the weights written out, (n, places x codes), coded ops are matrix products."""
+    rng = np.random.default_rng(22)
+    n, places, count, m = 40, 6, 9, 5
+    codes = rng.integers(count - 1, size=(n, places), dtype=np.uint8)
+    fractions = rng.random((n, places)).astype(dtype) if blended else None
+    f = np.zeros((n, places)) if fractions is None else fractions.astype(float)
+    weights = np.zeros((n, places, count))
+    i, c = np.indices((n, places))
+    weights[i, c, codes] = 1 - f
+    weights[i, c, codes + 1] += f
+    flat = weights.reshape(n, -1)
+    panels = rng.standard_normal((1 if shared else places, count, m)).astype(dtype)
+    whole = np.broadcast_to(panels, (places, count, m)).astype(float)
+    R = rng.standard_normal((n, m)).astype(dtype)
+    close = {"atol": 50 * np.finfo(dtype).eps, "rtol": 0}
+    found = module.coded_product(codes, panels, fractions, np.empty((n, m), dtype=dtype))
+    np.testing.assert_allclose(found, flat @ whole.reshape(-1, m), **close)
+    found = module.coded_sums(codes, R, fractions, np.empty((places, count, m), dtype=dtype))
+    np.testing.assert_allclose(found.reshape(-1, m), flat.T @ R, **close)
+    found = module.coded_rows(codes, panels, fractions, np.empty((n, m * places), dtype=dtype))
+    np.testing.assert_allclose(found, np.einsum("ica,caq->icq", weights, whole).reshape(n, -1), **close)
+
+
+@every_module
+@every_dtype
+def test_many_codes_in_many_places(module: Any, dtype: type) -> None:
+    """Panels larger than a group of places in the cache, and single ones larger than the cache."""
+    rng = np.random.default_rng(23)
+    for places, count, m in ((300, 256, 1), (70, 256, 10), (40, 256, 20), (6, 3000, 70), (3, 40_000, 3)):
+        codes = rng.integers(count - 1, size=(11, places), dtype=np.int32)
+        for fractions in (None, rng.random((11, places)).astype(dtype)):
+            given = {"codes": codes, "fractions": fractions}
+            panels = rng.standard_normal((places, count, m)).astype(dtype)
+            check(module, "coded_product", {**given, "panels": panels, "out": np.empty((11, m), dtype=dtype)})
+            out = np.empty((11, places * m), dtype=dtype)
+            check(module, "coded_rows", {**given, "tables": panels, "out": out})
+            R = rng.standard_normal((11, m)).astype(dtype)
+            check(module, "coded_sums", {**given, "R": R, "out": np.empty_like(panels)})
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", ["coded_product", "coded_rows"])
+def test_coded_rows_do_not_see_each_other(module: Any, dtype: type, name: str) -> None:
+    rng = np.random.default_rng(24)
+    for m in range(1, 80):
+        args = CASES[name].make(rng, dtype, 13, 21, m)
+        whole = getattr(module, name)(**args).copy()
+        for rows in (slice(0, 1), slice(3, 8), slice(12, 13)):
+            some = {k: args[k][rows] for k in ("codes", "out")}
+            some["fractions"] = None if args["fractions"] is None else args["fractions"][rows]
+            np.testing.assert_array_equal(getattr(module, name)(**args | some), whole[rows])
+
+
+@every_module
+@every_dtype
+def test_a_sum_does_not_reach_its_neighbours(module: Any, dtype: type) -> None:
+    """A row that is NaN stays in the sums of its codes."""
+    rng = np.random.default_rng(25)
+    for m in range(1, 40):
+        args = CASES["coded_sums"].make(rng, dtype, 30, 4, m)
+        args["R"][3] = np.nan
+        found = module.coded_sums(**args)
+        expected = np.zeros(found.shape[:2], dtype=bool)
+        for step in range(2 if m % 2 else 1):
+            expected[np.arange(4), args["codes"][3].astype(int) + step] = True
+        np.testing.assert_array_equal(np.isnan(found).all(axis=2), expected)
+        np.testing.assert_array_equal(np.isnan(found).any(axis=2), expected)
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("pooled", [False, True])
+def test_levels_at_and_beside_every_edge(module: Any, dtype: type, pooled: bool) -> None:
+    """For tables of every length to 70 and a few longer ones: each edge, its neighbours, and the ends of the range."""
+    info = np.finfo(dtype)
+    for count in (*range(71), 127, 128, 255, 300):
+        ends = np.array(
+            [-info.max, -info.tiny, -info.smallest_subnormal, 0, info.smallest_subnormal, info.max], dtype=dtype
+        )
+        edges = np.unique(np.append(ends, np.arange(count) - 7))[:count].astype(dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            beside = [np.nextafter(edges, dtype(np.inf)), np.nextafter(edges, dtype(-np.inf))]
+        values = np.concatenate([edges, *beside, ends, -np.zeros(1, dtype=dtype), [-np.inf, np.inf]]).astype(dtype)
+        X = np.tile(values[:, None], 3)
+        table = edges[None] if pooled else np.tile(edges, (3, 1))
+        for inclusive in (False, True):
+            found = module.levels(X, table, inclusive, np.empty(X.shape, dtype=np.uint16))
+            below = edges <= values[:, None] if inclusive else edges < values[:, None]
+            np.testing.assert_array_equal(found, np.tile(below.sum(axis=1)[:, None], 3))
+
+
+@every_module
+@every_dtype
+def test_brackets_at_and_beside_every_anchor(module: Any, dtype: type) -> None:
+    """An anchor has the fraction 0 of its own bracket, the last one 1 of the bracket before; outside the fraction stays there."""
+    for count in (*range(2, 70), 127, 128, 129, 255, 256, 257):
+        anchors = np.cumsum(1 + np.arange(count) % 3).astype(dtype)
+        X = np.concatenate([anchors, anchors[:-1] + np.diff(anchors) / 4, [-5, 1e4]]).astype(dtype)[None]
+        codes, fractions = np.empty(X.shape, dtype=np.uint16), np.empty(X.shape, dtype=dtype)
+        module.brackets(X, anchors[None], codes, fractions)
+        last = count - 2
+        order = np.arange(count - 1)
+        np.testing.assert_array_equal(codes[0], [*order, last, *order, 0, last])
+        np.testing.assert_array_equal(fractions[0], [*(0 * order), 1, *(0 * order + 0.25), 0, 1])
+
+
+@every_module
+@every_dtype
+def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type) -> None:
+    """Columns with fewer anchors than others are filled up with inf, and the last finite anchor holds all above it."""
+    anchors = np.array([[0, 1, 2, 4], [0, 2, np.inf, np.inf], [5, np.inf, np.inf, np.inf]], dtype=dtype)
+    X = np.array([[3, 1, 5], [4, 2, 9], [-1, 7, 0]], dtype=dtype)
+    codes, fractions = np.empty((3, 3), dtype=np.uint8), np.empty((3, 3), dtype=dtype)
+    module.brackets(X, anchors, codes, fractions)
+    np.testing.assert_array_equal(codes, [[2, 0, 0], [2, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(fractions, [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 0]])

@@ -121,6 +121,14 @@ def i(*numbers: int) -> Any:
     return np.array(numbers, dtype=np.int32)
 
 
+def w(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.uint64)
+
+
+def u(*shape: int) -> Any:
+    return np.zeros(shape, dtype=np.uint8)
+
+
 def frozen(A: Any) -> Any:
     A.flags.writeable = False
     return A
@@ -173,6 +181,47 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], type[Exception]]] = {
     "gram csr index": ("gram_chi2_csr", (*ONE, i(0, 1), i(1), f(1), 1, f(1, 1)), ValueError),
     "gram csr columns": ("gram_minmax_csr", (*ONE, *ONE, -1, f(1, 1)), ValueError),
     "gram csr out": ("gram_intersection_csr", (*ONE, *ONE, 1, f(1, 2)), ValueError),
+}
+
+DRAWN = (f(1, 2, 4, 64), w(3, 4), 1, 0)  # 64 hashes of two columns
+WRONG |= {
+    "parameters out": ("gcws_parameters", (1, w(3, 4), 0, f(1, 3, 4, 64)), ValueError),
+    "parameters of 32 hashes": ("gcws_parameters", (1, w(3, 4), 0, f(1, 2, 4, 32)), ValueError),
+    "parameters in Fortran order": ("gcws_parameters", (1, w(3), 0, np.asfortranarray(f(2, 1, 4, 64))), TypeError),
+    "a negative seed": ("gcws_parameters", (-1, w(3), 0, f(1, 1, 4, 64)), TypeError),
+    "ids of another type": ("gcws_parameters", (1, i(3), 0, f(1, 1, 4, 64)), TypeError),
+    "gcws columns": ("gcws", (f(2, 3), *DRAWN, 8, True, u(2, 64)), ValueError),
+    "gcws ids": ("gcws", (f(2, 2), f(1, 2, 4, 64), w(3), 1, 0, 8, True, u(2, 64)), ValueError),
+    "too few hashes": ("gcws", (f(2, 2), *DRAWN, 8, True, u(2, 65)), ValueError),
+    "gcws rows": ("gcws", (f(2, 2), *DRAWN, 8, True, u(3, 64)), ValueError),
+    "no bits": ("gcws", (f(2, 2), *DRAWN, 0, True, u(2, 64)), ValueError),
+    "9 bits in a byte": ("gcws", (f(2, 2), *DRAWN, 9, True, u(2, 64)), ValueError),
+    "17 bits in two bytes": ("gcws", (f(2, 2), *DRAWN, 17, True, u(2, 64).astype(np.uint16)), ValueError),
+    "codes as float": ("gcws", (f(2, 2), *DRAWN, 8, True, f(2, 64)), TypeError),
+    "place too large": ("gcws_csr", (i(0, 1), i(2), f(1), *DRAWN, 8, True, u(1, 64)), ValueError),
+    "place negative": ("gcws_csr", (i(0, 1), i(-1), f(1), *DRAWN, 8, True, u(1, 64)), ValueError),
+    "gcws_csr rows": ("gcws_csr", (*ONE, *DRAWN, 8, True, u(2, 64)), ValueError),
+    "code too large": ("coded_product", (u(2, 3) + np.uint8(4), f(3, 4, 2), None, f(2, 2)), ValueError),
+    "code + 1 too large": ("coded_product", (u(2, 3) + np.uint8(3), f(3, 4, 2), f(2, 3), f(2, 2)), ValueError),
+    "code negative": ("coded_rows", (i(-1)[None], f(1, 4, 2), None, f(1, 2)), ValueError),
+    "code for no table": ("coded_rows", (u(2, 3), f(3, 0, 2), None, f(2, 6)), ValueError),
+    "codes into sums": ("coded_sums", (u(2, 3) + np.uint8(4), f(2, 5), None, f(3, 4, 5)), ValueError),
+    "codes as int64": ("coded_rows", (i(0).astype(np.int64)[None], f(1, 4, 2), None, f(1, 2)), TypeError),
+    "too few panels": ("coded_product", (u(2, 3), f(2, 4, 2), None, f(2, 2)), ValueError),
+    "one panel of sums": ("coded_sums", (u(2, 3), f(2, 5), None, f(1, 4, 5)), ValueError),
+    "fractions too few": ("coded_rows", (u(2, 3), f(3, 4, 2), f(2, 2), f(2, 6)), ValueError),
+    "fractions of another type": ("coded_rows", (u(2, 3), f(3, 4, 2), np.zeros((2, 3)), f(2, 6)), TypeError),
+    "product out": ("coded_product", (u(2, 3), f(3, 4, 2), None, f(2, 3)), ValueError),
+    "coded_rows out": ("coded_rows", (u(2, 3), f(3, 4, 2), None, f(2, 5)), ValueError),
+    "edges of two columns": ("levels", (f(2, 3), f(2, 4), True, u(2, 3)), ValueError),
+    "256 edges in a byte": ("levels", (f(2, 3), f(3, 256), True, u(2, 3)), ValueError),
+    "levels out": ("levels", (f(2, 3), f(3, 4), True, u(2, 4)), ValueError),
+    "edges of another type": ("levels", (f(2, 3), np.zeros((3, 4)), True, u(2, 3)), TypeError),
+    "one anchor": ("brackets", (f(2, 3), f(3, 1), u(2, 3), f(2, 3)), ValueError),
+    "258 anchors in a byte": ("brackets", (f(2, 3), f(1, 258), u(2, 3), f(2, 3)), ValueError),
+    "brackets codes": ("brackets", (f(2, 3), f(1, 4), u(2, 2), f(2, 3)), ValueError),
+    "brackets fractions": ("brackets", (f(2, 3), f(1, 4), u(2, 3), f(3, 3)), ValueError),
+    "sums R": ("coded_sums", (u(2, 3), f(3, 5), None, f(3, 4, 5)), ValueError),
 }
 
 

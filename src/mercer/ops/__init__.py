@@ -48,13 +48,14 @@ R = TypeVar("R")
 
 
 def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
-    """The fastest op for the type of the first argument: the place where a compiled or a device twin enters."""
+    """The fastest op for the type of the first array: the place where a compiled or a device twin enters."""
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
-        first = args[0] if args else next(iter(kwargs.values()))
-        if isinstance(first, np.ndarray) and cpu.available():
-            return compiled(*args, **kwargs)
+        if cpu.available():
+            for argument in (*args, *kwargs.values()):
+                if isinstance(argument, np.ndarray):
+                    return compiled(*args, **kwargs)
         return op(*args, **kwargs)
 
     return dispatched
@@ -65,12 +66,19 @@ def home(name: str) -> str:
     return cpu.isa() if name in cpu.__all__ else "numpy"
 
 
+brackets = _by_array(reference.brackets, cpu.brackets)
 chi2_chebyshev = _by_array(reference.chi2_chebyshev, cpu.chi2_chebyshev)
 chi2_series = _by_array(reference.chi2_series, cpu.chi2_series)
+coded_product = _by_array(reference.coded_product, cpu.coded_product)
+coded_rows = _by_array(reference.coded_rows, cpu.coded_rows)
+coded_sums = _by_array(reference.coded_sums, cpu.coded_sums)
 cos_ = _by_array(reference.cos_, cpu.cos_)
 cossin = _by_array(reference.cossin, cpu.cossin)
 csr_product = _by_array(reference.csr_product, cpu.csr_product)
 exp2neg_ = _by_array(reference.exp2neg_, cpu.exp2neg_)
+gcws = _by_array(reference.gcws, cpu.gcws)
+gcws_csr = _by_array(reference.gcws_csr, cpu.gcws_csr)
+gcws_parameters = _by_array(reference.gcws_parameters, cpu.gcws_parameters)
 gram_chi2 = _by_array(reference.gram_chi2, cpu.gram_chi2)
 gram_chi2_csr = _by_array(reference.gram_chi2_csr, cpu.gram_chi2_csr)
 gram_chi2_distance = _by_array(reference.gram_chi2_distance, cpu.gram_chi2_distance)
@@ -84,11 +92,4 @@ hadamard = _by_array(reference.hadamard, cpu.hadamard)
 hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
 homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)
-brackets = reference.brackets
-coded_product = reference.coded_product
-coded_rows = reference.coded_rows
-coded_sums = reference.coded_sums
-gcws = reference.gcws
-gcws_csr = reference.gcws_csr
-gcws_parameters = reference.gcws_parameters
-levels = reference.levels
+levels = _by_array(reference.levels, cpu.levels)

@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 from mercer.ops import reference
 
 __all__ = [
+    "brackets",
     "chi2_chebyshev",
     "chi2_series",
+    "coded_product",
+    "coded_rows",
+    "coded_sums",
     "cos_",
     "cossin",
     "csr_product",
     "exp2neg_",
+    "gcws",
+    "gcws_csr",
+    "gcws_parameters",
     "gram_chi2",
     "gram_chi2_csr",
     "gram_chi2_distance",
@@ -36,9 +43,12 @@ __all__ = [
     "hadamard_cos",
     "hadamard_cossin",
     "homogeneous",
+    "levels",
 ]
 
 Array = NDArray[Any]
+NUMBERS = (np.float32, np.float64)
+CODES = (np.uint8, np.uint16, np.int32)
 
 _reason: str | None = None
 if os.environ.get("MERCER_PURE", "").lower() not in {"", "0", "false", "no", "off"}:
@@ -192,10 +202,95 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
     return out
 
 
+def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
+    if not (_alike(np.uint64, ids) and _alike(np.float32, out) and out.flags.writeable and _is_whole(out)):
+        return reference.gcws_parameters(seed, ids, first, out)
+    _native.gcws_parameters(int(seed), _whole(ids), int(first), out)
+    return out
+
+
+def gcws(
+    logs: Array, parameters: Array, ids: Array, seed: int, first: int, bits: int, keep_t: bool, out: Array
+) -> Array:
+    if not (_takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)):
+        return reference.gcws(logs, parameters, ids, seed, first, bits, keep_t, out)
+    _native.gcws(_rows(logs), _whole(parameters), _whole(ids), int(seed), int(first), bits, keep_t, out)
+    return out
+
+
+def gcws_csr(
+    indptr: Array,
+    places: Array,
+    logs: Array,
+    parameters: Array,
+    ids: Array,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: Array,
+) -> Array:
+    if not (_takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)):
+        return reference.gcws_csr(indptr, places, logs, parameters, ids, seed, first, bits, keep_t, out)
+    p, k = _indices(indptr, places)
+    drawn = _whole(parameters), _whole(ids), int(seed), int(first)
+    _native.gcws_csr(p, k, _whole(logs), *drawn, bits, keep_t, out)
+    return out
+
+
+def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
+    if not (_writable(out, panels) and _coded(codes, fractions, out)):
+        return reference.coded_product(codes, panels, fractions, out)
+    _native.coded_product(_rows(codes), _whole(panels), fractions if fractions is None else _rows(fractions), out)
+    return out
+
+
+def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
+    if not (_is_whole(out) and _writable(out, R) and _coded(codes, fractions, out)):
+        return reference.coded_sums(codes, R, fractions, out)
+    _native.coded_sums(_rows(codes), _rows(R), fractions if fractions is None else _rows(fractions), out)
+    return out
+
+
+def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
+    if not (_writable(out, tables) and _coded(codes, fractions, out)):
+        return reference.coded_rows(codes, tables, fractions, out)
+    _native.coded_rows(_rows(codes), _whole(tables), fractions if fractions is None else _rows(fractions), out)
+    return out
+
+
+def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
+    if not (_takes_codes(out) and X.dtype in NUMBERS and edges.dtype == X.dtype):
+        return reference.levels(X, edges, inclusive, out)
+    _native.levels(_rows(X), _rows(edges), inclusive, out)
+    return out
+
+
+def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
+    if _takes_codes(codes) and _writable(fractions, X, anchors):
+        _native.brackets(_rows(X), _rows(anchors), codes, fractions)
+    else:
+        reference.brackets(X, anchors, codes, fractions)
+
+
 def _writable(out: Array, *inputs: Array) -> bool:
     """Whether the core can write to out, and the inputs have its type of number."""
-    known = out.dtype in (np.float32, np.float64) and all(a.dtype == out.dtype for a in inputs)
-    return known and out.flags.writeable and _readable(out)
+    known = out.dtype in NUMBERS and all(a.dtype == out.dtype for a in inputs)
+    return known and out.flags.writeable and (_is_whole(out) or _readable(out))
+
+
+def _coded(codes: Array, fractions: Array | None, like: Array) -> bool:
+    """Whether the core knows the types of codes and fractions, the latter being that of like."""
+    return codes.dtype in CODES and (fractions is None or fractions.dtype == like.dtype)
+
+
+def _takes_codes(out: Array, kinds: int = 3) -> bool:
+    """Whether the core can write codes to out, which has one of the first so many types of code."""
+    return out.dtype in CODES[:kinds] and out.flags.writeable and _readable(out)
+
+
+def _alike(dtype: type, *arrays: Array) -> bool:
+    return all(a.dtype == dtype for a in arrays)
 
 
 def _readable(A: Array) -> bool:
@@ -206,8 +301,12 @@ def _rows(A: Array) -> Array:
     return A if _readable(A) else A.copy(order="C")
 
 
+def _is_whole(a: Array) -> bool:
+    return a.flags.c_contiguous and a.flags.aligned
+
+
 def _whole(a: Array) -> Array:
-    return a if a.flags.c_contiguous and a.flags.aligned else a.copy(order="C")
+    return a if _is_whole(a) else a.copy(order="C")
 
 
 def _optional(phases: Array | None, like: Array) -> Array | None:

@@ -1,0 +1,199 @@
+// Numbers to codes: how many edges are below, or between which two anchors a number lies.
+//
+// The edges of a column are the nodes of a balanced tree, written level by level from place 1 on: from node i the way leads to 2 i, or to
+// 2 i + 1 where the edge is at most x. Up to 63 edges lie in registers and nodes are found by permutation.
+#pragma once
+#include <type_traits>
+
+#include "cos.h"
+
+namespace MERCER_ISA {
+namespace {
+
+template <class T> T next_above(T x) {  // e < x is next_above(e) <= x; NaN, which is at most nothing, for inf
+    if (x - x != T(0)) return x < T(0) ? number<T>(bits<T>(splat(x)) - 1)[0] : static_cast<T>(__builtin_nan(""));
+    if (x == T(0)) return number<T>(I<T>{} + 1)[0];
+    return number<T>(bits<T>(splat(x)) + (x > T(0) ? 1 : -1))[0];
+}
+
+// For every row of edges a tree; what is missing to a full one is NaN, above all numbers. anchors, where they are used: (rows, size) in order.
+template <class T> struct Trees {
+    int depth = 0;
+    int64_t size = 1;
+    bool shared;
+    Scratch<T> nodes, anchors;
+
+    static int depth_for(int64_t edges) {
+        int depth = 0;
+        while ((int64_t(1) << depth) - 1 < edges) ++depth;
+        return permutes<T> && depth <= 6 ? (depth <= 4 ? 4 : 6) : depth;
+    }
+    // Edges 0 .. count of a row start at data + offset; with as many anchors beside them as that needs.
+    Trees(View<const T> rows, int64_t offset, int64_t count, bool inclusive, bool with_anchors)
+        : depth(depth_for(with_anchors ? rows.columns - 1 : count)), size(int64_t(1) << depth), shared(rows.rows == 1),
+          nodes(rows.rows * size), anchors(with_anchors ? rows.rows * size : 0) {
+        if (!nodes.data || !anchors.data) return;
+        for (int64_t r = 0; r < rows.rows; ++r) {
+            const T *edges = row(rows, r) + offset;
+            T *tree = nodes.data + r * size;
+            tree[0] = static_cast<T>(__builtin_nan(""));
+            for (int level = 0; level < depth; ++level)
+                for (int64_t q = 0; q < int64_t(1) << level; ++q) {
+                    const int64_t at = ((2 * q + 1) << (depth - 1 - level)) - 1;
+                    tree[(int64_t(1) << level) + q] = at >= count ? tree[0] : inclusive ? edges[at] : next_above(edges[at]);
+                }
+            if (with_anchors)
+                for (int64_t a = 0; a < size; ++a) anchors.data[r * size + a] = a < rows.columns ? row(rows, r)[a] : tree[0];
+        }
+    }
+    bool ok() const { return nodes.data && anchors.data; }
+};
+
+template <class T, int N> INLINE V<T> looked_up(const T *table, I<T> i) {  // table[i % N]
+    constexpr int L = lanes<T>;
+    if constexpr (N <= L) return permuted(load(table), i);
+    else if constexpr (N == 2 * L) return permuted(load(table), load(table + L), i);
+    else return (i & (N / 2)) != 0 ? looked_up<T, N / 2>(table + N / 2, i) : looked_up<T, N / 2>(table, i);
+}
+
+// The trees of a vector of numbers: one for all lanes, in registers ...
+template <class T, int depth> struct Near {
+    const T *nodes, *anchors;
+
+    INLINE I<T> find(V<T> x) const {
+        I<T> i = I<T>{} + 1;
+        level<0>(x, i);
+        return i - (1 << depth);
+    }
+    template <int s> INLINE void level(V<T> x, I<T> &i) const {
+        constexpr int L = lanes<T>, width = 1 << s;
+        if constexpr (s < depth) {
+            const V<T> edge = width < L ? looked_up<T, L>(nodes, i) : looked_up<T, width>(nodes + width, i);
+            i = i + i - (edge <= x);
+            level<s + 1>(x, i);
+        }
+    }
+    INLINE V<T> anchor(I<T> c) const { return looked_up<T, 1 << depth>(anchors, c); }
+};
+// ... or one for each, `apart` numbers from lane to lane, of any depth. Only the first n lanes are looked at.
+template <class T> struct Far {
+    const T *nodes, *anchors;
+    int64_t apart;
+    int depth;
+    int64_t n;
+
+    INLINE I<T> find(V<T> x) const {
+        I<T> i = I<T>{} + 1;
+        for (int s = 0; s < depth; ++s) i = i + i - (picked(nodes, i) <= x);
+        for (int k = 0; k < lanes<T>; ++k) i[k] -= static_cast<decltype(i[0] + 0)>(int64_t(1) << depth);
+        return i;
+    }
+    INLINE V<T> anchor(I<T> c) const { return picked(anchors, c); }
+    INLINE V<T> picked(const T *table, I<T> i) const {
+        V<T> found{};
+        for (int64_t k = 0; k < n; ++k) found[k] = table[k * apart + i[k]];
+        return found;
+    }
+};
+
+template <class T, class Code> INLINE void store_codes(Code *p, I<T> codes, int64_t n) {
+    typedef Code Narrow __attribute__((vector_size(lanes<T> * sizeof(Code))));
+    const Narrow narrow = __builtin_convertvector(codes, Narrow);
+    if (n == lanes<T>) __builtin_memcpy(p, &narrow, sizeof narrow);
+    else
+        for (int64_t k = 0; k < n; ++k) p[k] = narrow[k];
+}
+
+// What is done with the trees: codes alone, or codes and fractions.
+template <class T, class Code> struct Levels {
+    static constexpr bool fractions = false;
+    View<Code> codes;
+    template <class Tree> static INLINE void find(const Tree &tree, V<T> x, I<T> &code, V<T> &) { code = tree.find(x); }
+    INLINE void put(int64_t i, int64_t j, I<T> code, V<T>, int64_t n) const { store_codes<T>(row(codes, i) + j, code, n); }
+    bool whole() const { return codes.stride == codes.columns; }
+    Levels as_one_row() const { return {flat(codes)}; }
+};
+template <class T, class Code> struct Brackets {
+    static constexpr bool fractions = true;
+    View<Code> codes;
+    View<T> parts;
+    template <class Tree> static INLINE void find(const Tree &tree, V<T> x, I<T> &code, V<T> &part) {
+        code = tree.find(x);
+        const V<T> low = tree.anchor(code), high = tree.anchor(code + 1);
+        part = min(splat(T(1)), max(splat(T(0)), (x - low) / (high - low)));
+    }
+    INLINE void put(int64_t i, int64_t j, I<T> code, V<T> part, int64_t n) const {
+        store_codes<T>(row(codes, i) + j, code, n);
+        n == lanes<T> ? store(row(parts, i) + j, part) : store_n(row(parts, i) + j, part, n);
+    }
+    bool whole() const { return codes.stride == codes.columns && parts.stride == parts.columns; }
+    Brackets as_one_row() const { return {flat(codes), flat(parts)}; }
+};
+
+// Lanes are columns; tree(j, n) has the trees of n of them from column j on.
+template <class T, class Sink, class TreeAt> void along_rows(View<const T> X, const Sink &sink, const TreeAt &tree) {
+    for (int64_t i = 0; i < X.rows; ++i)
+        for (int64_t j = 0; j < X.columns; j += lanes<T>) {
+            const int64_t n = X.columns - j < lanes<T> ? X.columns - j : lanes<T>;
+            I<T> code;
+            V<T> part{};
+            sink.find(tree(j, n), n == lanes<T> ? load(row(X, i) + j) : load_n(row(X, i) + j, n), code, part);
+            sink.put(i, j, code, part, n);
+        }
+}
+
+// Lanes are rows of one column, whose tree serves them all: squares of numbers are transposed, and their codes back.
+template <int depth, class T, class Sink> void by_squares(View<const T> X, const Sink &sink, const Trees<T> &trees) {
+    constexpr int L = lanes<T>;
+    constexpr int64_t block = 8 * L;
+    for (int64_t start = 0; start < X.rows; start += block)
+        for (int64_t j = 0; j < X.columns; j += L)
+            for (int64_t i = start; i < start + block && i < X.rows; i += L) {
+                const int64_t n = X.columns - j < L ? X.columns - j : L, rows = X.rows - i < L ? X.rows - i : L;
+                V<T> x[L] = {}, part[L];
+                for (int64_t r = 0; r < rows; ++r) x[r] = n == L ? load(row(X, i + r) + j) : load_n(row(X, i + r) + j, n);
+                transpose<T>(x);
+                for (int64_t c = 0; c < n; ++c) {
+                    I<T> code;
+                    const int64_t at = (j + c) * trees.size;
+                    sink.find(Near<T, depth>{trees.nodes.data + at, trees.anchors.data + at}, x[c], code, part[c]);
+                    x[c] = number<T>(code);
+                }
+                transpose<T>(x);
+                if constexpr (Sink::fractions) transpose<T>(part);
+                for (int64_t r = 0; r < rows; ++r) sink.put(i + r, j, bits<T>(x[r]), part[r], n);
+            }
+}
+
+template <class T, class Sink> bool coded_by(View<const T> X, const Trees<T> &trees, const Sink &sink) {
+    if (!trees.ok()) return false;
+    if (trees.shared && X.stride == X.columns && sink.whole() && X.rows > 1) return coded_by(flat(X), trees, sink.as_one_row());
+    const T *nodes = trees.nodes.data, *anchors = trees.anchors.data;
+    if constexpr (permutes<T>) {
+        const auto near = [&](auto depth) {
+            constexpr int D = decltype(depth)::value;
+            if (trees.shared) along_rows(X, sink, [&](int64_t, int64_t) { return Near<T, D>{nodes, anchors}; });
+            else by_squares<D>(X, sink, trees);
+            return true;
+        };
+        if (trees.depth == 4) return near(std::integral_constant<int, 4>{});
+        if (trees.depth == 6) return near(std::integral_constant<int, 6>{});
+    }
+    const int64_t apart = trees.shared ? 0 : trees.size;
+    along_rows(X, sink, [&](int64_t j, int64_t n) { return Far<T>{nodes + j * apart, anchors + j * apart, apart, trees.depth, n}; });
+    return true;
+}
+
+template <class T, class Code> bool levels(View<const T> X, View<const T> edges, bool inclusive, View<Code> out) {
+    if (!X.rows || !X.columns) return true;
+    return coded_by(X, Trees<T>(edges, 0, edges.columns, inclusive, false), Levels<T, Code>{out});
+}
+
+// At or above anchor c, but for c + 1 to exist: the edges are all anchors but the first and the last.
+template <class T, class Code> bool brackets(View<const T> X, View<const T> anchors, View<Code> codes, View<T> fractions) {
+    if (!X.rows || !X.columns) return true;
+    return coded_by(X, Trees<T>(anchors, 1, anchors.columns - 2, true, true), Brackets<T, Code>{codes, fractions});
+}
+
+}  // namespace
+}  // namespace MERCER_ISA
