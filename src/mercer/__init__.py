@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mercer.maps.hellinger import Hellinger as Hellinger
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
-    from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.projection import RandomProjection as RandomProjection
+    from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
 
