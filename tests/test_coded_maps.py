@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -117,6 +119,27 @@ def test_codes_of_many_columns_are_those_of_the_same_columns_alone():
     np.testing.assert_array_equal(
         GCWS(128, random_state=1).fit(wide).codes(wide), GCWS(128, random_state=1).fit(X).codes(X)
     )
+
+
+@pytest.mark.slow
+def test_a_million_columns_cost_only_those_in_use():
+    """1000 rows with 100 of a million columns each: less than 500 MB at the peak, Python and its libraries included."""
+    program = """
+import resource
+import numpy as np
+import scipy.sparse as sp
+from mercer import GCWS
+
+rng = np.random.default_rng(0)
+columns = np.sort(rng.integers(10**6, size=(1000, 100)), axis=1).ravel()
+X = sp.csr_array((rng.gamma(1.0, size=100_000), columns, np.arange(1001) * 100), shape=(1000, 10**6))
+X.sum_duplicates()
+Z = GCWS(1024, random_state=0).fit(X).transform(X)
+assert Z.shape == (1000, 1024 * 256)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 500, run.stdout
 
 
 def test_hashes_made_a_few_at_a_time_are_the_same(monkeypatch):
