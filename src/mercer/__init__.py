@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
+    from mercer.streams import open_stream as open_stream
 
 _home = {
     "Chi2Chebyshev": "maps.chebyshev",
@@ -38,6 +39,7 @@ _home = {
     "fold": "folding",
     "gram": "grams",
     "kernels": "",
+    "open_stream": "streams",
     "theory": "",
 }
 
