@@ -731,6 +731,31 @@ def test_arrays_are_streamed_without_pyarrow_pandas_or_scipy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
+def test_a_stream_is_a_stream_already():
+    stream = open_stream(X)
+    assert open_stream(stream) is stream
+    with pytest.raises(ValueError, match="is open already: target=, columns= and weight= are given when"):
+        open_stream(stream, columns=[0])
+
+
+def test_a_shard_reads_no_chunk_beyond_its_end(small):
+    read = []
+
+    def chunks():
+        for start in range(0, 100, 10):
+            read.append(start)
+            yield Chunk(np.zeros((10, 1)), start=start)
+
+    assert sum(map(len, rechunk(chunks(), 5, 30))) == 30
+    assert read == [0, 10, 20]
+
+
+def test_small_integers_are_read_in_chunks_that_stay_small_as_float64(tmp_path):
+    pixels = np.ones((20_000, 784), np.uint8)
+    for source in (pixels, written(tmp_path / "p.npy", np.save, pixels), written(tmp_path / "p.npz", np.savez, pixels)):
+        assert max(chunk.X.nbytes for chunk in open_stream(source).chunks()) <= 2**23
+
+
 def test_bad_grids_are_refused():
     stream = open_stream(X)
     with pytest.raises(ValueError, match="rows of a block must be a whole number of at least 1, got 0"):

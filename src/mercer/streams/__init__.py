@@ -38,7 +38,7 @@ def open_stream(
 
     Parameters
     ----------
-    source : array, sparse matrix, data frame, path, list of paths, or tuple
+    source : array, sparse matrix, data frame, path, list of paths, tuple, or Stream
         A NumPy array or a sparse matrix; a pandas or polars frame; a file ``.npy``, ``.npz`` (arrays X and y, one array, or a CSR matrix of
         ``scipy.sparse.save_npz``), ``.parquet``, ``.csv``, ``.tsv`` or svmlight (``.svm``, ``.svmlight``, ``.libsvm``); a folder or a list
         of Parquet files; or (X, y) or (X, y, weight) with X any of these.
@@ -70,6 +70,10 @@ def open_stream(
     0 [[1.0, 2.0], [3.0, 4.0]] [0, 1]
     2 [[5.0, 6.0]] [1]
     """
+    if isinstance(source, Stream):
+        if any(option is not None for option in (target, columns, weight, n_features)):
+            raise ValueError(f"{source!r} is open already: target=, columns= and weight= are given when it is opened.")
+        return source
     if isinstance(source, tuple):
         if target is not None or weight is not None or not 2 <= len(source) <= 3:
             raise ValueError(

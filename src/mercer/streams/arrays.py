@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.streams.base import Array, Parts
 from mercer.streams.files import OneFile
-from mercer.streams.matrix import MatrixStream
+from mercer.streams.matrix import MatrixStream, csr_row_bytes
 
 _CSR = ("data", "indices", "indptr", "shape")
 
@@ -64,7 +64,7 @@ class NpyStream(OneFile, MatrixStream):
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         header = self._header
         n, width = header.shape
-        step = self._chunk_rows(rows, header.row_bytes)
+        step = self._chunk_rows(rows, self._row_bytes)
         with self.path.open("rb") as file:
             for at in range(start, n, step):
                 take = min(step, n - at)
@@ -92,7 +92,7 @@ class NpzStream(OneFile, MatrixStream):
     def __init__(self, path: Path, *, columns: Any = None, target: Any = None, weight: Any = None) -> None:
         self.path = path
         with _archive(path) as archive:
-            keys = [name.removesuffix(".npy") for name in archive.namelist()]
+            keys = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
             self._key, shape, dtype = _matrix(archive, path.name, keys)
             self._labels = _key(path.name, keys, "target", "y" if target is None and "y" in keys else target)
             self._weights = _key(path.name, keys, "weight", weight)
@@ -127,7 +127,7 @@ class NpzStream(OneFile, MatrixStream):
     def _dense(self, archive: zipfile.ZipFile, start: int, rows: int) -> Iterator[Array]:
         member = _open(archive, self.name, str(self._key))
         member.skip(start)
-        step = self._chunk_rows(rows, member.header.row_bytes)
+        step = self._chunk_rows(rows, self._row_bytes)
         for at in range(start, self._shape[0], step):
             yield member.take(min(step, self._shape[0] - at))
 
@@ -140,7 +140,7 @@ class NpzStream(OneFile, MatrixStream):
         first = int(pointers.take(1)[0])
         data.skip(first)
         indices.skip(first)
-        step = self._chunk_rows(rows, 12.0 * (data.header.shape[0] / n + 1))
+        step = self._chunk_rows(rows, csr_row_bytes(data.header.shape[0], n))
         for at in range(start, n, step):
             ends = np.concatenate([[first], pointers.take(min(step, n - at))]).astype(np.int64)
             entries = int(ends[-1] - first)
@@ -199,7 +199,7 @@ def _key(name: str, keys: list[str], role: str, chosen: Any) -> str | None:
 def _matrix(archive: zipfile.ZipFile, name: str, keys: list[str]) -> tuple[str | None, tuple[int, ...], np.dtype[Any]]:
     """(key, shape, dtype) of the inputs; the key is None for the parts of a CSR matrix."""
     if set(_CSR) <= set(keys):
-        layout = _whole(archive, name, "format").item().decode() if "format" in keys else "csr"
+        layout = str(_whole(archive, name, "format").astype(str)) if "format" in keys else "csr"
         if layout != "csr":
             raise ValueError(f"{name} holds a {layout} matrix: save it as CSR (matrix.tocsr()).")
         n, width = (int(length) for length in _whole(archive, name, "shape"))

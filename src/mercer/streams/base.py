@@ -201,7 +201,7 @@ class Stream:
         if missing is not None:
             row, column, value = missing
             names = self.target if isinstance(self.target, list) else [self.target]
-            name = "" if names[-1] in (None, "given") else f" {names[column]!r}"
+            name = "" if names[-1] in (None, "given") else f" {names[min(column, len(names) - 1)]!r}"
             before = f"The target{name} needs a value in every row, got {value} at"
             raise self.located(door.RowError(row, before, ". Drop such rows first."), chunk.start)
 
@@ -229,7 +229,7 @@ def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Iter
             if have == rows:
                 yield _joined(waiting)
                 waiting, have = [], 0
-        if end < len(chunk):
+        if stop is not None and chunk.start + len(chunk) >= stop:
             break
     if waiting:
         yield _joined(waiting)

@@ -42,6 +42,11 @@ class MatrixStream(Stream):
         if self._roles.weight is not None:
             self.weight = f"x{self._roles.weight}"
 
+    @property
+    def _row_bytes(self) -> float:
+        """Of a row of the whole matrix as it is read, before or after conversion."""
+        return float(self._roles.width * max(self._raw_dtype.itemsize, self.dtype.itemsize))
+
     def _split(self, matrix: Any, y: Array | None = None, weight: Array | None = None) -> Parts:
         """Rows of the matrix as X, y and weight; y and weight, where given, come from elsewhere."""
         roles = self._roles
@@ -52,6 +57,11 @@ class MatrixStream(Stream):
         X = matrix if roles.plain else matrix[:, list(roles.inputs)]
         X = door.rows(self.name, X) if self.sparse else np.ascontiguousarray(X, dtype=self.dtype)
         return X, y, None if weight is None else weight.astype(np.float64, copy=False)
+
+
+def csr_row_bytes(entries: int, rows: int) -> float:
+    """Of a row of a CSR matrix in the mean: a float64, an index for each entry, and a pointer."""
+    return 12.0 * entries / rows + 8.0
 
 
 def _columns(matrix: Any, places: list[int]) -> Array:

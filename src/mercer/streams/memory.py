@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import door
 from mercer.streams.base import Array, Parts, Stream, as_float, hash_chunks
-from mercer.streams.matrix import MatrixStream
+from mercer.streams.matrix import MatrixStream, csr_row_bytes
 from mercer.streams.roles import assign
 
 
@@ -25,7 +25,7 @@ class ArrayStream(MatrixStream):
             matrix = matrix.tocsr()
         else:
             words, matrix = matrix, door.as_array("open_stream", matrix)
-            sentence = door.describe_text("open_stream", words)
+            sentence = None if matrix.dtype.kind in "biuf" else door.describe_text("open_stream", words)
             if sentence:
                 raise ValueError(sentence)
         super().__init__("the array", matrix.shape, matrix.dtype, sparse=sparse, **roles)
@@ -33,18 +33,17 @@ class ArrayStream(MatrixStream):
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         assert self.rows is not None
-        step = self._chunk_rows(rows, self._row_bytes())
+        step = self._chunk_rows(rows, self._row_bytes)
         for at in range(start, self.rows, step):
             yield self._split(self._matrix[at : at + step])
 
     def _identity(self) -> dict[str, Any]:
         kept = {"shape": list(self._matrix.shape), "from": str(self._raw_dtype)}
-        return {**kept, **hash_chunks(self, self._matrix.shape[0], self._row_bytes())}
+        return {**kept, **hash_chunks(self, self._matrix.shape[0], self._row_bytes)}
 
+    @property
     def _row_bytes(self) -> float:
-        n = self._matrix.shape[0]
-        entries = self._matrix.nnz / n + 1 if self.sparse else self.width
-        return entries * (12.0 if self.sparse else self.dtype.itemsize)
+        return csr_row_bytes(self._matrix.nnz, self._matrix.shape[0]) if self.sparse else super()._row_bytes
 
 
 class FrameStream(Stream):
