@@ -102,6 +102,16 @@ def test_an_error_leaves_nothing_half_written_and_the_old_file_untouched(kind, e
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_who_reads_the_old_file_goes_on_reading_it(kind, tmp_path):
+    path = tmp_path / f"d.{kind}"
+    write(path, 6, [Z])
+    before = path.read_bytes()
+    with path.open("rb") as reader:
+        write(path, 6, [Z[:3]])
+        assert reader.read() == before != path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_cannot_be_finished_leave_nothing(kind, tmp_path, monkeypatch):
     def full(*_):
         raise OSError("no space left on the device")

@@ -258,6 +258,7 @@ def test_columns_of_mixed_types_are_float64(tmp_path):
 @pytest.mark.parametrize("kind", ["pandas", "polars", "parquet", "csv"])
 def test_labels_may_be_words_categories_and_several_columns(kind, tmp_path):
     frame = pd.DataFrame({"x": [1.0, 2, 3], "word": ["yes", "no", "maybe"], "number": [3, 1, 2], "real": [0.5, 1, 2]})
+    frame["truth"] = [True, False, True]
     frame["kind"] = pd.Categorical(["a", "b", "a"])
     source = {"pandas": frame, "polars": pl.from_pandas(frame)}.get(kind)
     if source is None:
@@ -273,6 +274,7 @@ def test_labels_may_be_words_categories_and_several_columns(kind, tmp_path):
     assert labels("word").tolist() == ["yes", "no", "maybe"]
     assert labels("kind").tolist() == ["a", "b", "a"]
     assert labels("number").dtype.kind == "i"
+    assert labels("truth").dtype.kind == "b"
     np.testing.assert_array_equal(labels(["number", "real"]), [[3, 0.5], [1, 1], [2, 2]])
     assert labels(["word", "number"]).tolist() == [["yes", 3], ["no", 1], ["maybe", 2]]
 
@@ -479,6 +481,18 @@ def test_files_that_change_under_a_stream_are_noticed(tmp_path):
     (tmp_path / "d.csv").write_text("".join(lines[:-1]))
     with pytest.raises(ValueError, match=f"d.csv had {N} rows, and now ends after {N - 1}"):
         list(stream.chunks())
+
+
+def test_row_groups_before_the_start_are_not_read(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(table(), path, row_group_size=50)
+    second = pq.ParquetFile(path).metadata.row_group(1).column(0).dictionary_page_offset
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\xff" * (second - 4) + content[second:])
+    stream = open_stream(path, **TABLE)
+    assert_rows(stream, stream.chunks(50), 50)
+    with pytest.raises(ValueError, match=r"d.parquet is damaged, or no Parquet file"):
+        list(stream.chunks(49))
 
 
 def test_one_row_is_a_stream(tmp_path):
