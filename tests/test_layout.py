@@ -28,6 +28,7 @@ ALLOWED = {
     "moments": {"blocks", "summaries"},
     "tiles": {"planner"},
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
+    "streams": {"door"},
     "folding": {"door", "summaries", "blocks", "tiles", "planner"},
     "maps": {
         "door",
@@ -51,8 +52,8 @@ ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 
 HOMES = {
     "torch": {"ops/gpu.py"},
-    "dask": {"folding.py", "streams.py"},
-    "pyarrow": {"streams.py"},
+    "dask": {"folding.py"},
+    "pyarrow": {"streams/arrow.py"},
     "mercer._native": {"ops/cpu.py"},
 }
 

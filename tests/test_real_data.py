@@ -66,6 +66,19 @@ def test_gram_of_sparse_text_is_the_literal_kernel(kernel):
     np.testing.assert_allclose(mercer.gram(kernel, X.toarray()), exact, rtol=16 * np.finfo(np.float32).eps, atol=0)
 
 
+@pytest.mark.parametrize("name", ["mnist", "newsgroups20"])
+def test_data_sets_are_streamed_as_they_load(name):
+    parts = load(name)
+    X = parts["X"] if name == "mnist" else text(name)
+    stream = mercer.open_stream(Path(os.environ["MERCER_DATA"]) / f"{name}.npz")
+    assert (stream.rows, stream.width) == X.shape
+    for block in stream.blocks(4096, start=8192):
+        rows = slice(block.start, block.start + len(block))
+        assert abs(block.X - X[rows]).max() == 0
+        np.testing.assert_array_equal(block.y, parts["y"][rows])
+    assert rows.stop == len(parts["y"])
+
+
 def histograms(name: str) -> np.ndarray:
     """500 rows with sum 1."""
     X = text(name)[:500].toarray() if name == "reuters_r8" else load(name)["X"][:500]

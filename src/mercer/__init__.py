@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
+    from mercer.streams import open_stream as open_stream
 
 _home = {
     "UnaryIntersection": "maps.unary",
@@ -50,6 +51,7 @@ _home = {
     "fold": "folding",
     "gram": "grams",
     "kernels": "",
+    "open_stream": "streams",
     "theory": "",
 }
 

@@ -15,17 +15,21 @@ _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as 
 class RowError(ValueError):
     """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data."""
 
-    def __init__(self, row: int, before: str, after: str) -> None:
-        super().__init__(row, before, after)
-        self.row, self.before, self.after = row, before, after
+    def __init__(self, row: int, before: str, after: str, place: str = "") -> None:
+        super().__init__(row, before, after, place)
+        self.row, self.before, self.after, self.place = row, before, after, place
 
     def __str__(self) -> str:
-        return f"{self.before} row {self.row}{self.after}"
+        return f"{self.before} {self.place or f'row {self.row}'}{self.after}"
 
     def at(self, start: int, who: str = "") -> RowError:
         """The same, for a tile whose first row is row `start` of the data; who is named where the sentence does not do so."""
         before = self.before if who in self.before else f"{who}: {self.before}"
         return RowError(self.row + start, before, self.after)
+
+    def named(self, place: str) -> RowError:
+        """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of the file"."""
+        return RowError(self.row, self.before, self.after, place)
 
 
 def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
@@ -162,7 +166,7 @@ def describe_text(who: str, X: Any) -> str | None:
     if values.ndim != 2:
         return None
     for (row, column), value in np.ndenumerate(values):
-        if isinstance(value, str | bytes) and not _reads_as_number(value):
+        if isinstance(value, str | bytes) and not reads_as_number(value):
             names = list(X.columns) if hasattr(X, "columns") else None
             return (
                 f"{who} needs numbers, could not convert string to float: {value!r} at row {row}{_column(column, names)}. "
@@ -212,7 +216,7 @@ def _column(column: int, columns: Sequence[object] | None) -> str:
     return f", column {column}{name}"
 
 
-def _reads_as_number(value: str | bytes) -> bool:
+def reads_as_number(value: str | bytes) -> bool:
     try:
         float(value)
     except ValueError:

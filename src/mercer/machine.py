@@ -12,7 +12,7 @@ from mercer import __version__, ops
 from mercer.tiles import threads
 
 _CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "click", "rich")
-_EXTRAS = {"plot": "matplotlib"}
+_EXTRAS = {"parquet": "pyarrow", "plot": "matplotlib"}
 
 
 def facts() -> dict[str, str]:

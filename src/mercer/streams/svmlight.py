@@ -1,0 +1,96 @@
+"""Streams of svmlight (LIBSVM) files: byte ranges that end with a line, parsed by scikit-learn's reader."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer import door
+from mercer.streams.base import Parts
+from mercer.streams.files import OneFile, place
+from mercer.streams.matrix import MatrixStream
+
+_RANGE = 4 * 2**20  # bytes read at a time
+
+
+class SvmlightStream(OneFile, MatrixStream):
+    """Rows of an svmlight file as CSR, labels as y.
+
+    Opening reads the file once: it counts rows and columns, notes where ranges start, and finds out whether columns are counted from 0 or
+    from 1 (from 1 when no row uses 0, as scikit-learn decides).
+    """
+
+    kind = "svmlight"
+
+    def __init__(self, path: Path, *, columns: Any, target: Any, weight: Any, n_features: int | None = None) -> None:
+        if target is not None:
+            raise ValueError(
+                f"{path.name}: the target of an svmlight file is the label of each line, got target={target!r}."
+            )
+        self.path, self.name = path, path.name
+        self._starts, self._firsts = [0], [0]  # bytes and rows at which ranges start
+        lowest, highest, rows = np.iinfo(np.int64).max, -1, 0
+        for text in _ranges(path, 0):
+            found = self._parse(text, 2**31, rows)[0]
+            if found.nnz:
+                lowest, highest = min(lowest, int(found.indices.min())), max(highest, int(found.indices.max()))
+            rows += found.shape[0]
+            self._starts.append(self._starts[-1] + len(text))
+            self._firsts.append(rows)
+        if rows == 0 or highest < 0:
+            raise ValueError(f"{path.name} has no {'rows' if rows == 0 else 'entries'}.")
+        self._base = int(lowest > 0)
+        width = highest + 1 - self._base
+        if n_features is not None and door.whole(path.name, "n_features", n_features) < width:
+            raise ValueError(f"{path.name}: n_features is {n_features}, and the file uses {width} columns.")
+        shape = (rows, n_features or width)
+        super().__init__(path.name, shape, np.dtype(np.float64), columns=columns, weight=weight, sparse=True)
+        self._columns_of_file, self.target = shape[1], "label"
+
+    def _read(self, start: int, rows: int) -> Iterator[Parts]:
+        i = min(bisect_right(self._firsts, start), len(self._starts) - 1) - 1
+        row = self._firsts[i]
+        for text in _ranges(self.path, self._starts[i]):
+            matrix, labels = self._parse(text, self._columns_of_file + self._base, row)
+            stop = row + len(labels)
+            if stop > start:
+                skipped = max(0, start - row)
+                yield self._split(matrix[skipped:, self._base :], labels[skipped:])
+            row = stop
+
+    def _parse(self, text: bytes, width: int, first: int) -> tuple[Any, Any]:
+        """Rows and labels of whole lines; columns are counted as the file counts them."""
+        from scipy.sparse import csr_array
+        from sklearn.datasets import load_svmlight_file
+
+        def load(lines: bytes) -> tuple[Any, Any]:
+            if b"qid:" in lines and any(b"qid:" in line.partition(b"#")[0] for line in lines.splitlines()):
+                raise ValueError("it has a query id (qid:), and ranking is not what we do: take it out")
+            matrix, labels = load_svmlight_file(io.BytesIO(lines), n_features=width, zero_based=True)
+            return csr_array(matrix), labels
+
+        try:
+            return load(text)
+        except ValueError:
+            row = first
+            for line in text.splitlines(keepends=True):
+                try:
+                    row += len(load(line)[1])
+                except ValueError as error:
+                    raise ValueError(
+                        f"{self.name} is no svmlight file (label index:value ...) at {place(self.name, row)}: {error}."
+                    ) from None
+            raise
+
+
+def _ranges(path: Path, start: int) -> Iterator[bytes]:
+    """The bytes of a file from `start` on, in pieces that end with a line."""
+    with path.open("rb") as file:
+        file.seek(start)
+        while text := file.read(_RANGE):
+            yield text + (b"" if text.endswith(b"\n") else file.readline())
