@@ -9,7 +9,7 @@ namespace MERCER_ISA {
 #define LIFTS(T) chi2_series<T>, chi2_chebyshev<T>, homogeneous<T>
 #define OPS(T)                                                                                                                          \
     {cos<T>, cossin<T>, exp2neg<T>, hadamard<T>, hadamard_cos<T>, hadamard_cossin<T>, LIFTS(T), gram_chi2<T>, gram_chi2_distance<T>,    \
-     gram_intersection<T>, gram_minmax<T>, gram_jensen_shannon<T>, gram_l1<T>, CSR(T, int32_t), CSR(T, int64_t)}
+     gram_intersection<T>, gram_minmax<T>, gram_jensen_shannon<T>, gram_l1<T>, gram_l2<T>, CSR(T, int32_t), CSR(T, int64_t)}
 
 extern const Table table;
 const Table table = {MERCER_NAME, OPS(float), OPS(double)};

@@ -68,6 +68,13 @@ template <class T> struct L1 : Unchanged<T> {
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) { return acc + abs<T>(x - z); }
 };
 
+template <class T> struct L2 : Unchanged<T> {
+    static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) {
+        V<T> difference = x - z;
+        return acc + difference * difference;
+    }
+};
+
 // With a = min, b = max, u = a / b the term is (a / 2) ((1 + u) log2(1 + u) / u - log2 u): no part is negative, so nothing cancels.
 template <class T> INLINE V<T> shannon(V<T> a, V<T> u, V<T> log_u) {
     return a * (T(0.5) * ((u + T(1)) * horner(Coefficients<T>::log1p, u) - log_u));
