@@ -143,7 +143,8 @@ def test_values_beyond_the_dtype_are_refused_by_place():
     X = np.ones((300, 2), np.float32)
     X[200] = 1e30
     with pytest.raises(
-        ValueError, match=r"Linear\(\) of row 200 and row 200 is beyond float32. Scale the data or use float64"
+        ValueError,
+        match=r"Linear\(\) is beyond float32: got 1e\+30 at row 200, column 0, with row 200 of Z\. Scale the data",
     ):
         mercer.gram(Linear(), X)
 

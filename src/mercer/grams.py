@@ -92,10 +92,11 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
         for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
             _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
         if np.isinf(K[rows]).any():
-            i, j = np.argwhere(np.isinf(K[rows]))[0]
-            raise ValueError(
-                f"{kernel!r} of row {i + rows.start} and row {j} is beyond {dtype}. Scale the data or use float64."
-            )
+            i, j = (int(place) for place in np.argwhere(np.isinf(K[rows]))[0])
+            row = i + rows.start
+            column, value = door.largest(X, row)
+            after = f", column {column}, with row {j} of Z. Scale the data or use float64."
+            raise door.RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
 
     each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
     return K
@@ -113,7 +114,8 @@ def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> Non
             left, right = _shared_columns(X, Z)
             fast.op(_dense(left), _dense(right), out)
         if fast.finish is not None:
-            out[...] = fast.finish(out)
+            with np.errstate(over="ignore"):
+                out[...] = fast.finish(out)
 
 
 def _fast(kernel: Kernel) -> _Fast | None:

@@ -108,6 +108,20 @@ class Spread:
         self.count = total
 
 
+class Together:
+    """Several summaries of the same rows, by name."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.parts = parts
+
+    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+        for part in self.parts.values():
+            part.add(block, y, weight, start)
+
+    def __add__(self, other: Together) -> Together:
+        return Together(**{name: part + other.parts[name] for name, part in self.parts.items()})
+
+
 class RowMean:
     """The mean over rows of sum_i term(x_i), for a term with term(0) = 0."""
 
@@ -137,15 +151,17 @@ class RowMean:
 class Histogram:
     """Weight of the entries in each of a fixed grid of logarithmic bins, `per_octave` to a factor of 2; zeros and negatives counted apart.
 
-    The grid does not depend on the data, so that histograms merge exactly. All columns are pooled. With magnitudes, |x| is counted.
+    The grid does not depend on the data, so that histograms merge exactly. All columns are pooled, unless per_column. With magnitudes,
+    |x| is counted.
     """
 
-    def __init__(self, per_octave: int = 16, *, magnitudes: bool = False) -> None:
+    def __init__(self, per_octave: int = 16, *, magnitudes: bool = False, per_column: bool = False) -> None:
         self.per_octave = per_octave
         self.magnitudes = magnitudes
+        self.per_column = per_column
         self.zeros = 0.0
         self.negatives = 0.0
-        self.bins: dict[int, float] = {}
+        self.bins: dict[tuple[int, int], float] = {}  # by column (0 when they are pooled) and edge
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
         n, d = block.shape
@@ -154,31 +170,49 @@ class Histogram:
         per_value = np.repeat(weights, np.diff(csr.indptr))
         values = np.abs(csr.data.astype(np.float64)) if self.magnitudes else csr.data.astype(np.float64)
         positive, negative = values > 0, values < 0
-        bins, places = np.unique(np.floor(np.log2(values[positive]) * self.per_octave), return_inverse=True)
-        for edge, total in zip(bins, np.bincount(places, weights=per_value[positive]), strict=True):
-            self._take(int(edge), float(total))
+        edges = np.floor(np.log2(values[positive]) * self.per_octave).astype(np.int64)
+        columns = csr.indices[positive].astype(np.int64) if self.per_column else np.zeros(len(edges), np.int64)
+        least = edges.min(initial=0)
+        span = edges.max(initial=0) - least + 1
+        codes, places = np.unique(columns * span + (edges - least), return_inverse=True)
+        for code, total in zip(codes, np.bincount(places, weights=per_value[positive]), strict=True):
+            self._take((int(code // span), int(code % span + least)), float(total))
         self.negatives += float(per_value[negative].sum())
         self.zeros += float(weights.sum()) * d - float(per_value[positive].sum()) - float(per_value[negative].sum())
 
     def __add__(self, other: Histogram) -> Histogram:
-        if self.per_octave != other.per_octave:
-            raise ValueError(f"Histograms of {self.per_octave} and {other.per_octave} bins per octave do not merge.")
+        if (self.per_octave, self.per_column) != (other.per_octave, other.per_column):
+            kinds = [f"{one.per_octave}{' by column' if one.per_column else ''}" for one in (self, other)]
+            raise ValueError(f"Histograms of {' and '.join(kinds)} bins per octave do not merge.")
         merged = copy.copy(self)
         merged.bins = dict(self.bins)
         merged.zeros += other.zeros
         merged.negatives += other.negatives
-        for edge, total in other.bins.items():
-            merged._take(edge, total)
+        for place, total in other.bins.items():
+            merged._take(place, total)
         return merged
 
     def centers(self) -> tuple[Array, Array]:
-        """(values, weights): the geometric middle of each bin that is not empty, in rising order, and its weight."""
-        edges = sorted(edge for edge, total in self.bins.items() if total > 0)
-        values = np.exp2((np.array(edges, dtype=np.float64) + 0.5) / self.per_octave)
-        return values, np.array([self.bins[edge] for edge in edges])
+        """(values, weights): the geometric middle of each bin that is not empty, in rising order, and its weight, over all columns."""
+        totals: dict[int, float] = {}
+        for (_, edge), total in self.bins.items():
+            totals[edge] = totals.get(edge, 0.0) + total
+        return self._centers(totals)
 
-    def _take(self, edge: int, total: float) -> None:
-        self.bins[edge] = self.bins.get(edge, 0.0) + total
+    def column_centers(self) -> dict[int, tuple[Array, Array]]:
+        """centers() of each column that has a positive value, by its number."""
+        columns: dict[int, dict[int, float]] = {}
+        for (column, edge), total in self.bins.items():
+            columns.setdefault(column, {})[edge] = total
+        return {column: self._centers(totals) for column, totals in columns.items()}
+
+    def _centers(self, totals: dict[int, float]) -> tuple[Array, Array]:
+        edges = sorted(edge for edge, total in totals.items() if total > 0)
+        values = np.exp2((np.array(edges, dtype=np.float64) + 0.5) / self.per_octave)
+        return values, np.array([totals[edge] for edge in edges])
+
+    def _take(self, place: tuple[int, int], total: float) -> None:
+        self.bins[place] = self.bins.get(place, 0.0) + total
 
 
 class Reservoir:

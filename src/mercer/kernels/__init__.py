@@ -14,6 +14,7 @@ which `mercer.gram` uses on sparse data.
 
 from mercer.kernels.additive import Additive, Chi2, Hellinger, Homogeneous, Intersection, JensenShannon, Signed
 from mercer.kernels.base import Kernel, Sum
+from mercer.kernels.called import Called
 from mercer.kernels.coordinates import (
     GMM,
     ExpChi2,
@@ -25,12 +26,25 @@ from mercer.kernels.coordinates import (
     SkewedChi2,
     SkewedIntersection,
 )
-from mercer.kernels.euclidean import Cauchy, Cosine, CosineRBF, Euclidean, Gaussian, Linear, Matern, Over, Radial
+from mercer.kernels.euclidean import (
+    Cauchy,
+    Centred,
+    Cosine,
+    CosineRBF,
+    Euclidean,
+    Gaussian,
+    Linear,
+    Matern,
+    Over,
+    Radial,
+)
 
 __all__ = [
     "GMM",
     "Additive",
+    "Called",
     "Cauchy",
+    "Centred",
     "Chi2",
     "Cosine",
     "CosineRBF",
