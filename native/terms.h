@@ -25,7 +25,15 @@ INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) {
 #else
 INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) { return acc + (a / s) * b; }
 #endif
+#if defined(MERCER_RCP_DOUBLE)  // rcp14 and two steps: 2^-52
+INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) {
+    V<double> r = rcp(s);
+    r = r * (2.0 - s * r);
+    return acc + (a * r) * (b * (2.0 - s * r));
+}
+#else
 INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) { return acc + (a / s) * b; }
+#endif
 
 template <class T> struct Unchanged {
     static INLINE T pack(T z) { return z; }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mercer import fold
 from mercer.blocks import Dense, Sparse
 from mercer.moments import Moments
-from mercer.summaries import Histogram, Range, Reservoir, RowMean, Spread
+from mercer.summaries import Histogram, Range, Reservoir, RowMean, Spread, Together
 
 MAKERS = {
     "range": Range,
@@ -20,6 +20,8 @@ MAKERS = {
     "reservoir": lambda: Reservoir(7, seed=3),
     "moments": Moments,
     "row mean": lambda: RowMean(np.abs),
+    "histogram by column": lambda: Histogram(per_column=True),
+    "together": lambda: Together(a=Range(), b=Spread()),
 }
 
 
@@ -35,10 +37,20 @@ def facts(summary) -> dict[str, np.ndarray]:
         return {"count": summary.count, "mean": summary.mean, "variance": summary.variance}
     if isinstance(summary, Histogram):
         values, weights = summary.centers()
-        return {"values": values, "weights": weights, "zeros": summary.zeros, "negatives": summary.negatives}
+        columns = summary.column_centers()
+        parts = [np.append(column, np.concatenate(columns[column])) for column in sorted(columns)]
+        return {
+            "columns": np.concatenate([np.empty(0), *parts]),
+            "values": values,
+            "weights": weights,
+            "zeros": summary.zeros,
+            "negatives": summary.negatives,
+        }
     if isinstance(summary, Reservoir):
         kept = summary.rows
         return {"keys": summary.keys, "rows": kept.toarray() if hasattr(kept, "toarray") else kept}
+    if isinstance(summary, Together):
+        return {f"{name}.{key}": value for name, part in summary.parts.items() for key, value in facts(part).items()}
     if isinstance(summary, RowMean):
         return {"mean": summary.mean, "weight": summary.weight}
     assert isinstance(summary, Moments)
@@ -91,7 +103,7 @@ def test_a_weight_is_a_number_of_equal_rows(name, seed):
     weighted = summary_of(name, X, y, w.astype(float))
     repeated = summary_of(name, np.repeat(X, w, axis=0), np.repeat(y, w, axis=0), None)
     for key, value in facts(repeated).items():
-        if key != "rows":
+        if key not in ("rows", "a.rows"):
             np.testing.assert_allclose(facts(weighted)[key], value, rtol=1e-10, atol=1e-10, err_msg=key)
 
 
@@ -120,6 +132,22 @@ def test_histogram_has_every_value_in_a_bin_around_it():
     assert np.abs(np.log2(nearest / positive)).max() <= 1 / 16
     with pytest.raises(ValueError, match="do not merge"):
         seen + Histogram(per_octave=8)
+    with pytest.raises(ValueError, match="16 and 16 by column bins per octave do not merge"):
+        seen + Histogram(per_column=True)
+
+
+def test_histograms_by_column_are_those_of_the_columns():
+    X = np.abs(rows(0))
+    X[:, 1] = 0
+    for some in (X, sp.csr_array(X)):
+        seen = fold(some, Histogram(per_column=True))
+        columns = seen.column_centers()
+        assert sorted(columns) == [0, 2]
+        for column, (values, weights) in columns.items():
+            expected = fold(X[:, [column]], Histogram()).centers()
+            np.testing.assert_array_equal(values, expected[0])
+            np.testing.assert_array_equal(weights, expected[1])
+        np.testing.assert_array_equal(seen.centers(), fold(X, Histogram()).centers())
 
 
 def test_reservoir_is_a_uniform_sample_that_does_not_depend_on_blocks():

@@ -32,6 +32,7 @@ class Moments:
         self._cross: Array = np.empty((0, 0))  # sum w (z - shift)(y - shift)'
         self._squares: Array = np.empty((0, 0))  # sum w (y - shift)(y - shift)'
 
+    @np.errstate(over="ignore", invalid="ignore")  # beyond float64 it is infinite or NaN, for the caller to see
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
         n, D = block.shape
         w = frequency_weights(n, weight)
@@ -93,6 +94,7 @@ class Moments:
     def __sub__(self, other: Moments) -> Moments:
         return self._combine(other, -1)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _combine(self, other: Moments, sign: int) -> Moments:
         if other.targets is None:
             return copy.deepcopy(self)

@@ -203,7 +203,8 @@ class Histogram:
         """centers() of each column that has a positive value, by its number."""
         columns: dict[int, dict[int, float]] = {}
         for (column, edge), total in self.bins.items():
-            columns.setdefault(column, {})[edge] = total
+            if total > 0:
+                columns.setdefault(column, {})[edge] = total
         return {column: self._centers(totals) for column, totals in columns.items()}
 
     def _centers(self, totals: dict[int, float]) -> tuple[Array, Array]:

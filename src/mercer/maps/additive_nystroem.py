@@ -130,14 +130,11 @@ class AdditiveNystroem(AdditiveMap):
         if seen is None:
             found = [_newton(kernel, np.asarray(self.landmarks, dtype=np.float64), self.n_terms)]
         else:
-            pooled = self._subspace(rng, kernel, "pooled", *_known(seen.centers(), 0 if vanishes else seen.zeros))
-            columns = seen.column_centers() if self.per_column else {}
-            found = [
-                self._subspace(rng, kernel, f"column {j}", *_known(columns[j], 0 if vanishes else 1))
-                if j in columns
-                else pooled
-                for j in range(d if self.per_column else 1)
-            ]
+            zeros = 0.0 if vanishes else seen.zeros / d
+            pooled = self._subspace(rng, kernel, "pooled", *_known(seen.centers(), zeros * d))
+            found = [pooled] * (d if self.per_column else 1)
+            for j, centers in (seen.column_centers() if self.per_column else {}).items():
+                found[j] = self._subspace(rng, kernel, f"column {j}", *_known(centers, zeros))
         most = max(len(points) for points, _ in found)
         landmarks = np.stack([np.pad(points, (0, most - len(points)), mode="edge") for points, _ in found])
         projections = np.stack([np.pad(M, ((0, most - len(M)), (0, 0))) for _, M in found])

@@ -51,8 +51,9 @@ class Nystroem(Map):
         Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function.
     landmarks : {"uniform", "kmeans++", "leverage"} or array of shape (n_landmarks, n_features), default="uniform"
         "uniform" is a sample without replacement. The next two choose from a uniform sample of ten rows for each landmark: "kmeans++"
-        by squared distances in the kernel's feature space, "leverage" by approximate ridge leverages. An array (or sparse matrix) is
-        taken as it is, and n_components is not used.
+        by squared distances in the kernel's feature space, "leverage" by approximate ridge leverages. Both find small clusters that a
+        uniform sample misses; on data without any (scikit-learn's digits) the three are within a few per cent. An array (or sparse
+        matrix) is taken as it is, and n_components is not used.
     random_state : int, Generator, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
@@ -75,8 +76,8 @@ class Nystroem(Map):
     >>> import numpy as np
     >>> from mercer import Nystroem
     >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=300)
-    >>> phi = Nystroem(100, kernel="exp-chi2", gamma=0.5, random_state=0).fit(X)
-    >>> bool(abs(phi.transform(X) @ phi.transform(X).T - phi.kernel_(X)).max() < 0.05)
+    >>> phi = Nystroem(100, kernel="jensen-shannon", random_state=0).fit(X)
+    >>> bool(abs(phi.transform(X) @ phi.transform(X).T - phi.kernel_(X)).max() < 2e-3)
     True
     """
 
