@@ -53,7 +53,7 @@ def test_without_centring_it_is_the_singular_value_decomposition():
 def test_alone_its_kernel_is_centred():
     fitted = FeaturePCA().fit(X)
     np.testing.assert_allclose(fitted.kernel_(X, X[:9]), (X - X.mean(axis=0)) @ (X[:9] - X.mean(axis=0)).T, atol=1e-11)
-    assert repr(fitted.kernel_) == "Centred(6 columns)"
+    assert repr(fitted.kernel_) == "Centred(d=6)"
     np.testing.assert_allclose(fitted.kernel_.squared_distance(X), Linear().squared_distance(X))
     assert FeaturePCA(center=False).fit(X).kernel_ == Linear()
 
@@ -64,7 +64,7 @@ def test_after_a_map_it_has_the_maps_kernel_unless_it_centres():
         Chi2()
     )
     centred = (fourier() >> FeaturePCA(5)).fit(X)
-    with pytest.raises(AttributeError, match=r"no exact kernel: Centred\(40 columns\) is centred .* With center=False"):
+    with pytest.raises(AttributeError, match=r"no exact kernel: Centred\(d=40\) is centred .* With center=False"):
         _ = centred.kernel_
     features = centred.maps_[0].transform(X)
     np.testing.assert_allclose(centred.limit_(X), (features - features.mean(0)) @ (features - features.mean(0)).T)

@@ -64,7 +64,7 @@ class Centred(Kernel):
         return Linear()._squared_distance(X, Z)
 
     def __repr__(self) -> str:
-        return f"Centred({len(self.mean)} columns)"
+        return f"Centred(d={len(self.mean)})"
 
 
 @dataclass(frozen=True)
