@@ -43,9 +43,10 @@ def relative_error(fitted, X) -> float:
 
 KERNELS = ["gaussian", "chi2", "exp-chi2", "jensen-shannon", "min-max", "laplacian", "cosine-rbf", polynomial]
 KERNELS += [Gaussian(0.5).over(Chi2()), Chi2() + Laplacian(0.3)]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: getattr(kernel, "__name__", str(kernel)))
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@every_kernel
 @pytest.mark.parametrize("landmarks", ["uniform", "kmeans++", "leverage"])
 def test_the_map_is_exact_when_all_rows_are_landmarks(kernel, landmarks):
     fitted = Nystroem(60, kernel=kernel, landmarks=landmarks, random_state=0).fit(X)
@@ -53,7 +54,7 @@ def test_the_map_is_exact_when_all_rows_are_landmarks(kernel, landmarks):
     assert relative_error(fitted, X) < 1e-10
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@every_kernel
 def test_the_map_is_exact_on_its_landmarks_and_too_short_elsewhere(kernel):
     fitted = Nystroem(20, kernel=kernel, random_state=0).fit(X)
     Z, exact = fitted.transform(fitted.landmarks_), fitted.kernel_(fitted.landmarks_)
