@@ -122,6 +122,7 @@ template <class T> bool gram_intersection(View<const T> X, View<const T> Z, View
     return gram<Intersection<T>, As<Intersection<T>, T>, T>(X, Z, out);
 }
 template <class T> bool gram_l1(View<const T> X, View<const T> Z, View<T> out) { return gram<L1<T>, As<L1<T>, T>, T>(X, Z, out); }
+template <class T> bool gram_l2(View<const T> X, View<const T> Z, View<T> out) { return gram<L2<T>, As<L2<T>, T>, T>(X, Z, out); }
 
 // A plain sum with its rounding error kept.
 template <class T> T row_sum(const T *a, int64_t d) {

@@ -156,6 +156,7 @@ template <class T> void bind(nb::module_ &m) {
     pairs("gram_minmax", gram<T, &Ops<T>::minmax>);
     pairs("gram_jensen_shannon", gram<T, &Ops<T>::jensen_shannon>);
     pairs("gram_l1", gram<T, &Ops<T>::l1>);
+    pairs("gram_l2", gram<T, &Ops<T>::l2>);
     bind_csr<T, int32_t>(m);
     bind_csr<T, int64_t>(m);
 }

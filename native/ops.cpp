@@ -13,7 +13,7 @@ namespace MERCER_ISA {
 #define LIFTS(T) chi2_series<T>, chi2_chebyshev<T>, homogeneous<T>
 #define OPS(T)                                                                                                                          \
     {cos<T>, cossin<T>, exp2neg<T>, hadamard<T>, hadamard_cos<T>, hadamard_cossin<T>, LIFTS(T), gram_chi2<T>, gram_chi2_distance<T>,    \
-     gram_intersection<T>, gram_minmax<T>, gram_jensen_shannon<T>, gram_l1<T>, CSR(T, int32_t), CSR(T, int64_t),         \
+     gram_intersection<T>, gram_minmax<T>, gram_jensen_shannon<T>, gram_l1<T>, gram_l2<T>, CSR(T, int32_t), CSR(T, int64_t), \
      CODED(T, uint8_t), CODED(T, uint16_t), CODED(T, int32_t)}
 
 #define GCWS(Code) {gcws<Code>, gcws_csr<Code, int32_t>, gcws_csr<Code, int64_t>}

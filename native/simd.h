@@ -86,12 +86,14 @@ INLINE V<double> min(V<double> a, V<double> b) { return _mm512_min_pd(a, b); }
 INLINE V<float> max(V<float> a, V<float> b) { return _mm512_max_ps(a, b); }
 INLINE V<double> max(V<double> a, V<double> b) { return _mm512_max_pd(a, b); }
 #define MERCER_RCP 1
+#define MERCER_RCP_DOUBLE 1
 INLINE V<float> rcp(V<float> x) { return _mm512_rcp14_ps(x); }
 INLINE V<float> permuted(V<float> a, I<float> i) { return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(i), a); }
 INLINE V<double> permuted(V<double> a, I<double> i) { return _mm512_permutexvar_pd(reinterpret_cast<__m512i>(i), a); }
 INLINE V<float> permuted(V<float> a, V<float> b, I<float> i) { return _mm512_permutex2var_ps(a, reinterpret_cast<__m512i>(i), b); }
 INLINE V<double> permuted(V<double> a, V<double> b, I<double> i) { return _mm512_permutex2var_pd(a, reinterpret_cast<__m512i>(i), b); }
 template <class T> constexpr bool permutes = true;
+INLINE V<double> rcp(V<double> x) { return _mm512_rcp14_pd(x); }
 #elif MERCER_BYTES == 32
 INLINE V<float> round(V<float> x) { return _mm256_round_ps(x, 8); }
 INLINE V<double> round(V<double> x) { return _mm256_round_pd(x, 8); }

@@ -66,7 +66,7 @@ template <class T> struct Ops {
     bool (*homogeneous)(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree,
                         View<T> out);
     using Gram = bool (*)(View<const T> X, View<const T> Z, View<T> out);
-    Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1;
+    Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1, l2;
     CsrOps<T, int32_t> csr32;
     CsrOps<T, int64_t> csr64;
     CodedOps<T, uint8_t> coded8;

@@ -25,7 +25,15 @@ INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) {
 #else
 INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) { return acc + (a / s) * b; }
 #endif
+#if defined(MERCER_RCP_DOUBLE)  // rcp14 and two steps: 2^-52
+INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) {
+    V<double> r = rcp(s);
+    r = r * (2.0 - s * r);
+    return acc + (a * r) * (b * (2.0 - s * r));
+}
+#else
 INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) { return acc + (a / s) * b; }
+#endif
 
 template <class T> struct Unchanged {
     static INLINE T pack(T z) { return z; }
@@ -66,6 +74,13 @@ template <class T> struct Intersection : Unchanged<T> {
 
 template <class T> struct L1 : Unchanged<T> {
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) { return acc + abs<T>(x - z); }
+};
+
+template <class T> struct L2 : Unchanged<T> {
+    static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) {
+        V<T> difference = x - z;
+        return acc + difference * difference;
+    }
 };
 
 // With a = min, b = max, u = a / b the term is (a / 2) ((1 + u) log2(1 + u) / u - log2 u): no part is negative, so nothing cancels.

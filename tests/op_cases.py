@@ -398,6 +398,7 @@ CASES: dict[str, Case] = {
     "gram_minmax": gram(histogram),
     "gram_jensen_shannon": gram(histogram),
     "gram_l1": gram(normal),
+    "gram_l2": gram(normal),
     "gram_chi2_csr": Case(sparse_gram, gram_bound),
     "gram_intersection_csr": Case(sparse_gram, gram_bound),
     "gram_minmax_csr": Case(sparse_gram, gram_bound),
@@ -412,6 +413,7 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
     "gram_minmax": lambda x, z: np.minimum(x, z).sum(axis=-1) / np.maximum(x, z).sum(axis=-1),
     "gram_jensen_shannon": lambda x, z: (x / 2 * np.log2((x + z) / x) + z / 2 * np.log2((x + z) / z)).sum(axis=-1),
     "gram_l1": lambda x, z: np.abs(x - z).sum(axis=-1),
+    "gram_l2": lambda x, z: ((x - z) ** 2).sum(axis=-1),
 }
 
 

@@ -18,10 +18,10 @@ from sklearn.svm import LinearSVC
 
 from battery import dense
 from mercer import GCWS, Anchors, Homogeneous, SignCauchy, UnaryIntersection, theory
-from mercer.blocks import Coded
+from mercer.blocks import Coded, as_block
+from mercer.histograms import Histogram
 from mercer.kernels import GMM, Chi2, Intersection, SignStable
 from mercer.maps.spacing import cover
-from mercer.summaries import Histogram, as_block
 
 A = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]])
 B = np.array([[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]])
@@ -369,8 +369,8 @@ def test_a_callable_on_all_numbers_has_anchors_on_both_sides_of_zero():
 
 def test_k_means_anchors_do_not_depend_on_blocks():
     from mercer.folding import blocks_of, fold
+    from mercer.histograms import ColumnHistogram
     from mercer.maps.spacing import k_means
-    from mercer.summaries import ColumnHistogram
 
     X = np.random.default_rng(0).gamma(1.0, size=(300, 4))
     X[X < 0.2] = 0

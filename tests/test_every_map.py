@@ -63,6 +63,10 @@ def test_map(case: Map, check: str):
     CHECKS[check](clone(case))
 
 
+few_rows = pytest.mark.filterwarnings("ignore:Nystroem. n_components=12 is more than the \\d+ rows seen:UserWarning")
+
+
+@few_rows
 @parametrize_with_checks(CASES)
 def test_scikit_learn(estimator, check):
     check(estimator)
@@ -149,6 +153,7 @@ def test_the_battery_fails_a_map_that_is_wrong(wrong, checks):
 FIRST = [cls.cases()[0] for cls in every_map()]
 
 
+@few_rows
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: type(case).__name__)
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 30), d=st.integers(1, 12), cut=st.integers(0, 30))
 def test_rows_may_be_permuted_split_and_joined(case, seed, n, d, cut):
@@ -161,6 +166,7 @@ def test_rows_may_be_permuted_split_and_joined(case, seed, n, d, cut):
     np.testing.assert_allclose(np.vstack(parts), Z, atol=1e-12)
 
 
+@few_rows
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: type(case).__name__)
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 30), d=st.integers(1, 12), dtype=st.sampled_from(["f4", "f8"]))
 def test_sparse_is_dense_in_both_dtypes(case, seed, n, d, dtype):

@@ -315,7 +315,7 @@ def test_grams_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> 
         else:
             parts = dense_to_csr(X)
             args |= {f"{which}_{part}": a for which in "XZ" for part, a in parts.items()}
-        if name == "gram_l1":
+        if name in ("gram_l1", "gram_l2"):
             args["X"] = np.where(np.arange(X.shape[1]) % 2, -X, X)
         check(module, name, args)
         assert not np.isnan(args["out"]).any()
@@ -484,7 +484,7 @@ def test_disjoint_and_equal_rows(module: Any, dtype: type) -> None:
     X, Z = np.hstack([left, 0 * left]), np.hstack([0 * left, left])
     for name in ("gram_chi2", "gram_intersection", "gram_minmax", "gram_jensen_shannon"):
         assert (getattr(module, name)(X, Z, np.empty((5, 5), dtype=dtype)) == 0).all()
-    for name in ("gram_chi2_distance", "gram_l1"):
+    for name in ("gram_chi2_distance", "gram_l1", "gram_l2"):
         assert (np.diag(getattr(module, name)(X, X, np.empty((5, 5), dtype=dtype))) == 0).all()
     assert module.gram_minmax(X, X, np.empty((5, 5), dtype=dtype)).max() <= 1
 

@@ -20,12 +20,21 @@ from mercer.kernels import (
     JensenShannon,
     Laplacian,
     Linear,
+    Matern,
     MinMax,
     Resemblance,
 )
 
 KERNELS = [Chi2(), Intersection(), JensenShannon(), MinMax(), GMM(), GMM(power=0.5), Resemblance(), Laplacian(0.3)]
-KERNELS += [ExpChi2(0.4), Cauchy(0.7).over(Chi2()), Gaussian(0.3), Hellinger(), Chi2() + Laplacian(0.2)]
+KERNELS += [
+    ExpChi2(0.4),
+    Cauchy(0.7).over(Chi2()),
+    Gaussian(0.3),
+    Cauchy(0.4),
+    Matern(1.5, 0.3),
+    Hellinger(),
+    Chi2() + Laplacian(0.2),
+]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
@@ -54,7 +63,7 @@ def test_float32_keeps_its_word(kernel):
     """16 eps relative; an exponential multiplies the error of its exponent by the exponent's size."""
     X, Z = rows(kernel, 50, 0).astype(np.float32), rows(kernel, 40, 1).astype(np.float32)
     exact = kernel(X, Z)
-    exponential = type(kernel).__name__ in ("Laplacian", "ExpChi2", "Over", "Sum")
+    exponential = type(kernel).__name__ in ("Laplacian", "ExpChi2", "Gaussian", "Over", "Sum")
     factor = 1 - np.log(np.minimum(exact, 1)) if exponential else 1.0
     error = np.abs(mercer.gram(kernel, X, Z) - exact)
     assert (error <= 16 * np.finfo(np.float32).eps * exact * factor).all()
@@ -134,9 +143,18 @@ def test_values_beyond_the_dtype_are_refused_by_place():
     X = np.ones((300, 2), np.float32)
     X[200] = 1e30
     with pytest.raises(
-        ValueError, match=r"Linear\(\) of row 200 and row 200 is beyond float32. Scale the data or use float64"
+        ValueError,
+        match=r"Linear\(\) is beyond float32: got 1e\+30 at row 200, column 0, with row 200 of Z\. Scale the data",
     ):
         mercer.gram(Linear(), X)
+
+
+@pytest.mark.parametrize("scale", [1e-22, 1e22])
+def test_squares_that_float32_cannot_hold_are_made_in_float64(scale):
+    X = (rows(Gaussian(), 20, 0) * scale).astype(np.float32)
+    kernel = Cauchy(0.1 / scale**2)
+    for some in (X, sp.csr_array(X)):
+        np.testing.assert_allclose(mercer.gram(kernel, some), kernel(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e20])

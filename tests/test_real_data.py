@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import mercer
-from mercer import GCWS, Chi2Series, RandomFourier, RandomLaplace
+from mercer import GCWS, AdditiveNystroem, Chi2Series, ExpChi2, FeaturePCA, Homogeneous, RandomFourier, RandomLaplace
 from mercer.kernels import Chi2, CosineRBF, Gaussian, Intersection, JensenShannon, MinMax
 from mercer.leaderboard import gram_error
 
@@ -98,6 +98,27 @@ def test_the_fitted_series_has_a_tenth_of_the_error_of_scikit_learns_map(name):
     ours = relative_error(Chi2Series(5).fit(X[:half]).transform(X[half:]), K)
     theirs = relative_error(AdditiveChi2Sampler(sample_steps=3).fit(X).transform(X[half:]), K)
     assert ours < theirs / 10, (ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["caltech101_bow", "reuters_r8"])
+def test_landmarks_have_a_tenth_of_the_error_of_the_homogeneous_map_for_jensen_shannon(name):
+    X = histograms(name)
+    half = len(X) // 2
+    K = mercer.gram(JensenShannon(), X[half:])
+    ours = relative_error(AdditiveNystroem(5).fit(X[:half]).transform(X[half:]), K)
+    theirs = relative_error(Homogeneous(2, kernel="jensen-shannon").fit(X).transform(X[half:]), K)
+    assert ours < theirs / 10, (ours, theirs)
+
+
+def test_components_of_many_features_have_half_the_error_of_as_many_features():
+    """The chi2 paper's Algorithm 3 on its kind of data: what PCA of 2048 exponentiated chi2 features leaves in 256 columns."""
+    X = histograms("caltech101_bow")
+    both = (ExpChi2(2048, random_state=0) >> FeaturePCA(256, center=False)).fit(X)
+    plain = ExpChi2(256, random_state=0).fit(X)
+    assert both.kernel_ == plain.kernel_
+    K = mercer.gram(plain.kernel_, X)
+    ours, theirs = relative_error(both.transform(X), K), relative_error(plain.transform(X), K)
+    assert ours < theirs / 2, (ours, theirs)
 
 
 @pytest.mark.parametrize("name", ["caltech101_bow", "reuters_r8"])

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from mercer import fold
 from mercer.blocks import Dense, Sparse
+from mercer.histograms import ColumnHistogram, Histogram
 from mercer.moments import Moments
-from mercer.summaries import Histogram, Range, Reservoir, RowMean, Spread
+from mercer.summaries import Range, Reservoir, RowMean, Spread, Together
 
 MAKERS = {
     "range": Range,
@@ -20,6 +21,8 @@ MAKERS = {
     "reservoir": lambda: Reservoir(7, seed=3),
     "moments": Moments,
     "row mean": lambda: RowMean(np.abs),
+    "histogram by column": ColumnHistogram,
+    "together": lambda: Together(a=Range(), b=Spread()),
 }
 
 
@@ -35,10 +38,21 @@ def facts(summary) -> dict[str, np.ndarray]:
         return {"count": summary.count, "mean": summary.mean, "variance": summary.variance}
     if isinstance(summary, Histogram):
         values, weights = summary.centers()
-        return {"values": values, "weights": weights, "zeros": summary.zeros, "negatives": summary.negatives}
+        return {
+            "values": values,
+            "weights": weights,
+            "zeros": summary.zeros,
+            "negatives": summary.negatives,
+            "low": summary.low,
+            "high": summary.high,
+        }
+    if isinstance(summary, ColumnHistogram):
+        return {name: getattr(summary, name) for name in ("keys", "weights", "sums", "low", "high")}
     if isinstance(summary, Reservoir):
         kept = summary.rows
         return {"keys": summary.keys, "rows": kept.toarray() if hasattr(kept, "toarray") else kept}
+    if isinstance(summary, Together):
+        return {f"{name}.{key}": value for name, part in summary.parts.items() for key, value in facts(part).items()}
     if isinstance(summary, RowMean):
         return {"mean": summary.mean, "weight": summary.weight}
     assert isinstance(summary, Moments)
@@ -91,7 +105,7 @@ def test_a_weight_is_a_number_of_equal_rows(name, seed):
     weighted = summary_of(name, X, y, w.astype(float))
     repeated = summary_of(name, np.repeat(X, w, axis=0), np.repeat(y, w, axis=0), None)
     for key, value in facts(repeated).items():
-        if key != "rows":
+        if key not in ("rows", "a.rows"):
             np.testing.assert_allclose(facts(weighted)[key], value, rtol=1e-10, atol=1e-10, err_msg=key)
 
 
@@ -120,6 +134,25 @@ def test_histogram_has_every_value_in_a_bin_around_it():
     assert np.abs(np.log2(nearest / positive)).max() <= 1 / 16
     with pytest.raises(ValueError, match="do not merge"):
         seen + Histogram(per_octave=8)
+
+
+def test_histograms_by_column_are_those_of_the_columns():
+    X = rows(0)
+    X[:, 1] = 0
+    for some in (X, sp.csr_array(X)):
+        seen = fold(some, ColumnHistogram())
+        np.testing.assert_array_equal(seen.column(1), [[0.0], [len(X)]])
+        np.testing.assert_array_equal(seen.low, X.min(axis=0))
+        np.testing.assert_array_equal(seen.high, X.max(axis=0))
+        for column in (0, 2):
+            values, weights = seen.column(column)
+            assert weights.sum() == len(X)
+            assert weights @ values == pytest.approx(X[:, column].sum())
+            assert np.all(np.diff(values) > 0)
+            expected = fold(np.abs(X[:, [column]]), Histogram()).centers()
+            magnitudes, counts = fold(X[:, [column]], ColumnHistogram(magnitudes=True)).column(0)
+            np.testing.assert_allclose(magnitudes[magnitudes > 0], expected[0], rtol=2 ** (1 / 16) - 1)
+            np.testing.assert_array_equal(counts[magnitudes > 0], expected[1])
 
 
 def test_reservoir_is_a_uniform_sample_that_does_not_depend_on_blocks():

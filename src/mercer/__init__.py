@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mercer import theory as theory
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
+    from mercer.maps.additive_nystroem import AdditiveNystroem as AdditiveNystroem
     from mercer.maps.anchors import Anchors as Anchors
     from mercer.maps.chebyshev import Chi2Chebyshev as Chi2Chebyshev
     from mercer.maps.chi2 import Chi2Series as Chi2Series
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mercer.maps.hellinger import Hellinger as Hellinger
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
+    from mercer.maps.nystroem import Nystroem as Nystroem
+    from mercer.maps.pca import FeaturePCA as FeaturePCA
     from mercer.maps.projection import RandomProjection as RandomProjection
     from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
@@ -36,10 +39,12 @@ _home = {
     "SignCauchy": "maps.signs",
     "GCWS": "maps.gcws",
     "Anchors": "maps.anchors",
+    "AdditiveNystroem": "maps.additive_nystroem",
     "Chi2Chebyshev": "maps.chebyshev",
     "Chi2Series": "maps.chi2",
     "CompressiveFourier": "maps.compressive",
     "ExpChi2": "maps.expchi2",
+    "FeaturePCA": "maps.pca",
     "Hellinger": "maps.hellinger",
     "Homogeneous": "maps.homogeneous",
     "RandomLaplace": "maps.laplace",
@@ -47,6 +52,7 @@ _home = {
     "SkewedFourier": "maps.skewed",
     "Composed": "maps.compose",
     "RandomFourier": "maps.fourier",
+    "Nystroem": "maps.nystroem",
     "Stacked": "maps.compose",
     "fold": "folding",
     "gram": "grams",

@@ -119,6 +119,26 @@ def require_finite(who: str, X: Any, columns: Sequence[object] | None = None) ->
         )
 
 
+def require_reach(X: Any, Z: Any) -> None:
+    """Raise a ValueError that names the first row of X whose features Z are beyond their dtype, and its largest number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(Z)):
+            return
+    rows = np.flatnonzero(~np.isfinite(Z).all(axis=1))
+    if len(rows):
+        row = int(rows[0])
+        column, value = largest(X, row)
+        after = f"{_column(column, None)}. Scale the data (sklearn.preprocessing.StandardScaler) or use float64."
+        raise RowError(row, f"Features beyond {Z.dtype}: got {value:g} at", after)
+
+
+def largest(X: Any, row: int) -> tuple[int, float]:
+    """(column, value) of the number of a row that is farthest from 0."""
+    numbers = X[[row]].toarray()[0] if hasattr(X, "indptr") else X[row]
+    column = int(np.argmax(np.abs(numbers)))
+    return column, float(numbers[column])
+
+
 def require_nonnegative(who: str, X: Any, columns: Sequence[object] | None = None, *, instead: str = "") -> None:
     """Raise a ValueError that names the first negative value of an array or a CSR matrix."""
     stored = X.data if hasattr(X, "indptr") else X

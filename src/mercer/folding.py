@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mercer import door
 from mercer.blocks import Block, as_block
 from mercer.planner import Cost, tile_rows
@@ -30,7 +32,10 @@ def blocks_of(rows: Any) -> Iterator[Block]:
     """An array or a CSR matrix as consecutive blocks."""
     n, d = rows.shape
     for span in spans(n, tile_rows(Cost(d, d * rows.dtype.itemsize))):
-        yield as_block(rows[span])
+        block = rows[span]
+        yield as_block(
+            block if hasattr(block, "indptr") else np.ascontiguousarray(block)
+        )  # the same bits for every memory order
 
 
 def _blocks(source: Iterable[Block]) -> Iterator[Block]:

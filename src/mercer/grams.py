@@ -42,6 +42,7 @@ class _Fast:
     csr: Callable[..., Array] | None = None
     prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None
     finish: Callable[[Array], Array] | None = None
+    squares: bool = False  # float32 rows must have squares that float32 can hold
 
 
 def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) -> Array:
@@ -79,6 +80,8 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
         kernel.check(rows)
     dtype = np.result_type(X.dtype, Z.dtype)
     fast = _fast(kernel)
+    if fast is not None and fast.squares and dtype == np.float32 and not (_square_well(X) and _square_well(Z)):
+        fast = None
     if fast is not None and fast.prepare is not None:
         X, Z = fast.prepare(X, Z)
     X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
@@ -89,10 +92,11 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
         for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
             _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
         if np.isinf(K[rows]).any():
-            i, j = np.argwhere(np.isinf(K[rows]))[0]
-            raise ValueError(
-                f"{kernel!r} of row {i + rows.start} and row {j} is beyond {dtype}. Scale the data or use float64."
-            )
+            i, j = (int(place) for place in np.argwhere(np.isinf(K[rows]))[0])
+            row = i + rows.start
+            column, value = door.largest(X, row)
+            after = f", column {column}, with row {j} of Z. Scale the data or use float64."
+            raise door.RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
 
     each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
     return K
@@ -110,7 +114,8 @@ def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> Non
             left, right = _shared_columns(X, Z)
             fast.op(_dense(left), _dense(right), out)
         if fast.finish is not None:
-            out[...] = fast.finish(out)
+            with np.errstate(over="ignore"):
+                out[...] = fast.finish(out)
 
 
 def _fast(kernel: Kernel) -> _Fast | None:
@@ -131,6 +136,8 @@ def _fast(kernel: Kernel) -> _Fast | None:
             return _Fast(ops.gram_l1, finish=lambda D: np.exp(-kernel.gamma * D))
         case ExpChi2():
             return _Fast(ops.gram_chi2_distance, finish=lambda D: np.exp(-kernel.gamma * D))
+        case Radial():
+            return _Fast(ops.gram_l2, finish=kernel.profile, squares=True)
         case Over(outer=Radial() as outer, inner=Chi2()):
             return _Fast(ops.gram_chi2_distance, finish=outer.profile)
     return None
@@ -156,6 +163,13 @@ def _signed_split(kernel: GMM, X: Any, scale: float) -> Any:
 
 def _presence(X: Any, Z: Any) -> tuple[Any, Any]:
     return (X != 0).astype(X.dtype), (Z != 0).astype(Z.dtype)
+
+
+def _square_well(X: Any) -> bool:
+    """Whether the largest number of X is far from where squares leave float32."""
+    stored = X.data if hasattr(X, "indptr") else X
+    largest = max(stored.max(initial=0), -stored.min(initial=0))
+    return bool(largest == 0 or 1e-15 < largest < 1e15)
 
 
 def _dense(X: Any) -> Array:

@@ -18,9 +18,11 @@ class Moments:
 
     Each block is centred by its own mean before its products are made in its own dtype, and moved to the common shift in float64: a
     large mean, or one that wanders, costs no digits. Moments can be subtracted, so that a fold can be left out without a second pass.
+    With wide, float32 rows are taken to float64 first: what is small beside the rest then keeps its digits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, wide: bool = False) -> None:
+        self.wide = wide
         self.rows = 0
         self.n = 0.0
         self.targets: int | None = None  # columns of y, once rows were seen; 0 without a target
@@ -30,6 +32,7 @@ class Moments:
         self._cross: Array = np.empty((0, 0))  # sum w (z - shift)(y - shift)'
         self._squares: Array = np.empty((0, 0))  # sum w (y - shift)(y - shift)'
 
+    @np.errstate(over="ignore", invalid="ignore")  # beyond float64 it is infinite or NaN, for the caller to see
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
         n, D = block.shape
         w = frequency_weights(n, weight)
@@ -37,13 +40,13 @@ class Moments:
         self._must_fit(D, Y.shape[1])
         if w.sum() == 0:
             return
-        part = Moments()
+        part = Moments(wide=self.wide)
         part.rows, part.n, part.targets = (
             int(np.count_nonzero(w)) if weight is not None else n,
             float(w.sum()),
             Y.shape[1],
         )
-        Z, mean = _centred(block, w)
+        Z, mean = _centred(block, w, self.wide)
         y_mean = w @ Y / part.n
         Y = Y - y_mean
         part._shift = np.concatenate([mean, y_mean])
@@ -91,6 +94,7 @@ class Moments:
     def __sub__(self, other: Moments) -> Moments:
         return self._combine(other, -1)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _combine(self, other: Moments, sign: int) -> Moments:
         if other.targets is None:
             return copy.deepcopy(self)
@@ -103,7 +107,7 @@ class Moments:
         step = other._shift - self._shift  # other's sums, as they would be about our shift
         moved = other._sum + other.n * step
         z, y = slice(0, D), slice(D, None)
-        merged = Moments()
+        merged = Moments(wide=self.wide)
         merged.rows, merged.n = self.rows + sign * other.rows, self.n + sign * other.n
         merged.targets, merged._shift = self.targets, self._shift
         merged._sum = self._sum + sign * moved
@@ -135,15 +139,19 @@ def _moved(products: Array, a: Array, b_moved: Array, a_step: Array, b_step: Arr
     return products + np.outer(a, b_step) + np.outer(a_step, b_moved)
 
 
-def _centred(block: Block, w: Array) -> tuple[Any, Array]:
+def _centred(block: Block, w: Array, wide: bool) -> tuple[Any, Array]:
     """The rows about their mean, and that mean as it was subtracted. CSR rows stay as they are, about 0, in float64.
 
-    float32 rows whose products might leave float32 are taken to float64 first.
+    float32 rows whose products might leave float32, or all when wide, are taken to float64 first.
     """
     rows = matrix(block)
     if hasattr(rows, "indptr"):
         return rows.astype(np.float64), np.zeros(block.shape[1])
-    if rows.dtype.kind != "f" or (rows.dtype == np.float32 and np.abs(rows).max(initial=0) > _SQUARES_TO_FLOAT32):
+    if (
+        wide
+        or rows.dtype.kind != "f"
+        or (rows.dtype == np.float32 and np.abs(rows).max(initial=0) > _SQUARES_TO_FLOAT32)
+    ):
         rows = rows.astype(np.float64)
     mean = (w @ rows / w.sum()).astype(rows.dtype)
     return rows - mean, mean.astype(np.float64)

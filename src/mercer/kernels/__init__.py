@@ -23,6 +23,7 @@ from mercer.kernels.additive import (
     Signed,
 )
 from mercer.kernels.base import Kernel, Sum
+from mercer.kernels.called import Called
 from mercer.kernels.collisions import Bits, SignStable
 from mercer.kernels.coordinates import (
     GMM,
@@ -35,13 +36,26 @@ from mercer.kernels.coordinates import (
     SkewedChi2,
     SkewedIntersection,
 )
-from mercer.kernels.euclidean import Cauchy, Cosine, CosineRBF, Euclidean, Gaussian, Linear, Matern, Over, Radial
+from mercer.kernels.euclidean import (
+    Cauchy,
+    Centred,
+    Cosine,
+    CosineRBF,
+    Euclidean,
+    Gaussian,
+    Linear,
+    Matern,
+    Over,
+    Radial,
+)
 
 __all__ = [
     "GMM",
     "Additive",
     "Bits",
+    "Called",
     "Cauchy",
+    "Centred",
     "Chi2",
     "Cosine",
     "CosineRBF",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,6 +42,29 @@ class Linear(Euclidean):
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         return sum_columns(lambda x, z: (x - z) ** 2, X, Z)
+
+
+@dataclass(frozen=True, eq=False)
+class Centred(Kernel):
+    """k(x, z) = <x - mean, z - mean>."""
+
+    ignores_zeros: ClassVar[bool] = False  # a column of zeros still has a mean
+    mean: Array
+
+    def over(self, inner: Kernel) -> Kernel:
+        raise TypeError(
+            f"{self!r} is centred at a mean of features, which inner products do not know, so it has no value over {inner!r}. "
+            "With center=False, FeaturePCA keeps the kernel of the map before it."
+        )
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return Linear()._value(X - self.mean, Z - self.mean)
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        return Linear()._squared_distance(X, Z)
+
+    def __repr__(self) -> str:
+        return f"Centred(d={len(self.mean)})"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from mercer import door, kernels
 from mercer.blocks import Block, Coded, as_block
+from mercer.histograms import ColumnHistogram, Histogram
 from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
 from mercer.maps import spacing
@@ -21,7 +22,6 @@ from mercer.maps.drawn import Chain
 from mercer.philox import Rng
 from mercer.planner import Cost
 from mercer.stages.anchors import Between, Nearest
-from mercer.summaries import ColumnHistogram, Histogram
 
 _KERNELS: dict[str, type[Additive]] = {
     "chi2": kernels.Chi2,

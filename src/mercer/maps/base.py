@@ -84,6 +84,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     instead: ClassVar[str] = "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
     knob: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
+    random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
     seed_: Any  # the seed in use; a list of seeds for compositions
 

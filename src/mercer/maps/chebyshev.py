@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from mercer import door, ops
+from mercer.histograms import Histogram
 from mercer.kernels import Additive, Chi2
 from mercer.maps.additive import AdditiveMap
 from mercer.maps.base import Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng
 from mercer.stages.lifts import ChebyshevLift
-from mercer.summaries import Histogram, Summary
+from mercer.summaries import Summary
 
 
 class Chi2Chebyshev(AdditiveMap):

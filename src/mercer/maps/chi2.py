@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.histograms import Histogram
 from mercer.kernels import Additive, Chi2
 from mercer.maps import poles
 from mercer.maps.additive import AdditiveMap
@@ -14,7 +15,7 @@ from mercer.maps.base import Array, Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.philox import Rng
 from mercer.stages.lifts import SeriesLift
-from mercer.summaries import Histogram, Summary
+from mercer.summaries import Summary
 
 POLES = ("fit", "greedy", "minimax")
 

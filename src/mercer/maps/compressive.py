@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.drawn import Chain, on_first
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.gamma import Gamma
 from mercer.maps.projection import as_basis, check_projection
 from mercer.philox import Rng
 from mercer.stages.projections import Measured, projection
@@ -128,17 +128,15 @@ class CompressiveFourier(Map):
     def check(self, d: int) -> None:
         who = type(self).__name__
         check_projection(who, "n_measurements", self.n_measurements, d, self.method, self.basis)
-        door.positive_or_word(who, "gamma", self.gamma, ("auto", "scale", "median"))
+        self._gamma().check()
         self._fourier(self.gamma).check(self.n_measurements)
 
     def look(self, d: int) -> Summary | None:
-        fourier = self._fourier(self.gamma)
-        fourier.seed_ = self.seed_
-        return fourier.look(d)
+        return self._gamma().look(self.seed_)
 
     def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
         m = self.n_measurements
-        self.gamma_ = self._fourier(self.gamma)._gamma(d, seen)
+        self.gamma_ = self._gamma().value(d, seen)
         fourier = self._fourier(self.gamma_)
         (waves,) = fourier.draw(rng, m, None).stages
         assert isinstance(waves, Waves)
@@ -153,6 +151,9 @@ class CompressiveFourier(Map):
             cls(64, n_measurements=2, gamma=0.3, design="iid", random_state=0),
             cls(64, n_measurements=2, gamma="median", method="hadamard", form="offset", design="iid", random_state=0),
         ]
+
+    def _gamma(self) -> Gamma:
+        return Gamma(type(self).__name__, "gaussian", self.gamma)
 
     def _fourier(self, gamma: float | str) -> RandomFourier:
         return RandomFourier(self.n_components, gamma=gamma, form=self.form, design=self.design)

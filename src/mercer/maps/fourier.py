@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,13 +22,13 @@ from mercer import door
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.drawn import Chain
+from mercer.maps.gamma import Gamma
 from mercer.philox import Rng, chi_quantile
 from mercer.stages import linear
 from mercer.stages.links import RowNorm
 from mercer.stages.waves import frequencies, waves
-from mercer.summaries import Reservoir, Spread, Summary
+from mercer.summaries import Summary
 
-_MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
 _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
 
 
@@ -37,8 +36,6 @@ _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
 class _Law:
     """The law of the frequencies of a kernel: w = scale(gamma) stretch(u, nu) g, with g standard normal where `normal`, else Cauchy."""
 
-    auto_gamma: str | float
-    distance: str | None = "sqeuclidean"  # what gamma multiplies; None: an angle
     normal: bool = True
     scale: Callable[[float], float] = lambda gamma: np.sqrt(2 * gamma)
     stretch: Callable[[Array, float], Array] | None = None  # one factor for each frequency, from a uniform number
@@ -48,11 +45,11 @@ class _Law:
 
 
 _LAWS = {
-    "gaussian": _Law("scale"),
-    "laplacian": _Law("median", distance="cityblock", normal=False, scale=lambda gamma: gamma),
-    "cauchy": _Law("scale", stretch=lambda u, nu: np.sqrt(-np.log(u))),
-    "matern": _Law("scale", stretch=lambda u, nu: np.sqrt(2 * nu) / chi_quantile(u, 2 * nu)),
-    "cosine-rbf": _Law(1.0, distance=None, scale=np.sqrt),
+    "gaussian": _Law(),
+    "laplacian": _Law(normal=False, scale=lambda gamma: gamma),
+    "cauchy": _Law(stretch=lambda u, nu: np.sqrt(-np.log(u))),
+    "matern": _Law(stretch=lambda u, nu: np.sqrt(2 * nu) / chi_quantile(u, 2 * nu)),
+    "cosine-rbf": _Law(scale=np.sqrt),
 }
 
 
@@ -164,16 +161,7 @@ class RandomFourier(Map):
         door.flag(who, "normalize", self.normalize)
         if self.kernel == "matern":
             Matern(self.nu)
-        door.positive_or_word(who, "gamma", self.gamma, ("auto", "scale", "median"))
-        if self.gamma == "scale" and law.distance != "sqeuclidean":
-            raise ValueError(
-                f"{who}: gamma='scale' is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
-                "Use 'median' or a number."
-            )
-        if self.gamma == "median" and law.distance is None:
-            raise ValueError(
-                f"{who}: gamma='median' needs a kernel of a distance, and kernel={self.kernel!r} is not one."
-            )
+        self._gamma().check()
         if self.design in ("orthogonal", "hadamard") and not law.normal:
             raise ValueError(
                 f"{who}: design={self.design!r} needs a law of frequencies that no rotation changes, and the law of "
@@ -181,12 +169,11 @@ class RandomFourier(Map):
             )
 
     def look(self, d: int) -> Summary | None:
-        word = self._gamma_word()
-        return Spread() if word == "scale" else Reservoir(_MEDIAN_ROWS, self.seed_) if word == "median" else None
+        return self._gamma().look(self.seed_)
 
     def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
         law = _LAWS[self.kernel]
-        self.gamma_ = self._gamma(d, seen)
+        self.gamma_ = self._gamma().value(d, seen)
         self.design_ = self._design(d) if self.design == "auto" else self.design
         count = frequencies(self.n_components, self.form)
         projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))
@@ -239,26 +226,5 @@ class RandomFourier(Map):
             return "iid"
         return "sobol" if d <= 32 else "orthogonal" if d < 64 else "hadamard"
 
-    def _gamma_word(self) -> float | str:
-        return _LAWS[self.kernel].auto_gamma if self.gamma == "auto" else self.gamma
-
-    def _gamma(self, d: int, seen: Any) -> float:
-        word = self._gamma_word()
-        if not isinstance(word, str):
-            return float(word)
-        size = d * seen.variance if word == "scale" else _median_distance(seen.rows, str(_LAWS[self.kernel].distance))
-        if size == 0:
-            return 1.0
-        if not np.isfinite(size) or not np.isfinite(1 / size):
-            raise ValueError(
-                f"{type(self).__name__}: gamma={word!r} needs data whose spread is a finite number, got {size:g}. "
-                "Scale the data (sklearn.preprocessing.StandardScaler) or give gamma as a number."
-            )
-        return float(1 / size)
-
-
-def _median_distance(rows: Any, metric: str) -> float:
-    if hasattr(rows, "indptr"):
-        rows = rows[:, np.unique(rows.indices)].toarray()  # the other columns are zero in every row
-    distances = pdist(rows.astype(np.float64), metric)
-    return float(np.median(distances)) if len(distances) else 0.0
+    def _gamma(self) -> Gamma:
+        return Gamma(type(self).__name__, self.kernel, self.gamma)

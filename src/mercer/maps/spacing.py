@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.summaries import ColumnHistogram, Histogram
+from mercer.histograms import ColumnHistogram, Histogram
 
 Array = NDArray[Any]
 

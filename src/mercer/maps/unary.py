@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mercer import door
+from mercer.histograms import Histogram
 from mercer.kernels import Intersection
 from mercer.maps.anchors import Lookup, check_range
 from mercer.maps.base import Bounds, Decay, Map
 from mercer.maps.coded import CodedMap
 from mercer.philox import Rng
 from mercer.stages.anchors import Between, Nearest
-from mercer.summaries import Histogram
 
 
 class UnaryIntersection(CodedMap):

@@ -34,6 +34,7 @@ __all__ = [
     "gram_intersection_csr",
     "gram_jensen_shannon",
     "gram_l1",
+    "gram_l2",
     "gram_minmax",
     "gram_minmax_csr",
     "hadamard",
@@ -86,6 +87,7 @@ gram_intersection = _by_array(reference.gram_intersection, cpu.gram_intersection
 gram_intersection_csr = _by_array(reference.gram_intersection_csr, cpu.gram_intersection_csr)
 gram_jensen_shannon = _by_array(reference.gram_jensen_shannon, cpu.gram_jensen_shannon)
 gram_l1 = _by_array(reference.gram_l1, cpu.gram_l1)
+gram_l2 = _by_array(reference.gram_l2, cpu.gram_l2)
 gram_minmax = _by_array(reference.gram_minmax, cpu.gram_minmax)
 gram_minmax_csr = _by_array(reference.gram_minmax_csr, cpu.gram_minmax_csr)
 hadamard = _by_array(reference.hadamard, cpu.hadamard)

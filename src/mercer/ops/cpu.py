@@ -37,6 +37,7 @@ __all__ = [
     "gram_intersection_csr",
     "gram_jensen_shannon",
     "gram_l1",
+    "gram_l2",
     "gram_minmax",
     "gram_minmax_csr",
     "hadamard",
@@ -188,6 +189,7 @@ gram_chi2_distance = _gram(reference.gram_chi2_distance)
 gram_intersection = _gram(reference.gram_intersection)
 gram_jensen_shannon = _gram(reference.gram_jensen_shannon)
 gram_l1 = _gram(reference.gram_l1)
+gram_l2 = _gram(reference.gram_l2)
 gram_minmax = _gram(reference.gram_minmax)
 gram_chi2_csr = _gram_csr(reference.gram_chi2_csr)
 gram_intersection_csr = _gram_csr(reference.gram_intersection_csr)

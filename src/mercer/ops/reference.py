@@ -221,6 +221,14 @@ def gram_l1(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+def gram_l2(X: Array, Z: Array, out: Array) -> Array:
+    """sum_k (x - z)^2, for any real numbers: directly, since |x|^2 + |z|^2 - 2 <x, z> cancels."""
+    for i, x in enumerate(X):
+        with np.errstate(over="ignore", under="ignore"):
+            out[i] = np.square(x - Z).sum(axis=1)
+    return out
+
+
 # Sparse rows come as the three arrays of a canonical CSR matrix: sorted columns, none twice.
 
 

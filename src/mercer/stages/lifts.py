@@ -36,18 +36,21 @@ class Lift(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         if hasattr(X, "indptr"):
-            data = self._signed_lift(X.data[:, None], np.empty((len(X.data), self.values), X.dtype))
-            indices = np.empty((len(X.data), self.values), _index_type(X, self.values))
-            np.multiply(X.indices, self.values, out=indices[:, 0], dtype=indices.dtype)
-            for q in range(1, self.values):
-                np.add(indices[:, 0], q, out=indices[:, q])
-            parts = (data.ravel(), indices.ravel(), X.indptr * self.values)
-            return type(X)(parts, shape=(X.shape[0], self.columns(X.shape[1])))
+            return self._spread(X, self._signed_lift(X.data[:, None], np.empty((len(X.data), self.values), X.dtype)))
         out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out
         return self._signed_lift(X, out)
 
     def columns(self, d: int) -> int:
         return d * self.values
+
+    def _spread(self, X: Any, data: Array) -> Any:
+        """The CSR matrix in which the values of each stored number, a row of data, stand side by side in its place."""
+        indices = np.empty(data.shape, _index_type(X, self.values))
+        np.multiply(X.indices, self.values, out=indices[:, 0], dtype=indices.dtype)
+        for q in range(1, self.values):
+            np.add(indices[:, 0], q, out=indices[:, q])
+        parts = (data.ravel(), indices.ravel(), X.indptr * self.values)
+        return type(X)(parts, shape=(X.shape[0], self.columns(X.shape[1])))
 
     def _signed_lift(self, X: Array, out: Array) -> Array:
         if not self.odd:

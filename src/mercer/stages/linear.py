@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import ops
+from mercer import door, ops
 from mercer.philox import Rng
 from mercer.stages.base import Array, Stage
 
@@ -44,6 +44,36 @@ class Matrix(Stage):
     def reach(self) -> float:
         """max |w_j|, the most that the projection of a unit vector can be."""
         return float(np.sqrt(np.max(np.sum(np.square(self.panel), axis=0), initial=0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Components(Stage):
+    """x -> W (x - mean), or W x without a mean; CSR rows as W x - W mean, so that they are never made dense."""
+
+    panel: Array  # W', (d, m)
+    mean: Array | None = None  # (d,)
+    offset: Array | None = None  # W mean, (m,)
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.mean is None or self.offset is None:
+                Z = Matrix(self.panel)(X, out)
+            elif hasattr(X, "indptr"):
+                Z = Matrix(self.panel)(X, out)
+                Z -= self.offset
+            else:
+                Z = np.matmul(X - self.mean, self.panel, out=out)
+        door.require_reach(X, Z)
+        return Z
+
+    def columns(self, d: int) -> int:
+        return self.panel.shape[1]
+
+    def flops(self, d: int) -> float:
+        return float(self.panel.size)
+
+    def scratch(self, d: int) -> int:
+        return d
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,301 @@
+"""Nystroem features: the data's kernel with some of its own rows (Williams and Seeger, NIPS 2000)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import door
+from mercer.blocks import Block, Dense
+from mercer.grams import gram
+from mercer.kernels import Called, Kernel
+from mercer.kernels.names import named, names
+from mercer.maps.base import Array, Decay, Map
+from mercer.maps.gamma import KINDS, Gamma
+from mercer.maps.landmarks import POOL, by_leverage, inverse_root, plus_plus
+from mercer.philox import Rng
+from mercer.planner import Cost
+from mercer.summaries import Reservoir, Summary, Together
+
+_CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
+    "uniform": lambda rng, kernel, pool, count: np.arange(count),
+    "kmeans++": plus_plus,
+    "leverage": by_leverage,
+}
+_MOST_MAGNIFIED = 64.0  # rounding that K^(-1/2) may magnify before float32 rows are taken to float64: 64 eps is 8e-6
+
+
+class Nystroem(Map):
+    """phi(x) = K_LL^(-1/2) k(L, x), so that <phi(x), phi(z)> = k(x, L) K_LL^+ k(L, z): exact on the landmarks L, never too long elsewhere.
+
+    The inverse root is taken over eigenvectors of K_LL whose eigenvalue is above 1e-12 of the largest: repeated landmarks do no harm.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Landmarks, and columns of the output. With fewer rows than this all of them are landmarks, and a warning says so.
+    kernel : str, Kernel or callable, default="gaussian"
+        A kernel of ``mercer.kernels`` by name ("gaussian", "exp-chi2", "jensen-shannon", "min-max", ...; "rbf" is "gaussian"), any
+        kernel object, composed ones included, or a function k(X, Z, **kernel_params) of two float64 arrays of rows that returns their
+        Gram matrix. scikit-learn's "chi2" is our "exp-chi2"; our "chi2" is the additive kernel sum 2xz/(x + z).
+    gamma : float or {"auto", "scale", "median"}, default="auto"
+        For kernels by name that have one, as in RandomFourier. "auto" is "median" for exp-chi2: one over the median of
+        sum (x - z)^2/(x + z) over pairs of sampled rows.
+    kernel_params : dict or None, default=None
+        Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function.
+    landmarks : {"uniform", "kmeans++", "leverage"} or array of shape (n_landmarks, n_features), default="uniform"
+        "uniform" is a sample without replacement. The next two choose from a uniform sample of ten rows for each landmark: "kmeans++"
+        by squared distances in the kernel's feature space, "leverage" by approximate ridge leverages. Both find small clusters that a
+        uniform sample misses; on data without any (scikit-learn's digits) the three are within a few per cent. An array (or sparse
+        matrix) is taken as it is, and n_components is not used.
+    random_state : int, Generator, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    landmarks_ : array or CSR matrix of shape (n_components_, n_features)
+    n_components_ : int
+        The number of landmarks.
+    gamma_ : float
+        The gamma in use, for kernels by name that have one.
+
+    Notes
+    -----
+    The sample is one pass over the rows, whatever their number. K_LL^(-1/2) magnifies the rounding of k(L, x); where it does so more
+    than 64 times, float32 rows are mapped in float64 and the features rounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Nystroem
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=300)
+    >>> phi = Nystroem(100, kernel="jensen-shannon", random_state=0).fit(X)
+    >>> bool(abs(phi.transform(X) @ phi.transform(X).T - phi.kernel_(X)).max() < 2e-3)
+    True
+    """
+
+    name = "nystroem"
+    kernels = tuple(names())
+    paper = "Williams and Seeger, NIPS 2000; a comparator of arXiv 1206.4074"
+    instead = "For signed data use a kernel of all numbers, such as 'gaussian'."
+    extends = False
+    rate = Decay((10, 20, 40), 0.75)  # exact where all rows are landmarks; how fast before that, the data decide
+
+    def __init__(
+        self,
+        n_components: int = 256,
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "gaussian",
+        gamma: float | str = "auto",
+        kernel_params: Mapping[str, Any] | None = None,
+        landmarks: str | Any = "uniform",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.kernel_params = kernel_params
+        self.landmarks = landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """That of the kernel."""
+        kernel = self._any_kernel()
+        return "real" if kernel is None else kernel.domain
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        """Unless the landmarks are given."""
+        return self._chooses
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel."""
+        check_is_fitted(self)
+        return self._kernel(getattr(self, "gamma_", None))
+
+    def check(self, d: int) -> None:
+        who = type(self).__name__
+        door.whole(who, "n_components", self.n_components)
+        kernel = self._kernel(None)
+        if isinstance(self.landmarks, str):
+            door.one_of(who, "landmarks", self.landmarks, _CHOICES)
+            return
+        given = self._given()
+        if given.shape[1] != d or given.shape[0] == 0:
+            raise ValueError(
+                f"{who}: landmarks must be {', '.join(map(repr, _CHOICES))}, or at least one row of {d} columns as the data "
+                f"have, got an array of shape {given.shape}."
+            )
+        door.require_finite(f"{who} (landmarks)", given)
+        kernel.check(given)
+
+    def look(self, d: int) -> Summary | None:
+        gamma = self._gamma()
+        size = self.n_components * (1 if self.landmarks == "uniform" else POOL) if self._chooses else 0
+        parts = {
+            "gamma": None if gamma is None else gamma.look(self.seed_),
+            "landmarks": Reservoir(size, self.seed_) if size else None,
+        }
+        wanted = {name: part for name, part in parts.items() if part is not None}
+        return Together(**wanted) if wanted else None
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Landmarks:
+        who = type(self).__name__
+        parts = {} if seen is None else seen.parts
+        gamma = self._gamma()
+        if gamma is not None:
+            self.gamma_ = gamma.value(d, parts.get("gamma"))
+        kernel = self._kernel(None if gamma is None else self.gamma_)
+        try:
+            rows = self._choose(rng, kernel, parts["landmarks"].rows) if self._chooses else self._given()
+            self.landmarks_ = rows.astype(np.float64)
+            self.n_components_ = self.landmarks_.shape[0]
+            return Landmarks.of(who, kernel, self.landmarks_)
+        except door.RowError as error:
+            raise ValueError(f"{who}: of the landmarks, {error}") from None
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [
+            cls(12, gamma=0.3, random_state=0),
+            cls(12, kernel="exp-chi2", random_state=0),
+            cls(12, kernel="min-max", landmarks="kmeans++", random_state=0),
+            cls(12, kernel="laplacian", landmarks="leverage", random_state=0),
+            cls(12, kernel="matern", kernel_params={"nu": 0.5}, random_state=0),
+        ]
+
+    @property
+    def _chooses(self) -> bool:
+        return isinstance(self.landmarks, str)
+
+    def _choose(self, rng: Rng, kernel: Kernel, pool: Any) -> Any:
+        count = min(self.n_components, pool.shape[0])
+        if count < self.n_components:
+            warnings.warn(
+                f"{type(self).__name__}: n_components={self.n_components} is more than the {count} rows seen; all of them are "
+                "landmarks.",
+                stacklevel=2,
+            )
+        return pool[_CHOICES[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
+
+    def _given(self) -> Any:
+        return door.rows(f"{type(self).__name__}: landmarks", self.landmarks)
+
+    def _gamma(self) -> Gamma | None:
+        """The gamma of a kernel by name that has one."""
+        if not isinstance(self.kernel, str):
+            return None
+        name = {cls: name for name, cls in names().items()}[named(type(self).__name__, self.kernel)]
+        return Gamma(type(self).__name__, name, self.gamma) if name in KINDS else None
+
+    def _kernel(self, gamma: float | None) -> Kernel:
+        """The kernel with that gamma; refused in a sentence where the parameters do not go together."""
+        who = type(self).__name__
+        params = dict(self.kernel_params or {})
+        if isinstance(self.kernel, str):
+            cls = named(who, self.kernel)
+            known = {field.name for field in fields(cls)} - {"gamma"}
+            if set(params) - known:
+                raise ValueError(
+                    f"{who}: kernel_params of kernel={self.kernel!r} may have {sorted(known) or 'nothing'}, got {sorted(params)}. "
+                    "gamma is a parameter of its own."
+                )
+            finder = self._gamma()
+            if finder is not None:
+                finder.check()
+                return cls(**params, **({} if gamma is None else {"gamma": gamma}))
+            self._must_have_no_gamma(f"kernel={self.kernel!r} has none")
+            return cls(**params)
+        if isinstance(self.kernel, Kernel):
+            if params:
+                raise ValueError(
+                    f"{who}: kernel_params are for kernels by name and functions; {self.kernel!r} has its own."
+                )
+            self._must_have_no_gamma(f"{self.kernel!r} has its own parameters")
+            return self.kernel
+        if callable(self.kernel) and not isinstance(self.kernel, type):
+            self._must_have_no_gamma("a function takes it from kernel_params")
+            return Called(self.kernel, params)
+        raise ValueError(
+            f"{who}: kernel must be a name such as 'gaussian', a kernel such as mercer.kernels.Chi2(), or a function k(X, Z), "
+            f"got {self.kernel!r}."
+        )
+
+    def _must_have_no_gamma(self, why: str) -> None:
+        if self.gamma != "auto":
+            raise ValueError(f"{type(self).__name__}: gamma must be 'auto' here, since {why}, got {self.gamma!r}.")
+
+    def _any_kernel(self) -> Kernel | None:
+        """The kernel with some gamma, or None where parameters are wrong: they are judged in fit."""
+        try:
+            return self._kernel(None)
+        except (TypeError, ValueError):
+            return None
+
+    def _require_domain(self, rows: Any, names: Any = None) -> None:
+        super()._require_domain(rows, names)
+        kernel = self._any_kernel()
+        if kernel is not None:
+            kernel.check(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """tile -> k(tile, landmarks) projection."""
+
+    kernel: Kernel
+    landmarks: Any  # an array or a CSR matrix
+    projection: Array
+    careful: bool  # map float32 rows in float64
+
+    @classmethod
+    def of(cls, who: str, kernel: Kernel, landmarks: Any) -> Landmarks:
+        """The map with these landmarks; the columns of K^(-1/2) times the scale of k are what it magnifies."""
+        K = gram(kernel, landmarks)
+        projection = inverse_root(who, kernel, K)
+        magnified = np.sqrt(np.max(np.sum(projection**2, axis=0)) * np.max(np.diagonal(K)))
+        return cls(kernel, landmarks, projection, bool(magnified > _MOST_MAGNIFIED))
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        Z = np.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype) if out is None else out
+        rows = tile.astype(self.projection.dtype, copy=False)
+        K = gram(self.kernel, rows, self.landmarks)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if K.dtype == Z.dtype:
+                np.matmul(K, self.projection, out=Z)
+            else:
+                Z[...] = K @ self.projection
+        door.require_reach(tile, Z)
+        return Dense(Z)
+
+    def columns(self, d: int) -> int:
+        return self.projection.shape[1]
+
+    def dense(self, sparse: bool) -> bool:
+        return True
+
+    def arrays(self) -> dict[str, Array]:
+        rows = self.landmarks
+        parts = ("data", "indices", "indptr") if hasattr(rows, "indptr") else ()
+        stored = {f"landmarks.{part}": getattr(rows, part) for part in parts} or {"landmarks": rows}
+        return {**stored, "projection": self.projection}
+
+    def astype(self, dtype: DTypeLike) -> Landmarks:
+        if self.careful:
+            return replace(self)
+        return replace(self, landmarks=self.landmarks.astype(dtype), projection=self.projection.astype(dtype))
+
+    def cost(self, d: int) -> Cost:
+        count = len(self.projection)
+        return Cost(4.0 * count * d + self.projection.size, 8.0 * (2 * d + 2 * count + self.projection.shape[1]))

@@ -1,0 +1,147 @@
+"""Principal components of features, in one pass over blocks (Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import door
+from mercer.kernels import Centred, Kernel, Linear
+from mercer.maps.base import Array, Decay, Map
+from mercer.maps.drawn import Chain
+from mercer.moments import Moments
+from mercer.philox import Rng
+from mercer.stages.linear import Components
+from mercer.summaries import Summary
+
+
+class FeaturePCA(Map):
+    """phi(x) = U' (x - mean), U the eigenvectors of sum (x - mean)(x - mean)' with the largest eigenvalues; with center=False, mean = 0.
+
+    ``feature_map >> FeaturePCA(500)`` is the PCA of any map's features. They are looked at block by block, and only d x d sums are kept,
+    in float64 about each block's own mean: nothing of n rows and d columns is ever held.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=None
+        How many: that many; as many as have this share of the variance, between 0 and 1; or all d, which only turns the data round.
+    center : bool, default=True
+        Take the mean of the rows out. With center=False the inner products, and so the kernel of the map before, are kept.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components_, n_features)
+        U', rows of norm 1; the largest entry of each is positive.
+    explained_variance_ : array of shape (n_components_,)
+        Variance along each (divided by n - 1); with center=False, the mean square (divided by n).
+    explained_variance_ratio_ : array of shape (n_components_,)
+        The same, as a part of the total.
+    mean_ : array of shape (n_features,)
+        What is taken out: zeros with center=False.
+    n_components_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import FeaturePCA, RandomFourier
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> both = (RandomFourier(256, gamma=0.1, random_state=0) >> FeaturePCA(0.99, center=False)).fit(X)
+    >>> both.kernel_
+    Gaussian(gamma=0.1)
+    >>> bool(both.transform(X).shape[1] < 100)
+    True
+    """
+
+    name = "pca"
+    kernels = ("linear",)
+    paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
+    extends = False
+
+    def __init__(
+        self, n_components: int | float | None = None, *, center: bool = True, n_jobs: int | None = None
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel_(self) -> Kernel:
+        """<x - mean_, z - mean_>, or <x, z> with center=False."""
+        check_is_fitted(self)
+        return Centred(self.mean_) if self.center else Linear()
+
+    @property
+    def rate(self) -> Decay | None:
+        """Exact with all components; before that the data decide."""
+        return None if self.n_components is None else Decay((1, 3, 5), 0.9)
+
+    @property
+    def components_(self) -> Array:
+        check_is_fitted(self)
+        return self.drawn_.arrays()["0.panel"].T
+
+    def check(self, d: int) -> None:
+        who = type(self).__name__
+        door.flag(who, "center", self.center)
+        given = self.n_components
+        if given is None:
+            return
+        if isinstance(given, float | np.floating):
+            if not 0 < given < 1:
+                raise ValueError(
+                    f"{who}: n_components must be None, a whole number of at least 1, or a share of the variance between 0 and 1, "
+                    f"got {given!r}."
+                )
+        elif door.whole(who, "n_components", given) > d:
+            raise ValueError(f"{who}: n_components={given} is more than the {d} feature(s) of the data.")
+
+    def look(self, d: int) -> Summary:
+        return Moments(wide=True)
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+        moments: Moments = seen
+        with np.errstate(over="ignore", invalid="ignore"):
+            scatter = moments.scatter
+            if not self.center:
+                scatter = scatter + moments.n * np.outer(moments.mean, moments.mean)
+        if not np.isfinite(scatter).all():
+            raise ValueError(
+                f"{type(self).__name__} needs data whose squares have a finite sum. Scale them first "
+                "(sklearn.preprocessing.StandardScaler)."
+            )
+        values, vectors = np.linalg.eigh((scatter + scatter.T) / 2)
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        count = self._count(values, moments.rows)
+        divisor = max(moments.n - 1, 1.0) if self.center else moments.n
+        self.n_components_ = count
+        self.mean_ = moments.mean if self.center else np.zeros(d)
+        self.explained_variance_ = values[:count] / divisor
+        self.explained_variance_ratio_ = values[:count] / (values.sum() or 1.0)
+        vectors = vectors[:, :count]
+        signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(count)])
+        panel = np.ascontiguousarray(vectors * signs)
+        return Chain((Components(panel, self.mean_, self.mean_ @ panel) if self.center else Components(panel),))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [cls(), cls(2), cls(0.8), cls(center=False), cls(2, center=False)]
+
+    def _count(self, values: Array, rows: int) -> int:
+        """How many of these eigenvalues, falling, are asked for."""
+        given = self.n_components
+        if given is None:
+            return len(values)
+        if isinstance(given, float | np.floating):
+            reached = np.cumsum(values) / (values.sum() or 1.0)
+            return min(int(np.searchsorted(reached, given, side="right")) + 1, len(values)) if values[0] > 0 else 1
+        rank = int(np.count_nonzero(values > len(values) * np.finfo(np.float64).eps * values[0]))
+        if given > rank:
+            raise ValueError(
+                f"{type(self).__name__}: n_components={given} is more than the {rank} directions in which the {rows} sample(s) differ. "
+                "Use fewer, or None for all columns."
+            )
+        return int(given)
