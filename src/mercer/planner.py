@@ -8,6 +8,9 @@ _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside 
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
+_THREADS_FROM_BYTES = (
+    2.0**25
+)  # or as much memory to be written: fresh pages are cleared by the thread that touches them first
 
 
 @dataclass(frozen=True)
@@ -29,4 +32,4 @@ def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
 
 def worth_threads(cost: Cost, rows: int) -> bool:
     """Whether this many rows are enough work to be spread over threads."""
-    return cost.flops * rows >= _THREADS_FROM
+    return cost.flops * rows >= _THREADS_FROM or cost.bytes * rows >= _THREADS_FROM_BYTES

@@ -13,7 +13,7 @@ from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
-from mercer.blocks import Block, matrix
+from mercer.blocks import Block, fresh, matrix
 from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
@@ -178,19 +178,28 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         return self
 
     def _features(self, X: Any, out: Array | None = None) -> Any:
-        X, drawn = self._ready(X)
-        n, d = X.shape
-        if not drawn.dense(hasattr(X, "indptr")):
+        check_is_fitted(self)
+        X = self._form(X, reset=False)
+        drawn = in_dtype(self.drawn_, X.dtype)
+        try:
+            if drawn.dense(hasattr(X, "indptr")):
+                return self._dense_features(X, drawn, out)
             return self._sparse_features(X, drawn, out)
+        except door.RowError:
+            self._require_numbers(X)  # the first of all rows, whichever tile came first
+            raise
+
+    def _dense_features(self, X: Any, drawn: Drawn, out: Array | None) -> Array:
+        n, d = X.shape
         shape = (n, drawn.columns(d))
         if out is None:
-            out = np.empty(shape, X.dtype)
+            out = fresh(shape, X.dtype)
         else:
             self._check_out(X, out, shape)
         target = out
 
         def work(rows: slice) -> None:
-            self._tile(drawn, X, rows, target[rows])
+            self._tile(drawn, X, rows, target[rows], look=True)
 
         each(work, n, drawn.cost(d), getattr(self, "n_jobs", None))
         return out
@@ -204,7 +213,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         cost, share = drawn.cost(d), X.nnz / (n * d)  # what is stored is what costs: tiles may be long
         size = tile_rows(Cost(cost.flops * share, 2 * cost.bytes * share), most_rows=n)
         with one_blas_thread():
-            parts = [matrix(self._tile(drawn, X, rows)) for rows in spans(n, size)]
+            parts = [matrix(self._tile(drawn, X, rows, look=True)) for rows in spans(n, size)]
         return parts[0] if len(parts) == 1 else vstack(parts, format="csr")
 
     def _tiles(self, X: Any, drawn: Drawn) -> Iterator[Block]:
@@ -214,11 +223,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
                 block = self._tile(drawn, X, rows)
             yield block
 
-    def _tile(self, drawn: Drawn, X: Any, rows: slice, out: Array | None = None) -> Block:
+    def _tile(self, drawn: Drawn, X: Any, rows: slice, out: Array | None = None, *, look: bool = False) -> Block:
+        """The features of some rows. With look, their numbers are checked: here, where they come into the cache anyway."""
         tile = X if rows == slice(0, X.shape[0]) else X[rows]
         if not hasattr(tile, "indptr"):
             tile = np.ascontiguousarray(tile)  # the same bits for every memory order
         try:
+            if look and not getattr(drawn, "looks", False):
+                self._require_numbers(tile)
             return drawn(tile, out)
         except door.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
@@ -230,11 +242,21 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
 
     def _enter(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
+        rows = self._form(X, reset=reset)
+        self._require_numbers(rows)
+        return rows
+
+    def _form(self, X: Any, *, reset: bool) -> Any:
+        """X as a float array or a canonical CSR matrix."""
         who = type(self).__name__
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
         try:
-            rows = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+            rows = (
+                X
+                if not reset and self._is_plain(X)
+                else validate_data(
+                    self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+                )
             )
         except ValueError as error:
             sentence = door.describe_text(who, X)
@@ -242,10 +264,23 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         if hasattr(rows, "indptr") and not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        names = getattr(self, "feature_names_in_", None)
-        door.require_finite(who, rows, names)
-        self._require_domain(rows, names)
         return rows
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""
+        if type(X) is not np.ndarray and getattr(X, "format", None) != "csr":
+            return False
+        known = X.ndim == 2 and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_")
+        return known and X.shape[0] > 0 and X.shape[1] == self.n_features_in_
+
+    def _require_numbers(self, rows: Any) -> None:
+        """Refuse what is not finite, or not in the domain."""
+        names = getattr(self, "feature_names_in_", None)
+        least, largest = door.extremes(rows)
+        if not (np.isfinite(least) and np.isfinite(largest)):
+            door.require_finite(type(self).__name__, rows, names)
+        if least < 0:
+            self._require_domain(rows, names)
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":

@@ -18,6 +18,7 @@ __all__ = [
     "chi2_series",
     "cos_",
     "cossin",
+    "csr_exp2neg",
     "csr_product",
     "exp2neg_",
     "gram_chi2",
@@ -33,6 +34,7 @@ __all__ = [
     "hadamard_cos",
     "hadamard_cossin",
     "homogeneous",
+    "spread",
 ]
 
 P = ParamSpec("P")
@@ -61,6 +63,7 @@ chi2_chebyshev = _by_array(reference.chi2_chebyshev, cpu.chi2_chebyshev)
 chi2_series = _by_array(reference.chi2_series, cpu.chi2_series)
 cos_ = _by_array(reference.cos_, cpu.cos_)
 cossin = _by_array(reference.cossin, cpu.cossin)
+csr_exp2neg = _by_array(reference.csr_exp2neg, cpu.csr_exp2neg)
 csr_product = _by_array(reference.csr_product, cpu.csr_product)
 exp2neg_ = _by_array(reference.exp2neg_, cpu.exp2neg_)
 gram_chi2 = _by_array(reference.gram_chi2, cpu.gram_chi2)
@@ -76,3 +79,4 @@ hadamard = _by_array(reference.hadamard, cpu.hadamard)
 hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
 homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)
+spread = _by_array(reference.spread, cpu.spread)
