@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
+CSR_TILE_ROWS = (
+    1024  # all weights are read anew for each tile, and a product with sparse rows uses each of them only a few times
+)
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = (
@@ -22,6 +25,10 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
+
+    def sparse(self, d: int, share: float) -> Cost:
+        """The same where only this share of the d numbers of a row is stored, and the output is dense."""
+        return Cost(self.flops * share, self.bytes - 8.0 * d * (1 - share))
 
 
 def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:

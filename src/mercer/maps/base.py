@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,7 +19,7 @@ from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
 from mercer.philox import Rng, seed_from
-from mercer.planner import Cost, tile_rows
+from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, tile_rows
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
@@ -201,7 +202,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         def work(rows: slice) -> None:
             self._tile(drawn, X, rows, target[rows], look=True)
 
-        each(work, n, drawn.cost(d), getattr(self, "n_jobs", None))
+        cost, most_rows = drawn.cost(d), TILE_ROWS
+        if hasattr(X, "indptr"):
+            cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
+        each(work, n, cost, getattr(self, "n_jobs", None), most_rows)
         return out
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
@@ -268,7 +272,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
 
     def _is_plain(self, X: Any) -> bool:
         """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""
-        if type(X) is not np.ndarray and getattr(X, "format", None) != "csr":
+        if type(X) is not np.ndarray and not (issparse(X) and X.format == "csr"):
             return False
         known = X.ndim == 2 and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_")
         return known and X.shape[0] > 0 and X.shape[1] == self.n_features_in_
