@@ -296,7 +296,10 @@ def result(module: Any, name: str, args: Args) -> Array:
 
 def truth(name: str, args: Args) -> Array:
     with np.errstate(all="ignore"):
-        return getattr(reference, name)(**{k: wide(a) for k, a in args.items()})
+        copies = {
+            k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()
+        }  # wide leaves integers where they are
+        return getattr(reference, name)(**{k: wide(a) for k, a in copies.items()})
 
 
 def check(module: Any, name: str, args: Args) -> None:

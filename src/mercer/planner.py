@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
-CSR_TILE_ROWS = (
-    1024  # all weights are read anew for each tile, and a product with sparse rows uses each of them only a few times
-)
+CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = (
