@@ -9,9 +9,7 @@ TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand 
 CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
-_THREADS_FROM_BYTES = (
-    2.0**25
-)  # or as much memory to be written: fresh pages are cleared by the thread that touches them first
+_THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
 
 
 @dataclass(frozen=True)
