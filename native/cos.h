@@ -72,6 +72,15 @@ template <class T> struct WithCosSin {
     INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const { store_cossin<T>(out + 2 * j, t, sine, n); }
 };
 
+template <class T> struct WithExp2Neg {
+    V<T> amplitude;
+    const T *offsets;
+    INLINE void operator()(T *out, int64_t j, V<T> t, int64_t n) const {
+        if (offsets) t += n == lanes<T> ? load(offsets + j) : load_n(offsets + j, n);
+        Plain<T>{}(out, j, exp2<T>(-t) * amplitude, n);
+    }
+};
+
 template <class T> void exp2neg(View<T> A, double scale) {
     const V<T> amplitude = splat(static_cast<T>(scale));
     A = flat(A);

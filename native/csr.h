@@ -1,5 +1,6 @@
 // Sparse rows (canonical CSR): Gram matrices that vanish where either side is 0, and the product with a dense panel.
 #pragma once
+#include "cos.h"
 #include "gram.h"
 
 namespace MERCER_ISA {
@@ -119,8 +120,8 @@ template <class T, class I> bool gram_minmax_csr(Csr<T, I> X, Csr<T, I> Z, View<
 
 // G vectors of columns of every row, from column first on: the sums stay in registers. With an edge, only the first `left` lanes of W
 // may be read; without one W is readable to the end of the last vector, and only what is beyond out is not written.
-template <class T, class I, int G, bool edge = false>
-void csr_panel(Csr<T, I> X, const T *w, int64_t stride, View<T> out, int64_t first) {
+template <class T, class I, int G, bool edge = false, class Link>
+void csr_panel(Csr<T, I> X, const T *w, int64_t stride, View<T> out, int64_t first, const Link &link) {
     const int64_t left = out.columns - first;
     for (int64_t i = 0; i < X.rows; ++i) {
         V<T> sum[G] = {};
@@ -130,17 +131,15 @@ void csr_panel(Csr<T, I> X, const T *w, int64_t stride, View<T> out, int64_t fir
 #pragma GCC unroll 8
             for (int g = 0; g < G; ++g) sum[g] += x * (edge ? load_n(source, left) : load(source + g * lanes<T>));
         }
-        T *o = row(out, i) + first;
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g) {
             const int64_t here = left - g * lanes<T>;
-            if (here >= lanes<T>) store(o + g * lanes<T>, sum[g]);
-            else if (here > 0) store_n(o + g * lanes<T>, sum[g], here);
+            if (here > 0) link(row(out, i), first + g * lanes<T>, sum[g], here < lanes<T> ? here : lanes<T>);
         }
     }
 }
 
-template <class T, class I> bool csr_product(Csr<T, I> X, View<const T> W, View<T> out) {
+template <class T, class I, class Link> bool csr_linked(Csr<T, I> X, View<const T> W, View<T> out, const Link &link) {
     constexpr int G = 8;
     constexpr int64_t width = G * lanes<T>;
     const int64_t m = out.columns;
@@ -148,9 +147,9 @@ template <class T, class I> bool csr_product(Csr<T, I> X, View<const T> W, View<
     int64_t first = 0;
     // A copied panel is aligned, close together and padded with zeros. It costs one pass over W, so it must be used often enough.
     if (X.nonzeros < 4 * W.rows) {
-        for (; first + width <= m; first += width) csr_panel<T, I, G>(X, W.data + first, W.stride, out, first);
-        for (; first + lanes<T> <= m; first += lanes<T>) csr_panel<T, I, 1>(X, W.data + first, W.stride, out, first);
-        if (first < m) csr_panel<T, I, 1, true>(X, W.data + first, W.stride, out, first);
+        for (; first + width <= m; first += width) csr_panel<T, I, G>(X, W.data + first, W.stride, out, first, link);
+        for (; first + lanes<T> <= m; first += lanes<T>) csr_panel<T, I, 1>(X, W.data + first, W.stride, out, first, link);
+        if (first < m) csr_panel<T, I, 1, true>(X, W.data + first, W.stride, out, first, link);
         return true;
     }
     Scratch<T> panel(W.rows * width);
@@ -163,10 +162,14 @@ template <class T, class I> bool csr_product(Csr<T, I> X, View<const T> W, View<
             for (int64_t j = 0; j < used; ++j) target[j] = source[j];
             for (int64_t j = used; j < width; ++j) target[j] = 0;
         }
-        if (used > width / 4) csr_panel<T, I, G>(X, panel.data, width, out, first);
-        else csr_panel<T, I, G / 4>(X, panel.data, width, out, first);
+        if (used > width / 4) csr_panel<T, I, G>(X, panel.data, width, out, first, link);
+        else csr_panel<T, I, G / 4>(X, panel.data, width, out, first, link);
     }
     return true;
+}
+template <class T, class I> bool csr_product(Csr<T, I> X, View<const T> W, View<T> out) { return csr_linked(X, W, out, Plain<T>{}); }
+template <class T, class I> bool csr_exp2neg(Csr<T, I> X, View<const T> W, const T *offsets, double scale, View<T> out) {
+    return csr_linked(X, W, out, WithExp2Neg<T>{splat(static_cast<T>(scale)), offsets});
 }
 
 }  // namespace

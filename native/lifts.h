@@ -49,27 +49,46 @@ template <class T> struct Put<T, 0> {
     INLINE void done() {}
 };
 
-template <int N, class T, class Lift> void lift_as(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
+// Whether a number is not in [0, inf). Most often one comparison of bits says that none is: those of -0, of negative numbers, of NaN and of
+// inf, as whole numbers without a sign, are above all others.
+template <class T> INLINE bool outside(V<T> seen) {
+    const V<T> infinity = splat(static_cast<T>(__builtin_inf()));
+    return any<T>(reinterpret_cast<I<T>>(unsigned_bits<T>(seen) >= unsigned_bits<T>(infinity)));
+}
+template <class T> bool has_outside(View<const T> X) {
+    for (int64_t i = 0; i < X.rows; ++i)
+        for (int64_t j = 0; j < X.columns; ++j)
+            if (const T x = row(X, i)[j]; !(x >= 0 && x - x == 0)) return true;
+    return false;
+}
+
+template <int N, class T, class Lift> bool lift_as(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
+    V<T> seen{};
+    const auto see = [&](V<T> x) __attribute__((always_inline)) {
+        seen = unsigned_bits<T>(x) > unsigned_bits<T>(seen) ? x : seen;
+        return x;
+    };
     for (int64_t i = 0; i < X.rows; ++i) {
         const T *x = row(X, i);
         T *o = row(out, i);
         int64_t j = 0;
         for (; j + lanes<T> <= X.columns; j += lanes<T>) {
             Put<T, N> put(o + j * width, width, lanes<T>);
-            lift(load(x + j), put);
+            lift(see(load(x + j)), put);
             put.done();
         }
         if (int64_t rest = X.columns - j) {
             Put<T, N> put(o + j * width, width, rest);
-            lift(load_n(x + j, rest), put);
+            lift(see(load_n(x + j, rest)), put);
             put.done();
         }
     }
+    return outside<T>(seen);
 }
-template <class T, class Lift> void lift_all(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
+template <class T, class Lift> bool lift_suspects(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
     if (X.stride == X.columns && out.stride == out.columns) X = flat(X), out = flat(out);
     switch (width) {
-    case 0: return;
+    case 0: return true;
     case 1: return lift_as<1>(X, lift, width, out);
     case 2: return lift_as<Lift::odd ? 0 : 2>(X, lift, width, out);
     case 3: return lift_as<3>(X, lift, width, out);
@@ -80,6 +99,10 @@ template <class T, class Lift> void lift_all(View<const T> X, const Lift &lift, 
     case 8: return lift_as<Lift::odd ? 0 : 8>(X, lift, width, out);
     default: return lift_as<0>(X, lift, width, out);
     }
+}
+// Returns whether a number of X is not in [0, inf).
+template <class T, class Lift> bool lift_all(View<const T> X, const Lift &lift, int64_t width, View<T> out) {
+    return lift_suspects(X, lift, width, out) && has_outside(X);
 }
 
 // Where x + k could overflow, both are made smaller first: x / (x + k) stays, and numbers so small that they lose digits give 0.
@@ -109,7 +132,7 @@ template <class T> struct Chi2Series {
         }
     }
 };
-template <class T> bool chi2_series(View<const T> X, const T *poles, int64_t n_poles, View<T> out) {
+template <class T> bool chi2_series(View<const T> X, const T *poles, int64_t n_poles, View<T> out, bool *bad) {
     Scratch<Pole<T>> prepared(n_poles);
     if (!prepared.data) return false;
     T largest = 0;
@@ -117,7 +140,7 @@ template <class T> bool chi2_series(View<const T> X, const T *poles, int64_t n_p
     const T scale = shrink(largest);
     for (int64_t q = 0; q < n_poles; ++q)
         prepared.data[q] = {poles[q] * scale, static_cast<T>(2 * __builtin_sqrt(static_cast<double>(poles[q])))};
-    lift_all(X, Chi2Series<T>{prepared.data, n_poles, scale}, n_poles, out);
+    *bad = lift_all(X, Chi2Series<T>{prepared.data, n_poles, scale}, n_poles, out);
     return true;
 }
 
@@ -148,11 +171,12 @@ template <class T> struct Chi2Chebyshev {
         }
     }
 };
-template <class T> void chi2_chebyshev(View<const T> X, int64_t n_terms, double center, View<T> out) {
+template <class T> bool chi2_chebyshev(View<const T> X, int64_t n_terms, double center, View<T> out) {
     const T c = static_cast<T>(center), scale = shrink(c);
     const Log2<double> l = Log2<double>::of_any(splat(static_cast<double>(c)));
     const T amplitude = static_cast<T>(2 * __builtin_sqrt(static_cast<double>(c)));
-    lift_all(X, Chi2Chebyshev<T>{n_terms, scale, c * scale, amplitude, static_cast<T>(l.whole[0]), static_cast<T>(l.rest[0])}, n_terms, out);
+    const Chi2Chebyshev<T> lift{n_terms, scale, c * scale, amplitude, static_cast<T>(l.whole[0]), static_cast<T>(l.rest[0])};
+    return lift_all(X, lift, n_terms, out);
 }
 
 // c log2 x, as a whole number and a rest: c = high + low, where high times the whole part of the logarithm is exact.
@@ -235,7 +259,8 @@ template <class T> struct Homogeneous {
     }
 };
 template <class T>
-bool homogeneous(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree, View<T> out) {
+bool homogeneous(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree, View<T> out,
+                 bool *bad) {
     Scratch<Harmonic<T>> prepared(n_harmonics);
     if (!prepared.data) return false;
     const double turns = step * 0.11031780007632580;  // ln 2 / (2 pi): of log2 x, in turns
@@ -246,9 +271,23 @@ bool homogeneous(View<const T> X, const T *amplitudes, const int64_t *harmonics,
                             next ? Harmonic<T>::next : harmonics[j] == 1 ? Harmonic<T>::first : Harmonic<T>::fresh};
     }
     const Homogeneous<T> lift{prepared.data, n_harmonics, amplitudes[0], Multiple<T>::of(turns), Multiple<T>::of(degree / 2), degree == 1};
-    lift_all(X, lift, 2 * n_harmonics + 1, out);
+    *bad = lift_all(X, lift, 2 * n_harmonics + 1, out);
     return true;
 }
+
+// Indices of a CSR matrix, by their bits in a number of the same size: k -> N k, N k + 1, ..., N k + N - 1.
+template <class T> struct Spread {
+    static constexpr bool odd = false;
+    int64_t values;
+
+    template <class Put> INLINE void operator()(V<T> x, Put &put) const {
+        using Integer = typename Types<T>::Integer;
+        const I<T> first = bits<T>(x) * static_cast<Integer>(values);
+#pragma GCC unroll 8
+        for (int64_t q = 0; q < Put::count(values); ++q) put(q, number<T>(first + static_cast<Integer>(q)));
+    }
+};
+template <class T> void spread(View<const T> indices, View<T> out) { lift_suspects(indices, Spread<T>{out.columns}, out.columns, out); }
 
 }  // namespace
 }  // namespace MERCER_ISA

@@ -68,25 +68,29 @@ template <class T> void hadamard_cossin(Matrix<const T> X, Cube<T> signs, Vector
     run([&] { return ops<T>().hadamard_cossin(t.x, t.signs, t.lengths, scale, t.out); });
 }
 
-template <class T> void chi2_series(Matrix<const T> X, Vector<T> poles, Matrix<T> out) {
+template <class T> bool chi2_series(Matrix<const T> X, Vector<T> poles, Matrix<T> out) {
     const auto x = view(X, "X");
     const auto o = view(out, "out");
     const auto n = static_cast<int64_t>(poles.shape(0));
     const T *k = vector<T>(poles, n, "poles");
     require_shape(o, x.rows, n * x.columns, "out");
-    run([&] { return ops<T>().chi2_series(x, k, n, o); });
+    bool bad = false;
+    run([&] { return ops<T>().chi2_series(x, k, n, o, &bad); });
+    return bad;
 }
 
-template <class T> void chi2_chebyshev(Matrix<const T> X, int64_t n_terms, double center, Matrix<T> out) {
+template <class T> bool chi2_chebyshev(Matrix<const T> X, int64_t n_terms, double center, Matrix<T> out) {
     const auto x = view(X, "X");
     const auto o = view(out, "out");
     require(n_terms >= 0, "n_terms is negative");
     require_shape(o, x.rows, n_terms * x.columns, "out");
-    run([&] { return ops<T>().chi2_chebyshev(x, n_terms, center, o), true; });
+    bool bad = false;
+    run([&] { return bad = ops<T>().chi2_chebyshev(x, n_terms, center, o), true; });
+    return bad;
 }
 
 template <class T>
-void homogeneous(Matrix<const T> X, Vector<T> amplitudes, Vector<int64_t> harmonics, double step, double degree, Matrix<T> out) {
+bool homogeneous(Matrix<const T> X, Vector<T> amplitudes, Vector<int64_t> harmonics, double step, double degree, Matrix<T> out) {
     const auto x = view(X, "X");
     const auto o = view(out, "out");
     const auto n = static_cast<int64_t>(harmonics.shape(0));
@@ -94,7 +98,19 @@ void homogeneous(Matrix<const T> X, Vector<T> amplitudes, Vector<int64_t> harmon
     const int64_t *h = vector<int64_t>(harmonics, n, "harmonics");
     for (int64_t j = 0; j < n; ++j) require(h[j] > (j ? h[j - 1] : 0), "harmonics must be at least 1 and rise");
     require_shape(o, x.rows, (2 * n + 1) * x.columns, "out");
-    run([&] { return ops<T>().homogeneous(x, a, h, n, step, degree, o); });
+    bool bad = false;
+    run([&] { return ops<T>().homogeneous(x, a, h, n, step, degree, o, &bad); });
+    return bad;
+}
+
+// T is the number of the size of the index I: a vector of either can be shuffled in the same way.
+template <class T, class I> void spread(Vector<I> indices, Matrix<I> out) {
+    static_assert(sizeof(T) == sizeof(I));
+    const auto o = view(out, "out");
+    const I *k = vector<I>(indices, o.rows, "indices");
+    const View<const T> column{reinterpret_cast<const T *>(k), o.rows, 1, 1};
+    const View<T> target{reinterpret_cast<T *>(o.data), o.rows, o.columns, o.stride};
+    run([&] { return ops<T>().spread(column, target), true; });
 }
 
 template <class T, typename Ops<T>::Gram Ops<T>::*op> void gram(Matrix<const T> X, Matrix<const T> Z, Matrix<T> out) {
@@ -122,6 +138,17 @@ template <class T, class I> void csr_product(Vector<I> indptr, Vector<I> indices
     run([&] { return csr_ops<T, I>().product(x, w, o); });
 }
 
+template <class T, class I>
+void csr_exp2neg(Vector<I> indptr, Vector<I> indices, Vector<T> data, Matrix<const T> W, std::optional<Vector<T>> offsets, double scale,
+                 Matrix<T> out) {
+    const auto w = view(W, "W");
+    const auto x = csr<T, I>(indptr, indices, data, w.rows, "X");
+    const auto o = view(out, "out");
+    require_shape(o, x.rows, w.columns, "out");
+    const T *shift = offsets ? vector<T>(*offsets, w.columns, "offsets") : nullptr;
+    run([&] { return csr_ops<T, I>().exp2neg(x, w, shift, scale, o); });
+}
+
 template <class T, class I> void bind_csr(nb::module_ &m) {
     const auto bind = [&](const char *name, auto *function) {
         m.def(name, function, "X_indptr"_a.noconvert(), "X_indices"_a.noconvert(), "X_data"_a.noconvert(), "Z_indptr"_a.noconvert(),
@@ -132,6 +159,8 @@ template <class T, class I> void bind_csr(nb::module_ &m) {
     bind("gram_minmax_csr", csr_gram<T, I, &CsrOps<T, I>::minmax>);
     m.def("csr_product", csr_product<T, I>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "W"_a.noconvert(),
           "out"_a.noconvert());
+    m.def("csr_exp2neg", csr_exp2neg<T, I>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "W"_a.noconvert(),
+          "offsets"_a.noconvert().none(), "scale"_a, "out"_a.noconvert());
 }
 
 template <class T> void bind(nb::module_ &m) {
@@ -168,6 +197,8 @@ NB_MODULE(_native, m) {
     bind<float>(m);
     bind<double>(m);
     bind_codes(m);
+    m.def("spread", spread<float, int32_t>, "indices"_a.noconvert(), "out"_a.noconvert());
+    m.def("spread", spread<double, int64_t>, "indices"_a.noconvert(), "out"_a.noconvert());
     m.def("pick", [] { table = pick(); }, "Use the instruction set that MERCER_ISA names, else the best one.");
     m.def("isa", [] { return std::string(table->name); }, "The instruction set in use.");
     m.def("isas", [] {

@@ -28,11 +28,15 @@ namespace {
 template <class T> struct Types;
 template <> struct Types<float> {
     typedef float V __attribute__((vector_size(MERCER_BYTES)));
-    typedef int32_t I __attribute__((vector_size(MERCER_BYTES)));
+    typedef int32_t Integer;
+    typedef Integer I __attribute__((vector_size(MERCER_BYTES)));
+    typedef uint32_t U __attribute__((vector_size(MERCER_BYTES)));
 };
 template <> struct Types<double> {
     typedef double V __attribute__((vector_size(MERCER_BYTES)));
-    typedef int64_t I __attribute__((vector_size(MERCER_BYTES)));
+    typedef int64_t Integer;
+    typedef Integer I __attribute__((vector_size(MERCER_BYTES)));
+    typedef uint64_t U __attribute__((vector_size(MERCER_BYTES)));
 };
 template <class T> using V = typename Types<T>::V;
 template <class T> using I = typename Types<T>::I;  // integers of the same width; also what a comparison gives
@@ -61,6 +65,7 @@ template <class T> INLINE void store_n(T *p, V<T> v, int64_t n) {
 template <class T> INLINE V<T> splat(T x) { return x - V<T>{}; }
 
 template <class T> INLINE I<T> bits(V<T> x) { return reinterpret_cast<I<T>>(x); }
+template <class T> INLINE typename Types<T>::U unsigned_bits(V<T> x) { return reinterpret_cast<typename Types<T>::U>(x); }
 template <class T> INLINE V<T> number(I<T> x) { return reinterpret_cast<V<T>>(x); }
 template <class T> INLINE I<T> sign_bit() { return bits<T>(splat<T>(T(-0.0))); }
 template <class T> INLINE V<T> abs(V<T> x) { return number<T>(bits<T>(x) & ~sign_bit<T>()); }

@@ -43,6 +43,7 @@ template <class T, class I> struct CsrOps {
     using Gram = bool (*)(Csr<T, I> X, Csr<T, I> Z, View<T> out);
     Gram chi2, intersection, minmax;
     bool (*product)(Csr<T, I> X, View<const T> W, View<T> out);
+    bool (*exp2neg)(Csr<T, I> X, View<const T> W, const T *offsets, double scale, View<T> out);
 };
 
 template <class T, class Code> struct CodedOps {
@@ -61,10 +62,12 @@ template <class T> struct Ops {
     bool (*hadamard)(View<const T> X, Signs<T> signs, const T *lengths, View<T> out);
     bool (*hadamard_cos)(View<const T> X, Signs<T> signs, const T *lengths, double scale, const T *phases, View<T> out);
     bool (*hadamard_cossin)(View<const T> X, Signs<T> signs, const T *lengths, double scale, View<T> out);
-    bool (*chi2_series)(View<const T> X, const T *poles, int64_t n_poles, View<T> out);
-    void (*chi2_chebyshev)(View<const T> X, int64_t n_terms, double center, View<T> out);
+    // Lifts say whether a number of X is not in [0, inf): in *bad, or as their value where they need no memory.
+    bool (*chi2_series)(View<const T> X, const T *poles, int64_t n_poles, View<T> out, bool *bad);
+    bool (*chi2_chebyshev)(View<const T> X, int64_t n_terms, double center, View<T> out);
     bool (*homogeneous)(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree,
-                        View<T> out);
+                        View<T> out, bool *bad);
+    void (*spread)(View<const T> indices, View<T> out);  // integers of the size of T, by their bits
     using Gram = bool (*)(View<const T> X, View<const T> Z, View<T> out);
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1, l2;
     CsrOps<T, int32_t> csr32;

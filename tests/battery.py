@@ -239,6 +239,30 @@ def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
         same(dense(one.transform(X)), dense(three.transform(X)))
 
 
+def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map) -> None:
+    """Numbers that are not finite come before negative ones, then rows count; the same words for every form of the input."""
+    names = [name for name in case.get_params() if name.endswith("n_jobs")]
+    fitted = clone(case).set_params(**dict.fromkeys(names, 3)).fit(data(case))
+    wanted = {"needs finite numbers, got inf at row 150, column 1.": {150: np.inf, 151: np.nan, 299: -np.inf, 20: -1.0}}
+    if case.domain == "nonnegative":
+        wanted["needs X >= 0, got -2 at row 47, column 1."] = {290: -1.0, 47: -2.0}
+    for words, places in wanted.items():
+        X = data(case, n=300)
+        for row, value in places.items():
+            X[row, 1] = value
+        for form in (np.ascontiguousarray, np.asfortranarray, sp.csr_array, lambda A: np.repeat(A, 2, axis=1)[:, ::2]):
+            found = ""
+            with (
+                patch("mercer.tiles.worth_threads", lambda cost, rows: True),
+                patch("mercer.tiles.tile_rows", lambda cost, most_rows=0: 16),
+            ):
+                try:
+                    fitted.transform(form(X))
+                except ValueError as error:
+                    found = str(error)
+            assert f"{type(case).__name__} {words}" in found, found
+
+
 def check_finite_in_gives_finite_out(case: Map) -> None:
     """Large and tiny numbers give finite features, or a ValueError that names the row and the column."""
     for dtype in (np.float32, np.float64):

@@ -147,6 +147,20 @@ def sparse_product_bound(truth: Array, args: Args) -> Array:
     return eps(args) * (np.diff(args["indptr"])[:, None] + 1) / 2 * size
 
 
+def sparse_decay(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    args = sparse_product(rng, dtype, n, d, m)
+    offsets = normal(rng, dtype, m) if d % 2 else None
+    return {**args, "offsets": offsets, "scale": SCALE, "out": args["out"]}
+
+
+def sparse_decay_bound(truth: Array, args: Args) -> Array:
+    """2^-t moves by ln 2 of what t does, beside its own 2 ulp; adding an offset is one more rounding of t."""
+    shifts = 0 if args["offsets"] is None else np.abs(args["offsets"])
+    t = np.log2(SCALE / truth)
+    moved = sparse_product_bound(truth, args) + eps(args) * (np.abs(t) + shifts)
+    return exp2_bound(truth, {"T": args["out"]}) + truth * np.expm1(np.log(2) * moved)
+
+
 # Lifts: within eps of the largest value of the same x, times what the recurrence adds up. Value q of the series is a product of q factors
 # (4 + q/2: as large as the reference's own error, in which roundings mostly cancel). Value q of Chebyshev is a polynomial of degree q in
 # ln x, so q times the relative error of the logarithm, which is 2 eps. An angle of homogeneous has a relative error of 2 eps: logarithm,
@@ -344,7 +358,15 @@ def brackets_bound(truth: Array, args: Args) -> Array:
     return eps(args) * np.array([0, 2])[:, None, None]
 
 
+def spread(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    """Integers of the size of dtype, up to the largest that a lifted CSR matrix can have."""
+    kind, values = {np.float32: np.int32, np.float64: np.int64}[dtype], m % 11
+    indices = rng.integers(0, np.iinfo(kind).max // max(values, 1), n * d).astype(kind)
+    return {"indices": indices, "out": np.empty((n * d, values), dtype=kind)}
+
+
 CASES: dict[str, Case] = {
+    "spread": Case(spread, no_error),
     "levels": Case(levels, no_error),
     "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
     "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
@@ -402,6 +424,7 @@ CASES: dict[str, Case] = {
     "gram_chi2_csr": Case(sparse_gram, gram_bound),
     "gram_intersection_csr": Case(sparse_gram, gram_bound),
     "gram_minmax_csr": Case(sparse_gram, gram_bound),
+    "csr_exp2neg": Case(sparse_decay, sparse_decay_bound),
     "csr_product": Case(sparse_product, sparse_product_bound),
 }
 

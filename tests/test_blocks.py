@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.blocks import Block, Dense, Sparse, as_block, matrix
+from mercer.blocks import Block, Dense, Sparse, as_block, fresh, matrix
 
 Z = np.random.default_rng(0).normal(size=(6, 4)) * (np.random.default_rng(1).random((6, 4)) < 0.6)
 
@@ -32,3 +32,14 @@ def test_rows_become_the_block_of_their_kind_and_come_back_without_a_copy():
     csr = sp.csr_array(Z)
     assert matrix(as_block(Z)) is Z
     assert matrix(as_block(csr)) is csr
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_outputs_begin_at_a_huge_page_and_hold_what_was_asked_for(dtype):
+    for shape in ((0, 5), (3, 0), (7, 11), (1023, 1024), (1025, 1024), (2000, 3001)):
+        out = fresh(shape, np.dtype(dtype))
+        assert (out.shape, out.dtype) == (shape, dtype)
+        assert out.flags.c_contiguous and out.flags.writeable and out.flags.aligned
+        assert out.nbytes < 2**22 or out.ctypes.data % 2**21 == 0
+        out[:] = 1
+        assert out.sum() == out.size

@@ -361,10 +361,10 @@ def test_one_nan_in_a_sparse_row(module: Any, dtype: type, name: str) -> None:
 
 @every_module
 @every_dtype
-@pytest.mark.parametrize("name", ["csr_product", "hadamard", "hadamard_cos", "hadamard_cossin"])
+@pytest.mark.parametrize("name", ["csr_exp2neg", "csr_product", "hadamard", "hadamard_cos", "hadamard_cossin"])
 def test_nan_stays_in_its_row(module: Any, dtype: type, name: str) -> None:
     args = CASES[name].make(np.random.default_rng(12), dtype, 6, 20, 40)
-    args["data" if name == "csr_product" else "X"].flat[0] = np.nan
+    args["data" if name.startswith("csr") else "X"].flat[0] = np.nan
     found = result(module, name, args)
     assert np.isnan(found[0]).all() and not np.isnan(found[1:]).any()
 
@@ -390,6 +390,30 @@ def test_lifts_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> 
             np.testing.assert_array_equal(np.isnan(found), np.isnan(X.reshape(-1, 1)) & np.ones_like(found, dtype=bool))
             assert (found[X.ravel() == 0] == 0).all()
             assert np.isfinite(found[np.isfinite(X.ravel())]).all()
+
+
+@every_module
+@every_dtype
+@pytest.mark.parametrize("name", LIFTS)
+def test_lifts_say_whether_a_number_is_outside_their_domain(module: Any, dtype: type, name: str) -> None:
+    """For every place in vectors and edges, in rows with and without gaps, and for every number of values."""
+    rng, bad = np.random.default_rng(19), np.zeros(1, dtype=bool)
+    for m in range(11):
+        args = CASES[name].make(rng, dtype, 3, 21, m)
+        X = args["X"]
+        X[0, 0], X[2, 20] = -0.0, np.finfo(dtype).max
+        for layout in (np.asarray, apart, np.asfortranarray):
+            with np.errstate(all="ignore"):
+                getattr(module, name)(**args | {"X": layout(X)}, bad=bad)
+            assert not bad[0]
+            for i, j in ((0, 0), (1, 15), (1, 16), (2, 19), (2, 20)):
+                for value in (np.nan, np.inf, -np.inf, -1.0, -np.finfo(dtype).smallest_subnormal):
+                    wrong = X.copy()
+                    wrong[i, j] = value
+                    with np.errstate(all="ignore"):
+                        getattr(module, name)(**args | {"X": layout(wrong)}, bad=bad)
+                    assert bad[0], (m, i, j, value)
+                    bad[0] = False
 
 
 @every_module

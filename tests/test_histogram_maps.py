@@ -278,6 +278,14 @@ def test_heavy_weights_never_give_nan():
             np.testing.assert_allclose(Z[1], 1 / np.sqrt(4096), rtol=1e-6)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 0.2])
+def test_laplace_features_of_sparse_rows_are_those_of_dense_rows(shift, normalize):
+    phi = RandomLaplace(50, beta=0.7, shift=shift, normalize=normalize, random_state=0).fit(HISTOGRAMS)
+    for X in (HISTOGRAMS, HISTOGRAMS * (np.median(HISTOGRAMS) < HISTOGRAMS)):
+        np.testing.assert_allclose(phi.transform(sp.csr_array(X)), phi.transform(X), rtol=1e-12)
+
+
 def test_plain_features_are_positive_and_at_most_their_value_at_zero():
     Z = RandomLaplace(100, normalize=False, random_state=0).fit_transform(HISTOGRAMS)
     assert ((Z >= 0) & (Z <= 0.1)).all()

@@ -9,8 +9,10 @@ from scipy.linalg import hadamard
 from scipy.special import ndtri
 from scipy.stats import chi, kstest, qmc
 
+from mercer.door import RowError
 from mercer.philox import Rng
 from mercer.stages import linear
+from mercer.stages.lifts import ChebyshevLift, HomogeneousLift, SeriesLift
 from mercer.stages.links import Cos, CosSin, RowNorm
 from mercer.stages.waves import Waves
 
@@ -123,3 +125,34 @@ def test_the_links_of_a_hadamard_product_are_those_of_its_result(pairs, odd):
     for link in (CosSin(0.5, np.full(odd, 0.3)), Cos(0.5, np.linspace(0, 1, pairs + odd))):
         out = np.empty((7, link.columns(pairs + odd)))
         np.testing.assert_allclose(link.of_hadamard(X, stage.signs, stage.lengths, out), link(stage(X)), atol=1e-13)
+
+
+LIFTS = [
+    SeriesLift(np.array([0.1, 0.7, 0.4])),
+    ChebyshevLift(3, 0.3),
+    HomogeneousLift(np.array([0.9, 0.5]), (1,), 0.8),
+]
+
+
+@pytest.mark.parametrize("lift", LIFTS, ids=lambda lift: type(lift).__name__)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csr_matrix])
+def test_a_lift_refuses_numbers_outside_its_domain(lift, form):
+    assert lift.looks
+    for value, words in (
+        (-2.0, "got -2 at row 1, column 2"),
+        (np.inf, "got inf at row 1"),
+        (np.nan, "got nan at row 1"),
+    ):
+        with pytest.raises(RowError, match=words), np.errstate(invalid="ignore"):
+            lift(form(np.array([[1.0, 0.0, 0.5], [0.0, 3.0, value]])))
+
+
+@pytest.mark.parametrize("lift", LIFTS, ids=lambda lift: type(lift).__name__)
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_a_lift_of_sparse_rows_is_sparse_and_canonical(lift, index):
+    X = sp.random_array((30, 17), density=0.3, format="csr", rng=np.random.default_rng(0))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    lifted = lift(X)
+    assert lifted.indices.dtype == index
+    np.testing.assert_array_equal(lifted.toarray(), lift(X.toarray()))
+    assert sp.csr_array((lifted.data, lifted.indices, lifted.indptr)).has_canonical_format

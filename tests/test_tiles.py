@@ -185,3 +185,7 @@ def test_the_planner_makes_tiles_that_fit_and_threads_only_for_work():
     assert tile_rows(Cost(1, 1e12)) == 16
     assert not worth_threads(Cost(1e3, 1), 100)
     assert worth_threads(Cost(1e6, 1), 10000)
+    assert worth_threads(Cost(1, 1e4), 10000)  # little arithmetic, but memory to fill
+    dense = Cost(1e6, 8.0 * (700 + 4000))
+    assert dense.sparse(700, 0.05) == Cost(5e4, 8.0 * (35 + 4000))
+    assert dense.sparse(700, 1.0) == dense

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
+CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
+_THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,10 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
+
+    def sparse(self, d: int, share: float) -> Cost:
+        """The same where only this share of the d numbers of a row is stored, and the output is dense."""
+        return Cost(self.flops * share, self.bytes - 8.0 * d * (1 - share))
 
 
 def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
@@ -39,4 +45,4 @@ def blocks_in(bytes_each: int) -> int:
 
 def worth_threads(cost: Cost, rows: int) -> bool:
     """Whether this many rows are enough work to be spread over threads."""
-    return cost.flops * rows >= _THREADS_FROM
+    return cost.flops * rows >= _THREADS_FROM or cost.bytes * rows >= _THREADS_FROM_BYTES

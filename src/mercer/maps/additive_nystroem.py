@@ -198,10 +198,10 @@ class LandmarkLift(Lift):
         columns, starts = np.unique(X.indices[order], return_index=True)
         for column, entries in zip(columns, np.split(order, starts[1:]), strict=True):
             one = LandmarkLift(self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed)
-            data[entries] = one._signed_lift(X.data[entries][:, None], np.empty((len(entries), self.values), X.dtype))
-        return self._spread(X, data)
+            data[entries] = one(X.data[entries][:, None])
+        return self._columns_of(X, data.ravel())
 
-    def lift(self, X: Array, out: Array) -> Array:
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
         parts = [slice(None)] if len(self.landmarks) == 1 else [slice(j, j + 1) for j in range(X.shape[1])]
         for L, M, part in zip(self.landmarks, self.projections, parts, strict=True):
             some = X[:, part]
@@ -210,7 +210,6 @@ class LandmarkLift(Lift):
             place = out[:, self.values * (part.start or 0) :]
             for q in range(self.values):
                 place[:, q : self.values * some.shape[1] : self.values] = lifted[q].reshape(some.shape)
-        return out
 
     def flops(self, d: int) -> float:
         return 16.0 * d * self.landmarks.shape[1]

@@ -8,17 +8,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
-from mercer.blocks import Block, stacked
+from mercer.blocks import Block, fresh, stacked
 from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
 from mercer.philox import Rng, seed_from
-from mercer.planner import Cost, long_tile_rows, tile_rows
+from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
@@ -202,21 +203,35 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         return self
 
     def _features(self, X: Any, out: Array | None = None) -> Any:
-        X, drawn = self._ready(X)
-        n, d = X.shape
-        if not drawn.dense(hasattr(X, "indptr")):
+        check_is_fitted(self)
+        X = self._form(X, reset=False)
+        if self.bounds_ is not None:
+            self.bounds_(X)
+        drawn = in_dtype(self.drawn_, X.dtype)
+        try:
+            if drawn.dense(hasattr(X, "indptr")):
+                return self._dense_features(X, drawn, out)
             return self._sparse_features(X, drawn, out)
+        except door.RowError:
+            self._require_numbers(X)  # the first of all rows, whichever tile came first
+            raise
+
+    def _dense_features(self, X: Any, drawn: Drawn, out: Array | None) -> Array:
+        n, d = X.shape
         shape = (n, drawn.columns(d))
         if out is None:
-            out = np.empty(shape, X.dtype)
+            out = fresh(shape, X.dtype)
         else:
             self._check_out(X, out, shape)
         target = out
 
         def work(rows: slice) -> None:
-            self._tile(drawn, X, rows, target[rows])
+            self._tile(drawn, X, rows, target[rows], look=True)
 
-        each(work, n, drawn.cost(d), getattr(self, "n_jobs", None))
+        cost, most_rows = drawn.cost(d), TILE_ROWS
+        if hasattr(X, "indptr"):
+            cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
+        each(work, n, cost, getattr(self, "n_jobs", None), most_rows)
         return out
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
@@ -232,7 +247,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         parts: dict[int, Block] = {}
 
         def work(rows: slice) -> None:
-            parts[rows.start] = self._tile(make, X, rows)
+            parts[rows.start] = self._tile(make, X, rows, look=True)
 
         each(work, n, cost, getattr(self, "n_jobs", None), long_tile_rows(cost))
         return stacked([parts[start] for start in sorted(parts)])
@@ -244,11 +259,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
                 block = self._tile(drawn, X, rows)
             yield block
 
-    def _tile(self, drawn: Callable[..., Block], X: Any, rows: slice, out: Array | None = None) -> Block:
+    def _tile(
+        self, drawn: Callable[..., Block], X: Any, rows: slice, out: Array | None = None, *, look: bool = False
+    ) -> Block:
+        """The features of some rows. With look, their numbers are checked: here, where they come into the cache anyway."""
         tile = X if rows == slice(0, X.shape[0]) else X[rows]
         if not hasattr(tile, "indptr"):
             tile = np.ascontiguousarray(tile)  # the same bits for every memory order
         try:
+            if look and not getattr(drawn, "looks", False):
+                self._require_numbers(tile)
             return drawn(tile, out)
         except door.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
@@ -262,11 +282,21 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
 
     def _enter(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
+        rows = self._form(X, reset=reset)
+        self._require_numbers(rows)
+        return rows
+
+    def _form(self, X: Any, *, reset: bool) -> Any:
+        """X as a float array or a canonical CSR matrix."""
         who = type(self).__name__
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
         try:
-            rows = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+            rows = (
+                X
+                if not reset and self._is_plain(X)
+                else validate_data(
+                    self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+                )
             )
         except ValueError as error:
             sentence = door.describe_text(who, X)
@@ -274,10 +304,23 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         if hasattr(rows, "indptr") and not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        names = getattr(self, "feature_names_in_", None)
-        door.require_finite(who, rows, names)
-        self._require_domain(rows, names)
         return rows
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""
+        if type(X) is not np.ndarray and not (issparse(X) and X.format == "csr"):
+            return False
+        known = X.ndim == 2 and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_")
+        return known and X.shape[0] > 0 and X.shape[1] == self.n_features_in_
+
+    def _require_numbers(self, rows: Any) -> None:
+        """Refuse what is not finite, or not in the domain."""
+        names = getattr(self, "feature_names_in_", None)
+        least, largest = door.extremes(rows)
+        if not (np.isfinite(least) and np.isfinite(largest)):
+            door.require_finite(type(self).__name__, rows, names)
+        if least < 0:
+            self._require_domain(rows, names)
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":

@@ -34,6 +34,11 @@ class Chain:
 
     stages: tuple[Stage, ...]
 
+    @property
+    def looks(self) -> bool:
+        """Whether it refuses numbers outside its domain itself."""
+        return self.stages[0].looks
+
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         """The block of features of a tile; written into out where the features are dense and out is given."""
         for stage in self.stages[:-1]:

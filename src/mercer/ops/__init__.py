@@ -22,6 +22,7 @@ __all__ = [
     "coded_sums",
     "cos_",
     "cossin",
+    "csr_exp2neg",
     "csr_product",
     "exp2neg_",
     "gcws",
@@ -42,6 +43,7 @@ __all__ = [
     "hadamard_cossin",
     "homogeneous",
     "levels",
+    "spread",
 ]
 
 P = ParamSpec("P")
@@ -75,6 +77,7 @@ coded_rows = _by_array(reference.coded_rows, cpu.coded_rows)
 coded_sums = _by_array(reference.coded_sums, cpu.coded_sums)
 cos_ = _by_array(reference.cos_, cpu.cos_)
 cossin = _by_array(reference.cossin, cpu.cossin)
+csr_exp2neg = _by_array(reference.csr_exp2neg, cpu.csr_exp2neg)
 csr_product = _by_array(reference.csr_product, cpu.csr_product)
 exp2neg_ = _by_array(reference.exp2neg_, cpu.exp2neg_)
 gcws = _by_array(reference.gcws, cpu.gcws)
@@ -95,3 +98,4 @@ hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
 homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)
 levels = _by_array(reference.levels, cpu.levels)
+spread = _by_array(reference.spread, cpu.spread)

@@ -25,6 +25,7 @@ __all__ = [
     "coded_sums",
     "cos_",
     "cossin",
+    "csr_exp2neg",
     "csr_product",
     "exp2neg_",
     "gcws",
@@ -45,6 +46,7 @@ __all__ = [
     "hadamard_cossin",
     "homogeneous",
     "levels",
+    "spread",
 ]
 
 Array = NDArray[Any]
@@ -124,25 +126,34 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
     return out
 
 
-def chi2_series(X: Array, poles: Array, out: Array) -> Array:
+def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) -> Array:
     if not _writable(out, X):
-        return reference.chi2_series(X, poles, out)
-    _native.chi2_series(_rows(X), _vector(poles, X), out)
+        return reference.chi2_series(X, poles, out, bad)
+    _note(_native.chi2_series(_rows(X), _vector(poles, X), out), bad)
     return out
 
 
-def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array) -> Array:
+def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None) -> Array:
     if not _writable(out, X):
-        return reference.chi2_chebyshev(X, n_terms, center, out)
-    _native.chi2_chebyshev(_rows(X), n_terms, center, out)
+        return reference.chi2_chebyshev(X, n_terms, center, out, bad)
+    _note(_native.chi2_chebyshev(_rows(X), n_terms, center, out), bad)
     return out
 
 
-def homogeneous(X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array) -> Array:
+def homogeneous(
+    X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array, bad: Array | None = None
+) -> Array:
     if not _writable(out, X):
-        return reference.homogeneous(X, amplitudes, harmonics, step, degree, out)
+        return reference.homogeneous(X, amplitudes, harmonics, step, degree, out, bad)
     whole = _whole(np.asarray(harmonics, dtype=np.int64))
-    _native.homogeneous(_rows(X), _vector(amplitudes, X), whole, step, degree, out)
+    _note(_native.homogeneous(_rows(X), _vector(amplitudes, X), whole, step, degree, out), bad)
+    return out
+
+
+def spread(indices: Array, out: Array) -> Array:
+    if out.dtype not in (np.int32, np.int64) or not (out.flags.writeable and _readable(out)):
+        return reference.spread(indices, out)
+    _native.spread(_whole(indices.astype(out.dtype, copy=False)), out)
     return out
 
 
@@ -273,6 +284,21 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
         _native.brackets(_rows(X), _rows(anchors), codes, fractions)
     else:
         reference.brackets(X, anchors, codes, fractions)
+
+
+def csr_exp2neg(
+    indptr: Array, indices: Array, data: Array, W: Array, offsets: Array | None, scale: float, out: Array
+) -> Array:
+    if not _writable(out, data, W):
+        return reference.csr_exp2neg(indptr, indices, data, W, offsets, scale, out)
+    p, k = _indices(indptr, indices)
+    _native.csr_exp2neg(p, k, _whole(data), _rows(W), _optional(offsets, data), scale, out)
+    return out
+
+
+def _note(found: bool, bad: Array | None) -> None:
+    if bad is not None:
+        bad[0] = found
 
 
 def _writable(out: Array, *inputs: Array) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "coded_sums",
     "cos_",
     "cossin",
+    "csr_exp2neg",
     "csr_product",
     "exp2neg_",
     "gcws",
@@ -43,6 +44,7 @@ __all__ = [
     "gram_intersection_csr",
     "gram_jensen_shannon",
     "gram_l1",
+    "gram_l2",
     "gram_minmax",
     "gram_minmax_csr",
     "hadamard",
@@ -50,6 +52,7 @@ __all__ = [
     "hadamard_cossin",
     "homogeneous",
     "levels",
+    "spread",
 ]
 
 Array = NDArray[Any]
@@ -117,10 +120,12 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
 
 
 # Lifts: each number x >= 0 becomes several, side by side: out[i, N j + q] = lift_q(X[i, j]), with 0 -> 0 and NaN kept.
+# Where bad is given, bad[0] becomes whether a number of X is not in [0, inf): a check that costs nothing while X is read anyway.
 
 
-def chi2_series(X: Array, poles: Array, out: Array) -> Array:
+def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) -> Array:
     """lift_q(x) = prod_{p<q} (x - k_p)/(x + k_p) * 2 sqrt(k_q) x/(x + k_q), k the poles."""
+    _check(X, bad)
     product = np.ones_like(X)
     for q, k in enumerate(poles):
         np.multiply(product, 2 * np.sqrt(k) * (X / (X + k)), out=out[:, q :: len(poles)])
@@ -128,11 +133,12 @@ def chi2_series(X: Array, poles: Array, out: Array) -> Array:
     return out
 
 
-def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array) -> Array:
+def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None) -> Array:
     """lift_q(x) = sqrt(c) d_q(x/c), c the center: d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0,
 
     d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
     """
+    _check(X, bad)
     c = X.dtype.type(center)
     logs = _logs(X) - np.log(c)
     before, last = np.zeros_like(X), 2 * np.sqrt(c) * (X / (X + c))
@@ -146,11 +152,14 @@ def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array) -> Array:
     return out
 
 
-def homogeneous(X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array) -> Array:
+def homogeneous(
+    X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array, bad: Array | None = None
+) -> Array:
     """lift = x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), a_2 cos(h_2 L ln x), ...), L the step, h the harmonics.
 
     amplitudes has one entry more than harmonics, which are rising whole numbers of at least 1.
     """
+    _check(X, bad)
     logs = _logs(X)
     root = np.where(X == 0, X, np.exp(X.dtype.type(degree / 2) * logs) if degree != 1 else np.sqrt(X))
     width = 2 * len(harmonics) + 1
@@ -159,6 +168,13 @@ def homogeneous(X: Array, amplitudes: Array, harmonics: Array, step: float, degr
         angle = X.dtype.type(h * step) * logs
         out[:, 2 * j + 1 :: width] = amplitudes[j + 1] * root * np.cos(angle)
         out[:, 2 * j + 2 :: width] = amplitudes[j + 1] * root * np.sin(angle)
+    return out
+
+
+def spread(indices: Array, out: Array) -> Array:
+    """out[e, q] = N indices[e] + q, N the columns of out: where the values of the entries of a CSR matrix go."""
+    np.multiply(indices[:, None], out.shape[1], out=out, dtype=out.dtype)
+    out += np.arange(out.shape[1], dtype=out.dtype)
     return out
 
 
@@ -283,6 +299,22 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
         entries = slice(indptr[i], indptr[i + 1])
         out[i] = data[entries] @ W[indices[entries]]
     return out
+
+
+def csr_exp2neg(
+    indptr: Array, indices: Array, data: Array, W: Array, offsets: Array | None, scale: float, out: Array
+) -> Array:
+    """exp2neg_ of csr_product, with offsets[j] added to column j before."""
+    csr_product(indptr, indices, data, W, out)
+    if offsets is not None:
+        out += offsets
+    return exp2neg_(out, scale)
+
+
+def _check(X: Array, bad: Array | None) -> None:
+    if bad is not None:
+        with np.errstate(invalid="ignore"):
+            bad[0] = not (X.min(initial=0) >= 0 and X.max(initial=0) < np.inf)
 
 
 def _walsh_(X: Array) -> Array:

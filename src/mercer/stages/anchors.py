@@ -28,8 +28,8 @@ class Nearest(Lift):
         codes = np.empty(X.shape, code_type(self.tables.shape[1]))
         return Coded(ops.levels(X, self.edges, self.inclusive, codes), self.tables)
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return self.coded(X).toarray(out)
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        self.coded(X).toarray(out)
 
     def scratch(self, d: int) -> int:
         return d
@@ -51,8 +51,8 @@ class Between(Lift):
         ops.brackets(X, self.anchors, codes, fractions)
         return Coded(codes, self.tables, fractions)
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return self.coded(X).toarray(out)
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        self.coded(X).toarray(out)
 
     def scratch(self, d: int) -> int:
         return 2 * d

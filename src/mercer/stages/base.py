@@ -16,6 +16,7 @@ class Stage:
     """stage(tile) -> tile, row by row. A tile is a 2-d array or a CSR matrix; a stage never writes into the tile it is given."""
 
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
+    looks: ClassVar[bool] = False  # refuses numbers outside its domain itself, while it reads them
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         raise NotImplementedError

@@ -53,6 +53,11 @@ class Decays(Stage):
         return cls(Matrix(bits), shift * bits.sum(axis=0), shift, exponent)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
+        if self.exponent is None and hasattr(X, "indptr"):
+            out = np.empty((X.shape[0], self.columns(X.shape[1])), X.dtype) if out is None else out
+            offsets = self.offsets if self.shift else None
+            scale = 1 / np.sqrt(out.shape[1])
+            return ops.csr_exp2neg(X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out)
         with np.errstate(over="ignore"):  # a product beyond the range is an exponential of 0
             T = self.linear(X, out)
             if self.shift:

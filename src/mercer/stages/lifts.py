@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer import ops
+from mercer import door, ops
 from mercer.stages.base import Array, Stage
 
 
@@ -30,35 +30,38 @@ class Lift(Stage):
         """Whether negative numbers are taken, as sign(x) lift(|x|)."""
         return bool(getattr(self, "signed", False))
 
-    def lift(self, X: Array, out: Array) -> Array:
-        """out[i, N j + q] = lift_q(X[i, j]), X >= 0."""
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        """out[i, N j + q] = lift_q(X[i, j]), X >= 0; where it looks, bad[0] becomes whether a number of X is not in [0, inf)."""
         raise NotImplementedError
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
-        if hasattr(X, "indptr"):
-            return self._spread(X, self._signed_lift(X.data[:, None], np.empty((len(X.data), self.values), X.dtype)))
-        out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out
-        return self._signed_lift(X, out)
+        sparse = hasattr(X, "indptr")
+        stored = X.data[:, None] if sparse else X
+        out = np.empty((len(stored), stored.shape[1] * self.values), X.dtype) if out is None else out
+        bad = np.zeros(1, dtype=bool)
+        self._signed_lift(stored, out, bad)
+        if bad[0]:
+            door.require_finite(type(self).__name__, X)
+            door.require_nonnegative(type(self).__name__, X)
+        return self._columns_of(X, out.ravel()) if sparse else out
 
     def columns(self, d: int) -> int:
         return d * self.values
 
-    def _spread(self, X: Any, data: Array) -> Any:
-        """The CSR matrix in which the values of each stored number, a row of data, stand side by side in its place."""
-        indices = np.empty(data.shape, _index_type(X, self.values))
-        np.multiply(X.indices, self.values, out=indices[:, 0], dtype=indices.dtype)
-        for q in range(1, self.values):
-            np.add(indices[:, 0], q, out=indices[:, q])
-        parts = (data.ravel(), indices.ravel(), X.indptr * self.values)
-        return type(X)(parts, shape=(X.shape[0], self.columns(X.shape[1])))
-
-    def _signed_lift(self, X: Array, out: Array) -> Array:
-        if not self.odd:
-            return self.lift(X, out)
-        self.lift(np.abs(X), out)
-        for q in range(self.values):
+    def _signed_lift(self, X: Array, out: Array, bad: Array) -> None:
+        self.lift(np.abs(X) if self.odd else X, out, bad)
+        for q in range(self.values if self.odd else 0):
             out[:, q :: self.values] *= np.sign(X)
-        return out
+
+    def _columns_of(self, X: Any, data: Array) -> Any:
+        """The CSR matrix of lifted data: its rows stay sorted."""
+        large = max(self.columns(X.shape[1]), len(data)) > np.iinfo(np.int32).max
+        kind = np.dtype(np.int64) if large else X.indices.dtype
+        indices = ops.spread(X.indices, np.empty((X.nnz, self.values), kind)).ravel()
+        parts = (data, indices, X.indptr.astype(kind, copy=False) * kind.type(self.values))
+        lifted = type(X)(parts, shape=(X.shape[0], self.columns(X.shape[1])))
+        lifted.has_canonical_format = True
+        return lifted
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +70,8 @@ class SquareRoot(Lift):
 
     values = 1
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return np.sqrt(X, out=out)
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        np.sqrt(X, out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +81,8 @@ class LogSkew(Lift):
     skew: float
     values = 1
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return np.log1p(X / X.dtype.type(self.skew), out=out)
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        np.log1p(X / X.dtype.type(self.skew), out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,7 @@ class Shift(Stage):
 class SeriesLift(Lift):
     """x -> the direct chi2 series with these poles."""
 
+    looks: ClassVar[bool] = True
     poles: Array
     signed: bool = False
 
@@ -103,14 +107,15 @@ class SeriesLift(Lift):
     def values(self) -> int:
         return len(self.poles)
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return ops.chi2_series(X, self.poles, out)
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        ops.chi2_series(X, self.poles, out, bad)
 
 
 @dataclass(frozen=True, eq=False)
 class ChebyshevLift(Lift):
     """x -> the Chebyshev series of chi2 about a center."""
 
+    looks: ClassVar[bool] = True
     n_terms: int
     center: float
     signed: bool = False
@@ -119,14 +124,15 @@ class ChebyshevLift(Lift):
     def values(self) -> int:
         return self.n_terms
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return ops.chi2_chebyshev(X, self.n_terms, self.center, out)
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        ops.chi2_chebyshev(X, self.n_terms, self.center, out, bad)
 
 
 @dataclass(frozen=True, eq=False)
 class HomogeneousLift(Lift):
     """x -> x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), ...)."""
 
+    looks: ClassVar[bool] = True
     amplitudes: Array
     harmonics: tuple[int, ...]
     step: float
@@ -137,12 +143,6 @@ class HomogeneousLift(Lift):
     def values(self) -> int:
         return 2 * len(self.harmonics) + 1
 
-    def lift(self, X: Array, out: Array) -> Array:
-        return ops.homogeneous(
-            X, self.amplitudes, np.array(self.harmonics, dtype=np.int64), self.step, self.degree, out
-        )
-
-
-def _index_type(X: Any, values: int) -> Any:
-    largest = max(X.shape[1] * values, len(X.data) * values)
-    return np.int64 if largest > np.iinfo(np.int32).max else X.indices.dtype
+    def lift(self, X: Array, out: Array, bad: Array) -> None:
+        harmonics = np.array(self.harmonics, dtype=np.int64)
+        ops.homogeneous(X, self.amplitudes, harmonics, self.step, self.degree, out, bad)
