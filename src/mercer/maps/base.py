@@ -205,16 +205,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _features(self, X: Any, out: Array | None = None) -> Any:
         check_is_fitted(self)
         X = self._form(X, reset=False)
-        if self.bounds_ is not None:
-            self.bounds_(X)
         drawn = in_dtype(self.drawn_, X.dtype)
+        make = self._dense_features if drawn.dense(hasattr(X, "indptr")) else self._sparse_features
         try:
-            if drawn.dense(hasattr(X, "indptr")):
-                return self._dense_features(X, drawn, out)
-            return self._sparse_features(X, drawn, out)
+            Z = make(X, drawn, out)
         except door.RowError:
             self._require_numbers(X)  # the first of all rows, whichever tile came first
             raise
+        if self.bounds_ is not None:
+            self.bounds_(X)
+        return Z
 
     def _dense_features(self, X: Any, drawn: Drawn, out: Array | None) -> Array:
         n, d = X.shape
