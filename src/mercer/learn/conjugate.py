@@ -206,24 +206,33 @@ class _System:
         return out
 
     def solution(self, coef: Array, residual: Array, iterations: int) -> Solution:
-        size = np.linalg.norm(self.cross, axis=0)
-        relative = np.linalg.norm(residual, axis=0) / np.where(size > 0, size, 1.0)
+        unit = self.unit
+        size = np.linalg.norm(self.cross / unit, axis=0)
+        relative = np.linalg.norm(residual / unit, axis=0) / np.where(size > 0, size, 1.0)
         return Solution(coef, self.target_mean - self.mean @ coef, iterations, relative)
+
+    @property
+    def unit(self) -> Array:
+        """The largest of each column of cross, or 1: what the columns are divided by, so that no square leaves float64."""
+        largest = np.abs(self.cross).max(axis=0)
+        return np.where(largest > 0, largest, 1.0)
 
 
 def _descend(
     system: _System, alpha: float, coef: Array, residual: Array, tol: float, max_iter: int
 ) -> tuple[Array, Array, int]:
     """Conjugate gradients for (scatter + alpha I) c = cross from (c, residual), each column until it is done; new c, residual, passes."""
-    coef, residual = coef.copy(), residual.copy()
-    goal = tol * np.linalg.norm(system.cross, axis=0)
+    unit = system.unit
+    coef, residual = coef / unit, residual / unit
+    goal = tol * np.linalg.norm(system.cross / unit, axis=0)
     scale = 1 / (system.diagonal + alpha)[:, None]
     direction = scale * residual
     slope = np.sum(residual * direction, axis=0)
-    for passes in range(max_iter):
+    passes = 0
+    while passes < max_iter:
         busy = np.flatnonzero(np.linalg.norm(residual, axis=0) > goal)
         if not len(busy):
-            return coef, residual, passes
+            break
         P = direction[:, busy]
         image = system.product(P) + alpha * P
         step = slope[busy] / np.sum(P * image, axis=0)
@@ -233,7 +242,8 @@ def _descend(
         new = np.sum(residual[:, busy] * scaled, axis=0)
         direction[:, busy] = scaled + (new / slope[busy]) * P
         slope[busy] = new
-    return coef, residual, max_iter
+        passes += 1
+    return coef * unit, residual * unit, passes
 
 
 def _weighted(rows: Rows) -> Iterator[tuple[Block, Array, Array]]:

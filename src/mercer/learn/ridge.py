@@ -21,6 +21,8 @@ ALPHAS = np.logspace(-6, 6, 25)
 """The grid where none is given, in units of the mean eigenvalue ``Normal.scale``: features times c have alphas times c^2, rows repeated k
 times alphas times k, and the choice stays."""
 
+_EPS = float(np.finfo(np.float64).eps)
+
 Rows = Iterable[tuple[Block, Array, Array | None]]
 """(features, targets, weights) block by block; targets of shape (n,) or (n, t), weights of shape (n,) or None."""
 
@@ -40,16 +42,17 @@ class Spectrum:
     With `rank`, U has the leading eigenvectors only: ridge on that many principal components, folded back onto the features, so that a
     prediction is b + z'c and needs no projection. (Without an intercept these are components about 0, not about the mean.)
 
-    Eigenvalues that rounding made negative are 0. The most negative of them, and D eps times the largest, say what cannot be told from
-    0: directions whose l + alpha is not above that are left out, so that alpha = 0 is the pseudo-inverse, and rounding is not blown up.
+    Directions whose eigenvalue cannot be told from 0 are left out, so that alpha = 0 is the pseudo-inverse and no rounding is divided by a
+    small alpha. What cannot be told is D eps times the largest eigenvalue, and twice what rounding has made of a 0 when it shows as a
+    negative eigenvalue, as it does with products of float32 features.
     """
 
     normal: Normal  # without its scatter, which is taken apart
     scale: float  # that of the normal equations
-    values: Array  # l, rising
+    cut: float  # eigenvalues up to this one are left out
+    values: Array  # l, rising, (k,)
     vectors: Array  # U, (D, k)
     projected: Array  # q, (k, t)
-    cut: float
 
     @classmethod
     def of(cls, normal: Normal, rank: int | None = None, *, overwrite: bool = False) -> Spectrum:
@@ -62,13 +65,15 @@ class Spectrum:
         scale = normal.scale
         some: Any = {"driver": "evd"} if rank in (None, D) else {"subset_by_index": [D - rank, D - 1]}
         values, vectors = eigh(normal.scatter.T, overwrite_a=overwrite, check_finite=False, **some)
-        cut = max(D * np.finfo(np.float64).eps * values[-1], -values[0], 0.0)
+        cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
+        known = slice(np.count_nonzero(values <= cut), None)
+        values, vectors = values[known], vectors[:, known]
         rest = replace(normal, scatter=np.empty((0, 0)))
-        return cls(rest, scale, np.maximum(values, 0.0), vectors, vectors.T @ normal.cross, float(cut))
+        return cls(rest, scale, float(cut), values, vectors, vectors.T @ normal.cross)
 
     def coef(self, alpha: float) -> Array:
         """c = U q/(l + alpha), (D, t)."""
-        return self.vectors @ (self._inverse(alpha)[:, None] * self.projected)
+        return self.vectors @ (self.projected / (self.values + alpha)[:, None])
 
     def intercept(self, alpha: float) -> Array:
         """b = target_mean - mean'c, (t,); zeros without an intercept."""
@@ -81,44 +86,25 @@ class Spectrum:
         near perfect. The first is 0 where it cannot be told from 0.
         """
         energy, unexplained = self._energies
-        l, hidden = self.values, slice(0, self._hidden)
-        lost = ((l[hidden] + 2 * alpha) * self._inverse(alpha)[hidden] ** 2) @ self.projected[hidden] ** 2
-        shrunk = (alpha / (l[self._hidden :] + alpha)) ** 2 @ energy
-        return np.maximum(unexplained - lost + shrunk, 0.0)
+        return unexplained + (alpha / (self.values + alpha)) ** 2 @ energy
 
     def degrees(self, alpha: float) -> float:
         """Degrees of freedom, df = 1 + sum l/(l + alpha); without the 1 where there is no intercept."""
-        return float(self.normal.fit_intercept + self.values @ self._inverse(alpha))
+        return float(self.normal.fit_intercept + np.sum(self.values / (self.values + alpha)))
 
     def gcv(self, alpha: float) -> Array:
         """n RSS/(n - df)^2, (t,); infinite where df is not below n."""
-        left = self._left(alpha)
+        free = self.normal.n - self.normal.fit_intercept - len(self.values)
+        left = free + np.sum(alpha / (self.values + alpha))  # n - df, with all its digits where that is small
         return self.normal.n * self.rss(alpha) / left**2 if left > 0 else np.full(self.projected.shape[1], np.inf)
-
-    def _left(self, alpha: float) -> float:
-        """n - df, without the difference of near numbers that there is when df is almost n."""
-        hidden, known = self.values[: self._hidden], self.values[self._hidden :]
-        shrunk = float(np.sum(alpha / (known + alpha))) - float(hidden @ self._inverse(alpha)[: self._hidden])
-        return self.normal.n - self.normal.fit_intercept - len(known) + shrunk
-
-    def _inverse(self, alpha: float) -> Array:
-        """1/(l + alpha), 0 for the directions that are left out."""
-        shifted = self.values + alpha
-        return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > self.cut)
-
-    @cached_property
-    def _hidden(self) -> int:
-        """How many eigenvalues cannot be told from 0."""
-        return int(np.count_nonzero(self.values <= self.cut))
 
     @cached_property
     def _energies(self) -> tuple[Array, Array]:
-        """q^2/l of the eigenvalues that can be told from 0, and yy less their sum, 0 where rounding hides it."""
-        l, q = self.values[self._hidden :, None], self.projected[self._hidden :]
-        yy = self.normal.target_scatter
-        energy = q**2 / l
+        """q^2/l, and yy less their sum, 0 where rounding hides it."""
+        l, yy = self.values[:, None], self.normal.target_scatter
+        energy = self.projected**2 / l
         left = yy - energy.sum(axis=0)
-        blur = self.cut * np.sum(energy / l, axis=0) + len(self.values) * np.finfo(np.float64).eps * yy
+        blur = self.cut * np.sum(energy / l, axis=0) + len(l) * _EPS * yy
         return energy, np.where(left > blur, left, 0.0)
 
 
@@ -137,7 +123,7 @@ def solve(normal: Normal, alpha: float, *, overwrite: bool = False) -> tuple[Arr
     A.flat[:: D + 1] = diagonal + alpha
     size = lapack.dlange("1", A)
     factor, failed = lapack.dpotrf(A, lower=False, clean=False, overwrite_a=True)
-    if not failed and lapack.dpocon(factor, size, uplo="U")[0] > D * np.finfo(np.float64).eps:
+    if not failed and lapack.dpocon(factor, size, uplo="U")[0] > D * _EPS:
         coef = lapack.dpotrs(factor, normal.cross, lower=False)[0]
         return coef, normal.intercept(coef)
     A.flat[:: D + 1] = diagonal  # the factor is in the upper triangle, and eigh looks at the lower one
@@ -211,8 +197,8 @@ def loo_errors(spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array) 
     tried = grid("loo_errors", alphas)
     normal = spectrum.normal
     t = normal.cross.shape[1]
-    inverses = np.array([spectrum._inverse(alpha) for alpha in tried])
-    blur = spectrum.cut * inverses[:, spectrum._hidden :].max(axis=1, initial=0.0)
+    inverses = 1 / (spectrum.values + tried[:, None])
+    blur = spectrum.cut * inverses.max(axis=1, initial=0.0)
     center = normal.mean @ spectrum.vectors
     errors = np.zeros((len(tried), t))
     for block, targets, weight in rows:
