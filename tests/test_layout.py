@@ -48,6 +48,7 @@ ALLOWED = {
         "theory",
     },
 }
+ALLOWED["learn"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}

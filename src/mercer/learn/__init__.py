@@ -1,0 +1,1 @@
+"""Learning on features: least squares from moments, and from blocks where their square does not fit."""
