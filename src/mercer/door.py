@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+_PREFIXES = ("", "K", "M", "G", "T")
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
 
 
@@ -75,6 +77,18 @@ def flag(who: str, name: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise ValueError(f"{who}: {name} must be True or False, got {value!r}.")
+
+
+def memory(who: str, name: str, value: object) -> int:
+    """value as bytes: a whole number, or words such as "2GB" (powers of 1000) and "500 MiB" (powers of 1024)."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
+        if found:
+            number, prefix, binary = found.groups()
+            value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    raise ValueError(f"{who}: {name} must be a number of bytes above 0 or words such as '2GB' or '500 MiB', got {value!r}.")
 
 
 def rows(who: str, X: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import platform
 
 import numpy as np
@@ -28,6 +29,14 @@ def facts() -> dict[str, str]:
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
     }
+
+
+def memory() -> int:
+    """Bytes of memory that this machine has; 8 GiB where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 8 * 2**30
 
 
 def _ops() -> str:

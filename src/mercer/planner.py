@@ -38,6 +38,11 @@ def long_tile_rows(cost: Cost) -> int:
     return tile_rows(cost, max(TILE_ROWS, int(_THREADS_FROM / max(cost.flops, 1))))
 
 
+def rows_at_once(cost: Cost) -> int:
+    """Rows that are predicted in one go, in whole tiles: enough for many threads, while only tiles hold features."""
+    return 64 * tile_rows(cost)
+
+
 def blocks_in(bytes_each: int) -> int:
     """How many pieces of this size the working space of a tile has room for; at least one."""
     return max(1, _TILE_BYTES // max(bytes_each, 1))

@@ -150,7 +150,7 @@ class Composed(_Several):
         self.n_features_in_ = d
         self.maps_: list[Map] = []
         for part in self.maps:
-            fitted = _copy(part)._fit_blocks(d, blocks)
+            fitted = copied(part)._fit_blocks(d, blocks)
             self.maps_ += [fitted]
             d = fitted._n_features_out
             following = self.maps[len(self.maps_) : len(self.maps_) + 1]
@@ -220,7 +220,7 @@ class Stacked(_Several):
 
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
         self.check(d)
-        self.maps_: list[Map] = [_copy(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.maps_: list[Map] = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
         self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
         return self
@@ -317,7 +317,7 @@ class Beside:
         return sum((part.cost(d) for part in self.parts), Cost(0, 0))
 
 
-def _copy(part: Map) -> Map:
+def copied(part: Map) -> Map:
     """A clone that shares the generators of the original: two parts that are given one generator draw different numbers from it."""
     shared = {name: value for name, value in part.get_params().items() if isinstance(value, Generator | RandomState)}
     return clone(part).set_params(**shared)

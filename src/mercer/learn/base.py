@@ -1,0 +1,303 @@
+"""What the estimators share: the map, the plan, the head, and prediction tile by tile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mercer import door, machine
+from mercer.blocks import Block
+from mercer.folding import features, fold
+from mercer.learn import heads
+from mercer.learn.folds import Folds
+from mercer.learn.mapping import fit_map, identity, make_map, predict_rows
+from mercer.learn.normal import Array, Normal
+from mercer.learn.plans import plan
+from mercer.maps.base import Map
+from mercer.philox import seed_from
+from mercer.streams import Stream, open_sink, open_stream
+from mercer.summaries import Summary
+
+
+class KernelModel(BaseEstimator):
+    """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
+
+    def __init__(
+        self,
+        feature_map: Any = "fourier",
+        *,
+        alpha: Any = "auto",
+        fit_intercept: bool = True,
+        pca: int | None = None,
+        max_memory: int | str | None = None,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.feature_map = feature_map
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.pca = pca
+        self.max_memory = max_memory
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame, path or stream
+            Rows, or a source of rows: ``open_stream(path, target="column")`` for files.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; None where the stream has them.
+        sample_weight : array-like of shape (n_samples,), optional
+            Frequencies: a row of weight 2 counts as two rows.
+
+        Returns
+        -------
+        self
+        """
+        stream = self._begin(X, y, sample_weight)
+        if self.plan_.route == "moments":
+            spec = {"model": self._describe(), "map": identity(self.feature_map_)}
+            more = {"checkpoint": self.checkpoint, "spec": spec} if self.checkpoint is not None else {}
+            self._seen: Any = fold(features(stream, self.feature_map_), self._summary(), n_jobs=self.n_jobs, **more)
+            self._solve(lambda: self._again(stream))
+        else:
+            self._pass_over(stream)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "_seen"):
+            stream = self._begin(X, y, sample_weight)
+            self._must_add()
+            self._seen = self._summary()
+        else:
+            stream = self._reweighted(self._open(X, y, sample_weight, reset=False))
+        part = fold(features(stream, self.feature_map_), self._summary(), n_jobs=self.n_jobs)
+        self._seen = self._seen + part
+        self._head = None  # solved when it is asked for
+        return self
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients of the features, (n_outputs, n_features_out), or (n_features_out,) for a single output."""
+        coef = self._solved().coef
+        return coef.T if self._is_wide() else coef[:, 0]
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept of each output; a number for a single output."""
+        intercept = self._solved().intercept
+        return intercept if self._is_wide() else float(intercept[0])
+
+    @property
+    def alpha_(self) -> float:
+        """The alpha in use."""
+        return self._solved().alpha
+
+    @property
+    def alphas_(self) -> Array:
+        """The alphas that were tried."""
+        choice = self._solved().choice
+        if choice is None:
+            raise AttributeError(f"{type(self).__name__}: a single alpha was given, none was chosen.")
+        return choice.alphas
+
+    @property
+    def gcv_(self) -> Array:
+        """The score of each of ``alphas_``: generalised cross-validation, or the held-out error where alpha="kfold", "loo" or passes chose."""
+        self.alphas_  # noqa: B018  (says why there is none)
+        choice = self._solved().choice
+        assert choice is not None
+        return choice.scores
+
+    def predict(self, X: Any, out: Any = None) -> Any:
+        """Predictions, tile by tile: the features of all rows never exist at once.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame, path or stream
+        out : array or path, optional
+            Where to write predictions as they come: an array with room for all of them, or a ``.parquet``, ``.npy`` or ``.csv`` file with
+            a column "prediction" (one for each output when there are several).
+
+        Returns
+        -------
+        The predictions, or ``out``.
+        """
+        return self._put(X, out, self._decoded, "prediction", self._kind())
+
+    def _scores(self, X: Any) -> Any:
+        return self._put(X, None, lambda scores: scores, "score", np.dtype(np.float64))
+
+    def _put(self, X: Any, out: Any, decode: Any, name: str, kind: Any) -> Any:
+        check_is_fitted(self, "feature_map_")
+        stream = self._open(X, None, None, reset=False)
+        parts = (decode(part) for part in predict_rows(stream, self.feature_map_, self._solved(), self.n_jobs))
+        if out is None:
+            made = list(parts)
+            return np.concatenate(made)
+        if isinstance(out, str | os.PathLike):
+            width = self._solved().coef.shape[1] if self._is_wide() and name == "prediction" and self._columns() else 1
+            names = [name] if width == 1 else [f"{name}_{i}" for i in range(width)]
+            with open_sink(out, names, dtype=kind) as sink:
+                for part in parts:
+                    sink.write(part.reshape(len(part), -1))
+            return out
+        start = 0
+        for part in parts:
+            out[start : start + len(part)] = part
+            start += len(part)
+        return out
+
+    def _begin(self, X: Any, y: Any, sample_weight: Any) -> Stream:
+        """The rows, once they, the parameters and the plan are known to be right; the map is fitted."""
+        who = type(self).__name__
+        heads.check_alpha(who, self.alpha)
+        door.flag(who, "fit_intercept", self.fit_intercept)
+        limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
+        for name in [name for name in vars(self) if name in ("_seen", "_head")]:
+            delattr(self, name)
+        stream = self._reweighted(self._open(X, y, sample_weight, reset=True))
+        self.seed_ = seed_from(who, self.random_state)
+        made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
+        looks = _looks(made, stream.width)
+        self.feature_map_: Map = fit_map(made, stream)
+        D = self.feature_map_._n_features_out
+        if self.pca is not None and door.whole(who, "pca", self.pca) > D:
+            raise ValueError(f"{who}: pca must be at most the number of features, {D}, got {self.pca}.")
+        self.plan_ = plan(
+            stream.rows,
+            stream.width,
+            D,
+            limit=limit,
+            folds=heads.FOLDS if self.alpha == "kfold" else 1,
+            looks=looks,
+            counts=getattr(self, "class_weight", None) == "balanced",
+            again=self.alpha == "loo",
+        )
+        if self.plan_.route == "passes" and self.pca is not None:
+            raise ValueError(f"{who}: pca={self.pca} needs the moments of {D} features. {self.plan_} Raise max_memory.")
+        if self.verbose:
+            print(f"{who}: {self.plan_}")
+        return stream
+
+    def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        """X, y and weights as a stream of the right width."""
+        who = type(self).__name__
+        if not isinstance(X, Stream | str | os.PathLike):
+            return self._in_memory(X, y, sample_weight, reset=reset)
+        given = [values for values in (y, sample_weight) if values is not None]
+        stream = open_stream((X, *given) if given else X)
+        if reset:
+            self.n_features_in_ = stream.width
+            if stream.columns is not None:
+                self.feature_names_in_ = np.array(stream.columns, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            if stream.target is None:
+                raise ValueError(f"{who} requires y: open the rows with a target, open_stream(source, target='column').")
+        if stream.width != self.n_features_in_:
+            raise ValueError(
+                f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. "
+                "Choose them with open_stream(source, columns=[...])."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if not reset and names is not None and stream.columns is not None and list(stream.columns) != list(names):
+            wrong = next((a, b) for a, b in zip(stream.columns, names, strict=True) if a != b)
+            raise ValueError(f"{stream.name} has the column {wrong[0]!r} where {who} was fitted on {wrong[1]!r}.")
+        return stream
+
+    def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        if y is None and not reset:
+            rows = validate_data(self, X, reset=False, **options)
+            return open_stream(rows)
+        rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=self._numeric(), **options)
+        targets = self._checked(targets)
+        if sample_weight is None:
+            return open_stream((rows, targets))
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        return open_stream((rows, targets, weights))
+
+    def _solve(self, again: Any) -> None:
+        """The head of all rows seen."""
+        self._head: heads.Head | None = heads.from_moments(self._normals(self._seen), self.alpha, self.pca, again)
+
+    def _solved(self) -> heads.Head:
+        check_is_fitted(self, "feature_map_")
+        if self._head is None:
+            self._solve(None)
+        assert self._head is not None
+        return self._head
+
+    def _pass_over(self, stream: Stream) -> None:
+        self._head = heads.from_passes(
+            type(self).__name__, lambda: self._again(stream), self.alpha, self.fit_intercept, self.seed_
+        )
+
+    def _must_add(self) -> None:
+        who = type(self).__name__
+        if self.plan_.route != "moments" or self.alpha == "loo" or self.checkpoint is not None:
+            raise ValueError(
+                f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many features for max_memory do not go with. "
+                f"{self.plan_}"
+            )
+
+    def _summary(self) -> Summary:
+        made = [self._parts() for _ in range(heads.FOLDS if self.alpha == "kfold" else 1)]
+        return Folds(made, self.seed_) if self.alpha == "kfold" else made[0]
+
+    def _again(self, stream: Stream) -> Iterator[tuple[Block, Array, Array | None]]:
+        for chunk in features(stream, self.feature_map_):
+            yield chunk.block, self._encoded(chunk.y), chunk.weight
+
+    def _describe(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "seed": self.seed_, "alpha": repr(self.alpha)}
+
+    def _reweighted(self, stream: Stream) -> Stream:
+        return stream
+
+    def _columns(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        try:
+            made = make_map(type(self).__name__, self.feature_map, None, None)
+            tags.input_tags.positive_only = made.domain == "nonnegative"
+        except ValueError:  # a wrong parameter is judged in fit
+            pass
+        return tags
+
+
+def _looks(made: Map, d: int) -> bool:
+    """Whether the map must see rows before it is drawn; a composition is taken at its word that it does."""
+    if hasattr(made, "maps"):
+        return True
+    made.seed_ = 0
+    try:
+        return made.look(d) is not None
+    finally:
+        del made.seed_

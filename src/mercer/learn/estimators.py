@@ -1,0 +1,276 @@
+"""KernelRegressor and KernelClassifier: a feature map and a linear head, in memory or out of core."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.multiclass import check_classification_targets
+
+from mercer import door
+from mercer.classes import ClassSums
+from mercer.learn import heads
+from mercer.learn.base import KernelModel
+from mercer.learn.folds import Folds
+from mercer.learn.labels import Reweighted, aligned, class_weights
+from mercer.learn.normal import Array, Normal
+from mercer.moments import Moments
+from mercer.streams import Stream, open_stream
+from mercer.summaries import Together
+
+
+class KernelRegressor(RegressorMixin, KernelModel):
+    """f(x) = b + c'phi(x), minimising sum w |y - f(x)|^2 + alpha |c|^2: ridge regression on the features of a map.
+
+    From moments (Z'Z, Z'y, in one pass over blocks of rows) where their D x D arrays fit into ``max_memory``, otherwise by conjugate
+    gradients over blocks. Neither holds the features of more than a few tiles.
+
+    Parameters
+    ----------
+    feature_map : map, composition or name, default="fourier"
+        ``RandomFourier(2048)``, ``Chi2Series() >> RandomFourier()``, or the registered name of a map with its defaults ("exp-chi2").
+    alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
+        A number; a list to choose from by generalised cross-validation; "gcv", the same over a grid of 25; "kfold", five folds by a hash
+        of the row's index, from the same pass; "loo", exact leave-one-out, which costs a second pass for the rows' leverages; "auto",
+        "gcv" from moments, and a tenth of the rows held out where there are too many features for moments.
+    fit_intercept : bool, default=True
+    pca : int or None, default=None
+        Ridge on so many principal components of the features, folded back: prediction needs no projection.
+    max_memory : int, str or None, default=None
+        Bytes, or "2GB": what the fit may hold beside a few blocks of rows; half of the machine's memory when None.
+    checkpoint : path or None, default=None
+        A file that is written from time to time; a fit that was killed goes on from there, to the same model bit for bit.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+    verbose : int, default=0
+        1 prints the plan.
+    random_state : int, Generator, RandomState or None, default=None
+        Seeds the map, where its own random_state is None.
+
+    Attributes
+    ----------
+    feature_map_ : the fitted map
+    coef_, intercept_ : array and float, or arrays
+    alpha_, alphas_, gcv_ : the alpha in use, those tried, their scores
+    plan_ : Plan
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor, RandomFourier
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(400, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> model = KernelRegressor(RandomFourier(128, gamma=2.0, random_state=0)).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.99)
+    True
+    """
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R^2 of the predictions; y may be None where the stream has it."""
+        truth = _targets(X, y)
+        return float(r2_score(truth, self.predict(X), sample_weight=sample_weight))
+
+    def _numeric(self) -> bool:
+        return True
+
+    def _checked(self, y: Array) -> Array:
+        return y
+
+    def _encoded(self, y: Any) -> Array:
+        return np.asarray(y, dtype=np.float64)
+
+    def _parts(self) -> Any:
+        return Moments()
+
+    def _normals(self, seen: Any) -> list[Normal]:
+        parts = seen.parts if isinstance(seen, Folds) else [seen]
+        return [Normal.of(part, fit_intercept=self.fit_intercept) for part in parts if part.rows]
+
+    def _decoded(self, scores: Array) -> Array:
+        return scores if self._is_wide() else scores[:, 0]
+
+    def _kind(self) -> Any:
+        return np.dtype(np.float64)
+
+    def _is_wide(self) -> bool:
+        return self._outputs != 0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class KernelClassifier(ClassifierMixin, KernelModel):
+    """argmax over classes of b_c + w_c'phi(x), each fitted by ridge regression to +1 in the class and -1 outside.
+
+    One-against-all least squares needs the sums of each class beside the moments of all rows, so that classes are found in the same pass.
+
+    Parameters
+    ----------
+    feature_map, alpha, fit_intercept, pca, max_memory, checkpoint, n_jobs, verbose, random_state : as in KernelRegressor
+    loss : {"squared"}, default="squared"
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes' rows; "balanced", n/(classes n_c), costs a first pass over the labels.
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels, sorted.
+    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, plan_, n_features_in_, feature_names_in_ : as in KernelRegressor
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mercer import KernelClassifier, RandomFourier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KernelClassifier(RandomFourier(512, random_state=0)).fit(X[:1200], y[:1200])
+    >>> bool(model.score(X[1200:], y[1200:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        feature_map: Any = "fourier",
+        *,
+        loss: str = "squared",
+        alpha: Any = "auto",
+        fit_intercept: bool = True,
+        pca: int | None = None,
+        class_weight: Any = None,
+        max_memory: int | str | None = None,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            feature_map,
+            alpha=alpha,
+            fit_intercept=fit_intercept,
+            pca=pca,
+            max_memory=max_memory,
+            checkpoint=checkpoint,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.loss = loss
+        self.class_weight = class_weight
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take more rows in, as KernelRegressor does.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+        classes : array-like
+            All labels there will be; needed at the first call.
+        """
+        if not hasattr(self, "_seen"):
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
+            self._given: Array | None = np.unique(np.asarray(classes))
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self._given):
+            raise ValueError(f"classes={classes!r} is not the same as on the first call to partial_fit, {self._given}.")
+        super().partial_fit(X, y, sample_weight)
+        self._name_classes()
+        return self
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the map and the head; the parameters are those of ``KernelRegressor.fit``."""
+        door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
+        self._given = None
+        return super().fit(X, y, sample_weight)
+
+    def decision_function(self, X: Any) -> Array:
+        """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
+        scores: Array = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of right predictions; y may be None where the stream has it."""
+        return float(accuracy_score(_targets(X, y), self.predict(X), sample_weight=sample_weight))
+
+    def _numeric(self) -> bool:
+        return False
+
+    def _checked(self, y: Array) -> Array:
+        check_classification_targets(y)
+        if y.ndim != 1:
+            raise ValueError(f"{type(self).__name__} needs one label for each row, got y of shape {y.shape}.")
+        return y
+
+    def _parts(self) -> Any:
+        return Together(Moments(target=False), ClassSums())
+
+    def _normals(self, seen: Any) -> list[Normal]:
+        self._name_classes()
+        parts = [part.parts for part in (seen.parts if isinstance(seen, Folds) else [seen])]
+        return [
+            Normal.of_classes(moments, *aligned(self.classes_, sums), fit_intercept=self.fit_intercept)
+            for moments, sums in parts
+            if moments.rows
+        ]
+
+    def _name_classes(self) -> None:
+        """classes_, all that were seen, or all that were announced."""
+        seen = self._seen.parts if isinstance(self._seen, Folds) else [self._seen]
+        found = np.unique(np.concatenate([part.parts[1].classes for part in seen]))
+        if self._given is not None:
+            strange = np.setdiff1d(found, self._given)
+            if len(strange):
+                raise ValueError(f"y has the label {strange[0]!r}, which is not among classes={list(self._given)}.")
+            found = self._given
+        self._set_classes(found)
+
+    def _set_classes(self, found: Array) -> None:
+        if len(found) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs rows of at least two classes, got one class: {found.tolist()[0]!r}."
+            )
+        self.classes_ = found
+
+    def _encoded(self, y: Any) -> Array:
+        return heads.signs(y, self.classes_)
+
+    def _pass_over(self, stream: Stream) -> None:
+        labels: set[Any] = set()
+        for chunk in stream.chunks():
+            assert chunk.y is not None
+            labels |= set(chunk.y.tolist())
+        self._set_classes(np.array(sorted(labels)))
+        super()._pass_over(stream)
+
+    def _decoded(self, scores: Array) -> Array:
+        return self.classes_[(scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)]
+
+    def _kind(self) -> Any:
+        return self.classes_.dtype
+
+    def _columns(self) -> bool:
+        return False
+
+    def _is_wide(self) -> bool:
+        return len(self.classes_) > 2
+
+    def _reweighted(self, stream: Stream) -> Stream:
+        weights = class_weights(type(self).__name__, self.class_weight, stream)
+        return stream if weights is None else Reweighted(stream, weights)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
+
+
+def _targets(X: Any, y: Any) -> Array:
+    if y is not None:
+        return np.asarray(y)
+    stream = open_stream(X)
+    if stream.target is None:
+        raise ValueError(f"score needs y: {stream.name} was opened without a target.")
+    return np.concatenate([chunk.y for chunk in stream.chunks() if chunk.y is not None])

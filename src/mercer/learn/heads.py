@@ -1,0 +1,80 @@
+"""What is learnt on features: coefficients for squared loss, from one pass of moments or by passes, with the alpha that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import door
+from mercer.learn.conjugate import Pass, choose_held_out, solve_blocks
+from mercer.learn.normal import Array, Normal
+from mercer.learn.ridge import Choice, Rows, Spectrum, choose_gcv, choose_kfold, choose_loo, solve
+
+FOLDS = 5
+WORDS = ("auto", "gcv", "kfold", "loo")
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores, None for a single alpha."""
+
+    coef: Array  # (D, t)
+    intercept: Array  # (t,)
+    alpha: float
+    choice: Choice | None
+
+
+def check_alpha(who: str, alpha: Any) -> None:
+    """Refuse what is neither a number of at least 0, nor a list of such numbers, nor one of the words."""
+    if isinstance(alpha, str):
+        door.one_of(who, "alpha", alpha, WORDS)
+        return
+    values = np.asarray(alpha)
+    if values.dtype.kind not in "iuf" or values.ndim > 1 or values.size == 0 or not np.all((values >= 0) & (values < np.inf)):
+        raise ValueError(
+            f"{who}: alpha must be a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}, got {alpha!r}."
+        )
+
+
+def from_moments(folds: Sequence[Normal], alpha: Any, rank: int | None, again: Callable[[], Rows]) -> Head:
+    """The head from normal equations, one for each fold of the rows (a single one, unless alpha is "kfold").
+
+    again gives the rows once more, for the leverages of alpha="loo".
+    """
+    if np.ndim(alpha) == 0 and not isinstance(alpha, str) and rank is None:
+        coef, intercept = solve(folds[0], float(alpha), overwrite=True)
+        return Head(coef, intercept, float(alpha), None)
+    choice = choose_kfold([fold for fold in folds if fold.n > 0], rank=rank) if alpha == "kfold" else None
+    spectrum = Spectrum.of(sum(folds[1:], start=folds[0]), rank, overwrite=True)
+    if alpha == "loo":
+        choice = choose_loo(spectrum, again())
+    elif choice is None and (isinstance(alpha, str) or np.ndim(alpha) == 1):
+        choice = choose_gcv(spectrum, None if isinstance(alpha, str) else alpha)
+    used = float(alpha) if choice is None else choice.alpha
+    return Head(spectrum.coef(used), spectrum.intercept(used), used, choice)
+
+
+def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, seed: int) -> Head:
+    """The head by conjugate gradients over blocks; an alpha that must be chosen is chosen on a tenth of the rows."""
+    if isinstance(alpha, str) and alpha != "auto":
+        raise ValueError(
+            f"{who}: alpha={alpha!r} needs moments, and those of so many features exceed max_memory. Use 'auto' (rows held out), a number "
+            "or a list, or a larger max_memory."
+        )
+    if np.ndim(alpha) == 0 and not isinstance(alpha, str):
+        solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept)
+        return Head(solution.coef, solution.intercept, float(alpha), None)
+    given = None if isinstance(alpha, str) else alpha
+    held = choose_held_out(rows, given, seed=seed, fit_intercept=fit_intercept)
+    solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef)
+    return Head(solution.coef, solution.intercept, held.alpha, Choice(held.alpha, held.alphas, held.scores))
+
+
+def signs(labels: Iterable[Any], classes: Array) -> Array:
+    """One against all: +1 in the class, -1 outside; a column for each class, or one for two classes, +1 for the second."""
+    y = np.asarray(labels)
+    Y = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
+    return Y[:, 1:] if len(classes) == 2 else Y
