@@ -127,6 +127,20 @@ def require_nonnegative(who: str, X: Any, columns: Sequence[object] | None = Non
     _require(who, X, columns, "X >= 0", "Negative values in data", lambda values: values < 0, instead)
 
 
+def missing(y: Any) -> tuple[int, int, object] | None:
+    """(row, column, value) of the first target that is None, NaN or infinite."""
+    if y.dtype.kind == "f":
+        bad = ~np.isfinite(y)
+    elif y.dtype.kind in "OT":
+        bad = np.fromiter(map(_is_missing, y.flat), dtype=bool, count=y.size).reshape(y.shape)
+    else:
+        return None
+    if not bad.any():
+        return None
+    row, *column = np.argwhere(bad)[0]
+    return int(row), int(column[0]) if column else 0, y[(row, *column)]
+
+
 def require_above(who: str, X: Any, bound: float) -> None:
     """Raise a ValueError that names the first value of an array that is not above the bound."""
     _require(who, X, None, f"X > {bound:g}", "Values below the domain", lambda values: ~(values > bound), "")
@@ -173,6 +187,12 @@ def describe_text(who: str, X: Any) -> str | None:
                 "Encode text first (sklearn.preprocessing.OneHotEncoder, sklearn.feature_extraction.text)."
             )
     return None
+
+
+def _is_missing(value: object) -> bool:
+    if isinstance(value, float):
+        return not np.isfinite(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _is_positive(value: object) -> bool:
