@@ -112,7 +112,9 @@ class ClassSums:
         """The place of each label; new ones are given the next places."""
         if labels.dtype.kind == "O":
             firsts: dict[Any, int] = {}
-            codes = np.array([firsts.setdefault(_plain(label, row + start), len(firsts)) for row, label in enumerate(labels)])
+            codes = np.array(
+                [firsts.setdefault(_plain(label, row + start), len(firsts)) for row, label in enumerate(labels)]
+            )
             rows = np.unique(codes, return_index=True)[1]
             known = list(firsts)
         else:
@@ -131,7 +133,9 @@ class ClassSums:
         if self._dtype is None:
             self._dtype = dtype
         elif self._dtype != dtype:
-            self._dtype = np.dtype(object) if "O" in self._dtype.kind + dtype.kind else np.result_type(self._dtype, dtype)
+            self._dtype = (
+                np.dtype(object) if "O" in self._dtype.kind + dtype.kind else np.result_type(self._dtype, dtype)
+            )
 
     def _grow(self, D: int) -> None:
         classes = len(self._places)

@@ -146,19 +146,19 @@ def require_above(who: str, X: Any, bound: float) -> None:
     _require(who, X, None, f"X > {bound:g}", "Values below the domain", lambda values: ~(values > bound), "")
 
 
-def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True) -> None:
-    """One warning about the values of X that are outside [low, high], numbers or a number for each column: how many, and the first.
+def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True) -> bool:
+    """Whether values of X are outside [low, high], numbers or a number for each column; one warning then: how many, and the first.
 
     Its row is named when rows are numbered, that is, counted from the first row of the data.
     """
     stored = X.data if hasattr(X, "indptr") else X
     if not stored.size or (stored.max() <= np.min(high) and stored.min() >= np.max(low)):
-        return
+        return False
     columns = X.indices if hasattr(X, "indptr") else np.broadcast_to(np.arange(X.shape[1]), X.shape)
     lows, highs = (np.broadcast_to(bound, X.shape[1])[columns] for bound in (low, high))
     outside = np.argwhere((stored > highs) | (stored < lows))
     if not len(outside):
-        return
+        return False
     place = tuple(outside[0])
     row = int(np.searchsorted(X.indptr, place[0], side="right") - 1) if hasattr(X, "indptr") else int(place[0])
     where = f"at row {row}, column {columns[place]}" if numbered else f"in column {columns[place]}"
@@ -167,6 +167,7 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
         f"end, the first {stored[place]:g} {where}. Set feature_range, or fit on data that has such values.",
         stacklevel=2,
     )
+    return True
 
 
 def describe_text(who: str, X: Any) -> str | None:

@@ -127,7 +127,9 @@ class Moments:
         y_mean = weights @ Y / n
         Y = Y - y_mean
         weighted = Y * weights[:, None]
-        part = (_csr if hasattr(rows, "indptr") else _centred)(rows, weights, None if w is None else np.sqrt(w), weighted)
+        part = (_csr if hasattr(rows, "indptr") else _centred)(
+            rows, weights, None if w is None else np.sqrt(w), weighted
+        )
         if self.targets is None:
             self._begin(np.concatenate([part.mean, y_mean]), rows.shape[1], Y.shape[1])
         D = rows.shape[1]

@@ -12,7 +12,9 @@ PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile
 SHARD = 16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
 _LEAST_BLOCK, _MOST_BLOCK = 1024, 8192  # rows: fewer make adding up dear, more cost digits of float32 products
 _CLASS_BYTES = 2**30  # of the sums of all classes
-_CHECKPOINT_SHARE = 20  # a checkpoint is written when the work since the last one took so many times longer than writing it
+_CHECKPOINT_SHARE = (
+    20  # a checkpoint is written when the work since the last one took so many times longer than writing it
+)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,9 @@ class Symmetric:
         self.size = size
         self.packed: Array = np.zeros(_length(size)) if packed is None else packed
         if self.packed.shape != (_length(size),):
-            raise ValueError(f"A symmetric matrix of {size} columns keeps {_length(size)} numbers, got {self.packed.shape}.")
+            raise ValueError(
+                f"A symmetric matrix of {size} columns keeps {_length(size)} numbers, got {self.packed.shape}."
+            )
 
     def add_gram(self, Z: Array) -> None:
         """S += Z'Z, with products in the dtype of Z."""

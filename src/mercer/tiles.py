@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_inside = threading.local()  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
+_inside = (
+    threading.local()
+)  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
 _blas_users = 0
 _blas_limit: Any = None
 _controller: Any = None

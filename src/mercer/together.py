@@ -75,3 +75,13 @@ def state_of(summary: Any) -> State:
         )
     state: State = summary.state()
     return state
+
+
+def described(summary: Any) -> str:
+    """The kind and the settings of a summary in words: "Together(Moments(target=False), ClassSums())"."""
+    settings = []
+    for name, parameter in inspect.signature(type(summary)).parameters.items():
+        value = getattr(summary, name)
+        many = parameter.kind is parameter.VAR_POSITIONAL
+        settings += [described(part) for part in value] if many else [f"{name}={value!r}"]
+    return f"{type(summary).__name__}({', '.join(settings)})"

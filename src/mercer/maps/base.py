@@ -13,7 +13,7 @@ from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
-from mercer.blocks import Block, stacked
+from mercer.blocks import Block, Dense, stacked
 from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
@@ -53,9 +53,9 @@ class Bounds:
     low: Any
     high: Any
 
-    def __call__(self, rows: Any, *, numbered: bool = True) -> None:
-        """Warn about rows that are outside; numbered, when they are counted from the first row of the data."""
-        door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
+    def __call__(self, rows: Any, *, numbered: bool = True) -> bool:
+        """Warn about rows that are outside, and say whether there were any; numbered, when rows count from the first of the data."""
+        return door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
 
 
 INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
@@ -210,13 +210,23 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             out = np.empty(shape, X.dtype)
         else:
             self._check_out(X, out, shape)
-        target = out
+        return self._fill(X, drawn, out)
+
+    def _fill(self, X: Any, drawn: Drawn, out: Array) -> Array:
+        """The dense features of X, written into out."""
 
         def work(rows: slice) -> None:
-            self._tile(drawn, X, rows, target[rows])
+            self._tile(drawn, X, rows, out[rows])
 
-        each(work, n, drawn.cost(d), getattr(self, "n_jobs", None))
+        each(work, X.shape[0], drawn.cost(X.shape[1]), getattr(self, "n_jobs", None))
         return out
+
+    def _block(self, X: Any) -> Block:
+        """The features of rows that were let in as one block, of the kind that the map makes of a row."""
+        drawn = in_dtype(self.drawn_, X.dtype)
+        if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
+            return self._whole_block(X, drawn, drawn)
+        return Dense(self._fill(X, drawn, np.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype)))
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
         if out is not None:
@@ -273,10 +283,13 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         if hasattr(rows, "indptr") and not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        names = getattr(self, "feature_names_in_", None)
-        door.require_finite(who, rows, names)
-        self._require_domain(rows, names)
+        self._let_in(rows, getattr(self, "feature_names_in_", None))
         return rows
+
+    def _let_in(self, rows: Any, names: Any = None) -> None:
+        """Refuse rows that are not finite or not in the domain."""
+        door.require_finite(type(self).__name__, rows, names)
+        self._require_domain(rows, names)
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":

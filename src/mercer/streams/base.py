@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -98,7 +98,7 @@ class Stream:
             raise ValueError(f"{self.name} has {self.rows} rows: there is no row {start} to start from.")
         return self._checked(start, rows)
 
-    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Chunk]:
+    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Generator[Chunk, None, None]:
         """The rows from `start` up to `stop` in chunks of exactly `rows` rows, the last perhaps shorter, whatever the source's chunks.
 
         Examples
@@ -215,7 +215,7 @@ class Stream:
             raise self.located(error, chunk.start)
 
 
-def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Iterator[Chunk]:
+def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Generator[Chunk, None, None]:
     """The same rows up to row `stop` in chunks of exactly `rows` rows; the last may be shorter. Nothing is copied that need not be."""
     waiting: list[Chunk] = []
     have = 0
