@@ -26,11 +26,29 @@ ALLOWED = {
     "stages": {"ops", "door", "philox", "blocks"},
     "summaries": {"ops", "blocks", "philox"},
     "histograms": {"blocks", "summaries"},
-    "moments": {"blocks", "summaries"},
     "tiles": {"planner"},
+    "symmetric": {"planner", "tiles"},
+    "moments": {"blocks", "summaries", "symmetric", "planner", "tiles"},
+    "classes": {"door", "blocks", "summaries", "planner", "tiles"},
+    "together": {"blocks", "summaries"},
+    "atomic": set(),
+    "checkpoints": {"atomic", "summaries"},
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
-    "streams": {"door"},
-    "folding": {"door", "summaries", "blocks", "tiles", "planner"},
+    "streams": {"door", "atomic"},
+    "sources": {"door", "blocks", "planner", "streams", "tiles"},
+    "folding": {
+        "door",
+        "ops",
+        "summaries",
+        "together",
+        "blocks",
+        "tiles",
+        "planner",
+        "streams",
+        "sources",
+        "atomic",
+        "checkpoints",
+    },
     "maps": {
         "door",
         "philox",
@@ -42,13 +60,17 @@ ALLOWED = {
         "summaries",
         "histograms",
         "moments",
+        "classes",
+        "together",
+        "streams",
+        "sources",
         "tiles",
         "grams",
         "folding",
         "theory",
     },
 }
-ALLOWED["learn"] = {"maps", *ALLOWED["maps"]}
+ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}

@@ -12,7 +12,8 @@ from mercer import fold
 from mercer.blocks import Dense, Sparse
 from mercer.histograms import ColumnHistogram, Histogram
 from mercer.moments import Moments
-from mercer.summaries import Range, Reservoir, RowMean, Spread, Together
+from mercer.summaries import Range, Reservoir, RowMean, Spread
+from mercer.together import Together
 
 MAKERS = {
     "range": Range,
@@ -22,7 +23,7 @@ MAKERS = {
     "moments": Moments,
     "row mean": lambda: RowMean(np.abs),
     "histogram by column": ColumnHistogram,
-    "together": lambda: Together(a=Range(), b=Spread()),
+    "together": lambda: Together(Range(), Spread()),
 }
 
 
@@ -52,7 +53,7 @@ def facts(summary) -> dict[str, np.ndarray]:
         kept = summary.rows
         return {"keys": summary.keys, "rows": kept.toarray() if hasattr(kept, "toarray") else kept}
     if isinstance(summary, Together):
-        return {f"{name}.{key}": value for name, part in summary.parts.items() for key, value in facts(part).items()}
+        return {f"{name}.{key}": value for name, part in enumerate(summary.parts) for key, value in facts(part).items()}
     if isinstance(summary, RowMean):
         return {"mean": summary.mean, "weight": summary.weight}
     assert isinstance(summary, Moments)

@@ -88,7 +88,9 @@ def memory(who: str, name: str, value: object) -> int:
             value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
         return int(value)
-    raise ValueError(f"{who}: {name} must be a number of bytes above 0 or words such as '2GB' or '500 MiB', got {value!r}.")
+    raise ValueError(
+        f"{who}: {name} must be a number of bytes above 0 or words such as '2GB' or '500 MiB', got {value!r}."
+    )
 
 
 def rows(who: str, X: Any) -> Any:
@@ -162,24 +164,38 @@ def require_nonnegative(who: str, X: Any, columns: Sequence[object] | None = Non
     _require(who, X, columns, "X >= 0", "Negative values in data", lambda values: values < 0, instead)
 
 
+def missing(y: Any) -> tuple[int, int, object] | None:
+    """(row, column, value) of the first target that is None, NaN or infinite."""
+    if y.dtype.kind == "f":
+        bad = ~np.isfinite(y)
+    elif y.dtype.kind in "OT":
+        bad = np.fromiter(map(_is_missing, y.flat), dtype=bool, count=y.size).reshape(y.shape)
+    else:
+        return None
+    if not bad.any():
+        return None
+    row, *column = np.argwhere(bad)[0]
+    return int(row), int(column[0]) if column else 0, y[(row, *column)]
+
+
 def require_above(who: str, X: Any, bound: float) -> None:
     """Raise a ValueError that names the first value of an array that is not above the bound."""
     _require(who, X, None, f"X > {bound:g}", "Values below the domain", lambda values: ~(values > bound), "")
 
 
-def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True) -> None:
-    """One warning about the values of X that are outside [low, high], numbers or a number for each column: how many, and the first.
+def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True) -> bool:
+    """Whether values of X are outside [low, high], numbers or a number for each column; one warning then: how many, and the first.
 
     Its row is named when rows are numbered, that is, counted from the first row of the data.
     """
     stored = X.data if hasattr(X, "indptr") else X
     if not stored.size or (stored.max() <= np.min(high) and stored.min() >= np.max(low)):
-        return
+        return False
     columns = X.indices if hasattr(X, "indptr") else np.broadcast_to(np.arange(X.shape[1]), X.shape)
     lows, highs = (np.broadcast_to(bound, X.shape[1])[columns] for bound in (low, high))
     outside = np.argwhere((stored > highs) | (stored < lows))
     if not len(outside):
-        return
+        return False
     place = tuple(outside[0])
     row = int(np.searchsorted(X.indptr, place[0], side="right") - 1) if hasattr(X, "indptr") else int(place[0])
     where = f"at row {row}, column {columns[place]}" if numbered else f"in column {columns[place]}"
@@ -188,6 +204,7 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
         f"end, the first {stored[place]:g} {where}. Set feature_range, or fit on data that has such values.",
         stacklevel=2,
     )
+    return True
 
 
 def describe_text(who: str, X: Any) -> str | None:
@@ -208,6 +225,12 @@ def describe_text(who: str, X: Any) -> str | None:
                 "Encode text first (sklearn.preprocessing.OneHotEncoder, sklearn.feature_extraction.text)."
             )
     return None
+
+
+def _is_missing(value: object) -> bool:
+    if isinstance(value, float):
+        return not np.isfinite(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _is_positive(value: object) -> bool:

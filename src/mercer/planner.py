@@ -10,6 +10,13 @@ CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows
 _LEAST_ROWS = 16
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
+PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
+SHARD = 16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
+_LEAST_BLOCK, _MOST_BLOCK = 1024, 8192  # rows: fewer make adding up dear, more cost digits of float32 products
+_CLASS_BYTES = 2**30  # of the sums of all classes
+_CHECKPOINT_SHARE = (
+    20  # a checkpoint is written when the work since the last one took so many times longer than writing it
+)
 
 
 @dataclass(frozen=True)
@@ -51,3 +58,31 @@ def blocks_in(bytes_each: int) -> int:
 def worth_threads(cost: Cost, rows: int) -> bool:
     """Whether this many rows are enough work to be spread over threads."""
     return cost.flops * rows >= _THREADS_FROM or cost.bytes * rows >= _THREADS_FROM_BYTES
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Blocks of so many rows, shards of so many blocks: it depends on the width of a row and its dtype, and on nothing else."""
+
+    rows: int
+    shard: int
+
+    @property
+    def shard_rows(self) -> int:
+        return self.rows * self.shard
+
+
+def grid(width: int, itemsize: int) -> Grid:
+    """Blocks of about 32 MiB of rows of this width, in whole tiles."""
+    fitting = _TILE_BYTES // max(1, width * itemsize) // TILE_ROWS * TILE_ROWS
+    return Grid(max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting)), SHARD)
+
+
+def most_classes(width: int) -> int:
+    """Classes whose sums of so many columns fit into 1 GiB; at least a thousand."""
+    return max(1000, _CLASS_BYTES // (8 * max(width, 1)))
+
+
+def worth_writing(seconds_of_work: float, seconds_to_write: float) -> bool:
+    """Whether a checkpoint is due: it costs at most a twentieth of the work that it saves."""
+    return seconds_of_work >= _CHECKPOINT_SHARE * seconds_to_write

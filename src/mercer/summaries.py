@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -20,10 +21,21 @@ Array = NDArray[Any]
 
 
 class Summary(Protocol):
-    """add(block) takes rows in; start is the index of the block's first row in the whole stream."""
+    """add(block) takes rows in; start is the index of the block's first row in the whole stream.
+
+    What the constructor takes is kept under its own name, as in scikit-learn, so that an empty summary of the same kind can be made.
+    """
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None: ...
     def __add__(self, other: Self) -> Self: ...
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that a summary knows, as arrays of numbers and plain JSON values: what a checkpoint holds."""
+
+    arrays: dict[str, Array]
+    facts: dict[str, Any]
 
 
 class Range:
@@ -105,20 +117,6 @@ class Spread:
         self._squares += squares + step * step * (self.count * count / total)
         self.mean += step * (count / total)
         self.count = total
-
-
-class Together:
-    """Several summaries of the same rows, by name."""
-
-    def __init__(self, **parts: Any) -> None:
-        self.parts = parts
-
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
-        for part in self.parts.values():
-            part.add(block, y, weight, start)
-
-    def __add__(self, other: Together) -> Together:
-        return Together(**{name: part + other.parts[name] for name, part in self.parts.items()})
 
 
 class RowMean:

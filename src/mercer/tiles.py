@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from mercer.planner import TILE_ROWS, Cost, tile_rows, worth_threads
 
 _MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
 
+T = TypeVar("T")
+
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_inside = threading.local()  # set while a thread works on a tile: a tile never waits for other tiles of the same pool
+_inside = (
+    threading.local()
+)  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
 _blas_users = 0
 _blas_limit: Any = None
 _controller: Any = None
@@ -36,14 +40,25 @@ def threads() -> int:
 
 
 def width(n_jobs: int | None) -> int:
-    """Threads that n_jobs asks for: None and -1 are all that threads() allows, -2 all but one, and so on."""
+    """Threads that n_jobs asks for: None and -1 are all that threads() (or at_most) allows, -2 all but one, and so on."""
     if n_jobs is None:
-        return threads()
+        return getattr(_inside, "most", None) or threads()
     if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(
             f"n_jobs must be None, a whole number of at least 1, or negative (-1 for all), got {n_jobs!r}."
         )
     return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
+
+
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """n_jobs for all that this thread does inside and that asks for none of its own."""
+    outer = getattr(_inside, "most", None)
+    _inside.most = width(n_jobs)
+    try:
+        yield
+    finally:
+        _inside.most = outer
 
 
 def spans(n: int, rows: int) -> Iterator[slice]:
@@ -54,16 +69,20 @@ def spans(n: int, rows: int) -> Iterator[slice]:
 
 def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None, most_rows: int = TILE_ROWS) -> None:
     """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread inside."""
-    tiles = list(spans(n, tile_rows(cost, most_rows)))
+    share(work, list(spans(n, tile_rows(cost, most_rows))), cost, n, n_jobs)
+
+
+def share(work: Callable[[T], None], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None) -> None:
+    """work(item) for every item, in any order, over threads where so many rows at this cost pay, with BLAS on one thread inside."""
     most = width(n_jobs)
-    workers = min(most, len(tiles)) if worth_threads(cost, n) else 1
+    workers = min(most, len(items)) if worth_threads(cost, rows) else 1
     if getattr(_inside, "tile", False):
         workers = 1
     with one_blas_thread():
-        _share(work, tiles, workers)
+        _share(work, items, workers)
 
 
-def _share(work: Callable[[slice], None], tiles: list[slice], workers: int) -> None:
+def _share(work: Callable[[T], None], tiles: Sequence[T], workers: int) -> None:
     """The caller and workers - 1 threads of the pool take tiles until none is left. A busy pool only means that the caller does more."""
     left = deque(tiles)
 

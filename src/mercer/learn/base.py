@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -12,20 +12,24 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from mercer import door, machine
 from mercer.blocks import Block
-from mercer.folding import features, fold
+from mercer.checkpoints import Checkpoint
+from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.folds import Folds
-from mercer.learn.mapping import fit_map, identity, make_map, predict_rows
-from mercer.learn.normal import Array, Normal
+from mercer.learn.mapping import fit_map, make_map, predict_rows
+from mercer.learn.normal import Array
 from mercer.learn.plans import plan
 from mercer.maps.base import Map
 from mercer.philox import seed_from
+from mercer.sources import features
 from mercer.streams import Stream, open_sink, open_stream
 from mercer.summaries import Summary
 
 
 class KernelModel(BaseEstimator):
     """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
+
+    _head: heads.Head | None
 
     def __init__(
         self,
@@ -68,25 +72,16 @@ class KernelModel(BaseEstimator):
         """
         stream = self._begin(X, y, sample_weight)
         if self.plan_.route == "moments":
-            spec = {"model": self._describe(), "map": identity(self.feature_map_)}
-            more = {"checkpoint": self.checkpoint, "spec": spec} if self.checkpoint is not None else {}
-            self._seen: Any = fold(features(stream, self.feature_map_), self._summary(), n_jobs=self.n_jobs, **more)
+            rows = features(stream, self.feature_map_)
+            keep: Any = {"checkpoint": self.checkpoint, "spec": {"seed": self.seed_, "class": type(self).__name__}}
+            self._seen: Any = fold(rows, self._summary(), n_jobs=self.n_jobs, progress=self._progress(), **keep)
             self._solve(lambda: self._again(stream))
         else:
             self._pass_over(stream)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as in ``fit``
-
-        Returns
-        -------
-        self
-        """
+    def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
         if not hasattr(self, "_seen"):
             stream = self._begin(X, y, sample_weight)
             self._must_add()
@@ -96,19 +91,18 @@ class KernelModel(BaseEstimator):
         part = fold(features(stream, self.feature_map_), self._summary(), n_jobs=self.n_jobs)
         self._seen = self._seen + part
         self._head = None  # solved when it is asked for
-        return self
 
     @property
     def coef_(self) -> Array:
         """Coefficients of the features, (n_outputs, n_features_out), or (n_features_out,) for a single output."""
         coef = self._solved().coef
-        return coef.T if self._is_wide() else coef[:, 0]
+        return coef.T if self._wide else coef[:, 0]
 
     @property
     def intercept_(self) -> Any:
         """Intercept of each output; a number for a single output."""
         intercept = self._solved().intercept
-        return intercept if self._is_wide() else float(intercept[0])
+        return intercept if self._wide else float(intercept[0])
 
     @property
     def alpha_(self) -> float:
@@ -125,7 +119,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def gcv_(self) -> Array:
-        """The score of each of ``alphas_``: generalised cross-validation, or the held-out error where alpha="kfold", "loo" or passes chose."""
+        """The score of each of ``alphas_``: generalised cross-validation, or the error on rows left out for "kfold", "loo" and passes."""
         self.alphas_  # noqa: B018  (says why there is none)
         choice = self._solved().choice
         assert choice is not None
@@ -158,9 +152,7 @@ class KernelModel(BaseEstimator):
             made = list(parts)
             return np.concatenate(made)
         if isinstance(out, str | os.PathLike):
-            width = self._solved().coef.shape[1] if self._is_wide() and name == "prediction" and self._columns() else 1
-            names = [name] if width == 1 else [f"{name}_{i}" for i in range(width)]
-            with open_sink(out, names, dtype=kind) as sink:
+            with open_sink(out, self._names(name), dtype=kind) as sink:
                 for part in parts:
                     sink.write(part.reshape(len(part), -1))
             return out
@@ -178,8 +170,10 @@ class KernelModel(BaseEstimator):
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
         for name in [name for name in vars(self) if name in ("_seen", "_head")]:
             delattr(self, name)
-        stream = self._reweighted(self._open(X, y, sample_weight, reset=True))
-        self.seed_ = seed_from(who, self.random_state)
+        stream = self._open(X, y, sample_weight, reset=True)
+        self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
+        stream = self._reweighted(stream)
+        self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
         looks = _looks(made, stream.width)
         self.feature_map_: Map = fit_map(made, stream)
@@ -202,6 +196,12 @@ class KernelModel(BaseEstimator):
             print(f"{who}: {self.plan_}")
         return stream
 
+    def _seed(self, who: str) -> int:
+        """The seed of random_state; that of the checkpoint, when there is one and random_state does not say."""
+        if self.checkpoint is None or self.random_state is not None or not os.path.isfile(self.checkpoint):
+            return seed_from(who, self.random_state)
+        return int((Checkpoint.peek(self.checkpoint) or {})["seed"])
+
     def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         """X, y and weights as a stream of the right width."""
         who = type(self).__name__
@@ -216,7 +216,9 @@ class KernelModel(BaseEstimator):
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             if stream.target is None:
-                raise ValueError(f"{who} requires y: open the rows with a target, open_stream(source, target='column').")
+                raise ValueError(
+                    f"{who} requires y: open the rows with a target, open_stream(source, target='column')."
+                )
         if stream.width != self.n_features_in_:
             raise ValueError(
                 f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. "
@@ -242,7 +244,7 @@ class KernelModel(BaseEstimator):
 
     def _solve(self, again: Any) -> None:
         """The head of all rows seen."""
-        self._head: heads.Head | None = heads.from_moments(self._normals(self._seen), self.alpha, self.pca, again)
+        self._head = heads.from_moments(self._normals(self._seen), self.alpha, self.pca, again)
 
     def _solved(self) -> heads.Head:
         check_is_fitted(self, "feature_map_")
@@ -266,20 +268,23 @@ class KernelModel(BaseEstimator):
 
     def _summary(self) -> Summary:
         made = [self._parts() for _ in range(heads.FOLDS if self.alpha == "kfold" else 1)]
-        return Folds(made, self.seed_) if self.alpha == "kfold" else made[0]
+        return Folds(*made, seed=self.seed_) if self.alpha == "kfold" else made[0]
 
     def _again(self, stream: Stream) -> Iterator[tuple[Block, Array, Array | None]]:
-        for chunk in features(stream, self.feature_map_):
-            yield chunk.block, self._encoded(chunk.y), chunk.weight
+        for piece in features(stream, self.feature_map_).pieces():
+            yield piece.block, self._encoded(piece.y), piece.weight
 
-    def _describe(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "seed": self.seed_, "alpha": repr(self.alpha)}
+    def _progress(self) -> Callable[[int, int | None], None] | None:
+        who = type(self).__name__
+        if self.verbose < 2:
+            return None
+        return lambda done, of: print(f"{who}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True)
 
     def _reweighted(self, stream: Stream) -> Stream:
         return stream
 
-    def _columns(self) -> bool:
-        return True
+    def _names(self, name: str) -> list[str]:
+        return [name]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,7 +18,7 @@ from mercer.learn.labels import Reweighted, aligned, class_weights
 from mercer.learn.normal import Array, Normal
 from mercer.moments import Moments
 from mercer.streams import Stream, open_stream
-from mercer.summaries import Together
+from mercer.together import Together
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
@@ -73,6 +73,20 @@ class KernelRegressor(RegressorMixin, KernelModel):
         truth = _targets(X, y)
         return float(r2_score(truth, self.predict(X), sample_weight=sample_weight))
 
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+
+        Returns
+        -------
+        self
+        """
+        self._take_in(X, y, sample_weight)
+        return self
+
     def _numeric(self) -> bool:
         return True
 
@@ -90,13 +104,18 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return [Normal.of(part, fit_intercept=self.fit_intercept) for part in parts if part.rows]
 
     def _decoded(self, scores: Array) -> Array:
-        return scores if self._is_wide() else scores[:, 0]
+        return scores if self._wide else scores[:, 0]
 
     def _kind(self) -> Any:
         return np.dtype(np.float64)
 
-    def _is_wide(self) -> bool:
-        return self._outputs != 0
+    @property
+    def _wide(self) -> bool:
+        """Several targets: coef_ and predictions are 2-d."""
+        return bool(self._columns)
+
+    def _names(self, name: str) -> list[str]:
+        return [f"{name}_{i}" for i in range(self._solved().coef.shape[1])] if self._wide else [name]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,9 +193,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
             self._given: Array | None = np.unique(np.asarray(classes))
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self._given):
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), np.asarray(self._given)):
             raise ValueError(f"classes={classes!r} is not the same as on the first call to partial_fit, {self._given}.")
-        super().partial_fit(X, y, sample_weight)
+        self._take_in(X, y, sample_weight)
         self._name_classes()
         return self
 
@@ -251,10 +270,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _kind(self) -> Any:
         return self.classes_.dtype
 
-    def _columns(self) -> bool:
-        return False
-
-    def _is_wide(self) -> bool:
+    @property
+    def _wide(self) -> bool:
         return len(self.classes_) > 2
 
     def _reweighted(self, stream: Stream) -> Stream:

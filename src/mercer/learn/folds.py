@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from mercer.blocks import Block, as_block, matrix
 from mercer.learn.normal import Array
 from mercer.philox import Rng
 from mercer.summaries import State
+from mercer.together import Together
 
 
 class Folds:
@@ -18,13 +18,13 @@ class Folds:
 
     Parameters
     ----------
-    parts : sequence of summaries
+    *parts : summaries
         Empty ones, as many as there are folds.
     seed : int
     """
 
-    def __init__(self, parts: Sequence[Any], seed: int) -> None:
-        self.parts = list(parts)
+    def __init__(self, *parts: Any, seed: int = 0) -> None:
+        self.parts = parts
         self.seed = seed
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
@@ -35,3 +35,15 @@ class Folds:
             if len(chosen):
                 some = (None if values is None else values[chosen] for values in (y, weight))
                 part.add(as_block(rows[chosen]), *some, start=start)
+
+    def __add__(self, other: Folds) -> Folds:
+        pairs = zip(self.parts, other.parts, strict=True)
+        return Folds(*(mine + theirs for mine, theirs in pairs), seed=self.seed)
+
+    def state(self) -> State:
+        """The states of the folds, under their numbers."""
+        return Together(*self.parts).state()
+
+    def from_state(self, state: State) -> Folds:
+        """Folds like these with that state."""
+        return Folds(*Together(*self.parts).from_state(state).parts, seed=self.seed)

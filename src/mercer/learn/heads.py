@@ -33,7 +33,12 @@ def check_alpha(who: str, alpha: Any) -> None:
         door.one_of(who, "alpha", alpha, WORDS)
         return
     values = np.asarray(alpha)
-    if values.dtype.kind not in "iuf" or values.ndim > 1 or values.size == 0 or not np.all((values >= 0) & (values < np.inf)):
+    if (
+        values.dtype.kind not in "iuf"
+        or values.ndim > 1
+        or values.size == 0
+        or not np.all((values >= 0) & (values < np.inf))
+    ):
         raise ValueError(
             f"{who}: alpha must be a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}, got {alpha!r}."
         )

@@ -45,7 +45,9 @@ def class_weights(who: str, given: Any, stream: Stream) -> dict[Any, float] | No
     if isinstance(given, dict):
         return {label: float(weight) for label, weight in given.items()}
     if given != "balanced":
-        raise ValueError(f"{who}: class_weight must be None, 'balanced' or a dictionary label -> weight, got {given!r}.")
+        raise ValueError(
+            f"{who}: class_weight must be None, 'balanced' or a dictionary label -> weight, got {given!r}."
+        )
     counts: Counter[Any] = Counter()
     for chunk in stream.chunks():
         assert chunk.y is not None

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mercer import door
-from mercer.blocks import Block, as_block
 from mercer.learn.heads import Head
 from mercer.learn.normal import Array
 from mercer.maps import registry
@@ -16,7 +15,8 @@ from mercer.maps.base import Map
 from mercer.maps.compose import copied
 from mercer.maps.drawn import in_dtype
 from mercer.philox import Rng, seed_from
-from mercer.planner import Cost, rows_at_once, tile_rows
+from mercer.planner import Cost, rows_at_once
+from mercer.sources import Rows
 from mercer.streams import Chunk, Stream
 from mercer.tiles import each
 
@@ -35,7 +35,9 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
     free = [name for name, value in params.items() if name.split("__")[-1] == "random_state" and value is None]
     if free and random_state is not None:
         seed = seed_from(who, random_state)
-        seeds = [seed] if len(free) == 1 else [int(word) for word in Rng(seed).words("parts", 0, len(free)) >> np.uint64(1)]
+        seeds = (
+            [seed] if len(free) == 1 else [int(word) for word in Rng(seed).words("parts", 0, len(free)) >> np.uint64(1)]
+        )
         made.set_params(**dict(zip(free, seeds, strict=True)))
     jobs = [name for name, value in params.items() if name.split("__")[-1] == "n_jobs" and value is None]
     return made.set_params(**dict.fromkeys(jobs, n_jobs))
@@ -43,29 +45,7 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
 
 def fit_map(feature_map: Map, stream: Stream) -> Map:
     """The map, fitted on the rows of a stream; they are read only where the map must see them."""
-    if stream.columns is not None:
-        feature_map.feature_names_in_ = np.array(stream.columns, dtype=object)
-
-    def blocks() -> Iterator[Block]:
-        rows = tile_rows(Cost(stream.width, stream.width * stream.dtype.itemsize))
-        for chunk in stream.blocks(rows):
-            try:
-                feature_map._require_numbers(chunk.X)
-            except door.RowError as error:
-                raise stream.located(error, chunk.start) from None
-            yield as_block(chunk.X)
-
-    return feature_map._fit_blocks(stream.width, blocks)
-
-
-def identity(feature_map: Map) -> dict[str, Any]:
-    """What a fitted map is, as plain values: its parameters in words, and a digest of what it drew."""
-    import hashlib
-
-    digest = hashlib.sha256()
-    for name, array in sorted(feature_map.drawn_.arrays().items()):
-        digest.update(name.encode() + str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
-    return {"parameters": " ".join(repr(feature_map).split()), "drawn": digest.hexdigest()}
+    return feature_map._fit_blocks(stream.width, Rows(stream, feature_map).blocks)
 
 
 def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | None) -> Iterator[Array]:
@@ -82,9 +62,9 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
 
         try:
             each(work, len(chunk), cost, n_jobs)
-        except door.RowError as error:
+        except door.RowError:
             try:
-                feature_map._require_numbers(chunk.X)  # the first of all rows, whichever tile came first
+                feature_map._let_in(chunk.X, stream.columns)  # the first of all rows, whichever tile came first
             except door.RowError as first:
                 error = first
             raise stream.located(error, chunk.start) from None

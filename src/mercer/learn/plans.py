@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SOLVER_ARRAYS = 4  # D x D arrays of float64 while the normal equations are solved: the scatter, and three for its eigenvectors
+_SOLVER_ARRAYS = (
+    4  # D x D arrays of float64 while the normal equations are solved: the scatter, and three for its eigenvectors
+)
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -40,9 +42,11 @@ class Plan:
         rows = "rows of unknown number" if self.rows is None else f"{self.rows:,} rows"
         how = {
             "moments": f"least squares from moments, which hold {size(self.held)} of at most {size(self.limit)}",
-            "passes": f"conjugate gradients over blocks, since moments of {self.features:,} features would hold more than {size(self.limit)}",
+            "passes": f"conjugate gradients over blocks, since moments would hold more than {size(self.limit)}",
         }[self.route]
-        return f"{rows} x {self.columns:,} columns -> {self.features:,} features; {how}. Passes: {', '.join(self.passes)}."
+        return (
+            f"{rows} x {self.columns:,} columns -> {self.features:,} features; {how}. Passes: {', '.join(self.passes)}."
+        )
 
 
 def plan(

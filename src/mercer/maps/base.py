@@ -14,7 +14,7 @@ from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
-from mercer.blocks import Block, fresh, stacked
+from mercer.blocks import Block, Dense, fresh, stacked
 from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
@@ -54,9 +54,9 @@ class Bounds:
     low: Any
     high: Any
 
-    def __call__(self, rows: Any, *, numbered: bool = True) -> None:
-        """Warn about rows that are outside; numbered, when they are counted from the first row of the data."""
-        door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
+    def __call__(self, rows: Any, *, numbered: bool = True) -> bool:
+        """Warn about rows that are outside, and say whether there were any; numbered, when rows count from the first of the data."""
+        return door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
 
 
 INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
@@ -210,7 +210,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         try:
             Z = make(X, drawn, out)
         except door.RowError:
-            self._require_numbers(X)  # the first of all rows, whichever tile came first
+            self._let_in(X)  # the first of all rows, whichever tile came first
             raise
         if self.bounds_ is not None:
             self.bounds_(X)
@@ -223,16 +223,27 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             out = fresh(shape, X.dtype)
         else:
             self._check_out(X, out, shape)
-        target = out
+        return self._fill(X, drawn, out, look=True)
+
+    def _fill(self, X: Any, drawn: Drawn, out: Array, *, look: bool = False) -> Array:
+        """The dense features of X, written into out; with look, its numbers are checked on the way."""
 
         def work(rows: slice) -> None:
-            self._tile(drawn, X, rows, target[rows], look=True)
+            self._tile(drawn, X, rows, out[rows], look=look)
 
+        n, d = X.shape
         cost, most_rows = drawn.cost(d), TILE_ROWS
         if hasattr(X, "indptr"):
             cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
         each(work, n, cost, getattr(self, "n_jobs", None), most_rows)
         return out
+
+    def _block(self, X: Any) -> Block:
+        """The features of rows that were let in as one block, of the kind that the map makes of a row."""
+        drawn = in_dtype(self.drawn_, X.dtype)
+        if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
+            return self._whole_block(X, drawn, drawn)
+        return Dense(self._fill(X, drawn, np.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype)))
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
         if out is not None:
@@ -268,7 +279,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             tile = np.ascontiguousarray(tile)  # the same bits for every memory order
         try:
             if look and not getattr(drawn, "looks", False):
-                self._require_numbers(tile)
+                self._let_in(tile)
             return drawn(tile, out)
         except door.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
@@ -283,7 +294,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _enter(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
         rows = self._form(X, reset=reset)
-        self._require_numbers(rows)
+        self._let_in(rows)
         return rows
 
     def _form(self, X: Any, *, reset: bool) -> Any:
@@ -313,9 +324,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         known = X.ndim == 2 and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_")
         return known and X.shape[0] > 0 and X.shape[1] == self.n_features_in_
 
-    def _require_numbers(self, rows: Any) -> None:
-        """Refuse what is not finite, or not in the domain."""
-        names = getattr(self, "feature_names_in_", None)
+    def _let_in(self, rows: Any, names: Any = None) -> None:
+        """Refuse rows that are not finite or not in the domain; names are those of the columns."""
+        names = getattr(self, "feature_names_in_", None) if names is None else names
         least, largest = door.extremes(rows)
         if not (np.isfinite(least) and np.isfinite(largest)):
             door.require_finite(type(self).__name__, rows, names)

@@ -21,7 +21,8 @@ from mercer.maps.gamma import KINDS, Gamma
 from mercer.maps.landmarks import POOL, by_leverage, inverse_root, plus_plus
 from mercer.philox import Rng
 from mercer.planner import Cost
-from mercer.summaries import Reservoir, Summary, Together
+from mercer.summaries import Reservoir, Summary
+from mercer.together import Together
 
 _CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
     "uniform": lambda rng, kernel, pool, count: np.arange(count),
@@ -143,22 +144,20 @@ class Nystroem(Map):
     def look(self, d: int) -> Summary | None:
         gamma = self._gamma()
         size = self.n_components * (1 if self.landmarks == "uniform" else POOL) if self._chooses else 0
-        parts = {
-            "gamma": None if gamma is None else gamma.look(self.seed_),
-            "landmarks": Reservoir(size, self.seed_) if size else None,
-        }
-        wanted = {name: part for name, part in parts.items() if part is not None}
-        return Together(**wanted) if wanted else None
+        wanted = [None if gamma is None else gamma.look(self.seed_), Reservoir(size, self.seed_) if size else None]
+        parts = [part for part in wanted if part is not None]
+        return Together(*parts) if parts else None
 
     def draw(self, rng: Rng, d: int, seen: Any) -> Landmarks:
         who = type(self).__name__
-        parts = {} if seen is None else seen.parts
+        parts = [] if seen is None else list(seen.parts)
+        sample = parts.pop() if self._chooses else None
         gamma = self._gamma()
         if gamma is not None:
-            self.gamma_ = gamma.value(d, parts.get("gamma"))
+            self.gamma_ = gamma.value(d, parts[0] if parts else None)
         kernel = self._kernel(None if gamma is None else self.gamma_)
         try:
-            rows = self._choose(rng, kernel, parts["landmarks"].rows) if self._chooses else self._given()
+            rows = self._choose(rng, kernel, sample.rows) if sample is not None else self._given()
             self.landmarks_ = rows.astype(np.float64)
             self.n_components_ = self.landmarks_.shape[0]
             return Landmarks.of(who, kernel, self.landmarks_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -98,7 +98,7 @@ class Stream:
             raise ValueError(f"{self.name} has {self.rows} rows: there is no row {start} to start from.")
         return self._checked(start, rows)
 
-    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Chunk]:
+    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Generator[Chunk, None, None]:
         """The rows from `start` up to `stop` in chunks of exactly `rows` rows, the last perhaps shorter, whatever the source's chunks.
 
         Examples
@@ -197,7 +197,7 @@ class Stream:
     def _require_labels(self, chunk: Chunk) -> None:
         if chunk.y is None:
             return
-        missing = _missing(chunk.y)
+        missing = door.missing(chunk.y)
         if missing is not None:
             row, column, value = missing
             names = self.target if isinstance(self.target, list) else [self.target]
@@ -215,7 +215,7 @@ class Stream:
             raise self.located(error, chunk.start)
 
 
-def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Iterator[Chunk]:
+def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Generator[Chunk, None, None]:
     """The same rows up to row `stop` in chunks of exactly `rows` rows; the last may be shorter. Nothing is copied that need not be."""
     waiting: list[Chunk] = []
     have = 0
@@ -285,26 +285,6 @@ def _joined(parts: Sequence[Chunk]) -> Chunk:
         for column in ([part.y for part in parts], [part.weight for part in parts])
     )
     return replace(first, X=X, y=y, weight=weight)
-
-
-def _missing(y: Array) -> tuple[int, int, object] | None:
-    """(row, column, value) of the first target that is None, NaN or infinite."""
-    if y.dtype.kind == "f":
-        bad = ~np.isfinite(y)
-    elif y.dtype.kind in "OT":
-        bad = np.fromiter(map(_is_missing, y.flat), dtype=bool, count=y.size).reshape(y.shape)
-    else:
-        return None
-    if not bad.any():
-        return None
-    row, *column = np.argwhere(bad)[0]
-    return int(row), int(column[0]) if column else 0, y[(row, *column)]
-
-
-def _is_missing(value: object) -> bool:
-    if isinstance(value, float):
-        return not np.isfinite(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _as_weight(name: str, values: Array) -> Array:

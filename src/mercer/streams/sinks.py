@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from mercer import door
+from mercer.atomic import replacing
 from mercer.streams.arrow import pyarrow
 from mercer.streams.base import Array
 
@@ -71,15 +72,13 @@ class Sink:
     def __init__(self, path: Path, types: dict[str, np.dtype[Any]]) -> None:
         self.path, self.types, self.rows = path, types, 0
         self._check()
-        self._part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
 
     def __enter__(self) -> Self:
-        self._file = self._part.open("xb")
-        try:
+        with ExitStack() as opened:
+            self._file = opened.enter_context(replacing(self.path))
+            opened.callback(self._drop)
             self._start()
-        except BaseException:
-            self._drop()
-            raise
+            self._opened = opened.pop_all()
         return self
 
     def write(self, rows: Any) -> None:
@@ -94,20 +93,12 @@ class Sink:
             self.rows += n
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        try:
-            if kind is None:
-                self._finish()
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                self._file.close()
-                os.replace(self._part, self.path)
-                _sync_folder(self.path.parent)
-        finally:
-            self._drop()
+        if kind is None:
+            self._opened.callback(self._finish)
+        self._opened.__exit__(kind, value, trace)
 
     def _drop(self) -> None:
-        self._file.close()
-        self._part.unlink(missing_ok=True)
+        """Let go of what _start has opened; the file itself is looked after."""
 
     def _table(self, rows: Any) -> dict[str, Array]:
         if isinstance(rows, Mapping):
@@ -213,7 +204,6 @@ class ParquetSink(Sink):
     def _drop(self) -> None:
         if hasattr(self, "_writer"):
             self._writer.close()
-        super()._drop()
 
     def _flush(self) -> None:
         if self._waiting:
@@ -264,16 +254,6 @@ def _record_batch(schema: Any, table: dict[str, Array]) -> Any:
         else:
             arrays.append(pa.array(values, field.type, from_pandas=False))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _sync_folder(folder: Path) -> None:
-    """The new name on the disk too, where folders can be synced."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 _SINKS: dict[str, type[Sink]] = {".parquet": ParquetSink, ".npy": NpySink, ".csv": CsvSink}

@@ -1,0 +1,153 @@
+"""What a fold reads: rows of a stream, or their features, as blocks of a fixed grid."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import door
+from mercer.blocks import Array, Block, as_block
+from mercer.planner import Grid, grid
+from mercer.streams import Chunk, Stream
+from mercer.tiles import width
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A block with the targets and weights of its rows, and the index of its first row in the stream."""
+
+    block: Block
+    y: Array | None = None
+    weight: Array | None = None
+    start: int = 0
+
+
+class Rows:
+    """The rows of a stream as blocks; each is checked before it is given: finite, and in the domain of a map where there is one.
+
+    Errors name the place of a row as the stream does: the file, the row in it, the column.
+
+    Parameters
+    ----------
+    stream : Stream
+    feature_map : Map, optional
+        The map that the rows are for, fitted or not.
+    """
+
+    def __init__(self, stream: Stream, feature_map: Any = None) -> None:
+        self.stream = stream
+        self.feature_map = feature_map
+
+    @property
+    def width(self) -> int:
+        """Columns of a block."""
+        return self.stream.width
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.stream.dtype
+
+    @property
+    def grid(self) -> Grid:
+        """Rows of a block and blocks of a shard, by the width of a row (that of the inputs too, where they are dense) and the dtype."""
+        return grid(self.width if self.stream.sparse else max(self.width, self.stream.width), self.dtype.itemsize)
+
+    def pieces(self, start: int = 0) -> Generator[Piece, None, None]:
+        """The blocks from row `start` on, which is the first of a block. With several threads the next rows are read meanwhile."""
+        read = self.stream.blocks(self.grid.rows, start)
+        with closing(_ahead(read) if width(None) > 1 else read) as chunks:
+            for chunk in chunks:
+                try:
+                    block = self._block(chunk)
+                except door.RowError as error:
+                    raise self.stream.located(error, chunk.start) from None
+                yield Piece(block, chunk.y, chunk.weight, chunk.start)
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks alone, in order."""
+        return (piece.block for piece in self.pieces())
+
+    def mark(self) -> dict[str, Any] | None:
+        """What was drawn, as plain values; None where nothing was."""
+        return None
+
+    def _block(self, chunk: Chunk) -> Block:
+        self._let_in(chunk.X)
+        return as_block(chunk.X)
+
+    def _let_in(self, X: Any) -> None:
+        if self.feature_map is None:
+            door.require_finite("fold", X, self.stream.columns)
+        else:
+            self.feature_map._let_in(X, self.stream.columns)
+
+
+class Features(Rows):
+    """The features that a fitted map makes of the rows of a stream, as blocks: dense, sparse or coded, as the map makes them."""
+
+    def __init__(self, stream: Stream, feature_map: Any) -> None:
+        super().__init__(stream, feature_map)
+        who, known = type(feature_map).__name__, getattr(feature_map, "n_features_in_", None)
+        if known is None:
+            raise ValueError(f"This {who} is not fitted yet: fit it before its features are asked for.")
+        if known != stream.width:
+            raise ValueError(f"{stream.name} has {stream.width} input columns, and {who} was fitted on {known}.")
+        names = getattr(feature_map, "feature_names_in_", None)
+        if names is not None and stream.columns is not None and list(names) != list(stream.columns):
+            place = next(i for i, pair in enumerate(zip(names, stream.columns, strict=True)) if pair[0] != pair[1])
+            raise ValueError(
+                f"Column {place} of {stream.name} is {stream.columns[place]!r}, and {who} was fitted on {names[place]!r} there."
+            )
+        self._warned = False
+
+    @property
+    def width(self) -> int:
+        return int(self.feature_map._n_features_out)
+
+    def mark(self) -> dict[str, Any]:
+        """The class, the plain parameters but those of chance and threads, and a hash of what was drawn."""
+        digest = hashlib.sha256()
+        for name, array in sorted(self.feature_map.drawn_.arrays().items()):
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        parameters = {
+            name: value
+            for name, value in self.feature_map.get_params().items()
+            if isinstance(value, str | bool | int | float | None) and not name.endswith(("random_state", "n_jobs"))
+        }
+        return {"class": type(self.feature_map).__name__, "parameters": parameters, "sha256": digest.hexdigest()}
+
+    def _block(self, chunk: Chunk) -> Block:
+        self._let_in(chunk.X)
+        bounds = self.feature_map.bounds_
+        if bounds is not None and not self._warned:
+            self._warned = bounds(chunk.X, numbered=False)
+        block: Block = self.feature_map._block(chunk.X)
+        return block
+
+
+def features(stream: Stream, feature_map: Any) -> Features:
+    """The features of a stream, for fold: fold(features(stream, fitted_map), Moments()).
+
+    Parameters
+    ----------
+    stream : Stream
+    feature_map : Map
+        A fitted map.
+    """
+    return Features(stream, feature_map)
+
+
+def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
+    """The same chunks, each read by another thread while the one before it is in use."""
+    with closing(chunks), ThreadPoolExecutor(1, thread_name_prefix="mercer-reader") as reader:
+        waiting = reader.submit(next, chunks, None)
+        while (chunk := waiting.result()) is not None:
+            waiting = reader.submit(next, chunks, None)
+            yield chunk
