@@ -39,7 +39,8 @@ class Lift(Stage):
         stored = X.data[:, None] if sparse else X
         out = np.empty((len(stored), stored.shape[1] * self.values), X.dtype) if out is None else out
         bad = np.zeros(1, dtype=bool)
-        self._signed_lift(stored, out, bad)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of numbers that are refused below
+            self._signed_lift(stored, out, bad)
         if bad[0]:
             door.require_finite(type(self).__name__, X)
             door.require_nonnegative(type(self).__name__, X)
