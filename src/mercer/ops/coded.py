@@ -80,24 +80,27 @@ def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
 
     edges rise along each row; they have one row for each column, or a single row for all of them.
     """
-    side = "right" if inclusive else "left"
     for j in range(X.shape[1]):
-        out[:, j] = np.searchsorted(edges[j if len(edges) > 1 else 0], X[:, j], side=side)
+        row = edges[j if len(edges) > 1 else 0]
+        out[:, j] = np.searchsorted(row, X[:, j], side="right" if inclusive else "left")
     return out
 
 
 def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
-    """The anchor at or below X[i, j], and how far it is on the way to the next one: codes[i, j] = c, fractions[i, j] = (x - a_c)/(a_{c+1} - a_c).
+    """codes[i, j] = c, the anchor at or below x = X[i, j], and fractions[i, j] = (x - a_c)/(a_{c+1} - a_c), the way to the next one.
 
-    c is at most two from the end, so that c + 1 exists, and the fraction is cut to [0, 1]. Anchors rise along each row, which may end in
-    inf; they have one row for each column, or a single row for all of them, and at least two columns.
+    c is at most two from the end, so that c + 1 exists; the fraction is cut to [0, 1], and 0 between equal anchors. Anchors rise along
+    each row, which may end in inf; they have one row for each column, or a single row for all of them, and at least two columns.
     """
     count = anchors.shape[1]
     for j in range(X.shape[1]):
         a = anchors[j if len(anchors) > 1 else 0]
         c = np.minimum(np.searchsorted(a[1:], X[:, j], side="right"), count - 2)
         codes[:, j] = c
-        fractions[:, j] = np.clip((X[:, j] - a[c]) / (a[c + 1] - a[c]), 0, 1)
+        gaps = a[c + 1] - a[c]
+        with np.errstate(over="ignore"):
+            ways = np.divide(X[:, j] - a[c], gaps, out=np.zeros(len(X), X.dtype), where=gaps > 0)
+        fractions[:, j] = np.clip(ways, 0, 1)
 
 
 def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
@@ -126,7 +129,7 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
 
 
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
-    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r), or tables[0] where all places share one."""
+    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r), or tables[0] where all share one."""
     r = tables.shape[2]
     for c in range(codes.shape[1]):
         table = tables[c if len(tables) > 1 else 0]
@@ -166,7 +169,7 @@ def _winners(
     words = _mix(_streams(seed, first, out.shape[1]) ^ stars)
     if keep_t:
         words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(_GOLDEN))
-    out[:] = np.where(np.isinf(logs).all(axis=1)[:, None], 0, words >> np.uint64(64 - bits))
+    out[:] = np.where(np.all(np.isinf(logs), axis=1, keepdims=True), 0, words >> np.uint64(64 - bits))
 
 
 def _streams(seed: int, first: int, count: int) -> Array:
