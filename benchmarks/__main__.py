@@ -9,7 +9,7 @@ from rich.progress import track
 
 from benchmarks.table import show
 
-PARTS = ("targets", "maps", "ops", "slopes", "picture")
+PARTS = ("targets", "maps", "ops", "coded", "slopes", "picture")
 
 
 def main() -> None:

@@ -106,7 +106,7 @@ template <class T> struct Far {
     }
 };
 
-template <class T, class Code> INLINE void store_codes(Code *p, I<T> codes, int64_t n) {
+template <class Code, class T> INLINE void store_codes(Code *p, I<T> codes, int64_t n) {
     decltype(codes[0] + 0) wide[lanes<T>];
     Code narrow[lanes<T>];
     __builtin_memcpy(wide, &codes, sizeof wide);
@@ -115,19 +115,24 @@ template <class T, class Code> INLINE void store_codes(Code *p, I<T> codes, int6
     else
         for (int64_t k = 0; k < n; ++k) p[k] = narrow[k];
 }
+template <class T> INLINE void store_codes(const NewCodes &codes, int64_t i, int64_t j, I<T> code, int64_t n) {
+    const int64_t at = i * codes.stride + j;
+    if (codes.bytes == 1) store_codes<uint8_t, T>(static_cast<uint8_t *>(codes.data) + at, code, n);
+    else if (codes.bytes == 2) store_codes<uint16_t, T>(static_cast<uint16_t *>(codes.data) + at, code, n);
+    else store_codes<int32_t, T>(static_cast<int32_t *>(codes.data) + at, code, n);
+}
 
 // What is done with the trees: codes alone, or codes and fractions.
-template <class T, class Code> struct Levels {
+template <class T> struct Levels {
     static constexpr bool fractions = false;
-    View<Code> codes;
+    NewCodes codes;
     template <class Tree> static INLINE void find(const Tree &tree, V<T> x, I<T> &code, V<T> &) { code = tree.find(x); }
-    INLINE void put(int64_t i, int64_t j, I<T> code, V<T>, int64_t n) const { store_codes<T>(row(codes, i) + j, code, n); }
-    bool whole() const { return codes.stride == codes.columns; }
-    Levels as_one_row() const { return {flat(codes)}; }
+    INLINE void put(int64_t i, int64_t j, I<T> code, V<T>, int64_t n) const { store_codes<T>(codes, i, j, code, n); }
+    bool whole(int64_t columns) const { return codes.stride == columns; }
 };
-template <class T, class Code> struct Brackets {
+template <class T> struct Brackets {
     static constexpr bool fractions = true;
-    View<Code> codes;
+    NewCodes codes;
     View<T> parts;
     template <class Tree> static INLINE void find(const Tree &tree, V<T> x, I<T> &code, V<T> &part) {
         code = tree.find(x);
@@ -135,11 +140,10 @@ template <class T, class Code> struct Brackets {
         part = gap > T(0) ? min(splat(T(1)), max(splat(T(0)), (x - low) / gap)) : V<T>{};
     }
     INLINE void put(int64_t i, int64_t j, I<T> code, V<T> part, int64_t n) const {
-        store_codes<T>(row(codes, i) + j, code, n);
+        store_codes<T>(codes, i, j, code, n);
         n == lanes<T> ? store(row(parts, i) + j, part) : store_n(row(parts, i) + j, part, n);
     }
-    bool whole() const { return codes.stride == codes.columns && parts.stride == parts.columns; }
-    Brackets as_one_row() const { return {flat(codes), flat(parts)}; }
+    bool whole(int64_t columns) const { return codes.stride == columns && parts.stride == columns; }
 };
 
 // Lanes are columns; tree(j, n) has the trees of n of them from column j on.
@@ -180,7 +184,7 @@ template <class Tree, class T, class Sink> void by_squares(View<const T> X, cons
 
 template <class T, class Sink> bool coded_by(View<const T> X, const Trees<T> &trees, const Sink &sink) {
     if (!trees.ok()) return false;
-    if (trees.shared && X.stride == X.columns && sink.whole() && X.rows > 1) return coded_by(flat(X), trees, sink.as_one_row());
+    if (trees.shared && sink.whole(X.columns)) X = flat(X);  // one long row
     const T *nodes = trees.nodes.data, *anchors = trees.anchors.data;
     if constexpr (permutes<T>) {
         const auto near = [&](auto tree) {
@@ -198,15 +202,15 @@ template <class T, class Sink> bool coded_by(View<const T> X, const Trees<T> &tr
     return true;
 }
 
-template <class T, class Code> bool levels(View<const T> X, View<const T> edges, bool inclusive, View<Code> out) {
+template <class T> bool levels(View<const T> X, View<const T> edges, bool inclusive, NewCodes out) {
     if (!X.rows || !X.columns) return true;
-    return coded_by(X, Trees<T>(edges, 0, edges.columns, inclusive, false), Levels<T, Code>{out});
+    return coded_by(X, Trees<T>(edges, 0, edges.columns, inclusive, false), Levels<T>{out});
 }
 
 // At or above anchor c, but for c + 1 to exist: the edges are all anchors but the first and the last.
-template <class T, class Code> bool brackets(View<const T> X, View<const T> anchors, View<Code> codes, View<T> fractions) {
+template <class T> bool brackets(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions) {
     if (!X.rows || !X.columns) return true;
-    return coded_by(X, Trees<T>(anchors, 1, anchors.columns - 2, true, true), Brackets<T, Code>{codes, fractions});
+    return coded_by(X, Trees<T>(anchors, 1, anchors.columns - 2, true, true), Brackets<T>{codes, fractions});
 }
 
 }  // namespace
