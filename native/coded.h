@@ -16,7 +16,7 @@ template <class T> struct Packs<T, 1> {
     using Type = T;
 };
 template <class T, int N> using Pack = typename Packs<T, N>::Type;  // N numbers: a vector, or one number
-constexpr int64_t near_bytes = 1 << 17;
+constexpr int64_t near_bytes = 1 << 18;  // what is summed over stays in the second cache, with room for codes
 template <class T> constexpr int four = lanes<T> < 4 ? lanes<T> : 4;
 
 template <class U, class T> INLINE U load_as(const T *p) {
@@ -37,9 +37,9 @@ template <class Code> uint32_t largest(View<const Code> codes) {  // a negative 
 }
 
 // body(panel, step, begin, end) for groups of places, whose panels start at panel + (c - begin) * step. `width` numbers are used of each row
-// of a panel, and the groups are so large that these fill near_bytes. With room, so many numbers may be read from the start of any row, and
+// of a panel, and the groups are so large that these fill `near` bytes. With room, so many numbers may be read from the start of any row, and
 // behind it: the last panels are a copy.
-template <class T, class Body> bool by_groups(Panels<const T> panels, int64_t places, int64_t width, int64_t room, const Body &body) {
+template <class T, class Body> bool by_groups(Panels<const T> panels, int64_t places, int64_t width, int64_t room, int64_t near, const Body &body) {
     const int64_t size = panels.codes * panels.m, enough = (room + size - 1) / size, tail = enough < panels.count ? enough : panels.count;
     const T *end = panels.data + (panels.count - tail) * size;
     Scratch<T> copy(room ? tail * size + room : 0);
@@ -50,14 +50,15 @@ template <class T, class Body> bool by_groups(Panels<const T> panels, int64_t pl
         end = copy.data;
     }
     if (panels.count == 1) return body(room ? end : panels.data, int64_t(0), int64_t(0), places), true;
-    const int64_t fit = near_bytes / (panels.codes * width * static_cast<int64_t>(sizeof(T))), group = fit < 1 ? 1 : fit;
+    const int64_t fit = near / (panels.codes * width * static_cast<int64_t>(sizeof(T))), group = fit < 1 ? 1 : fit;
     const int64_t stop = places - tail;
     for (int64_t c = 0; c < stop; c += group) body(panels.data + c * size, size, c, c + group < stop ? c + group : stop);
     if (tail) body(end, size, stop, places);
     return true;
 }
 
-// sum_c (1 - f) panel[code] + f panel[code + 1] for R rows from row i on, G packs of columns; added to out, or put there by the first group.
+// sum_c (1 - f) panel[code] + f panel[code + 1] for R rows from row i on (the last one again where there are fewer), G packs of columns;
+// added to out, or put there by the first group.
 template <class U, int G, int R, bool blended, class T, class Code>
 INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t step, int64_t m, int64_t begin, int64_t end, View<T> out,
                    int64_t first, int64_t used) {
@@ -66,8 +67,9 @@ INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t s
     const T *fraction[R];
     U sum[R][G] = {};
     for (int r = 0; r < R; ++r) {
-        code[r] = row(x.codes, i + r);
-        fraction[r] = blended ? row(x.fractions, i + r) : nullptr;
+        const int64_t at = i + r < out.rows ? i + r : out.rows - 1;
+        code[r] = row(x.codes, at);
+        fraction[r] = blended ? row(x.fractions, at) : nullptr;
     }
     for (int64_t c = begin; c < end; ++c, panel += step)
 #pragma GCC unroll 4
@@ -86,7 +88,7 @@ INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t s
                 for (int g = 0; g < G; ++g) sum[r][g] += load_as<U>(p + g * W);
             }
         }
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R && i + r < out.rows; ++r) {
         T *o = row(out, i + r) + first;
         T all[G * W];
         __builtin_memcpy(all, sum[r], sizeof all);
@@ -100,13 +102,10 @@ bool product_columns(const Coded<T, Code> &x, Panels<const T> panels, View<T> ou
     constexpr int W = sizeof(U) / sizeof(T), R = G > 2 && MERCER_BYTES < 64 ? 2 : 4;
     const int64_t room = first + G * W > panels.m ? G * W : 0;
     const auto pass = [&](auto blended, const T *panel, int64_t step, int64_t begin, int64_t end) {
-        int64_t i = 0;
-        for (; i + R <= out.rows; i += R)
+        for (int64_t i = 0; i < out.rows; i += R)
             gather<U, G, R, decltype(blended)::value>(x, i, panel + first, step, panels.m, begin, end, out, first, used);
-        for (; i < out.rows; ++i)
-            gather<U, G, 1, decltype(blended)::value>(x, i, panel + first, step, panels.m, begin, end, out, first, used);
     };
-    return by_groups(panels, x.codes.columns, used, room, [&](const T *panel, int64_t step, int64_t begin, int64_t end) {
+    return by_groups(panels, x.codes.columns, used, room, near_bytes, [&](const T *panel, int64_t step, int64_t begin, int64_t end) {
         if (x.fractions.data) pass(std::true_type{}, panel, step, begin, end);
         else pass(std::false_type{}, panel, step, begin, end);
     });
@@ -121,7 +120,6 @@ template <class T, class Code> bool coded_product(Coded<T, Code> x, Panels<const
         return true;
     }
     if (!out.rows || !m) return true;
-    if (m == 1) return product_columns<T, 1>(x, panels, out, 0, 1);
     if (m <= F) return product_columns<Pack<T, F>, 1>(x, panels, out, 0, m);
     if (m <= L) return product_columns<V<T>, 1>(x, panels, out, 0, m);
     if (m <= 2 * L) return product_columns<V<T>, 2>(x, panels, out, 0, m);
@@ -224,7 +222,7 @@ template <class T, class Code> bool coded_rows(Coded<T, Code> x, Panels<const T>
     if (!out.rows || !places || !r || !tables.codes) return true;
     const auto with = [&](auto width) {
         constexpr int W = decltype(width)::value;
-        return by_groups(tables, places, r, r < W ? W : 0, [&](const T *table, int64_t step, int64_t begin, int64_t end) {
+        return by_groups(tables, places, r, r < W ? W : 0, 4 * near_bytes, [&](const T *table, int64_t step, int64_t begin, int64_t end) {
             if (x.fractions.data) expand<W, true>(x, table, step, r, begin, end, out);
             else expand<W, false>(x, table, step, r, begin, end, out);
         });

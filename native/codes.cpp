@@ -152,7 +152,7 @@ template <class T, class Code> void levels(Matrix<const T> X, Matrix<const T> ed
     const auto e = tables<T, Code>(edges, x, 0, "edges");
     const auto o = view(out, "out");
     require_shape(o, x.rows, x.columns, "out");
-    run([&] { return coded_ops<T, Code>().levels(x, e, inclusive, o); });
+    run([&] { return ops<T>().levels(x, e, inclusive, {o.data, sizeof(Code), o.stride}); });
 }
 
 template <class T, class Code> void brackets(Matrix<const T> X, Matrix<const T> anchors, Matrix<Code> codes, Matrix<T> fractions) {
@@ -162,7 +162,7 @@ template <class T, class Code> void brackets(Matrix<const T> X, Matrix<const T> 
     const auto f = view(fractions, "fractions");
     require_shape(c, x.rows, x.columns, "codes");
     require_shape(f, x.rows, x.columns, "fractions");
-    run([&] { return coded_ops<T, Code>().brackets(x, a, c, f); });
+    run([&] { return ops<T>().brackets(x, a, {c.data, sizeof(Code), c.stride}, f); });
 }
 
 template <class T, class Code> void bind_coded(nb::module_ &m) {

@@ -23,10 +23,10 @@ template <class T> struct Trees {
     bool shared;
     Scratch<T> nodes, anchors;
 
-    static int depth_for(int64_t edges) {
-        int depth = 0;
+    static int depth_for(int64_t edges) {  // 4, 6 or more where trees are in registers
+        int depth = permutes<T> ? 4 : 0;
         while ((int64_t(1) << depth) - 1 < edges) ++depth;
-        return permutes<T> && depth <= 6 ? (depth <= 4 ? 4 : 6) : depth;
+        return permutes<T> && depth == 5 ? 6 : depth;
     }
     // Edges 0 .. count of a row start at data + offset; with as many anchors beside them as that needs.
     Trees(View<const T> rows, int64_t offset, int64_t count, bool inclusive, bool with_anchors)
@@ -56,24 +56,35 @@ template <class T, int N> INLINE V<T> looked_up(const T *table, I<T> i) {  // ta
     else return (i & (N / 2)) != 0 ? looked_up<T, N / 2>(table + N / 2, i) : looked_up<T, N / 2>(table, i);
 }
 
-// The trees of a vector of numbers: one for all lanes, in registers ...
-template <class T, int depth> struct Near {
+// The trees of a vector of numbers: one for all lanes, its first levels in registers, more of them (deep) by place ...
+template <class T, int levels, bool deep> struct Near {
     const T *nodes, *anchors;
+    int depth;
 
     INLINE I<T> find(V<T> x) const {
         I<T> i = I<T>{} + 1;
         level<0>(x, i);
+        if constexpr (!deep) return i - (1 << levels);
+        for (int s = levels; s < depth; ++s) i = i + i - (picked(nodes, i) <= x);
         return i - (1 << depth);
     }
     template <int s> INLINE void level(V<T> x, I<T> &i) const {
         constexpr int L = lanes<T>, width = 1 << s;
-        if constexpr (s < depth) {
+        if constexpr (s < levels) {
             const V<T> edge = width < L ? looked_up<T, L>(nodes, i) : looked_up<T, width>(nodes + width, i);
             i = i + i - (edge <= x);
             level<s + 1>(x, i);
         }
     }
-    INLINE V<T> anchor(I<T> c) const { return looked_up<T, 1 << depth>(anchors, c); }
+    INLINE V<T> anchor(I<T> c) const {
+        if constexpr (deep) return picked(anchors, c);
+        else return looked_up<T, 1 << levels>(anchors, c);
+    }
+    static INLINE V<T> picked(const T *table, I<T> i) {
+        V<T> found;
+        for (int k = 0; k < lanes<T>; ++k) found[k] = table[i[k]];
+        return found;
+    }
 };
 // ... or one for each, `apart` numbers from lane to lane, of any depth. Only the first n lanes are looked at.
 template <class T> struct Far {
@@ -85,8 +96,7 @@ template <class T> struct Far {
     INLINE I<T> find(V<T> x) const {
         I<T> i = I<T>{} + 1;
         for (int s = 0; s < depth; ++s) i = i + i - (picked(nodes, i) <= x);
-        for (int k = 0; k < lanes<T>; ++k) i[k] -= static_cast<decltype(i[0] + 0)>(int64_t(1) << depth);
-        return i;
+        return i - (1 << depth);
     }
     INLINE V<T> anchor(I<T> c) const { return picked(anchors, c); }
     INLINE V<T> picked(const T *table, I<T> i) const {
@@ -96,38 +106,44 @@ template <class T> struct Far {
     }
 };
 
-template <class T, class Code> INLINE void store_codes(Code *p, I<T> codes, int64_t n) {
-    typedef Code Narrow __attribute__((vector_size(lanes<T> * sizeof(Code))));
-    const Narrow narrow = __builtin_convertvector(codes, Narrow);
-    if (n == lanes<T>) __builtin_memcpy(p, &narrow, sizeof narrow);
+template <class Code, class T> INLINE void store_codes(Code *p, I<T> codes, int64_t n) {
+    decltype(codes[0] + 0) wide[lanes<T>];
+    Code narrow[lanes<T>];
+    __builtin_memcpy(wide, &codes, sizeof wide);
+    for (int k = 0; k < lanes<T>; ++k) narrow[k] = static_cast<Code>(wide[k]);  // one instruction, unlike __builtin_convertvector with GCC 12
+    if (n == lanes<T>) __builtin_memcpy(p, narrow, sizeof narrow);
     else
         for (int64_t k = 0; k < n; ++k) p[k] = narrow[k];
 }
+template <class T> INLINE void store_codes(const NewCodes &codes, int64_t i, int64_t j, I<T> code, int64_t n) {
+    const int64_t at = i * codes.stride + j;
+    if (codes.bytes == 1) store_codes<uint8_t, T>(static_cast<uint8_t *>(codes.data) + at, code, n);
+    else if (codes.bytes == 2) store_codes<uint16_t, T>(static_cast<uint16_t *>(codes.data) + at, code, n);
+    else store_codes<int32_t, T>(static_cast<int32_t *>(codes.data) + at, code, n);
+}
 
 // What is done with the trees: codes alone, or codes and fractions.
-template <class T, class Code> struct Levels {
+template <class T> struct Levels {
     static constexpr bool fractions = false;
-    View<Code> codes;
+    NewCodes codes;
     template <class Tree> static INLINE void find(const Tree &tree, V<T> x, I<T> &code, V<T> &) { code = tree.find(x); }
-    INLINE void put(int64_t i, int64_t j, I<T> code, V<T>, int64_t n) const { store_codes<T>(row(codes, i) + j, code, n); }
-    bool whole() const { return codes.stride == codes.columns; }
-    Levels as_one_row() const { return {flat(codes)}; }
+    INLINE void put(int64_t i, int64_t j, I<T> code, V<T>, int64_t n) const { store_codes<T>(codes, i, j, code, n); }
+    bool whole(int64_t columns) const { return codes.stride == columns; }
 };
-template <class T, class Code> struct Brackets {
+template <class T> struct Brackets {
     static constexpr bool fractions = true;
-    View<Code> codes;
+    NewCodes codes;
     View<T> parts;
     template <class Tree> static INLINE void find(const Tree &tree, V<T> x, I<T> &code, V<T> &part) {
         code = tree.find(x);
-        const V<T> low = tree.anchor(code), high = tree.anchor(code + 1);
-        part = min(splat(T(1)), max(splat(T(0)), (x - low) / (high - low)));
+        const V<T> low = tree.anchor(code), gap = tree.anchor(code + 1) - low;
+        part = gap > T(0) ? min(splat(T(1)), max(splat(T(0)), (x - low) / gap)) : V<T>{};
     }
     INLINE void put(int64_t i, int64_t j, I<T> code, V<T> part, int64_t n) const {
-        store_codes<T>(row(codes, i) + j, code, n);
+        store_codes<T>(codes, i, j, code, n);
         n == lanes<T> ? store(row(parts, i) + j, part) : store_n(row(parts, i) + j, part, n);
     }
-    bool whole() const { return codes.stride == codes.columns && parts.stride == parts.columns; }
-    Brackets as_one_row() const { return {flat(codes), flat(parts)}; }
+    bool whole(int64_t columns) const { return codes.stride == columns && parts.stride == columns; }
 };
 
 // Lanes are columns; tree(j, n) has the trees of n of them from column j on.
@@ -143,56 +159,58 @@ template <class T, class Sink, class TreeAt> void along_rows(View<const T> X, co
 }
 
 // Lanes are rows of one column, whose tree serves them all: squares of numbers are transposed, and their codes back.
-template <int depth, class T, class Sink> void by_squares(View<const T> X, const Sink &sink, const Trees<T> &trees) {
+template <class Tree, class T, class Sink> void by_squares(View<const T> X, const Sink &sink, const Trees<T> &trees) {
     constexpr int L = lanes<T>;
-    constexpr int64_t block = 8 * L;
-    for (int64_t start = 0; start < X.rows; start += block)
-        for (int64_t j = 0; j < X.columns; j += L)
-            for (int64_t i = start; i < start + block && i < X.rows; i += L) {
-                const int64_t n = X.columns - j < L ? X.columns - j : L, rows = X.rows - i < L ? X.rows - i : L;
-                V<T> x[L] = {}, part[L];
-                for (int64_t r = 0; r < rows; ++r) x[r] = n == L ? load(row(X, i + r) + j) : load_n(row(X, i + r) + j, n);
-                transpose<T>(x);
-                for (int64_t c = 0; c < n; ++c) {
-                    I<T> code;
-                    const int64_t at = (j + c) * trees.size;
-                    sink.find(Near<T, depth>{trees.nodes.data + at, trees.anchors.data + at}, x[c], code, part[c]);
-                    x[c] = number<T>(code);
-                }
-                transpose<T>(x);
-                if constexpr (Sink::fractions) transpose<T>(part);
-                for (int64_t r = 0; r < rows; ++r) sink.put(i + r, j, bits<T>(x[r]), part[r], n);
+    for (int64_t i = 0; i < X.rows; i += L)
+        for (int64_t j = 0; j < X.columns; j += L) {
+            const int64_t n = X.columns - j < L ? X.columns - j : L, rows = X.rows - i < L ? X.rows - i : L;
+            V<T> x[L], part[L];
+            for (int64_t r = 0; r < L; ++r) {
+                const T *from = row(X, r < rows ? i + r : i) + j;
+                x[r] = n == L ? load(from) : load_n(from, n);
             }
+            transpose<T>(x);
+            for (int64_t c = 0; c < n; ++c) {
+                I<T> code;
+                const int64_t at = (j + c) * trees.size;
+                sink.find(Tree{trees.nodes.data + at, trees.anchors.data + at, trees.depth}, x[c], code, part[c]);
+                x[c] = number<T>(code);
+            }
+            transpose<T>(x);
+            if constexpr (Sink::fractions) transpose<T>(part);
+            for (int64_t r = 0; r < rows; ++r) sink.put(i + r, j, bits<T>(x[r]), part[r], n);
+        }
 }
 
 template <class T, class Sink> bool coded_by(View<const T> X, const Trees<T> &trees, const Sink &sink) {
     if (!trees.ok()) return false;
-    if (trees.shared && X.stride == X.columns && sink.whole() && X.rows > 1) return coded_by(flat(X), trees, sink.as_one_row());
+    if (trees.shared && sink.whole(X.columns)) X = flat(X);  // one long row
     const T *nodes = trees.nodes.data, *anchors = trees.anchors.data;
     if constexpr (permutes<T>) {
-        const auto near = [&](auto depth) {
-            constexpr int D = decltype(depth)::value;
-            if (trees.shared) along_rows(X, sink, [&](int64_t, int64_t) { return Near<T, D>{nodes, anchors}; });
-            else by_squares<D>(X, sink, trees);
+        const auto near = [&](auto tree) {
+            using Tree = decltype(tree);
+            if (trees.shared) along_rows(X, sink, [&](int64_t, int64_t) { return Tree{nodes, anchors, trees.depth}; });
+            else by_squares<Tree>(X, sink, trees);
             return true;
         };
-        if (trees.depth == 4) return near(std::integral_constant<int, 4>{});
-        if (trees.depth == 6) return near(std::integral_constant<int, 6>{});
+        if (trees.depth == 4) return near(Near<T, 4, false>{});
+        if (trees.depth == 6) return near(Near<T, 6, false>{});
+        return near(Near<T, 6, true>{});
     }
     const int64_t apart = trees.shared ? 0 : trees.size;
     along_rows(X, sink, [&](int64_t j, int64_t n) { return Far<T>{nodes + j * apart, anchors + j * apart, apart, trees.depth, n}; });
     return true;
 }
 
-template <class T, class Code> bool levels(View<const T> X, View<const T> edges, bool inclusive, View<Code> out) {
+template <class T> bool levels(View<const T> X, View<const T> edges, bool inclusive, NewCodes out) {
     if (!X.rows || !X.columns) return true;
-    return coded_by(X, Trees<T>(edges, 0, edges.columns, inclusive, false), Levels<T, Code>{out});
+    return coded_by(X, Trees<T>(edges, 0, edges.columns, inclusive, false), Levels<T>{out});
 }
 
 // At or above anchor c, but for c + 1 to exist: the edges are all anchors but the first and the last.
-template <class T, class Code> bool brackets(View<const T> X, View<const T> anchors, View<Code> codes, View<T> fractions) {
+template <class T> bool brackets(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions) {
     if (!X.rows || !X.columns) return true;
-    return coded_by(X, Trees<T>(anchors, 1, anchors.columns - 2, true, true), Brackets<T, Code>{codes, fractions});
+    return coded_by(X, Trees<T>(anchors, 1, anchors.columns - 2, true, true), Brackets<T>{codes, fractions});
 }
 
 }  // namespace

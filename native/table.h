@@ -29,6 +29,12 @@ template <class T> struct Panels {  // (count, codes, m), contiguous
     int64_t count, codes, m;
 };
 
+struct NewCodes {  // codes to be written, of 1, 2 or 4 bytes
+    void *data;
+    int bytes;
+    int64_t stride;  // in codes
+};
+
 struct Sampling {  // what the ops of consistent weighted sampling share
     const float *parameters;  // (blocks, columns, 4, 64), contiguous
     const uint64_t *ids;      // of the columns
@@ -51,8 +57,6 @@ template <class T, class Code> struct CodedOps {
     bool (*product)(Coded<T, Code> x, Panels<const T> panels, View<T> out);
     bool (*sums)(Coded<T, Code> x, View<const T> R, Panels<T> out);
     bool (*rows)(Coded<T, Code> x, Panels<const T> tables, View<T> out);
-    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, View<Code> out);
-    bool (*brackets)(View<const T> X, View<const T> anchors, View<Code> codes, View<T> fractions);
 };
 
 template <class T> struct Ops {
@@ -72,6 +76,8 @@ template <class T> struct Ops {
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1, l2;
     CsrOps<T, int32_t> csr32;
     CsrOps<T, int64_t> csr64;
+    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, NewCodes out);
+    bool (*brackets)(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions);
     CodedOps<T, uint8_t> coded8;
     CodedOps<T, uint16_t> coded16;
     CodedOps<T, int32_t> coded32;

@@ -682,10 +682,11 @@ def test_brackets_at_and_beside_every_anchor(module: Any, dtype: type) -> None:
 @every_module
 @every_dtype
 def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type) -> None:
-    """Columns with fewer anchors than others are filled up with inf, and the last finite anchor holds all above it."""
-    anchors = np.array([[0, 1, 2, 4], [0, 2, np.inf, np.inf], [5, np.inf, np.inf, np.inf]], dtype=dtype)
-    X = np.array([[3, 1, 5], [4, 2, 9], [-1, 7, 0]], dtype=dtype)
-    codes, fractions = np.empty((3, 3), dtype=np.uint8), np.empty((3, 3), dtype=dtype)
+    """Columns with fewer anchors than others are filled up with inf; the last finite one, or one of equals, holds all above it."""
+    inf = np.inf
+    anchors = np.array([[0, 1, 2, 4], [0, 2, inf, inf], [5, inf, inf, inf], [1, 1, 3, 3]], dtype=dtype)
+    X = np.array([[3, 1, 5, 1], [4, 2, 9, 3], [-1, 7, 0, 7]], dtype=dtype)
+    codes, fractions = np.empty(X.shape, dtype=np.uint8), np.empty(X.shape, dtype=dtype)
     module.brackets(X, anchors, codes, fractions)
-    np.testing.assert_array_equal(codes, [[2, 0, 0], [2, 1, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(fractions, [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(codes, [[2, 0, 0, 1], [2, 1, 0, 2], [0, 1, 0, 2]])
+    np.testing.assert_array_equal(fractions, [[0.5, 0.5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
