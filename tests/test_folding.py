@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from mercer import GCWS, Anchors, Homogeneous, RandomFourier, fold, open_stream
+from mercer import GCWS, Anchors, Chi2Series, Homogeneous, RandomFourier, fold, open_stream, tiles
 from mercer.blocks import Coded, Dense, Sparse
 from mercer.checkpoints import Checkpoint
 from mercer.classes import ClassSums
@@ -76,6 +77,21 @@ def test_the_number_of_threads_changes_no_bit(small_grid):
     source = features(open_stream((X, y, w)), fourier(X))
     one, *others = (bits(fold(source, both(), n_jobs=n_jobs)) for n_jobs in (1, 2, 3))
     assert all(other == one for other in others)
+
+
+def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
+    X = data(200)[0]
+    used, share = [], tiles._share
+    monkeypatch.setattr(
+        tiles, "_share", lambda work, items, workers: (used.append(workers), share(work, items, workers))
+    )
+    for n_jobs in (1, 2, 3):
+        used.clear()
+        fold(features(open_stream(X), fourier(X)), Moments(), n_jobs=n_jobs)
+        assert max(used) == n_jobs
+    with tiles.at_most(5), tiles.at_most(None):
+        assert tiles.width(None) == 5 and tiles.width(2) == 2
+    assert tiles.width(None) == tiles.threads()
 
 
 def test_the_chunks_of_a_source_change_no_bit(small_grid, tmp_path):
@@ -187,6 +203,36 @@ def test_a_map_that_does_not_fit_the_stream_says_so():
         features(open_stream(pd.DataFrame(X, columns=list("abxd"))), mapped)
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "one",
+    [
+        RandomFourier(8, gamma="median", random_state=0),
+        RandomFourier(8, gamma="scale", random_state=0),
+        Anchors(4),
+        RandomFourier(8, random_state=0) >> RandomFourier(8, gamma="scale", random_state=1),
+    ],
+    ids=repr,
+)
+def test_a_map_that_looks_at_a_stream_is_the_map_of_its_rows(one, sparse):
+    X = data(20_000)[0]
+    rows = sp.csr_array(X) if sparse else X
+    whole = clone(one).fit(rows).drawn_.arrays()
+    for name, array in clone(one)._fit_stream(open_stream(rows)).drawn_.arrays().items():
+        np.testing.assert_allclose(array, whole[name], rtol=1e-12)
+
+
+def test_a_map_fitted_on_a_stream_knows_its_columns_and_refuses_bad_rows(tmp_path):
+    X, y, _ = data(50)
+    folder = parquet(tmp_path / "rows", X, y)
+    mapped = Anchors(4)._fit_stream(open_stream(folder, target="label"))
+    assert mapped.feature_names_in_.tolist() == ["c0", "c1", "c2", "c3"]
+    X[30, 1] = -2
+    stream = open_stream(parquet(tmp_path / "bad", X, y), target="label")
+    with pytest.raises(ValueError, match=r"got -2 at part-0002.parquet, row 5 of the file, column 1 \('c1'\)"):
+        Chi2Series(poles="fit")._fit_stream(stream)
+
+
 def test_progress_counts_rows(small_grid, tmp_path):
     X = data(200)[0]
     seen = []
@@ -244,17 +290,20 @@ def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_pa
 def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypatch):
     X, path = data()[0], tmp_path / "sum"
     whole = bits(fold(X, Moments()))
-    add = Moments._combine
+    combine, merges = Moments._combine, []
 
     def interrupted(self, other, sign):
-        add(self, other, sign)
-        raise KeyboardInterrupt
+        merges.append(combine(self, other, sign))
+        if len(merges) == 2:
+            raise KeyboardInterrupt
+        return self
 
     with monkeypatch.context() as patch:
         patch.setattr(Moments, "_combine", interrupted)
+        patch.setattr("mercer.folding.worth_writing", lambda work, write: False)
         with pytest.raises(KeyboardInterrupt):
             fold(X, Moments(), checkpoint=path)
-    assert Checkpoint.read(path).shards == 1
+    assert not path.exists()  # what was in memory is half a sum
     assert bits(fold(X, Moments(), checkpoint=path)) == whole
 
 

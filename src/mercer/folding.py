@@ -191,8 +191,6 @@ def _sum(
                 progress(done, None if rows is None else rows.stream.rows)
     if blocks:
         finish(last=True)
-    elif rows is not None and total.shards == 0:
-        raise ValueError(f"{rows.stream.name} has no rows.")
 
 
 def blocks_of(rows: Any) -> Iterator[Block]:

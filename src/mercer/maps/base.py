@@ -14,12 +14,14 @@ from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
-from mercer.blocks import Block, Dense, fresh, stacked
+from mercer.blocks import Block, Dense, fresh, matrix, stacked
 from mercer.folding import blocks_of, fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
 from mercer.philox import Rng, seed_from
 from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
+from mercer.sources import Rows
+from mercer.streams import Stream
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
@@ -200,6 +202,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         with one_blas_thread():  # so that threads do not change a bit of what QR or eigenvectors give
             seen = None if summary is None else fold(blocks(), summary)
             self.drawn_ = self.draw(Rng(self.seed_), d, seen)
+        return self
+
+    def _fit_stream(self, stream: Stream) -> Self:
+        """fit for a stream: its rows come in at the same door, and are read as often as the map must look at them."""
+        rows = Rows(stream, self)
+        self._fit_blocks(stream.width, lambda: (tile for block in rows.blocks() for tile in blocks_of(matrix(block))))
+        if stream.columns is not None:
+            self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
 
     def _features(self, X: Any, out: Array | None = None) -> Any:
