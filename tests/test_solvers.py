@@ -368,11 +368,12 @@ def coded_blocks() -> dict[str, tuple[np.ndarray, object]]:
     csr = sp.csr_array(rng.normal(size=(90, 11)) * (rng.random((90, 11)) < 0.3))
     kinds = {
         "dense": lambda i: Dense(dense[i]),
+        "float32": lambda i: Dense(dense[i].astype(np.float32)),
         "sparse": lambda i: Sparse(csr[i]),
         "one-hot": lambda i: Coded(codes[i], OneHot(4, 0.5), None, empty[i]),
         "tables": lambda i: Coded(codes[i], tables, fractions[i]),
     }
-    return {name: (make(np.arange(90)).toarray(), make) for name, make in kinds.items()}
+    return {name: (make(np.arange(90)).toarray().astype(float), make) for name, make in kinds.items()}
 
 
 BLOCKS = coded_blocks()
@@ -417,7 +418,7 @@ def test_conjugate_gradients_start_where_they_are_told():
 
 
 def test_columns_of_unlike_scales_need_no_more_passes():
-    """Without the scaling by the diagonal these 12 columns take more than 100 passes."""
+    """12 columns take 10 passes; without the scaling by the diagonal they take 37."""
     _, Y, _ = data(200, 12)
     scales = np.logspace(-3, 3, 12)
     found = solve_blocks(rows_of(np.random.default_rng(0).normal(size=(200, 12)) * scales, Y), 1e-8, tol=1e-8)
