@@ -690,3 +690,25 @@ def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type)
     module.brackets(X, anchors, codes, fractions)
     np.testing.assert_array_equal(codes, [[2, 0, 0, 1], [2, 1, 0, 2], [0, 1, 0, 2]])
     np.testing.assert_array_equal(fractions, [[0.5, 0.5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+
+
+@every_module
+@pytest.mark.parametrize("order", ["rising", "any"])
+def test_sampling_of_many_long_sparse_rows(module: Any, order: str) -> None:
+    """More rows and columns than are held in the cache, many a alike, and rows whose entries are in any order: the first of equals wins."""
+    rng = np.random.default_rng(26)
+    n, d, count, k = 600, 3000, 40, 70
+    places = np.stack([rng.choice(d, count, replace=False) for _ in range(n)])
+    if order == "rising":
+        places.sort(axis=1)
+    indptr = np.arange(0, n * count + 1, count)
+    indptr[300:] -= count  # row 299 is empty
+    logs = rng.standard_normal(indptr[-1], dtype=np.float32)
+    ids = rng.integers(2**64, size=d, dtype=np.uint64)
+    drawn = reference.gcws_parameters(5, ids, 0, np.empty((2, d, 4, 64), dtype=np.float32))
+    drawn = np.ceil(2 * drawn) / np.float32(2)
+    args = (indptr, places.ravel()[: indptr[-1]], logs, drawn, ids, 5, 0, 16, True)
+    exact = reference.gcws_csr(*args, np.empty((n, k), dtype=np.uint16))
+    found = module.gcws_csr(*args, np.empty((n, k), dtype=np.uint16))
+    np.testing.assert_array_equal(found, exact)
+    assert (found[299] == 0).all()
