@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SOLVER_ARRAYS = 4  # D x D arrays of float64 while the normal equations are solved: half for the moments, the scatter, two for its eigenvectors
+_SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
