@@ -65,7 +65,7 @@ def same(model, other, tol=1e-8) -> None:
 @parametrize_with_checks(
     [
         KernelRegressor(RandomFourier(64, gamma=0.05, random_state=0)),
-        KernelClassifier(Chi2Series(2, poles="minimax")),
+        KernelClassifier(Chi2Series(2, poles="minimax", signed=True)),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -183,7 +183,7 @@ def test_kfold_trains_without_the_fold_that_it_measures():
         assert model.gcv_[i] == pytest.approx(error / N, rel=1e-6)
 
 
-@pytest.mark.parametrize("alpha", [0.3, [0.3, 3.0]])
+@pytest.mark.parametrize("alpha", [0.3, [0.1, 1.0]])
 def test_passes_give_what_moments_give(alpha):
     for make, targets in ((regressor, t), (regressor, np.column_stack([t, X[:, 2]])), (classifier, y)):
         for intercept in (True, False):
@@ -562,7 +562,7 @@ def test_the_plan_goes_by_memory():
 
 
 def test_more_features_than_rows():
-    wide = RandomFourier(400, gamma=2.0, random_state=0)
+    wide = RandomFourier(150, gamma=2.0, random_state=0)
     model = KernelRegressor(wide).fit(X[:50], t[:50])
     assert model.score(X[50:], t[50:]) > 0.5
     same(regressor(feature_map=wide).fit(X[:50], t[:50]), Ridge(0.3).fit(wide.fit_transform(X[:50]), t[:50]))

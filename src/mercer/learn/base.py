@@ -19,7 +19,7 @@ from mercer.learn import heads
 from mercer.learn.folds import Folds
 from mercer.learn.mapping import fit_map, make_map, predict_rows
 from mercer.learn.normal import Array
-from mercer.learn.plans import plan
+from mercer.learn.plans import plan, tolerance
 from mercer.learn.targets import is_source, require_targets, write_into
 from mercer.maps.base import Map
 from mercer.philox import seed_from
@@ -279,7 +279,8 @@ class KernelModel(BaseEstimator):
 
     def _pass_over(self, stream: Stream) -> None:
         who = type(self).__name__
-        self._head = heads.from_passes(who, lambda: self._again(stream), self.alpha, self.fit_intercept)
+        tol = tolerance(stream.dtype.itemsize)
+        self._head = heads.from_passes(who, lambda: self._again(stream), self.alpha, self.fit_intercept, tol)
 
     def _must_add(self) -> None:
         who = type(self).__name__

@@ -67,7 +67,7 @@ def from_moments(folds: Sequence[Normal], alpha: Any, rank: int | None, again: C
     return Head(spectrum.coef(used), spectrum.intercept(used), used, choice)
 
 
-def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool) -> Head:
+def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: float) -> Head:
     """The head by conjugate gradients over blocks; an alpha that must be chosen is chosen on a tenth of the rows."""
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(
@@ -80,11 +80,11 @@ def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool) -> Head:
             "max_memory."
         )
     if not is_chosen(alpha):
-        solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept)
+        solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept, tol=tol)
         return Head(solution.coef, solution.intercept, float(alpha), None)
     given = None if isinstance(alpha, str) else alpha
     held = choose_held_out(rows, given, fit_intercept=fit_intercept)
-    solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef)
+    solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol)
     return Head(solution.coef, solution.intercept, held.alpha, Choice(held.alpha, held.alphas, held.scores))
 
 

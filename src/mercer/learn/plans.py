@@ -81,6 +81,11 @@ def plan(
     return Plan("passes", rows, columns, features, _PASS_BYTES, limit, passes)
 
 
+def tolerance(itemsize: int) -> float:
+    """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
+    return 1e-7 if itemsize == 8 else 1e-6
+
+
 def size(count: float) -> str:
     """Bytes in words: 1.5 GB."""
     for unit in _UNITS[:-1]:
