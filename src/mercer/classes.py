@@ -145,10 +145,10 @@ class ClassSums:
             )
         if len(self._counts) and self._sums.shape[1] != D:
             raise ValueError(f"Sums of {self._sums.shape[1]} columns do not take rows of {D}.")
-        more = classes - len(self._counts)
-        if more:
-            self._counts = np.concatenate([self._counts, np.zeros(more)])
-            self._sums = np.concatenate([self._sums.reshape(-1, D), np.zeros((more, D))])
+        known = len(self._counts)
+        if classes > known:
+            self._counts = np.concatenate([self._counts, np.zeros(classes - known)])
+            self._sums = np.concatenate([self._sums.reshape(known, D), np.zeros((classes - known, D))])
 
 
 def _sums(rows: Any, w: Array, codes: Array, classes: int) -> Array:

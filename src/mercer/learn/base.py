@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,11 +19,13 @@ from mercer.learn import heads
 from mercer.learn.folds import Folds
 from mercer.learn.mapping import fit_map, make_map, predict_rows
 from mercer.learn.normal import Array
-from mercer.learn.plans import plan
+from mercer.learn.plans import plan, tolerance
+from mercer.learn.targets import is_source, require_targets, write_into
 from mercer.maps.base import Map
 from mercer.philox import seed_from
 from mercer.sources import features
 from mercer.streams import Stream, open_sink, open_stream
+from mercer.streams.matrix import MatrixStream
 from mercer.summaries import Summary
 
 
@@ -71,10 +74,16 @@ class KernelModel(BaseEstimator):
         self
         """
         stream = self._begin(X, y, sample_weight)
+        if stream.rows == 1 and heads.is_chosen(self.alpha):
+            raise ValueError(
+                f"{type(self).__name__}: alpha={self.alpha!r} is chosen by rows that are left out, and there is one sample only. "
+                "Give more rows, or a number for alpha."
+            )
         if self.plan_.route == "moments":
             rows = features(stream, self.feature_map_)
             keep: Any = {"checkpoint": self.checkpoint, "spec": {"seed": self.seed_, "class": type(self).__name__}}
             self._seen: Any = fold(rows, self._summary(), n_jobs=self.n_jobs, progress=self._progress(), **keep)
+            self._taken = stream.rows or 0
             self._solve(lambda: self._again(stream))
         else:
             self._pass_over(stream)
@@ -82,14 +91,19 @@ class KernelModel(BaseEstimator):
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
-        if not hasattr(self, "_seen"):
-            stream = self._begin(X, y, sample_weight)
-            self._must_add()
-            self._seen = self._summary()
-        else:
-            stream = self._reweighted(self._open(X, y, sample_weight, reset=False))
-        part = fold(features(stream, self.feature_map_), self._summary(), n_jobs=self.n_jobs)
-        self._seen = self._seen + part
+        first = not hasattr(self, "_seen")
+        stream = (
+            self._begin(X, y, sample_weight)
+            if first
+            else self._reweighted(self._open(X, y, sample_weight, reset=False))
+        )
+        self._must_have_target(stream)
+        self._must_add()
+        before = 0 if first else self._taken
+        part = fold(features(stream, self.feature_map_), self._summary(before), n_jobs=self.n_jobs)
+        self._let_in(part)
+        self._seen = part if first else self._seen + part
+        self._taken = before + (stream.rows or 0)
         self._head = None  # solved when it is asked for
 
     @property
@@ -139,28 +153,24 @@ class KernelModel(BaseEstimator):
         -------
         The predictions, or ``out``.
         """
-        return self._put(X, out, self._decoded, "prediction", self._kind())
-
-    def _scores(self, X: Any) -> Any:
-        return self._put(X, None, lambda scores: scores, "score", np.dtype(np.float64))
-
-    def _put(self, X: Any, out: Any, decode: Any, name: str, kind: Any) -> Any:
-        check_is_fitted(self, "feature_map_")
-        stream = self._open(X, None, None, reset=False)
-        parts = (decode(part) for part in predict_rows(stream, self.feature_map_, self._solved(), self.n_jobs))
+        stream, scores = self._scores(X)
+        parts = (self._decoded(part) for part in scores)
         if out is None:
-            made = list(parts)
-            return np.concatenate(made)
+            return np.concatenate(list(parts))
         if isinstance(out, str | os.PathLike):
-            with open_sink(out, self._names(name), dtype=kind) as sink:
+            with open_sink(out, self._names("prediction"), dtype=self._kind()) as sink:
                 for part in parts:
                     sink.write(part.reshape(len(part), -1))
-            return out
-        start = 0
-        for part in parts:
-            out[start : start + len(part)] = part
-            start += len(part)
+        else:
+            outputs = (self._solved().coef.shape[1],) if self._wide and self._numeric() else ()
+            write_into(out, parts, (stream.rows, *outputs), self._kind())
         return out
+
+    def _scores(self, X: Any) -> tuple[Stream, Iterator[Array]]:
+        """The rows of X, and b + z'c of them, some rows at a time."""
+        head = self._solved()
+        stream = self._open(X, None, None, reset=False)
+        return stream, predict_rows(stream, self.feature_map_, head, self.n_jobs)
 
     def _begin(self, X: Any, y: Any, sample_weight: Any) -> Stream:
         """The rows, once they, the parameters and the plan are known to be right; the map is fitted."""
@@ -168,14 +178,13 @@ class KernelModel(BaseEstimator):
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
-        for name in [name for name in vars(self) if name in ("_seen", "_head")]:
+        for name in {"_seen", "_head"} & set(vars(self)):  # a fit that fails leaves no model
             delattr(self, name)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
         stream = self._reweighted(stream)
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
-        looks = _looks(made, stream.width)
         self.feature_map_: Map = fit_map(made, stream)
         D = self.feature_map_._n_features_out
         if self.pca is not None and door.whole(who, "pca", self.pca) > D:
@@ -186,12 +195,17 @@ class KernelModel(BaseEstimator):
             D,
             limit=limit,
             folds=heads.FOLDS if self.alpha == "kfold" else 1,
-            looks=looks,
+            looks=_looks(self.feature_map_),
+            labels=not self._numeric(),
             counts=getattr(self, "class_weight", None) == "balanced",
             again=self.alpha == "loo",
         )
-        if self.plan_.route == "passes" and self.pca is not None:
-            raise ValueError(f"{who}: pca={self.pca} needs the moments of {D} features. {self.plan_} Raise max_memory.")
+        for name in ("pca", "checkpoint"):
+            if self.plan_.route == "passes" and getattr(self, name) is not None:
+                raise ValueError(
+                    f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
+                    f"or leave {name} out."
+                )
         if self.verbose:
             print(f"{who}: {self.plan_}")
         return stream
@@ -200,63 +214,73 @@ class KernelModel(BaseEstimator):
         """The seed of random_state; that of the checkpoint, when there is one and random_state does not say."""
         if self.checkpoint is None or self.random_state is not None or not os.path.isfile(self.checkpoint):
             return seed_from(who, self.random_state)
-        return int((Checkpoint.peek(self.checkpoint) or {})["seed"])
+        return seed_from(who, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
 
     def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         """X, y and weights as a stream of the right width."""
         who = type(self).__name__
-        if not isinstance(X, Stream | str | os.PathLike):
+        if not is_source(X):
             return self._in_memory(X, y, sample_weight, reset=reset)
-        given = [values for values in (y, sample_weight) if values is not None]
-        stream = open_stream((X, *given) if given else X)
+        stream = copy.copy(open_stream(X)).beside(y, sample_weight)  # a copy: the caller's has its own y
+        names = None if isinstance(stream, MatrixStream) else stream.columns  # a matrix has numbers for names
         if reset:
             self.n_features_in_ = stream.width
-            if stream.columns is not None:
-                self.feature_names_in_ = np.array(stream.columns, dtype=object)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-            if stream.target is None:
-                raise ValueError(
-                    f"{who} requires y: open the rows with a target, open_stream(source, target='column')."
-                )
+            self._must_have_target(stream)
         if stream.width != self.n_features_in_:
             raise ValueError(
                 f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. "
                 "Choose them with open_stream(source, columns=[...])."
             )
-        names = getattr(self, "feature_names_in_", None)
-        if not reset and names is not None and stream.columns is not None and list(stream.columns) != list(names):
-            wrong = next((a, b) for a, b in zip(stream.columns, names, strict=True) if a != b)
-            raise ValueError(f"{stream.name} has the column {wrong[0]!r} where {who} was fitted on {wrong[1]!r}.")
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and names is not None and list(names) != list(known):
+            seen, fitted = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
+            raise ValueError(
+                f"{stream.name} has the column {seen!r} where {who} was fitted on {fitted!r}. "
+                "Put them in order with open_stream(source, columns=[...])."
+            )
         return stream
 
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        targets = weights = None
         if y is None and not reset:
             rows = validate_data(self, X, reset=False, **options)
-            return open_stream(rows)
-        rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=self._numeric(), **options)
-        targets = self._checked(targets)
-        if sample_weight is None:
-            return open_stream((rows, targets))
-        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        return open_stream((rows, targets, weights))
+        else:
+            require_targets(type(self).__name__, y)
+            numeric = self._numeric()
+            rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=numeric, **options)
+            targets = self._checked(targets)
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        stream = open_stream(rows).beside(targets, weights)
+        if hasattr(self, "feature_names_in_"):
+            stream.columns = tuple(map(str, self.feature_names_in_))
+        return stream
+
+    def _must_have_target(self, stream: Stream) -> None:
+        if stream.target is None:
+            who = type(self).__name__
+            raise ValueError(f"{who} requires y: open the rows with a target, open_stream(source, target='column').")
 
     def _solve(self, again: Any) -> None:
         """The head of all rows seen."""
         self._head = heads.from_moments(self._normals(self._seen), self.alpha, self.pca, again)
 
     def _solved(self) -> heads.Head:
-        check_is_fitted(self, "feature_map_")
+        check_is_fitted(self)
         if self._head is None:
             self._solve(None)
         assert self._head is not None
         return self._head
 
     def _pass_over(self, stream: Stream) -> None:
-        self._head = heads.from_passes(
-            type(self).__name__, lambda: self._again(stream), self.alpha, self.fit_intercept, self.seed_
-        )
+        who = type(self).__name__
+        tol = tolerance(stream.dtype.itemsize)
+        self._head = heads.from_passes(who, lambda: self._again(stream), self.alpha, self.fit_intercept, tol)
 
     def _must_add(self) -> None:
         who = type(self).__name__
@@ -266,9 +290,13 @@ class KernelModel(BaseEstimator):
                 f"{self.plan_}"
             )
 
-    def _summary(self) -> Summary:
-        made = [self._parts() for _ in range(heads.FOLDS if self.alpha == "kfold" else 1)]
-        return Folds(*made, seed=self.seed_) if self.alpha == "kfold" else made[0]
+    def _let_in(self, part: Any) -> None:
+        """Refuse rows of partial_fit that do not go with those before."""
+
+    def _summary(self, first: int = 0) -> Summary:
+        if self.alpha != "kfold":
+            return cast(Summary, self._parts())
+        return Folds(*(self._parts() for _ in range(heads.FOLDS)), first=first)
 
     def _again(self, stream: Stream) -> Iterator[tuple[Block, Array, Array | None]]:
         for piece in features(stream, self.feature_map_).pieces():
@@ -286,6 +314,9 @@ class KernelModel(BaseEstimator):
     def _names(self, name: str) -> list[str]:
         return [name]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_head")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -297,12 +328,9 @@ class KernelModel(BaseEstimator):
         return tags
 
 
-def _looks(made: Map, d: int) -> bool:
-    """Whether the map must see rows before it is drawn; a composition is taken at its word that it does."""
-    if hasattr(made, "maps"):
-        return True
-    made.seed_ = 0
-    try:
-        return made.look(d) is not None
-    finally:
-        del made.seed_
+def _looks(fitted: Map) -> bool:
+    """Whether the map had to see rows before it was drawn."""
+    parts = getattr(fitted, "maps_", None)
+    if parts is None:
+        return fitted.look(fitted.n_features_in_) is not None
+    return any(_looks(part) for part in parts)

@@ -8,16 +8,18 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from mercer import door
 from mercer.classes import ClassSums
 from mercer.learn import heads
 from mercer.learn.base import KernelModel
 from mercer.learn.folds import Folds
-from mercer.learn.labels import Reweighted, aligned, class_weights
+from mercer.learn.labels import Reweighted, aligned, balanced_weights, count_classes, given_weights
 from mercer.learn.normal import Array, Normal
+from mercer.learn.targets import targets_of
 from mercer.moments import Moments
-from mercer.streams import Stream, open_stream
+from mercer.streams import Stream
 from mercer.together import Together
 
 
@@ -69,9 +71,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
     """
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R^2 of the predictions; y may be None where the stream has it."""
-        truth = _targets(X, y)
-        return float(r2_score(truth, self.predict(X), sample_weight=sample_weight))
+        """R^2 of the predictions; y, and weights, may be None where the stream has them."""
+        truth, weights = targets_of(X, y, sample_weight)
+        return float(r2_score(truth, self.predict(X), sample_weight=weights))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.
@@ -112,7 +114,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     @property
     def _wide(self) -> bool:
         """Several targets: coef_ and predictions are 2-d."""
-        return bool(self._columns)
+        return bool(self._columns) or self._solved().coef.shape[1] > 1
 
     def _names(self, name: str) -> list[str]:
         return [f"{name}_{i}" for i in range(self._solved().coef.shape[1])] if self._wide else [name]
@@ -189,45 +191,49 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         classes : array-like
             All labels there will be; needed at the first call.
         """
+        door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
         if not hasattr(self, "_seen"):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
-            self._given: Array | None = np.unique(np.asarray(classes))
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), np.asarray(self._given)):
-            raise ValueError(f"classes={classes!r} is not the same as on the first call to partial_fit, {self._given}.")
+            self._set_classes(np.unique(np.asarray(classes)))
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} is not the same as on the first call to partial_fit, {self.classes_}."
+            )
+        self._announced = True
         self._take_in(X, y, sample_weight)
-        self._name_classes()
         return self
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the map and the head; the parameters are those of ``KernelRegressor.fit``."""
         door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
-        self._given = None
+        self._announced = False
         return super().fit(X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Array:
         """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
-        scores: Array = self._scores(X)
+        scores = np.concatenate(list(self._scores(X)[1]))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of right predictions; y may be None where the stream has it."""
-        return float(accuracy_score(_targets(X, y), self.predict(X), sample_weight=sample_weight))
+        """Share of right predictions; y, and weights, may be None where the stream has them."""
+        truth, weights = targets_of(X, y, sample_weight)
+        return float(accuracy_score(truth, self.predict(X), sample_weight=weights))
 
     def _numeric(self) -> bool:
         return False
 
     def _checked(self, y: Array) -> Array:
-        check_classification_targets(y)
-        if y.ndim != 1:
-            raise ValueError(f"{type(self).__name__} needs one label for each row, got y of shape {y.shape}.")
-        return y
+        labels: Array = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        return labels
 
     def _parts(self) -> Any:
         return Together(Moments(target=False), ClassSums())
 
     def _normals(self, seen: Any) -> list[Normal]:
-        self._name_classes()
+        if not self._announced:
+            self._set_classes(_labels(seen))
         parts = [part.parts for part in (seen.parts if isinstance(seen, Folds) else [seen])]
         return [
             Normal.of_classes(moments, *aligned(self.classes_, sums), fit_intercept=self.fit_intercept)
@@ -235,33 +241,32 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             if moments.rows
         ]
 
-    def _name_classes(self) -> None:
-        """classes_, all that were seen, or all that were announced."""
-        seen = self._seen.parts if isinstance(self._seen, Folds) else [self._seen]
-        found = np.unique(np.concatenate([part.parts[1].classes for part in seen]))
-        if self._given is not None:
-            strange = np.setdiff1d(found, self._given)
-            if len(strange):
-                raise ValueError(f"y has the label {strange[0]!r}, which is not among classes={list(self._given)}.")
-            found = self._given
-        self._set_classes(found)
+    def _let_in(self, part: Any) -> None:
+        strange = np.setdiff1d(_labels(part), self.classes_)
+        if len(strange):
+            raise ValueError(f"y has the label {strange.tolist()[0]!r}, which is not among {self.classes_.tolist()}.")
 
     def _set_classes(self, found: Array) -> None:
         if len(found) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs rows of at least two classes, got one class: {found.tolist()[0]!r}."
             )
+        if found.dtype.kind == "f" and np.any(found % 1):
+            raise ValueError(
+                f"Unknown label type: continuous. Labels are words or whole numbers, got {found[found % 1 != 0][0]}: use KernelRegressor."
+            )
+        if isinstance(self.class_weight, dict):
+            strange = [label for label in self.class_weight if label not in set(found.tolist())]
+            if strange:
+                raise ValueError(f"class_weight has the label {strange[0]!r}, which is not among {found.tolist()}.")
         self.classes_ = found
 
     def _encoded(self, y: Any) -> Array:
         return heads.signs(y, self.classes_)
 
     def _pass_over(self, stream: Stream) -> None:
-        labels: set[Any] = set()
-        for chunk in stream.chunks():
-            assert chunk.y is not None
-            labels |= set(chunk.y.tolist())
-        self._set_classes(np.array(sorted(labels)))
+        if self.class_weight != "balanced":  # whose weights needed the classes already
+            self._set_classes(count_classes(stream).classes)
         super()._pass_over(stream)
 
     def _decoded(self, scores: Array) -> Array:
@@ -275,7 +280,12 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return len(self.classes_) > 2
 
     def _reweighted(self, stream: Stream) -> Stream:
-        weights = class_weights(type(self).__name__, self.class_weight, stream)
+        weights = given_weights(type(self).__name__, self.class_weight)
+        if self.class_weight == "balanced":
+            found = count_classes(stream)
+            if not self._announced:
+                self._set_classes(found.classes)
+            weights = balanced_weights(found)
         return stream if weights is None else Reweighted(stream, weights)
 
     def __sklearn_tags__(self) -> Any:
@@ -284,10 +294,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return tags
 
 
-def _targets(X: Any, y: Any) -> Array:
-    if y is not None:
-        return np.asarray(y)
-    stream = open_stream(X)
-    if stream.target is None:
-        raise ValueError(f"score needs y: {stream.name} was opened without a target.")
-    return np.concatenate([chunk.y for chunk in stream.chunks() if chunk.y is not None])
+def _labels(seen: Any) -> Array:
+    """The labels of all rows in a sum."""
+    parts = seen.parts if isinstance(seen, Folds) else [seen]
+    return np.unique(np.concatenate([part.parts[1].classes for part in parts if part.parts[0].rows]))

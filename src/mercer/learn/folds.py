@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,22 @@ from mercer.together import Together
 
 
 class Folds:
-    """One summary for each fold. A row's fold is a hash of (seed, row index): it does not depend on blocks or workers.
+    """One summary for each fold. A row's fold is a hash of its index: it does not depend on blocks or workers.
 
     Parameters
     ----------
     *parts : summaries
         Empty ones, as many as there are folds.
-    seed : int
+    first : int, default=0
+        How many rows came before, in earlier calls.
     """
 
-    def __init__(self, *parts: Any, seed: int = 0) -> None:
+    def __init__(self, *parts: Any, first: int = 0) -> None:
         self.parts = parts
-        self.seed = seed
+        self.first = first
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
-        words = Rng(self.seed).words("folds", start, block.shape[0])
+        words = Rng(0).words("folds", self.first + start, block.shape[0])
         which, rows = words % np.uint64(len(self.parts)), matrix(block)
         for fold, part in enumerate(self.parts):
             chosen = np.flatnonzero(which == fold)
@@ -38,7 +40,11 @@ class Folds:
 
     def __add__(self, other: Folds) -> Folds:
         pairs = zip(self.parts, other.parts, strict=True)
-        return Folds(*(mine + theirs for mine, theirs in pairs), seed=self.seed)
+        return Folds(*(mine + theirs for mine, theirs in pairs), first=self.first)
+
+    def __iadd__(self, other: Folds) -> Folds:
+        self.parts = tuple(operator.iadd(mine, theirs) for mine, theirs in zip(self.parts, other.parts, strict=True))
+        return self
 
     def state(self) -> State:
         """The states of the folds, under their numbers."""
@@ -46,4 +52,4 @@ class Folds:
 
     def from_state(self, state: State) -> Folds:
         """Folds like these with that state."""
-        return Folds(*Together(*self.parts).from_state(state).parts, seed=self.seed)
+        return Folds(*Together(*self.parts).from_state(state).parts, first=self.first)

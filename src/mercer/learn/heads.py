@@ -44,37 +44,47 @@ def check_alpha(who: str, alpha: Any) -> None:
         )
 
 
+def is_chosen(alpha: Any) -> bool:
+    """Whether alpha is to be chosen, by a word or from a list; a number is taken as it is."""
+    return isinstance(alpha, str) or np.ndim(alpha) == 1
+
+
 def from_moments(folds: Sequence[Normal], alpha: Any, rank: int | None, again: Callable[[], Rows]) -> Head:
     """The head from normal equations, one for each fold of the rows (a single one, unless alpha is "kfold").
 
     again gives the rows once more, for the leverages of alpha="loo".
     """
-    if np.ndim(alpha) == 0 and not isinstance(alpha, str) and rank is None:
+    if not is_chosen(alpha) and rank is None:
         coef, intercept = solve(folds[0], float(alpha), overwrite=True)
         return Head(coef, intercept, float(alpha), None)
     choice = choose_kfold([fold for fold in folds if fold.n > 0], rank=rank) if alpha == "kfold" else None
     spectrum = Spectrum.of(sum(folds[1:], start=folds[0]), rank, overwrite=True)
     if alpha == "loo":
         choice = choose_loo(spectrum, again())
-    elif choice is None and (isinstance(alpha, str) or np.ndim(alpha) == 1):
+    elif choice is None and is_chosen(alpha):
         choice = choose_gcv(spectrum, None if isinstance(alpha, str) else alpha)
     used = float(alpha) if choice is None else choice.alpha
     return Head(spectrum.coef(used), spectrum.intercept(used), used, choice)
 
 
-def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, seed: int) -> Head:
+def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: float) -> Head:
     """The head by conjugate gradients over blocks; an alpha that must be chosen is chosen on a tenth of the rows."""
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(
             f"{who}: alpha={alpha!r} needs moments, and those of so many features exceed max_memory. Use 'auto' (rows held out), a number "
             "or a list, or a larger max_memory."
         )
-    if np.ndim(alpha) == 0 and not isinstance(alpha, str):
-        solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept)
+    if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
+        raise ValueError(
+            f"{who}: alpha = 0 needs moments, and those of so many features exceed max_memory. Give an alpha above 0, or a larger "
+            "max_memory."
+        )
+    if not is_chosen(alpha):
+        solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept, tol=tol)
         return Head(solution.coef, solution.intercept, float(alpha), None)
     given = None if isinstance(alpha, str) else alpha
-    held = choose_held_out(rows, given, seed=seed, fit_intercept=fit_intercept)
-    solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef)
+    held = choose_held_out(rows, given, fit_intercept=fit_intercept)
+    solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol)
     return Head(solution.coef, solution.intercept, held.alpha, Choice(held.alpha, held.alphas, held.scores))
 
 

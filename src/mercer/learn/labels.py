@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from mercer.blocks import Dense
+from mercer.classes import ClassSums
 from mercer.learn.normal import Array
 from mercer.streams import Chunk, Stream
 
@@ -20,9 +21,13 @@ class Reweighted(Stream):
     def __init__(self, stream: Stream, weights: dict[Any, float]) -> None:
         super().__init__(stream.name)
         self.stream, self.weights = stream, weights
-        for name in ("width", "rows", "dtype", "sparse", "columns", "target"):
+        for name in ("width", "dtype", "sparse", "columns", "target"):
             setattr(self, name, getattr(stream, name))
         self.weight = "class_weight"
+
+    @property
+    def rows(self) -> int | None:  # type: ignore[override]
+        return self.stream.rows
 
     def chunks(self, start: int = 0, rows: int = 1) -> Iterator[Chunk]:
         for chunk in self.stream.chunks(start, rows):
@@ -38,24 +43,34 @@ class Reweighted(Stream):
         return {**self.stream.fingerprint(), "class_weight": {repr(k): v for k, v in self.weights.items()}}
 
 
-def class_weights(who: str, given: Any, stream: Stream) -> dict[Any, float] | None:
-    """The weight of each label: None, a dictionary, or "balanced", n/(classes n_c), which costs a pass over the rows."""
-    if given is None:
+def count_classes(stream: Stream) -> ClassSums:
+    """The labels of a stream and how many rows have each, by their weights: a pass over the rows."""
+    found = ClassSums()
+    for chunk in stream.chunks():
+        found.add(Dense(np.empty((len(chunk), 0))), chunk.y, chunk.weight, chunk.start)
+    return found
+
+
+def given_weights(who: str, given: Any) -> dict[Any, float] | None:
+    """A dictionary label -> weight as one of finite numbers of at least 0; None for None and "balanced", which say no numbers."""
+    if given is None or given == "balanced":
         return None
-    if isinstance(given, dict):
-        return {label: float(weight) for label, weight in given.items()}
-    if given != "balanced":
+    if not isinstance(given, dict):
         raise ValueError(
             f"{who}: class_weight must be None, 'balanced' or a dictionary label -> weight, got {given!r}."
         )
-    counts: Counter[Any] = Counter()
-    for chunk in stream.chunks():
-        assert chunk.y is not None
-        weight = np.ones(len(chunk)) if chunk.weight is None else chunk.weight
-        for label, w in zip(chunk.y.tolist(), weight.tolist(), strict=True):
-            counts[label] += w
-    total = sum(counts.values())
-    return {label: total / (len(counts) * count) for label, count in counts.items() if count}
+    for label, weight in given.items():
+        if not (np.isreal(weight) and 0 <= weight < np.inf):
+            raise ValueError(
+                f"{who}: class_weight needs finite numbers of at least 0, got {weight!r} for the label {label!r}."
+            )
+    return {label: float(weight) for label, weight in given.items()}
+
+
+def balanced_weights(found: ClassSums) -> dict[Any, float]:
+    """n/(classes n_c) for each class that has rows of a weight above 0, by weights of rows."""
+    counted = {label: n for label, n in zip(found.classes.tolist(), found.counts.tolist(), strict=True) if n}
+    return {label: sum(counted.values()) / (len(counted) * n) for label, n in counted.items()}
 
 
 def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:

@@ -54,6 +54,7 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
     drawn = in_dtype(feature_map.drawn_, stream.dtype)
     coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
     cost = drawn.cost(d) + Cost(float(coef.size), 0.0)
+    warned = False
     for chunk in stream.blocks(rows_at_once(cost)):
         out = np.empty((len(chunk), coef.shape[1]))
 
@@ -62,13 +63,18 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
 
         try:
             each(work, len(chunk), cost, n_jobs)
-        except door.RowError:
-            try:
-                feature_map._let_in(chunk.X, stream.columns)  # the first of all rows, whichever tile came first
-            except door.RowError as first:
-                error = first
-            raise stream.located(error, chunk.start) from None
-        if feature_map.bounds_ is not None:
-            feature_map.bounds_(chunk.X)
+        except door.RowError as error:
+            raise stream.located(_first_error(feature_map, chunk.X, stream.columns, error), chunk.start) from None
+        if feature_map.bounds_ is not None and not warned:
+            warned = feature_map.bounds_(chunk.X, numbered=chunk.start == 0)
         out += head.intercept
         yield out
+
+
+def _first_error(feature_map: Map, X: Any, columns: Any, error: door.RowError) -> door.RowError:
+    """What is wrong with the first of all rows, whichever tile came first; the tile's own error where the map only objects."""
+    try:
+        feature_map._let_in(X, columns)
+    except door.RowError as first:
+        return first
+    return error

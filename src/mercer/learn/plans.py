@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SOLVER_ARRAYS = (
-    4  # D x D arrays of float64 while the normal equations are solved: the scatter, and three for its eigenvectors
-)
+_SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -50,7 +48,16 @@ class Plan:
 
 
 def plan(
-    rows: int | None, columns: int, features: int, *, limit: int, folds: int, looks: bool, counts: bool, again: bool
+    rows: int | None,
+    columns: int,
+    features: int,
+    *,
+    limit: int,
+    folds: int = 1,
+    looks: bool = False,
+    labels: bool = False,
+    counts: bool = False,
+    again: bool = False,
 ) -> Plan:
     """The route for squared loss: moments where they fit into the limit.
 
@@ -61,17 +68,22 @@ def plan(
         Bytes.
     folds : int
         Moments that are kept apart, for k-fold cross-validation; 1 otherwise.
-    looks, counts, again : bool
-        Whether the map sees the rows first, classes are counted first, rows are seen again for their leverages.
+    looks, labels, counts, again : bool
+        Whether the map sees the rows first, targets are labels, classes are counted first, rows are seen again for their leverages.
     """
-    accumulators = folds + 1 if folds > 1 else 2  # what is summed, and what it is summed into
-    held = 8 * features**2 * max(accumulators, _SOLVER_ARRAYS)
+    more = 1.5 * folds + 1 if folds > 1 else 0  # moments and scatter of each fold, and the scatter of all
+    held = int(8 * features**2 * (_SOLVER_ARRAYS + more))
     first = ["what the map must know"] * looks + ["classes and their weights"] * counts
     if held <= limit:
         passes = (*first, "moments", *["leverages"] * again)
         return Plan("moments", rows, columns, features, held, limit, passes)
-    passes = (*first, *["classes"] * (not counts), "one for each step of conjugate gradients")
+    passes = (*first, *["classes"] * (labels and not counts), "one for each step of conjugate gradients")
     return Plan("passes", rows, columns, features, _PASS_BYTES, limit, passes)
+
+
+def tolerance(itemsize: int) -> float:
+    """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
+    return 1e-7 if itemsize == 8 else 1e-6
 
 
 def size(count: float) -> str:
