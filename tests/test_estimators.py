@@ -314,7 +314,9 @@ def test_predictions_are_written_into_an_array(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "out", [np.empty(N - 1), np.empty(N + 1), np.empty((N, 1)), np.empty(N, int), [0.0] * N], ids=str
+    "out",
+    [np.empty(N - 1), np.empty(N + 1), np.empty((N, 1)), np.empty(N, int), [0.0] * N],
+    ids=["short", "long", "2-d", "int", "list"],
 )
 def test_an_array_that_does_not_fit_is_refused(out):
     with pytest.raises(ValueError, match=r"out must be a path or a writeable array of float64 and shape \(240,\), got"):
