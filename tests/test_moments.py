@@ -227,7 +227,7 @@ def test_summaries_together_are_each_alone():
     with pytest.raises(ValueError, match="Moments, ClassSums together do not merge with Moments"):
         _ = first + Together(Moments())
     empty = fresh(Together(Moments(target=False), ClassSums()))
-    assert described(empty) == "Together(Moments(target=False), ClassSums())"
+    assert described(empty) == "Together(Moments(target=False, wide=False), ClassSums())"
 
 
 MEMORY = """
