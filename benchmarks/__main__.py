@@ -9,7 +9,7 @@ from rich.progress import track
 
 from benchmarks.table import show
 
-PARTS = ("targets", "compressive", "subspaces", "coded", "moments", "maps", "ops", "slopes", "picture")
+PARTS = ("targets", "compressive", "subspaces", "coded", "moments", "learning", "maps", "ops", "slopes", "picture")
 
 
 def main() -> None:

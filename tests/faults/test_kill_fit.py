@@ -27,7 +27,7 @@ np.savez(folder / "rows.npz", X=rng.random((rows, 8), dtype=np.float32), y=rng.i
 
 def attempt(path, answer, seed, n_jobs):
     model = KernelClassifier(
-        RandomFourier(400, gamma=0.1), alpha=[0.1, 1.0], class_weight="balanced", checkpoint=path, random_state=seed, n_jobs=n_jobs
+        RandomFourier(200, gamma=0.1), alpha=[0.1, 1.0], class_weight="balanced", checkpoint=path, random_state=seed, n_jobs=n_jobs
     )
     model.fit(folder / "rows.npz")
     np.savez(folder / answer, coef=model.coef_, intercept=model.intercept_, alpha=model.alpha_, seed=model.seed_)

@@ -43,7 +43,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     max_memory : int, str or None, default=None
         Bytes, or "2GB": what the fit may hold beside a few blocks of rows; half of the machine's memory when None.
     checkpoint : path or None, default=None
-        A file that is written from time to time; a fit that was killed goes on from there, to the same model bit for bit.
+        A file that is written from time to time; a fit that was killed goes on from there, to the same model bit for bit. It keeps
+        moments, so that too many features for ``max_memory`` are refused with it.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
     verbose : int, default=0
@@ -55,7 +56,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     ----------
     feature_map_ : the fitted map
     coef_, intercept_ : array and float, or arrays
-    alpha_, alphas_, gcv_ : the alpha in use, those tried, their scores
+    alpha_, alphas_, gcv_ : the alpha in use, those tried, and their scores, whichever way they are found
     plan_ : Plan
     n_features_in_, feature_names_in_ : as in scikit-learn
 
