@@ -82,37 +82,52 @@ def anchors(rounds: int) -> Iterator[Row]:
     """64 anchors, of each column or of all; 3 values for each input, as many as the rival has with two steps."""
     rng = np.random.default_rng(0)
     X = rng.random((4000, 784), dtype=np.float32)
-    sampler = AdditiveChi2Sampler(sample_steps=2).fit(X)
-    theirs = partial(sampler.transform, X)
+    theirs = partial(AdditiveChi2Sampler(sample_steps=2).fit(X).transform, X)
     rival = "sklearn AdditiveChi2Sampler(2)"
     for whose, count in (("all columns", 1), ("each column", 784)):
         table = np.sort(rng.random((count, 64), dtype=np.float32), axis=1)
         values = rng.random((count, 64, 3), dtype=np.float32)
-        edges = (table[:, 1:] + table[:, :-1]) / 2
-        for what, ours, target in (
-            ("codes of the nearest", partial(nearest, X, edges), 80),
-            ("codes and fractions", partial(bracketed, X, table), None),
-            ("nearest, 3 values", lambda e=edges, v=values: expanded(v, nearest(X, e)), 10),
-            ("interpolated, 3 values", lambda t=table, v=values: expanded(v, *bracketed(X, t)), 10),
-        ):
-            yield against(
-                f"64 anchors of {whose}, {what}, 4000x784", ours, rival, theirs, rounds, threads=1, target=target
-            )
+        for fresh in (True, False):
+            made = Nearest(X, table, values, fresh)
+            for what, ours, target in (
+                ("codes of the nearest", made.codes, 80),
+                ("codes and fractions", made.brackets, None),
+                ("nearest, 3 values", made.nearest, 10),
+                ("interpolated, 3 values", made.interpolated, 10),
+            ):
+                where = "4000x784" if fresh else "4000x784, out="
+                what = f"64 anchors of {whose}, {what}, {where}"
+                yield against(what, ours, rival, theirs, rounds, threads=1, target=target)
 
 
-def nearest(X: Any, edges: Any) -> Any:
-    return ops.levels(X, edges, True, np.empty(X.shape, np.uint8))
+class Nearest:
+    """Anchors by their ops; outputs are allocated in the call (fresh), or once."""
 
+    def __init__(self, X: Any, table: Any, values: Any, fresh: bool) -> None:
+        self.X, self.table, self.values, self.fresh = X, table, values, fresh
+        self.edges = (table[:, 1:] + table[:, :-1]) / 2
+        self.kept: dict[str, Any] = {}
 
-def bracketed(X: Any, table: Any) -> tuple[Any, Any]:
-    codes, fractions = np.empty(X.shape, np.uint8), np.empty_like(X)
-    ops.brackets(X, table, codes, fractions)
-    return codes, fractions
+    def empty(self, name: str, columns: int, dtype: Any) -> Any:
+        if self.fresh or name not in self.kept:
+            self.kept[name] = np.empty((len(self.X), columns), dtype)
+        return self.kept[name]
 
+    def codes(self) -> Any:
+        return ops.levels(self.X, self.edges, True, self.empty("codes", self.X.shape[1], np.uint8))
 
-def expanded(values: Any, codes: Any, fractions: Any = None) -> Any:
-    out = np.empty((len(codes), codes.shape[1] * values.shape[2]), np.float32)
-    return ops.coded_rows(codes, values, fractions, out)
+    def brackets(self) -> tuple[Any, Any]:
+        d = self.X.shape[1]
+        found = self.empty("codes", d, np.uint8), self.empty("fractions", d, np.float32)
+        ops.brackets(self.X, self.table, *found)
+        return found
+
+    def nearest(self) -> Any:
+        return ops.coded_rows(self.codes(), self.values, None, self.empty("rows", 3 * self.X.shape[1], np.float32))
+
+    def interpolated(self) -> Any:
+        codes, fractions = self.brackets()
+        return ops.coded_rows(codes, self.values, fractions, self.empty("rows", 3 * self.X.shape[1], np.float32))
 
 
 def products(rounds: int) -> Iterator[Row]:

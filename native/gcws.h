@@ -195,65 +195,37 @@ template <class Code> bool gcws(View<const float> logs, Sampling s, View<Code> o
     return gcws_rows<R>(logs, s, out, 0, whole) && gcws_rows<1>(logs, s, out, whole, logs.rows);
 }
 
-// G vectors of hashes of one row in registers. Columns are taken in stretches whose parameters stay in the cache while a tile of rows passes
-// by, where rows are long enough to have several entries in each; between stretches the smallest so far wait in memory. A row goes on
-// where its entries are, in their order: rows that are not sorted are slower, no more.
-template <class Code, class Index> bool gcws_csr(Csr<float, Index> logs, Sampling s, View<Code> out) {
+// One row at a time, G vectors of hashes in registers; the parameters of the entries to come are called for early.
+template <class Code, class Index> void gcws_csr(Csr<float, Index> logs, Sampling s, View<Code> out) {
     constexpr int G = 4, N = G * lanes<float>, ahead = 3;
-    constexpr int64_t tile = 512, stretch = 512, few = 4;
-    struct Row {
-        Smallest found[G];
-        int64_t next;
-    };
-    Scratch<Row> waiting(logs.rows < tile ? logs.rows : tile);
-    if (!waiting.data) return false;
-    const int64_t enough = logs.rows ? logs.nonzeros / logs.rows / few : 1, most = (s.columns + stretch - 1) / stretch;
-    const int64_t stretches = enough < 1 ? 1 : enough < most ? enough : most;
     for (int64_t j = 0; j < out.columns; j += N) {
         Words streams[N / words];
         fill_streams<N>(s, j, streams);
         const float *p = s.parameters + j / hashes_together * s.columns * column_size + j % hashes_together;
         const int64_t left = out.columns - j, used = left < N ? left : N;
-        for (int64_t start = 0; start < logs.rows; start += tile) {
-            const int64_t stop = start + tile < logs.rows ? start + tile : logs.rows;
-            for (int64_t i = start; i < stop; ++i) waiting.data[i - start] = {{}, logs.indptr[i]};
-            for (int64_t part = 1; part <= stretches; ++part) {
-                const int64_t end = s.columns * part / stretches;
-                for (int64_t i = start; i < stop; ++i) {
-                    Row &here = waiting.data[i - start];
-                    const int64_t last = logs.indptr[i + 1], begin = logs.indptr[i];
-                    int64_t e = here.next;
-                    if (e == last || logs.indices[e] >= end) continue;
-                    Smallest found[G];
-                    for (int g = 0; g < G; ++g) found[g] = here.found[g];
-                    for (; e < last && logs.indices[e] < end; ++e) {
-                        const float *q = p + static_cast<int64_t>(logs.indices[e]) * column_size;
-                        if (e + ahead < logs.nonzeros) {
-                            const float *next = p + static_cast<int64_t>(logs.indices[e + ahead]) * column_size;
-                            for (int k = 0; k < 4; ++k)
-                                for (int g = 0; g < N; g += 16) __builtin_prefetch(next + k * hashes_together + g);
-                        }
-                        const V<float> log = splat(logs.data[e]);
-#pragma GCC unroll 4
-                        for (int g = 0; g < G; ++g) found[g].see(Hashes(q + g * lanes<float>)(log), static_cast<int32_t>(e - begin));
-                    }
-                    for (int g = 0; g < G; ++g) here.found[g] = found[g];
-                    here.next = e;
+        for (int64_t i = 0; i < logs.rows; ++i) {
+            const int64_t begin = logs.indptr[i], entries = logs.indptr[i + 1] - begin;
+            const Index *places = logs.indices + begin;
+            const float *values = logs.data + begin;
+            Code *o = row(out, i) + j;
+            Smallest found[G];
+            for (int64_t e = 0; e < entries; ++e) {
+                const float *q = p + static_cast<int64_t>(places[e]) * column_size;
+                if (begin + e + ahead < logs.nonzeros) {
+                    const float *next = p + static_cast<int64_t>(places[e + ahead]) * column_size;
+                    for (int k = 0; k < 4; ++k)
+                        for (int g = 0; g < N; g += 16) __builtin_prefetch(next + k * hashes_together + g);
                 }
+                const V<float> log = splat(values[e]);
+#pragma GCC unroll 4
+                for (int g = 0; g < G; ++g) found[g].see(Hashes(q + g * lanes<float>)(log), static_cast<int32_t>(e));
             }
-            for (int64_t i = start; i < stop; ++i) {
-                const Index *places = logs.indices + logs.indptr[i];
-                const float *values = logs.data + logs.indptr[i];
-                Code *o = row(out, i) + j;
-                if (logs.indptr[i] < logs.indptr[i + 1])
-                    write_codes<N>(s, p, streams, waiting.data[i - start].found, used, [&](int32_t e) { return places[e]; },
-                                   [&](int32_t e, int) { return values[e]; }, o);
-                else
-                    for (int64_t k = 0; k < used; ++k) o[k] = 0;
-            }
+            if (entries)
+                write_codes<N>(s, p, streams, found, used, [&](int32_t e) { return places[e]; }, [&](int32_t e, int) { return values[e]; }, o);
+            else
+                for (int64_t k = 0; k < used; ++k) o[k] = 0;
         }
     }
-    return true;
 }
 
 }  // namespace

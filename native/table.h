@@ -85,8 +85,8 @@ template <class T> struct Ops {
 
 template <class Code> struct GcwsOps {
     bool (*dense)(View<const float> logs, Sampling sampling, View<Code> out);
-    bool (*csr32)(Csr<float, int32_t> logs, Sampling sampling, View<Code> out);
-    bool (*csr64)(Csr<float, int64_t> logs, Sampling sampling, View<Code> out);
+    void (*csr32)(Csr<float, int32_t> logs, Sampling sampling, View<Code> out);
+    void (*csr64)(Csr<float, int64_t> logs, Sampling sampling, View<Code> out);
 };
 
 struct Table {
