@@ -105,7 +105,19 @@ def test_power_gmm_is_min_max_of_powers_of_the_split():
 
 
 def test_every_kernel_of_the_module_has_a_reference_value():
-    bases = {"Kernel", "Additive", "Elementwise", "Euclidean", "Radial", "Over", "Sum", "Signed", "Homogeneous", "Centred", "Called"}
+    bases = {
+        "Kernel",
+        "Additive",
+        "Elementwise",
+        "Euclidean",
+        "Radial",
+        "Over",
+        "Sum",
+        "Signed",
+        "Homogeneous",
+        "Centred",
+        "Called",
+    }
     assert {type(kernel).__name__ for kernel, *_ in REFERENCE} == set(kernels.__all__) - bases
 
 

@@ -17,7 +17,7 @@ from mercer.checkpoints import Checkpoint
 from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.folds import Folds
-from mercer.learn.mapping import fit_map, make_map, predict_rows
+from mercer.learn.mapping import make_map, predict_rows
 from mercer.learn.normal import Array
 from mercer.learn.plans import plan, tolerance
 from mercer.learn.targets import is_source, require_targets, write_into
@@ -185,7 +185,7 @@ class KernelModel(BaseEstimator):
         stream = self._reweighted(stream)
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
-        self.feature_map_: Map = fit_map(made, stream)
+        self.feature_map_: Map = made._fit_stream(stream)
         D = self.feature_map_._n_features_out
         if self.pca is not None and door.whole(who, "pca", self.pca) > D:
             raise ValueError(f"{who}: pca must be at most the number of features, {D}, got {self.pca}.")

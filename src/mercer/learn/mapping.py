@@ -16,7 +16,6 @@ from mercer.maps.compose import copied
 from mercer.maps.drawn import in_dtype
 from mercer.philox import Rng, seed_from
 from mercer.planner import Cost, rows_at_once
-from mercer.sources import Rows
 from mercer.streams import Chunk, Stream
 from mercer.tiles import each
 
@@ -41,11 +40,6 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
         made.set_params(**dict(zip(free, seeds, strict=True)))
     jobs = [name for name, value in params.items() if name.split("__")[-1] == "n_jobs" and value is None]
     return made.set_params(**dict.fromkeys(jobs, n_jobs))
-
-
-def fit_map(feature_map: Map, stream: Stream) -> Map:
-    """The map, fitted on the rows of a stream; they are read only where the map must see them."""
-    return feature_map._fit_blocks(stream.width, Rows(stream, feature_map).blocks)
 
 
 def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | None) -> Iterator[Array]:
