@@ -22,7 +22,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream, planner
+from mercer import (
+    GCWS,
+    Anchors,
+    Chi2Series,
+    FeaturePCA,
+    KernelClassifier,
+    KernelRegressor,
+    RandomFourier,
+    open_stream,
+    planner,
+)
 from mercer.learn.plans import plan
 from mercer.learn.ridge import ALPHAS
 
@@ -302,6 +312,20 @@ def test_predictions_are_written_as_they_come(suffix, tmp_path):
         words = classifier().fit(X, np.array(["low", "mid", "high"])[y])
         words.predict(X, out=path)
         assert np.array_equal(read(path)[:, 0], words.predict(X))
+
+
+def test_a_map_that_looks_counts_a_row_as_often_as_its_weight_says():
+    w = np.random.default_rng(0).integers(0, 4, N)
+    repeated = np.repeat(np.arange(N), w)
+    for feature_map in (
+        Chi2Series(2, signed=True),
+        Chi2Series(2, signed=True) >> FeaturePCA(4),
+        Anchors(8, spacing="kmeans"),
+    ):
+        rows = np.abs(X) if feature_map.domain == "nonnegative" else X
+        weighted = KernelRegressor(feature_map, alpha=1.0).fit(rows, t, sample_weight=w)
+        plain = KernelRegressor(feature_map, alpha=1.0).fit(rows[repeated], t[repeated])
+        np.testing.assert_allclose(weighted.predict(rows[w > 0]), plain.predict(rows[w > 0]), rtol=1e-6, atol=1e-8)
 
 
 def test_predictions_are_written_into_an_array(tmp_path):

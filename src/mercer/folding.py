@@ -215,6 +215,10 @@ def _rows_of(source: Any) -> Rows | None:
 def _pieces(source: Iterable[Block]) -> Generator[Piece, None, None]:
     start = 0
     for block in source:
+        if isinstance(block, Piece):
+            yield block
+            start = block.start + block.block.shape[0]
+            continue
         if not isinstance(block, Block):
             raise TypeError(
                 f"fold needs an array, a CSR matrix or blocks (map.blocks(X)), got a {type(block).__name__}."

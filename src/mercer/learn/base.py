@@ -67,7 +67,7 @@ class KernelModel(BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
         sample_weight : array-like of shape (n_samples,), optional
-            Frequencies: a row of weight 2 counts as two rows. A map that must see rows sees them without their weights.
+            Frequencies: a row of weight 2 counts as two rows, also for what a map must see of the rows.
 
         Returns
         -------

@@ -20,7 +20,7 @@ from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
 from mercer.philox import Rng, seed_from
 from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
-from mercer.sources import Rows
+from mercer.sources import Piece, Rows
 from mercer.streams import Stream
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
@@ -192,8 +192,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _n_features_out(self) -> int:
         return self.drawn_.columns(self.n_features_in_)
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
-        """fit for rows that were let in already, or that another map makes."""
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
+        """fit for rows that were let in already, or that another map makes; a Piece has weights too."""
         self.check(d)
         width(getattr(self, "n_jobs", None))
         self.n_features_in_ = d
@@ -207,7 +207,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _fit_stream(self, stream: Stream) -> Self:
         """fit for a stream: its rows come in at the same door, and are read as often as the map must look at them."""
         rows = Rows(stream, self)
-        self._fit_blocks(stream.width, lambda: (tile for block in rows.blocks() for tile in blocks_of(matrix(block))))
+        self._fit_blocks(stream.width, lambda: (tile for piece in rows.pieces() for tile in _tiles_of(piece)))
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
@@ -360,3 +360,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         data = X.data if hasattr(X, "indptr") else X
         if np.may_share_memory(out, data) and np.shares_memory(out, data):
             raise ValueError(f"{who}: out must not share memory with X.")
+
+
+def _tiles_of(piece: Piece) -> Iterator[Piece]:
+    """A piece of a stream as tiles of the grid that an array would have."""
+    at = 0
+    for tile in blocks_of(matrix(piece.block)):
+        stop = at + tile.shape[0]
+        yield Piece(tile, None, None if piece.weight is None else piece.weight[at:stop], piece.start + at)
+        at = stop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from mercer.maps.base import Array, Bounds, Decay, Map, Rate
 from mercer.maps.drawn import Drawn, Featured, in_dtype
 from mercer.maps.fourier import RandomFourier
 from mercer.planner import Cost
+from mercer.sources import Piece
 
 
 class _Several(_BaseComposition, Map):
@@ -145,7 +146,7 @@ class Composed(_Several):
         super().get_feature_names_out(input_features)  # which judges input_features
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
         self.check(d)
         self.n_features_in_ = d
         self.maps_: list[Map] = []
@@ -218,7 +219,7 @@ class Stacked(_Several):
         names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
         self.check(d)
         self.maps_: list[Map] = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
@@ -323,17 +324,20 @@ def copied(part: Map) -> Map:
     return clone(part).set_params(**shared)
 
 
-def _features_of(fitted: Map, following: Sequence[Map], blocks: Callable[[], Iterator[Block]]) -> Iterator[Block]:
+def _features_of(
+    fitted: Map, following: Sequence[Map], blocks: Callable[[], Iterator[Block | Piece]]
+) -> Iterator[Block | Piece]:
     """The features of blocks, in the domain of the map that follows; errors count rows from the first block."""
     start = 0
-    for block in blocks():
+    for rows in blocks():
+        block = rows.block if isinstance(rows, Piece) else rows
         try:
             made = in_dtype(fitted.drawn_, block.dtype)(matrix(block))
             for part in following:
                 part._require_domain(matrix(made))
         except door.RowError as error:
             raise error.at(start, type(fitted).__name__) from None
-        yield made
+        yield replace(rows, block=made) if isinstance(rows, Piece) else made
         start += block.shape[0]
 
 
