@@ -72,7 +72,8 @@ template <class T, int levels, bool deep> struct Near {
         constexpr int L = lanes<T>, width = 1 << s;
         if constexpr (s < levels) {
             const V<T> edge = width < L ? looked_up<T, L>(nodes, i) : looked_up<T, width>(nodes + width, i);
-            i = i + i - (edge <= x);
+            i = i + i;
+            i = edge <= x ? i + 1 : i;  // one masked addition
             level<s + 1>(x, i);
         }
     }
