@@ -142,6 +142,14 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     assert int(run.stdout) < 500, run.stdout
 
 
+def test_columns_in_use_are_found_by_marks_and_by_sorting_alike(monkeypatch):
+    X = sp.random_array((30, 50), density=0.2, format="csr", rng=np.random.default_rng(0))
+    phi = GCWS(64, random_state=1).fit(X)
+    codes = phi.codes(X)
+    monkeypatch.setattr("mercer.maps.gcws._MARKS", 10)
+    np.testing.assert_array_equal(phi.codes(X), codes)
+
+
 def test_hashes_made_a_few_at_a_time_are_the_same(monkeypatch):
     X = np.random.default_rng(0).normal(size=(20, 6))
     phi = GCWS(200, random_state=1).fit(X)

@@ -18,6 +18,7 @@ from mercer.planner import Cost, blocks_in
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
+_MARKS = 2**24  # columns up to which those in use are marked in an array, not sorted
 _FLOPS = 6.0  # for one hash of one number
 
 
@@ -160,8 +161,8 @@ class _Hashes(CodedDrawn):
             stored = tile.data != 0
             indptr = np.concatenate([[0], np.cumsum(stored)])[tile.indptr]
             data = tile.data[stored]
-            split = 2 * tile.indices[stored].astype(np.uint64) + (data < 0)
-            ids, places = np.unique(split, return_inverse=True)
+            split = 2 * tile.indices[stored].astype(np.int64) + (data < 0)
+            ids, places = _in_use(split, 2 * tile.shape[1])
             logs = self._logs(data)
             empty = np.diff(indptr) == 0
         else:
@@ -197,3 +198,14 @@ class _Hashes(CodedDrawn):
         """ln |x|^p in float32; -inf for 0."""
         with np.errstate(divide="ignore"):
             return (self.power * np.log(np.abs(values.astype(np.float64)))).astype(np.float32)
+
+
+def _in_use(columns: Array, count: int) -> tuple[Array, Array]:
+    """(ids, places): the columns that occur among `count`, rising, and where each entry's column is among them."""
+    if count > _MARKS:
+        ids, places = np.unique(columns, return_inverse=True)
+    else:
+        marks = np.zeros(count, bool)
+        marks[columns] = True
+        ids, places = np.flatnonzero(marks), np.cumsum(marks, dtype=np.int32)[columns] - np.int32(1)
+    return ids.astype(np.uint64), places
