@@ -12,7 +12,9 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 from benchmarks.libraries import libraries
 from benchmarks.measure import Row, Work, against, interleaved
-from mercer import ops
+from mercer import GCWS, Anchors, ops
+from mercer.kernels import Chi2
+from mercer.leaderboard import gram_error
 
 ROWS = 2000
 FEW = {"dense": 10, "sparse": 5}  # rows that the rival hashes in a sample: it takes tens of milliseconds for each
@@ -40,12 +42,20 @@ def sampling(rounds: int) -> Iterator[Row]:
         few = X[: FEW["dense"]]
         for way, theirs in rival.works(rival.hashes(784, k), few).items():
             what = f"GCWS codes, dense {ROWS}x784, {k} hashes"
-            yield by_the_row(what, partial(dense_codes, X, k), f"{rival.name}, {way}", theirs, len(few), rounds, 130)
+            yield by_the_row(
+                what, partial(hashes(k).fit(X).codes, X), f"{rival.name}, {way}", theirs, len(few), rounds, 130
+            )
     few = S[: FEW["sparse"]].toarray()
     for way, theirs in rival.works(rival.hashes(wide, 256), few).items():
         what = f"GCWS codes, CSR {ROWS}x{wide}, 100 entries in a row, 256 hashes"
         target = 1000 if way == rival.ROW_BY_ROW else None
-        yield by_the_row(what, partial(csr_codes, S, 256), f"{rival.name}, {way}", theirs, len(few), rounds, target)
+        yield by_the_row(
+            what, partial(hashes(256).fit(S).codes, S), f"{rival.name}, {way}", theirs, len(few), rounds, target
+        )
+
+
+def hashes(k: int) -> GCWS:
+    return GCWS(k, random_state=0, n_jobs=1)
 
 
 def by_the_row(
@@ -59,75 +69,34 @@ def by_the_row(
     return Row(what, ours_ms, 1, f"{rival} ({theirs_rows} rows)", theirs_ms, (low, median, high), target)
 
 
-def parameters(ids: Any, k: int) -> Any:
-    return ops.gcws_parameters(1, ids, 0, np.empty((k // 64, len(ids), 4, 64), np.float32))
-
-
-def dense_codes(X: Any, k: int) -> Any:
-    ids = np.arange(X.shape[1], dtype=np.uint64)
-    with np.errstate(divide="ignore"):
-        logs = np.log(X)
-    return ops.gcws(logs, parameters(ids, k), ids, 1, 0, 8, True, np.empty((len(X), k), np.uint8))
-
-
-def csr_codes(S: Any, k: int) -> Any:
-    used, places = np.unique(S.indices, return_inverse=True)
-    ids = used.astype(np.uint64)
-    drawn = parameters(ids, k)
-    out = np.empty((S.shape[0], k), np.uint8)
-    return ops.gcws_csr(S.indptr, places, np.log(S.data), drawn, ids, 1, 0, 8, True, out)
-
-
 def anchors(rounds: int) -> Iterator[Row]:
-    """64 anchors, of each column or of all; 3 values for each input, as many as the rival has with two steps."""
+    """64 anchors with 3 values for each input, as many as the rival has with two steps; errors are those of 500 rows."""
     rng = np.random.default_rng(0)
-    X = rng.random((4000, 784), dtype=np.float32)
-    theirs = partial(AdditiveChi2Sampler(sample_steps=2).fit(X).transform, X)
-    rival = "sklearn AdditiveChi2Sampler(2)"
-    for whose, count in (("all columns", 1), ("each column", 784)):
-        table = np.sort(rng.random((count, 64), dtype=np.float32), axis=1)
-        values = rng.random((count, 64, 3), dtype=np.float32)
-        for fresh in (True, False):
-            made = Nearest(X, table, values, fresh)
-            for what, ours, target in (
-                ("codes of the nearest", made.codes, 80),
-                ("codes and fractions", made.brackets, None),
-                ("nearest, 3 values", made.nearest, 10),
-                ("interpolated, 3 values", made.interpolated, 10),
-            ):
-                where = "4000x784" if fresh else "4000x784, out="
-                what = f"64 anchors of {whose}, {what}, {where}"
-                yield against(what, ours, rival, theirs, rounds, threads=1, target=target)
-
-
-class Nearest:
-    """Anchors by their ops; outputs are allocated in the call (fresh), or once."""
-
-    def __init__(self, X: Any, table: Any, values: Any, fresh: bool) -> None:
-        self.X, self.table, self.values, self.fresh = X, table, values, fresh
-        self.edges = (table[:, 1:] + table[:, :-1]) / 2
-        self.kept: dict[str, Any] = {}
-
-    def empty(self, name: str, columns: int, dtype: Any) -> Any:
-        if self.fresh or name not in self.kept:
-            self.kept[name] = np.empty((len(self.X), columns), dtype)
-        return self.kept[name]
-
-    def codes(self) -> Any:
-        return ops.levels(self.X, self.edges, True, self.empty("codes", self.X.shape[1], np.uint8))
-
-    def brackets(self) -> tuple[Any, Any]:
-        d = self.X.shape[1]
-        found = self.empty("codes", d, np.uint8), self.empty("fractions", d, np.float32)
-        ops.brackets(self.X, self.table, *found)
-        return found
-
-    def nearest(self) -> Any:
-        return ops.coded_rows(self.codes(), self.values, None, self.empty("rows", 3 * self.X.shape[1], np.float32))
-
-    def interpolated(self) -> Any:
-        codes, fractions = self.brackets()
-        return ops.coded_rows(codes, self.values, fractions, self.empty("rows", 3 * self.X.shape[1], np.float32))
+    X = rng.gamma(0.5, size=(4000, 784)).astype(np.float32)
+    X /= X.sum(axis=1, keepdims=True)
+    sampler = AdditiveChi2Sampler(sample_steps=2).fit(X)
+    rival, theirs, some = "sklearn AdditiveChi2Sampler(2)", partial(sampler.transform, X), X[:500]
+    for what, spacing, neighbors in (
+        ("nearest", "log", 1),
+        ("interpolated", "log", 2),
+        ("interpolated, k-means", "kmeans", 2),
+    ):
+        for threads, target in ((1, 10), (2, 18)):
+            ours = Anchors(64, spacing=spacing, n_neighbors=neighbors, n_jobs=threads).fit(X)
+            assert ours.table_.shape[-1] == 3
+            more: dict[str, Any] = {"threads": threads, "least_seconds": 0.3}
+            errors = {
+                "error": gram_error(Chi2(), some, ours.transform(some)),
+                "rival_error": gram_error(Chi2(), some, sampler.transform(some)),
+            }
+            name = f"64 anchors, {what}, 3 values, 4000x784"
+            yield against(name, partial(ours.transform, X), rival, theirs, rounds, target=target, **more, **errors)
+            out = np.empty((len(X), 3 * X.shape[1]), np.float32)
+            reused = partial(ours.transform, X, out=out)
+            yield against(f"{name}, out=", reused, rival, theirs, rounds, **more)
+            if neighbors == 1:
+                name = "64 anchors, nearest, codes only, 4000x784"
+                yield against(name, partial(ours.codes, X), rival, theirs, rounds, target=80, **more)
 
 
 def products(rounds: int) -> Iterator[Row]:
