@@ -189,7 +189,13 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
     Its row is named when rows are numbered, that is, counted from the first row of the data.
     """
     stored = X.data if hasattr(X, "indptr") else X
-    if not stored.size or (stored.max() <= np.min(high) and stored.min() >= np.max(low)):
+    if not stored.size:
+        return False
+    if stored.ndim == 2 and np.ndim(high):  # column by column
+        inside = np.all(stored.max(axis=0) <= high) and np.all(stored.min(axis=0) >= low)
+    else:
+        inside = stored.max() <= np.min(high) and stored.min() >= np.max(low)
+    if inside:
         return False
     columns = X.indices if hasattr(X, "indptr") else np.broadcast_to(np.arange(X.shape[1]), X.shape)
     lows, highs = (np.broadcast_to(bound, X.shape[1])[columns] for bound in (low, high))

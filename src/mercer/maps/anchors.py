@@ -221,7 +221,7 @@ class Anchors(CodedMap):
                     f"{type(self).__name__}: {len(constant)} constant column(s) ({few}) have a single k-means anchor.",
                     stacklevel=2,
                 )
-            return anchors, (seen.low, seen.high)
+            return anchors, (np.minimum(seen.low, 0.0) if zero else seen.low, seen.high)
         if self.spacing == "log":
             low, high = self.feature_range or spacing.lowest(seen, self.n_anchors)
             return spacing.logarithmic(low, high, self.n_anchors)[None], (0.0, high)

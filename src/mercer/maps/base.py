@@ -213,12 +213,18 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         return self
 
     def _features(self, X: Any, out: Array | None = None) -> Any:
+        def make(rows: Any, drawn: Drawn) -> Any:
+            dense = drawn.dense(hasattr(rows, "indptr"))
+            return (self._dense_features if dense else self._sparse_features)(rows, drawn, out)
+
+        return self._made(X, make)
+
+    def _made(self, X: Any, make: Callable[[Any, Any], Any]) -> Any:
+        """make(rows, drawn), whose tiles are checked on the way; what it says of a row does not depend on which tile came first."""
         check_is_fitted(self)
         X = self._form(X, reset=False)
-        drawn = in_dtype(self.drawn_, X.dtype)
-        make = self._dense_features if drawn.dense(hasattr(X, "indptr")) else self._sparse_features
         try:
-            Z = make(X, drawn, out)
+            Z = make(X, in_dtype(self.drawn_, X.dtype))
         except door.RowError:
             self._let_in(X)  # the first of all rows, whichever tile came first
             raise

@@ -29,9 +29,7 @@ class CodedMap(Map):
         return self._coded(X).codes
 
     def _coded(self, X: Any) -> Coded:
-        X, drawn = self._ready(X)
-        assert isinstance(drawn, CodedDrawn)
-        block = self._whole_block(X, drawn.coded, drawn)
+        block = self._made(X, lambda rows, drawn: self._whole_block(rows, drawn.coded, drawn))
         assert isinstance(block, Coded)
         return block
 
