@@ -143,6 +143,22 @@ with open("/proc/self/status") as status:  # of this process alone: ru_maxrss be
     assert int(run.stdout) < 500, run.stdout
 
 
+def test_parameters_that_were_kept_are_those_of_the_columns():
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(20, 6)))
+    phi, again = GCWS(128, random_state=1).fit(X), GCWS(128, random_state=1).fit(X)
+    some = X.copy()
+    some[:, 2] = 0  # other columns, then the first ones again
+    expected = [again.codes(rows) for rows in (X[:1], some, X, -X)]
+    for _ in range(2):
+        for rows, codes in zip((X[:1], some, X, -X), expected, strict=True):
+            np.testing.assert_array_equal(phi.codes(rows), codes)
+    sparse = GCWS(128, random_state=1).fit(X)
+    for rows, codes in zip((X, some, X[:1], -X), (expected[i] for i in (2, 1, 0, 3)), strict=True):
+        np.testing.assert_array_equal(sparse.codes(sp.csr_array(rows)), codes)
+    assert not np.array_equal(expected[2], expected[3])
+
+
 def test_columns_in_use_are_found_by_marks_and_by_sorting_alike(monkeypatch):
     X = sp.random_array((30, 50), density=0.2, format="csr", rng=np.random.default_rng(0))
     phi = GCWS(64, random_state=1).fit(X)

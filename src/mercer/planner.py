@@ -55,6 +55,11 @@ def blocks_in(bytes_each: int) -> int:
     return max(1, _TILE_BYTES // max(bytes_each, 1))
 
 
+def worth_keeping(count: int) -> bool:
+    """Whether something of so many bytes may stay in memory for the next tile: as much as two tiles of working space."""
+    return count <= 2 * _TILE_BYTES
+
+
 def worth_threads(cost: Cost, rows: int) -> bool:
     """Whether this many rows are enough work to be spread over threads."""
     return cost.flops * rows >= _THREADS_FROM or cost.bytes * rows >= _THREADS_FROM_BYTES

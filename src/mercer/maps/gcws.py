@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +15,15 @@ from mercer.kernels import GMM, Bits, Kernel
 from mercer.maps.base import Array, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.philox import Rng
-from mercer.planner import Cost, blocks_in
+from mercer.planner import Cost, blocks_in, worth_keeping
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
 _MARKS = 2**24  # columns up to which those in use are marked in an array, not sorted
 _FLOPS = 6.0  # for one hash of one number
+
+
+_kept: weakref.WeakKeyDictionary[_Hashes, dict[int, tuple[Array, Array]]] = weakref.WeakKeyDictionary()
 
 
 class GCWS(CodedMap):
@@ -52,7 +56,7 @@ class GCWS(CodedMap):
 
     Notes
     -----
-    The parameters of a column are made from (seed, hash, column) when they are needed, so nothing is stored, and data with millions of
+    The parameters of a column are made from (seed, hash, column) when they are needed, so the model stores none, and data with millions of
     columns costs only the columns in use. Codes are the same for float32 and float64 input of equal value, dense or CSR, on every CPU.
 
     Examples
@@ -162,7 +166,7 @@ class _Hashes(CodedDrawn):
             indptr = np.concatenate([[0], np.cumsum(stored)])[tile.indptr]
             data = tile.data[stored]
             split = 2 * tile.indices[stored].astype(np.int64) + (data < 0)
-            ids, places = _in_use(split, 2 * tile.shape[1])
+            ids, places = self._among_kept(*_in_use(split, 2 * tile.shape[1]))
             logs = self._logs(data)
             empty = np.diff(indptr) == 0
         else:
@@ -174,8 +178,7 @@ class _Hashes(CodedDrawn):
         step = _HASHES * blocks_in(len(ids) * _PARAMETERS)
         for first in range(0, self.n_hashes, step):
             found = codes[:, first : first + step]
-            parameters = np.empty((-(-found.shape[1] // _HASHES), len(ids), 4, _HASHES), np.float32)
-            ops.gcws_parameters(self.seed, ids, first, parameters)
+            parameters = self._parameters(ids, first, -(-found.shape[1] // _HASHES))
             how = (ids, self.seed, first, self.bits, self.keep_t, found)
             if hasattr(tile, "indptr"):
                 ops.gcws_csr(indptr, places, logs, parameters, *how)
@@ -183,6 +186,24 @@ class _Hashes(CodedDrawn):
                 ops.gcws(logs, parameters, *how)
         scale = 1 / np.sqrt(self.n_hashes)
         return Coded(codes, OneHot(2**self.bits, scale, self.dtype), empty=empty if empty.any() else None)
+
+    def _among_kept(self, ids: Array, places: Array) -> tuple[Array, Array]:
+        """The same columns among those whose parameters are kept, where all of them are: a few more cost nothing."""
+        known = _kept.get(self, {}).get(0, (ids,))[0]
+        at = np.minimum(np.searchsorted(known, ids), max(0, len(known) - 1))
+        if not len(ids) or not np.array_equal(known[at], ids):
+            return ids, places
+        return known, at.astype(places.dtype)[places]
+
+    def _parameters(self, ids: Array, first: int, blocks: int) -> Array:
+        """Those of these columns, for hashes from `first` on. They are kept for the next tile, which often has the same columns."""
+        kept = _kept.setdefault(self, {})
+        if first in kept and np.array_equal(kept[first][0], ids):
+            return kept[first][1]
+        made = ops.gcws_parameters(self.seed, ids, first, np.empty((blocks, len(ids), 4, _HASHES), np.float32))
+        if worth_keeping(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
+            kept[first] = ids, made
+        return made
 
     def columns(self, d: int) -> int:
         return self.n_hashes << self.bits
