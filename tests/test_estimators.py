@@ -33,8 +33,8 @@ from mercer import (
     open_stream,
     planner,
 )
-from mercer.learn.plans import plan
 from mercer.learn.ridge import ALPHAS
+from mercer.planner import plan_fit
 
 N, D = 240, 4
 NAMES = [f"c{i}" for i in range(D)]
@@ -580,10 +580,10 @@ def test_the_plan_counts_passes_as_they_are_made():
 
 
 def test_the_plan_goes_by_memory():
-    whole = plan(None, 10, 1000, limit=10**9)
+    whole = plan_fit(None, 10, 1000, limit=10**9)
     assert (whole.route, whole.held) == ("moments", 32_000_000)
-    assert plan(None, 10, 1000, limit=whole.held - 1).route == "passes"
-    assert plan(None, 10, 1000, limit=10**9, folds=5).held > 2 * whole.held
+    assert plan_fit(None, 10, 1000, limit=whole.held - 1).route == "passes"
+    assert plan_fit(None, 10, 1000, limit=10**9, folds=5).held > 2 * whole.held
     assert "rows of unknown number" in str(whole)
 
 

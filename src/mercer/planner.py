@@ -13,10 +13,15 @@ _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by
 PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
 SHARD = 16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
 _LEAST_BLOCK, _MOST_BLOCK = 1024, 8192  # rows: fewer make adding up dear, more cost digits of float32 products
+_MARKS = 2**24  # columns: a mark and a place for each are 80 MiB
 _CLASS_BYTES = 2**30  # of the sums of all classes
 _CHECKPOINT_SHARE = (
     20  # a checkpoint is written when the work since the last one took so many times longer than writing it
 )
+
+_SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
+_PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,11 @@ def blocks_in(bytes_each: int) -> int:
     return max(1, _TILE_BYTES // max(bytes_each, 1))
 
 
+def worth_marking(columns: int) -> bool:
+    """Whether those of so many columns that are in use are marked in an array of all of them, not sorted."""
+    return columns <= _MARKS
+
+
 def worth_keeping(count: int) -> bool:
     """Whether something of so many bytes may stay in memory for the next tile: as much as two tiles of working space."""
     return count <= 2 * _TILE_BYTES
@@ -72,10 +82,6 @@ class Grid:
     rows: int
     shard: int
 
-    @property
-    def shard_rows(self) -> int:
-        return self.rows * self.shard
-
 
 def grid(width: int, itemsize: int) -> Grid:
     """Blocks of about 32 MiB of rows of this width, in whole tiles."""
@@ -91,3 +97,89 @@ def most_classes(width: int) -> int:
 def worth_writing(seconds_of_work: float, seconds_to_write: float) -> bool:
     """Whether a checkpoint is due: it costs at most a twentieth of the work that it saves."""
     return seconds_of_work >= _CHECKPOINT_SHARE * seconds_to_write
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done, and what it holds in memory at once beside the data's own blocks.
+
+    Attributes
+    ----------
+    route : "moments" or "passes"
+    rows : int or None
+        None when only a pass can tell.
+    columns, features : int
+        d and D.
+    held : int
+        Bytes of the route's arrays.
+    limit : int
+        Bytes that they may have.
+    passes : tuple of str
+        What each pass over the rows is for.
+    """
+
+    route: str
+    rows: int | None
+    columns: int
+    features: int
+    held: int
+    limit: int
+    passes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rows = "rows of unknown number" if self.rows is None else f"{self.rows:,} rows"
+        how = {
+            "moments": f"least squares from moments, which hold {size(self.held)} of at most {size(self.limit)}",
+            "passes": f"conjugate gradients over blocks, since moments would hold more than {size(self.limit)}",
+        }[self.route]
+        return (
+            f"{rows} x {self.columns:,} columns -> {self.features:,} features; {how}. Passes: {', '.join(self.passes)}."
+        )
+
+
+def plan_fit(
+    rows: int | None,
+    columns: int,
+    features: int,
+    *,
+    limit: int,
+    folds: int = 1,
+    looks: bool = False,
+    labels: bool = False,
+    counts: bool = False,
+    again: bool = False,
+) -> Plan:
+    """The route for squared loss: moments where they fit into the limit.
+
+    Parameters
+    ----------
+    rows, columns, features : int
+    limit : int
+        Bytes.
+    folds : int
+        Moments that are kept apart, for k-fold cross-validation; 1 otherwise.
+    looks, labels, counts, again : bool
+        Whether the map sees the rows first, targets are labels, classes are counted first, rows are seen again for their leverages.
+    """
+    more = 1.5 * folds + 1 if folds > 1 else 0  # moments and scatter of each fold, and the scatter of all
+    held = int(8 * features**2 * (_SOLVER_ARRAYS + more))
+    first = ["what the map must know"] * looks + ["classes and their weights"] * counts
+    if held <= limit:
+        passes = (*first, "moments", *["leverages"] * again)
+        return Plan("moments", rows, columns, features, held, limit, passes)
+    passes = (*first, *["classes"] * (labels and not counts), "one for each step of conjugate gradients")
+    return Plan("passes", rows, columns, features, _PASS_BYTES, limit, passes)
+
+
+def tolerance(itemsize: int) -> float:
+    """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
+    return 1e-7 if itemsize == 8 else 1e-6
+
+
+def size(count: float) -> str:
+    """Bytes in words: 1.5 GB."""
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} {_UNITS[-1]}"

@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields
 
 from mercer import door
 from mercer.kernels import additive, collisions, coordinates, euclidean
+from mercer.kernels.additive import Additive
 from mercer.kernels.base import Kernel
 
 _ALSO = {"rbf": "gaussian"}  # scikit-learn's names for the same kernels
@@ -19,6 +20,11 @@ def names() -> dict[str, type[Kernel]]:
     bases = {base for cls in ours for base in cls.__mro__[1:]}
     whole = [cls for cls in ours - bases if all(field.default is not MISSING for field in fields(cls))]
     return {_name(cls): cls for cls in sorted(whole, key=_name)}
+
+
+def additive_names() -> dict[str, type[Additive]]:
+    """Those that are a sum over columns."""
+    return {name: cls for name, cls in names().items() if issubclass(cls, Additive)}
 
 
 def named(who: str, name: object) -> type[Kernel]:

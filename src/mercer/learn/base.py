@@ -19,10 +19,11 @@ from mercer.learn import heads
 from mercer.learn.folds import Folds
 from mercer.learn.mapping import make_map, predict_rows
 from mercer.learn.normal import Array
-from mercer.learn.plans import plan, tolerance
+from mercer.learn.ridge import Choice
 from mercer.learn.targets import is_source, require_targets, write_into
 from mercer.maps.base import Map
 from mercer.philox import seed_from
+from mercer.planner import plan_fit, tolerance
 from mercer.sources import features
 from mercer.streams import Stream, open_sink, open_stream
 from mercer.streams.matrix import MatrixStream
@@ -126,18 +127,12 @@ class KernelModel(BaseEstimator):
     @property
     def alphas_(self) -> Array:
         """The alphas that were tried."""
-        choice = self._solved().choice
-        if choice is None:
-            raise AttributeError(f"{type(self).__name__}: a single alpha was given, none was chosen.")
-        return choice.alphas
+        return self._choice().alphas
 
     @property
     def gcv_(self) -> Array:
         """The score of each of ``alphas_``: generalised cross-validation, or the error on rows left out for "kfold", "loo" and passes."""
-        self.alphas_  # noqa: B018  (says why there is none)
-        choice = self._solved().choice
-        assert choice is not None
-        return choice.scores
+        return self._choice().scores
 
     def predict(self, X: Any, out: Any = None) -> Any:
         """Predictions, tile by tile: the features of all rows never exist at once.
@@ -189,7 +184,7 @@ class KernelModel(BaseEstimator):
         D = self.feature_map_._n_features_out
         if self.pca is not None and door.whole(who, "pca", self.pca) > D:
             raise ValueError(f"{who}: pca must be at most the number of features, {D}, got {self.pca}.")
-        self.plan_ = plan(
+        self.plan_ = plan_fit(
             stream.rows,
             stream.width,
             D,
@@ -276,6 +271,12 @@ class KernelModel(BaseEstimator):
             self._solve(None)
         assert self._head is not None
         return self._head
+
+    def _choice(self) -> Choice:
+        choice = self._solved().choice
+        if choice is None:
+            raise AttributeError(f"{type(self).__name__}: a single alpha was given, none was chosen.")
+        return choice
 
     def _pass_over(self, stream: Stream) -> None:
         who = type(self).__name__

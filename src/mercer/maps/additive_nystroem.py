@@ -13,7 +13,7 @@ from mercer import door
 from mercer.grams import gram
 from mercer.histograms import ColumnHistogram, Histogram
 from mercer.kernels import Additive
-from mercer.kernels.names import names
+from mercer.kernels.names import additive_names
 from mercer.maps.additive import AdditiveMap
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.drawn import Chain
@@ -22,7 +22,7 @@ from mercer.philox import Rng
 from mercer.stages.lifts import Lift
 from mercer.summaries import Summary
 
-_KERNELS = {name: cls for name, cls in names().items() if issubclass(cls, Additive)}
+_KERNELS = additive_names()
 _SAMPLE = 128  # values that kernel PCA is given
 
 

@@ -15,6 +15,7 @@ from mercer.blocks import Block, Coded, as_block
 from mercer.histograms import ColumnHistogram, Histogram
 from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
+from mercer.kernels.names import additive_names
 from mercer.maps import spacing
 from mercer.maps.base import Array, Bounds, Decay, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
@@ -23,12 +24,7 @@ from mercer.philox import Rng
 from mercer.planner import Cost
 from mercer.stages.anchors import Between, Nearest
 
-_KERNELS: dict[str, type[Additive]] = {
-    "chi2": kernels.Chi2,
-    "intersection": kernels.Intersection,
-    "jensen-shannon": kernels.JensenShannon,
-    "hellinger": kernels.Hellinger,
-}
+_KERNELS = additive_names()
 _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
 
 
@@ -44,7 +40,7 @@ class Anchors(CodedMap):
     ----------
     n_anchors : int or None, default=32
         At least 2. None: as many as `cover` asks for.
-    kernel : {"chi2", "intersection", "jensen-shannon", "hellinger"}, additive Kernel, or callable, default="chi2"
+    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"}, additive Kernel, or callable, default="chi2"
         A callable k(x, z) of two arrays of one shape gives the kernel of each pair of numbers.
     spacing : {"log", "uniform", "kmeans"}, default="log"
         "log": 0 and equal ratios up to the largest value, down to where a share 1/n_anchors^2 of the total of X lies below. "uniform":

@@ -258,7 +258,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         """The features of rows that were let in as one block, of the kind that the map makes of a row."""
         drawn = in_dtype(self.drawn_, X.dtype)
         if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
-            return self._whole_block(X, drawn, drawn)
+            return self._whole_block(X, drawn, drawn, look=False)
         return Dense(self._fill(X, drawn, np.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype)))
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
@@ -266,15 +266,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             raise ValueError(f"{type(self).__name__}: out= is for dense features, and this input gives sparse ones.")
         return self._whole_block(X, drawn, drawn).tocsr()
 
-    def _whole_block(self, X: Any, make: Callable[..., Block], drawn: Drawn) -> Block:
-        """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long."""
+    def _whole_block(self, X: Any, make: Callable[..., Block], drawn: Drawn, *, look: bool = True) -> Block:
+        """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long. With look, rows are checked."""
         n, d = X.shape
         cost, share = drawn.cost(d), X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
         cost = Cost(cost.flops * share, 2 * cost.bytes * share)
         parts: dict[int, Block] = {}
 
         def work(rows: slice) -> None:
-            parts[rows.start] = self._tile(make, X, rows, look=True)
+            parts[rows.start] = self._tile(make, X, rows, look=look)
 
         each(work, n, cost, getattr(self, "n_jobs", None), long_tile_rows(cost))
         return stacked([parts[start] for start in sorted(parts)])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import DTypeLike
+from dataclasses import dataclass
+from typing import Any
 
 from mercer import door
 from mercer.blocks import Block, Coded
 from mercer.maps.base import Array, Map
 from mercer.planner import Cost
+from mercer.stages.base import Frozen
 
 
 class CodedMap(Map):
@@ -38,7 +36,7 @@ class CodedMap(Map):
 
 
 @dataclass(frozen=True, eq=False)
-class CodedDrawn:
+class CodedDrawn(Frozen):
     """A Drawn that gives coded blocks."""
 
     sparse_output: bool
@@ -58,14 +56,6 @@ class CodedDrawn:
 
     def dense(self, sparse: bool) -> bool:
         return not self.sparse_output
-
-    def arrays(self) -> dict[str, Array]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-    def astype(self, dtype: DTypeLike) -> Self:
-        changed: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in self.arrays().items()}
-        return replace(self, **changed)
 
     def cost(self, d: int) -> Cost:
         raise NotImplementedError

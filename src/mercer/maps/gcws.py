@@ -15,11 +15,10 @@ from mercer.kernels import GMM, Bits, Kernel
 from mercer.maps.base import Array, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.philox import Rng
-from mercer.planner import Cost, blocks_in, worth_keeping
+from mercer.planner import Cost, blocks_in, worth_keeping, worth_marking
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
-_MARKS = 2**24  # columns up to which those in use are marked in an array, not sorted
 _FLOPS = 6.0  # for one hash of one number
 
 
@@ -223,10 +222,10 @@ class _Hashes(CodedDrawn):
 
 def _in_use(columns: Array, count: int) -> tuple[Array, Array]:
     """(ids, places): the columns that occur among `count`, rising, and where each entry's column is among them."""
-    if count > _MARKS:
-        ids, places = np.unique(columns, return_inverse=True)
-    else:
+    if worth_marking(count):
         marks = np.zeros(count, bool)
         marks[columns] = True
         ids, places = np.flatnonzero(marks), np.cumsum(marks, dtype=np.int32)[columns] - np.int32(1)
+    else:
+        ids, places = np.unique(columns, return_inverse=True)
     return ids.astype(np.uint64), places

@@ -12,7 +12,23 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class Frozen:
+    """Arrays and numbers that do not change: what stages and drawn maps are."""
+
+    def arrays(self) -> dict[str, Array]:
+        """The drawn arrays by field name: casting, moving, saving and measuring are loops over these."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """The same with its arrays of floats in another dtype."""
+        floats = {name: array for name, array in self.arrays().items() if array.dtype.kind == "f"}
+        cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in floats.items()}
+        return replace(self, **cast)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Frozen):
     """stage(tile) -> tile, row by row. A tile is a 2-d array or a CSR matrix; a stage never writes into the tile it is given."""
 
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
@@ -32,14 +48,3 @@ class Stage:
     def scratch(self, d: int) -> int:
         """Numbers of working space for one row, beside what goes in and comes out."""
         return 0
-
-    def arrays(self) -> dict[str, Array]:
-        """The drawn arrays by field name: casting, moving, saving and measuring are loops over these."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-    def astype(self, dtype: DTypeLike) -> Self:
-        """The same stage with its arrays of floats in another dtype."""
-        floats = {name: array for name, array in self.arrays().items() if array.dtype.kind == "f"}
-        cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in floats.items()}
-        return replace(self, **cast)
