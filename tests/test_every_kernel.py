@@ -59,7 +59,7 @@ REFERENCE = [
     (GMM(), 3 / 7, 0.3793103448),
     (GMM(power=0.5), None, None),
     (Bits(GMM(), 4), 3 / 7 + 4 / 7 / 16, None),
-    (SignStable(1.0), None, None),  # its values are in test_coded_maps
+    (SignStable(1.0), None, None),  # its values are in test_signs
     (SignStable(1.5), None, None),
     (Cosine(), 0.7324670208, 0.6933752453),
     (CosineRBF(1.0), np.exp(-(1 - 0.7324670208)), np.exp(-(1 - 0.6933752453))),
