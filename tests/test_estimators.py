@@ -716,7 +716,7 @@ def test_a_target_that_is_not_there(tmp_path):
         (lambda: regressor(0, max_memory=SMALL).fit(X, t), "alpha = 0 needs moments"),
         (lambda: regressor(pca=3, max_memory=SMALL).fit(X, t), "pca=3 needs the moments of 48 features"),
         (lambda: regressor(checkpoint="a", max_memory=SMALL).fit(X, t), "checkpoint='a' needs the moments"),
-        (lambda: regressor(pca=49).fit(X, t), "pca must be at most the number of features, 48, got 49"),
+        (lambda: regressor(pca=49).fit(X, t), "pca must be at most the number of features of a map, 48, got 49"),
         (lambda: regressor(max_memory="much").fit(X, t), "max_memory must be a number of bytes"),
         (lambda: regressor(fit_intercept="no").fit(X, t), "fit_intercept must be True or False"),
         (lambda: classifier(loss="hinge").fit(X, y), "loss must be 'squared'|loss must be one of 'squared'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
@@ -105,7 +106,7 @@ class Plan:
 
     Attributes
     ----------
-    route : "moments" or "passes"
+    route : "moments", "two-stage" or "passes"
     rows : int or None
         None when only a pass can tell.
     columns, features : int
@@ -130,6 +131,8 @@ class Plan:
         rows = "rows of unknown number" if self.rows is None else f"{self.rows:,} rows"
         how = {
             "moments": f"least squares from moments, which hold {size(self.held)} of at most {size(self.limit)}",
+            "two-stage": f"principal components of each map first, then least squares on them, which hold {size(self.held)} of at most "
+            f"{size(self.limit)}",
             "passes": f"conjugate gradients over blocks, since moments would hold more than {size(self.limit)}",
         }[self.route]
         return (
@@ -148,8 +151,12 @@ def plan_fit(
     labels: bool = False,
     counts: bool = False,
     again: bool = False,
+    widths: Sequence[int] = (),
+    rank: int | None = None,
+    side_by_side: bool = False,
+    unlabelled: bool = False,
 ) -> Plan:
-    """The route for squared loss: moments where they fit into the limit.
+    """The route for squared loss: moments where they fit into the limit; components of each map first where those of each map do.
 
     Parameters
     ----------
@@ -160,15 +167,36 @@ def plan_fit(
         Moments that are kept apart, for k-fold cross-validation; 1 otherwise.
     looks, labels, counts, again : bool
         Whether the map sees the rows first, targets are labels, classes are counted first, rows are seen again for their leverages.
+    widths : sequence of int
+        Features of each map.
+    rank : int or None
+        Principal components of each map, where they are asked for.
+    side_by_side, unlabelled : bool
+        Whether all folds are solved at the same time, and whether there are rows without targets.
     """
-    more = 1.5 * folds + 1 if folds > 1 else 0  # moments and scatter of each fold, and the scatter of all
-    held = int(8 * features**2 * (_SOLVER_ARRAYS + more))
     first = ["what the map must know"] * looks + ["classes and their weights"] * counts
+    held, after = _solving(features, folds, side_by_side), ["leverages"] * again
     if held <= limit:
-        passes = (*first, "moments", *["leverages"] * again)
+        passes = (*first, "moments", *["moments of unlabelled rows"] * unlabelled, *after)
         return Plan("moments", rows, columns, features, held, limit, passes)
+    if rank is not None and len(widths) > 1:
+        kept = [min(rank, width) for width in widths]
+        packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
+        vectors = sum(width * count for width, count in zip(widths, kept, strict=True))
+        held = max(8 * (packed + 3 * largest + vectors), 8 * vectors + _solving(sum(kept), folds, side_by_side))
+        if held <= limit:
+            found = ("moments of each map", *["moments of each map, unlabelled rows"] * unlabelled)
+            return Plan(
+                "two-stage", rows, columns, features, held, limit, (*first, *found, "moments of components", *after)
+            )
     passes = (*first, *["classes"] * (labels and not counts), "one for each step of conjugate gradients")
     return Plan("passes", rows, columns, features, _PASS_BYTES, limit, passes)
+
+
+def _solving(features: int, folds: int, side_by_side: bool) -> int:
+    """Bytes of moments and of what is solved from them; a fold has moments and a scatter, and another where all are solved at once."""
+    more = (1.5 + side_by_side) * folds + 1 if folds > 1 else 0
+    return int(8 * features**2 * (_SOLVER_ARRAYS + more))
 
 
 def tolerance(itemsize: int) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
 
 from mercer.blocks import Block
 from mercer.summaries import Array, State, Summary
@@ -21,11 +22,11 @@ class Together:
         for part in self.parts:
             part.add(block, y=y, weight=weight, start=start)
 
-    def __add__(self, other: Together) -> Together:
+    def __add__(self, other: Self) -> Self:
         self._must_match(other)
-        return Together(*(mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True)))
+        return self._like([mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True)])
 
-    def __iadd__(self, other: Together) -> Together:
+    def __iadd__(self, other: Self) -> Self:
         self._must_match(other)
         merged = list(self.parts)
         for i, part in enumerate(other.parts):
@@ -39,14 +40,17 @@ class Together:
         arrays = {f"{i}.{name}": values for i, state in enumerate(states) for name, values in state.arrays.items()}
         return State(arrays, {str(i): state.facts for i, state in enumerate(states)})
 
-    def from_state(self, state: State) -> Together:
+    def from_state(self, state: State) -> Self:
         """Summaries like these with that state."""
         made = []
         for i, part in enumerate(self.parts):
             mine = f"{i}."
             arrays = {name.removeprefix(mine): a for name, a in state.arrays.items() if name.startswith(mine)}
             made.append(part.from_state(State(arrays, state.facts[str(i)])))
-        return Together(*made)
+        return self._like(made)
+
+    def _like(self, parts: Sequence[Any]) -> Self:
+        return type(self)(*parts)
 
     def _must_match(self, other: Together) -> None:
         mine, theirs = ([type(part).__name__ for part in one.parts] for one in (self, other))

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import door, machine
 from mercer.blocks import Block
 from mercer.checkpoints import Checkpoint
 from mercer.folding import fold
 from mercer.learn import heads
+from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
-from mercer.learn.mapping import make_map, predict_rows
-from mercer.learn.normal import Array
+from mercer.learn.intake import Intake
+from mercer.learn.mapping import make_map, predict_rows, widths_of
+from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
-from mercer.learn.targets import is_source, require_targets, write_into
+from mercer.learn.sparse import Penalty
+from mercer.learn.targets import write_into
 from mercer.maps.base import Map
+from mercer.moments import Moments
 from mercer.philox import seed_from
 from mercer.planner import plan_fit, tolerance
-from mercer.sources import features
-from mercer.streams import Stream, open_sink, open_stream
-from mercer.streams.matrix import MatrixStream
+from mercer.sources import Rows, features
+from mercer.streams import Stream, open_sink
 from mercer.summaries import Summary
 
 
-class KernelModel(BaseEstimator):
+class KernelModel(Intake):
     """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
 
     _head: heads.Head | None
@@ -40,6 +42,7 @@ class KernelModel(BaseEstimator):
         feature_map: Any = "fourier",
         *,
         alpha: Any = "auto",
+        penalty: str = "l2",
         fit_intercept: bool = True,
         pca: int | None = None,
         max_memory: int | str | None = None,
@@ -50,6 +53,7 @@ class KernelModel(BaseEstimator):
     ) -> None:
         self.feature_map = feature_map
         self.alpha = alpha
+        self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.pca = pca
         self.max_memory = max_memory
@@ -58,7 +62,7 @@ class KernelModel(BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
 
         Parameters
@@ -69,25 +73,31 @@ class KernelModel(BaseEstimator):
             Targets; None where the stream has them.
         sample_weight : array-like of shape (n_samples,), optional
             Frequencies: a row of weight 2 counts as two rows, also for what a map must see of the rows.
+        unlabeled : array-like, sparse matrix, data frame, path or stream, optional
+            More rows, whose targets are not known. They count for the principal components of ``pca``, and for nothing else.
 
         Returns
         -------
         self
         """
-        stream = self._begin(X, y, sample_weight)
+        stream = self._begin(X, y, sample_weight, unlabeled)
         if stream.rows == 1 and heads.is_chosen(self.alpha):
             raise ValueError(
                 f"{type(self).__name__}: alpha={self.alpha!r} is chosen by rows that are left out, and there is one sample only. "
                 "Give more rows, or a number for alpha."
             )
-        if self.plan_.route == "moments":
-            rows = features(stream, self.feature_map_)
-            keep: Any = {"checkpoint": self.checkpoint, "spec": {"seed": self.seed_, "class": type(self).__name__}}
-            self._seen: Any = fold(rows, self._summary(), n_jobs=self.n_jobs, progress=self._progress(), **keep)
-            self._taken = stream.rows or 0
-            self._solve(lambda: self._again(stream))
-        else:
+        others = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
+        if self.plan_.route == "passes":
             self._pass_over(stream)
+        elif self.plan_.route == "two-stage":
+            self._solve_components(stream, others)
+        else:
+            self._seen: Any = self._fold(features(stream, self.feature_map_), self._summary())
+            self._taken = stream.rows or 0
+            if others is not None:
+                beside = self._fold(features(others, self.feature_map_), Moments(target=False), "unlabelled")
+                self._beside = Normal.of_rows(beside, fit_intercept=self.fit_intercept)
+            self._solve(lambda: self._again(features(stream, self.feature_map_)))
         return self
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -134,6 +144,23 @@ class KernelModel(BaseEstimator):
         """The score of each of ``alphas_``: generalised cross-validation, or the error on rows left out for "kfold", "loo" and passes."""
         return self._choice().scores
 
+    @property
+    def kkt_(self) -> float:
+        """How far the coefficients are from optimal, in units of the smallest alpha that makes all of them 0."""
+        kkt = self._solved().kkt
+        if kkt is None:
+            raise AttributeError(
+                f"{type(self).__name__}: kkt_ is for penalty='l1' and 'group', and it is {self.penalty!r}."
+            )
+        return kkt
+
+    @property
+    def zero_maps_(self) -> list[str]:
+        """The names of the maps all of whose coefficients are 0: the model is the same without them."""
+        coef = self._solved().coef
+        columns = spans(tuple(self._widths.values()))
+        return [name for name, part in zip(self._widths, columns, strict=True) if not coef[part].any()]
+
     def predict(self, X: Any, out: Any = None) -> Any:
         """Predictions, tile by tile: the features of all rows never exist at once.
 
@@ -167,13 +194,13 @@ class KernelModel(BaseEstimator):
         stream = self._open(X, None, None, reset=False)
         return stream, predict_rows(stream, self.feature_map_, head, self.n_jobs)
 
-    def _begin(self, X: Any, y: Any, sample_weight: Any) -> Stream:
+    def _begin(self, X: Any, y: Any, sample_weight: Any, unlabeled: Any = None) -> Stream:
         """The rows, once they, the parameters and the plan are known to be right; the map is fitted."""
         who = type(self).__name__
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
-        for name in {"_seen", "_head"} & set(vars(self)):  # a fit that fails leaves no model
+        for name in {"_seen", "_beside", "_head"} & set(vars(self)):  # a fit that fails leaves no model
             delattr(self, name)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
@@ -181,22 +208,35 @@ class KernelModel(BaseEstimator):
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
         self.feature_map_: Map = made._fit_stream(stream)
-        D = self.feature_map_._n_features_out
-        if self.pca is not None and door.whole(who, "pca", self.pca) > D:
-            raise ValueError(f"{who}: pca must be at most the number of features, {D}, got {self.pca}.")
+        self._widths = widths_of(self.feature_map_)
+        widths = tuple(self._widths.values())
+        D = sum(widths)
+        if self.pca is not None and door.whole(who, "pca", self.pca) > max(widths):
+            raise ValueError(
+                f"{who}: pca must be at most the number of features of a map, {max(widths)}, got {self.pca}."
+            )
+        if unlabeled is not None and self.pca is None:
+            raise ValueError(
+                f"{who}: unlabeled rows count for principal components, and pca is None: give pca=, or leave them out."
+            )
+        heads.check_penalty(who, self.penalty, self.alpha, widths)
         self.plan_ = plan_fit(
             stream.rows,
             stream.width,
             D,
             limit=limit,
-            folds=heads.FOLDS if self.alpha == "kfold" else 1,
+            folds=heads.FOLDS if heads.by_folds(self.alpha, self.penalty) else 1,
             looks=_looks(self.feature_map_),
             labels=not self._numeric(),
             counts=getattr(self, "class_weight", None) == "balanced",
-            again=self.alpha == "loo",
+            again=isinstance(self.alpha, str) and self.alpha == "loo",
+            widths=widths,
+            rank=self.pca,
+            side_by_side=self.penalty != "l2",
+            unlabelled=unlabeled is not None,
         )
-        for name in ("pca", "checkpoint"):
-            if self.plan_.route == "passes" and getattr(self, name) is not None:
+        for name, default in (("pca", None), ("penalty", "l2"), ("checkpoint", None)):
+            if self.plan_.route == "passes" and getattr(self, name) != default:
                 raise ValueError(
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
@@ -211,59 +251,38 @@ class KernelModel(BaseEstimator):
             return seed_from(who, self.random_state)
         return seed_from(who, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
 
-    def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
-        """X, y and weights as a stream of the right width."""
-        who = type(self).__name__
-        if not is_source(X):
-            return self._in_memory(X, y, sample_weight, reset=reset)
-        stream = copy.copy(open_stream(X)).beside(y, sample_weight)  # a copy: the caller's has its own y
-        names = None if isinstance(stream, MatrixStream) else stream.columns  # a matrix has numbers for names
-        if reset:
-            self.n_features_in_ = stream.width
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            self._must_have_target(stream)
-        if stream.width != self.n_features_in_:
-            raise ValueError(
-                f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. "
-                "Choose them with open_stream(source, columns=[...])."
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if known is not None and names is not None and list(names) != list(known):
-            seen, fitted = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
-            raise ValueError(
-                f"{stream.name} has the column {seen!r} where {who} was fitted on {fitted!r}. "
-                "Put them in order with open_stream(source, columns=[...])."
-            )
-        return stream
-
-    def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
-        targets = weights = None
-        if y is None and not reset:
-            rows = validate_data(self, X, reset=False, **options)
-        else:
-            require_targets(type(self).__name__, y)
-            numeric = self._numeric()
-            rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=numeric, **options)
-            targets = self._checked(targets)
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        stream = open_stream(rows).beside(targets, weights)
-        if hasattr(self, "feature_names_in_"):
-            stream.columns = tuple(map(str, self.feature_names_in_))
-        return stream
-
-    def _must_have_target(self, stream: Stream) -> None:
-        if stream.target is None:
-            who = type(self).__name__
-            raise ValueError(f"{who} requires y: open the rows with a target, open_stream(source, target='column').")
+    def _fold(self, rows: Rows, summary: Any, what: str = "") -> Any:
+        """The summary of the rows; what is done is kept in the checkpoint, where there is one, and in files beside it."""
+        beside = f"{os.fspath(self.checkpoint)}.{what}" if self.checkpoint is not None and what else self.checkpoint
+        spec = {"seed": self.seed_, "class": type(self).__name__}
+        return fold(rows, summary, checkpoint=beside, spec=spec, n_jobs=self.n_jobs, progress=self._progress())
 
     def _solve(self, again: Any) -> None:
         """The head of all rows seen."""
-        self._head = heads.from_moments(self._normals(self._seen), self.alpha, self.pca, again)
+        widths = tuple(self._widths.values())
+        components = None if self.pca is None else Components(self.pca, widths, getattr(self, "_beside", None))
+        self._head = self._head_of(self._normals(self._seen), again, widths, components)
+
+    def _head_of(
+        self, folds: list[Normal], again: Any, widths: tuple[int, ...], components: Components | None
+    ) -> heads.Head:
+        if self.penalty == "l2":
+            return heads.from_moments(folds, self.alpha, again, components)
+        return heads.sparse_from_moments(folds, self.alpha, Penalty(self.penalty, widths, components))
+
+    def _solve_components(self, stream: Stream, others: Stream | None) -> None:
+        """Two passes: the moments of each map's features by themselves, then those of all components."""
+        widths = tuple(self._widths.values())
+        apart = self._fold(features(stream, self.feature_map_), Apart.empty(widths))
+        if others is not None:
+            apart += self._fold(features(others, self.feature_map_), Apart.empty(widths), "unlabelled")
+        assert self.pca is not None
+        basis = apart.basis(self.pca, fit_intercept=self.fit_intercept)
+        del apart
+        rows = Reduced(stream, self.feature_map_, basis)
+        folds = self._normals(self._fold(rows, self._summary(), "components"))
+        head = self._head_of(folds, lambda: self._again(rows), basis.widths, None)
+        self._head = replace(head, coef=basis.expand(head.coef))
 
     def _solved(self) -> heads.Head:
         check_is_fitted(self)
@@ -281,11 +300,12 @@ class KernelModel(BaseEstimator):
     def _pass_over(self, stream: Stream) -> None:
         who = type(self).__name__
         tol = tolerance(stream.dtype.itemsize)
-        self._head = heads.from_passes(who, lambda: self._again(stream), self.alpha, self.fit_intercept, tol)
+        rows = features(stream, self.feature_map_)
+        self._head = heads.from_passes(who, lambda: self._again(rows), self.alpha, self.fit_intercept, tol)
 
     def _must_add(self) -> None:
         who = type(self).__name__
-        if self.plan_.route != "moments" or self.alpha == "loo" or self.checkpoint is not None:
+        if self.plan_.route != "moments" or str(self.alpha) == "loo" or self.checkpoint is not None:
             raise ValueError(
                 f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many features for max_memory do not go with. "
                 f"{self.plan_}"
@@ -295,12 +315,12 @@ class KernelModel(BaseEstimator):
         """Refuse rows of partial_fit that do not go with those before."""
 
     def _summary(self, first: int = 0) -> Summary:
-        if self.alpha != "kfold":
+        if not heads.by_folds(self.alpha, self.penalty):
             return cast(Summary, self._parts())
         return Folds(*(self._parts() for _ in range(heads.FOLDS)), first=first)
 
-    def _again(self, stream: Stream) -> Iterator[tuple[Block, Array, Array | None]]:
-        for piece in features(stream, self.feature_map_).pieces():
+    def _again(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
+        for piece in rows.pieces():
             yield piece.block, self._encoded(piece.y), piece.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:

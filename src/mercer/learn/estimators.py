@@ -31,15 +31,22 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     Parameters
     ----------
-    feature_map : map, composition or name, default="fourier"
-        ``RandomFourier(2048)``, ``Chi2Series() >> RandomFourier()``, or the registered name of a map with its defaults ("exp-chi2").
+    feature_map : map, composition, name or list of these, default="fourier"
+        ``RandomFourier(2048)``, ``Chi2Series() >> RandomFourier()``, or the registered name of a map with its defaults ("exp-chi2"). The
+        maps of a list stand side by side, as those of ``a + b`` do.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         A number; a list to choose from by generalised cross-validation; "gcv", the same over a grid of 25; "kfold", five folds by a hash
         of the row's index, from the same pass; "loo", exact leave-one-out, which costs a second pass for the rows' leverages; "auto",
-        "gcv" from moments, and a tenth of the rows held out where there are too many features for moments.
+        "gcv" from moments, and a tenth of the rows held out where there are too many features for moments. With another penalty than
+        "l2", "auto" and a list are "kfold".
+    penalty : {"l2", "l1", "group"}, default="l2"
+        "l1" minimises 1/2 sum w |y - f(x)|^2 + alpha |c|_1 (alpha is n times that of scikit-learn's Lasso), "group" the same with
+        alpha sum_g sqrt(|g|) |c_g|, where the groups are the maps of a list or of ``a + b``: maps that are of no use get no coefficients.
+        Both need moments; with ``pca`` they act on the components.
     fit_intercept : bool, default=True
     pca : int or None, default=None
-        Ridge on so many principal components of the features, folded back: prediction needs no projection.
+        Learn on so many principal components of each map's features, folded back: prediction needs no projection. One pass where the
+        moments of all maps together fit into ``max_memory``, two where only those of each map do.
     max_memory : int, str or None, default=None
         Bytes, or "2GB": what the fit may hold beside a few blocks of rows; half of the machine's memory when None.
     checkpoint : path or None, default=None
@@ -57,6 +64,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
     feature_map_ : the fitted map
     coef_, intercept_ : array and float, or arrays
     alpha_, alphas_, gcv_ : the alpha in use, those tried, and their scores, whichever way they are found
+    kkt_ : float
+        With "l1" and "group": how far the optimality conditions are from holding, relative to the largest gradient.
+    zero_maps_ : list of str
+        Maps all of whose coefficients are 0.
     plan_ : Plan
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -133,7 +144,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    feature_map, alpha, fit_intercept, pca, max_memory, checkpoint, n_jobs, verbose, random_state : as in KernelRegressor
+    feature_map, alpha, penalty, fit_intercept, pca, max_memory, checkpoint, n_jobs, verbose, random_state : as in KernelRegressor
     loss : {"squared"}, default="squared"
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes' rows; "balanced", n/(classes n_c), costs a first pass over the labels.
@@ -142,7 +153,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     classes_ : array
         The labels, sorted.
-    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, plan_, n_features_in_, feature_names_in_ : as in KernelRegressor
+    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_, n_features_in_, feature_names_in_ : as in KernelRegressor
 
     Examples
     --------
@@ -160,6 +171,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         *,
         loss: str = "squared",
         alpha: Any = "auto",
+        penalty: str = "l2",
         fit_intercept: bool = True,
         pca: int | None = None,
         class_weight: Any = None,
@@ -172,6 +184,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         super().__init__(
             feature_map,
             alpha=alpha,
+            penalty=penalty,
             fit_intercept=fit_intercept,
             pca=pca,
             max_memory=max_memory,
@@ -205,11 +218,11 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self._take_in(X, y, sample_weight)
         return self
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head; the parameters are those of ``KernelRegressor.fit``."""
         door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
         self._announced = False
-        return super().fit(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, unlabeled=unlabeled)
 
     def decision_function(self, X: Any) -> Array:
         """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""

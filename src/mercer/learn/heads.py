@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.learn.components import Components
 from mercer.learn.conjugate import Pass, choose_held_out, solve_blocks
 from mercer.learn.normal import Array, Normal
-from mercer.learn.ridge import Choice, Rows, Spectrum, choose_gcv, choose_kfold, choose_loo, solve
+from mercer.learn.ridge import ALPHAS, Choice, Rows, Spectrum, choose_gcv, choose_kfold, choose_loo, solve
+from mercer.learn.sparse import Penalty
 
 FOLDS = 5
 WORDS = ("auto", "gcv", "kfold", "loo")
+PENALTIES = ("l2", "l1", "group")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,7 @@ class Head:
     intercept: Array  # (t,)
     alpha: float
     choice: Choice | None
+    kkt: float | None = None  # how far a sparse head is from optimal
 
 
 def check_alpha(who: str, alpha: Any) -> None:
@@ -49,22 +53,60 @@ def is_chosen(alpha: Any) -> bool:
     return isinstance(alpha, str) or np.ndim(alpha) == 1
 
 
-def from_moments(folds: Sequence[Normal], alpha: Any, rank: int | None, again: Callable[[], Rows]) -> Head:
-    """The head from normal equations, one for each fold of the rows (a single one, unless alpha is "kfold").
+def check_penalty(who: str, penalty: str, alpha: Any, widths: Sequence[int]) -> None:
+    """Refuse a penalty that is not known, and what does not go with it."""
+    door.one_of(who, "penalty", penalty, PENALTIES)
+    if penalty == "l2":
+        return
+    if penalty == "group" and len(widths) < 2:
+        raise ValueError(
+            f"{who}: penalty='group' chooses among maps, and feature_map is one map: give a list of maps, or use penalty='l1'."
+        )
+    if isinstance(alpha, str) and alpha in ("gcv", "loo"):
+        raise ValueError(
+            f"{who}: alpha={alpha!r} needs penalty='l2'. Use 'kfold' (which 'auto' is here), a number or a list."
+        )
+    if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
+        raise ValueError(
+            f"{who}: penalty={penalty!r} needs an alpha above 0, got {alpha!r}; for plain least squares use penalty='l2'."
+        )
+
+
+def by_folds(alpha: Any, penalty: str) -> bool:
+    """Whether alpha is chosen by folds that are left out."""
+    return is_chosen(alpha) if penalty != "l2" else isinstance(alpha, str) and alpha == "kfold"
+
+
+def from_moments(
+    folds: Sequence[Normal], alpha: Any, again: Callable[[], Rows], components: Components | None = None
+) -> Head:
+    """The ridge head from normal equations, one for each fold of the rows (a single one, unless alpha is "kfold").
 
     again gives the rows once more, for the leverages of alpha="loo".
     """
-    if not is_chosen(alpha) and rank is None:
+    if not is_chosen(alpha) and components is None:
         coef, intercept = solve(folds[0], float(alpha), overwrite=True)
         return Head(coef, intercept, float(alpha), None)
-    choice = choose_kfold([fold for fold in folds if fold.n > 0], rank=rank) if alpha == "kfold" else None
-    spectrum = Spectrum.of(sum(folds[1:], start=folds[0]), rank, overwrite=True)
-    if alpha == "loo":
+    spectrum = Spectrum.of(sum(folds[1:], start=folds[0]), components, overwrite=True)
+    choice = None
+    if isinstance(alpha, str) and alpha == "kfold":
+        choice = choose_kfold([fold for fold in folds if fold.n > 0], ALPHAS * spectrum.scale, components)
+    elif isinstance(alpha, str) and alpha == "loo":
         choice = choose_loo(spectrum, again())
-    elif choice is None and is_chosen(alpha):
+    elif is_chosen(alpha):
         choice = choose_gcv(spectrum, None if isinstance(alpha, str) else alpha)
     used = float(alpha) if choice is None else choice.alpha
     return Head(spectrum.coef(used), spectrum.intercept(used), used, choice)
+
+
+def sparse_from_moments(folds: Sequence[Normal], alpha: Any, penalty: Penalty) -> Head:
+    """The head with few coefficients; an alpha that must be chosen is chosen by folds."""
+    folds = [fold for fold in folds if fold.n > 0]
+    choice = penalty.choose(folds, None if isinstance(alpha, str) else alpha) if is_chosen(alpha) else None
+    used = float(alpha) if choice is None else choice.alpha
+    total = sum(folds[1:], start=folds[0])
+    coef, kkt = penalty.solve(total, used)
+    return Head(coef, total.intercept(coef), used, choice, kkt)
 
 
 def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: float) -> Head:

@@ -12,7 +12,7 @@ from mercer.learn.heads import Head
 from mercer.learn.normal import Array
 from mercer.maps import registry
 from mercer.maps.base import Map
-from mercer.maps.compose import copied
+from mercer.maps.compose import Stacked, copied
 from mercer.maps.drawn import in_dtype
 from mercer.philox import Rng, seed_from
 from mercer.planner import Cost, rows_at_once
@@ -22,13 +22,17 @@ from mercer.tiles import each
 
 def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) -> Map:
     """An unfitted copy of the map. random_state and n_jobs go where the map's own are None; several parts get seeds of their own."""
-    if isinstance(feature_map, str):
-        made: Map = registry()[door.one_of(who, "feature_map", feature_map, sorted(registry()))]()
+    made: Map
+    if isinstance(feature_map, list | tuple) and feature_map:
+        made = Stacked.flat(*(make_map(who, part, None, None) for part in feature_map))
+    elif isinstance(feature_map, str):
+        made = registry()[door.one_of(who, "feature_map", feature_map, sorted(registry()))]()
     elif isinstance(feature_map, Map):
         made = copied(feature_map)
     else:
         raise ValueError(
-            f"{who}: feature_map must be a mercer map, a composition of maps or a registered name such as 'fourier', got {feature_map!r}."
+            f"{who}: feature_map must be a mercer map, a composition of maps, a registered name such as 'fourier', or a list of these, "
+            f"got {feature_map!r}."
         )
     params = made.get_params()
     free = [name for name, value in params.items() if name.split("__")[-1] == "random_state" and value is None]
@@ -40,6 +44,13 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
         made.set_params(**dict(zip(free, seeds, strict=True)))
     jobs = [name for name, value in params.items() if name.split("__")[-1] == "n_jobs" and value is None]
     return made.set_params(**dict.fromkeys(jobs, n_jobs))
+
+
+def widths_of(fitted: Map) -> dict[str, int]:
+    """The features of each map that stand side by side, by the map's name; one for a map that is not several."""
+    if not isinstance(fitted, Stacked):
+        return {str(fitted.name or type(fitted).__name__): fitted._n_features_out}
+    return {name: part._n_features_out for (name, _), part in zip(fitted._named, fitted.maps_, strict=True)}
 
 
 def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | None) -> Iterator[Array]:

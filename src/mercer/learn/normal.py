@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,15 @@ class Normal:
         if not (np.isfinite(scatter.sum()) and np.isfinite(cross.sum()) and np.isfinite(target_scatter.sum())):
             raise ValueError("Sums of squares of features or targets leave the range of float64: scale them down.")
         return cls(n, mean, scatter, cross, target_mean, target_scatter, fit_intercept)
+
+    @classmethod
+    def of_rows(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
+        """From moments of rows whose targets are not known: no columns of cross."""
+        return cls._about(moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept)
+
+    def without_targets(self) -> Normal:
+        """The same rows, with no columns of cross."""
+        return replace(self, cross=self.cross[:, :0], target_mean=self.target_mean[:0], target_scatter=np.zeros(0))
 
     @property
     def scale(self) -> float:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer import door
 from mercer.blocks import Block
+from mercer.learn.components import Components
 from mercer.learn.normal import Array, Normal
 from mercer.summaries import frequency_weights
 
@@ -39,7 +39,7 @@ class Choice(NamedTuple):
 class Spectrum:
     """scatter = U diag(l) U' and q = U'cross, once; then c = U q/(l + alpha) for any alpha.
 
-    With `rank`, U has the leading eigenvectors only: ridge on that many principal components, folded back onto the features, so that a
+    With `components`, U has as many columns as they are: ridge on principal components, folded back onto the features, so that a
     prediction is b + z'c and needs no projection. (Without an intercept these are components about 0, not about the mean.)
 
     Directions whose eigenvalue cannot be told from 0 are left out, so that alpha = 0 is the pseudo-inverse and no rounding is divided by a
@@ -48,23 +48,25 @@ class Spectrum:
     """
 
     normal: Normal  # without its scatter, which is taken apart
-    scale: float  # that of the normal equations
+    scale: float  # that of the normal equations, of components where there are some
     cut: float  # eigenvalues up to this one are left out
     values: Array  # l, rising, (k,)
     vectors: Array  # U, (D, k)
     projected: Array  # q, (k, t)
 
     @classmethod
-    def of(cls, normal: Normal, rank: int | None = None, *, overwrite: bool = False) -> Spectrum:
+    def of(cls, normal: Normal, components: Components | None = None, *, overwrite: bool = False) -> Spectrum:
         """The decomposition of the normal equations; with overwrite, in the memory of their scatter, which is lost."""
         from scipy.linalg import eigh
 
+        if components is not None:
+            basis, reduced = components.reduced(normal)
+            inside = cls.of(reduced, overwrite=True)
+            rest = replace(normal, scatter=np.empty((0, 0)))
+            return replace(inside, normal=rest, vectors=basis.expand(inside.vectors))
         D = len(normal.scatter)
-        if rank is not None and door.whole("Spectrum", "rank", rank) > D:
-            raise ValueError(f"Spectrum: rank must be at most the number of features, {D}, got {rank}.")
         scale = normal.scale
-        some: Any = {"driver": "evd"} if rank in (None, D) else {"subset_by_index": [D - rank, D - 1]}
-        values, vectors = eigh(normal.scatter.T, overwrite_a=overwrite, check_finite=False, **some)
+        values, vectors = eigh(normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd")
         cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
         known = slice(np.count_nonzero(values <= cut), None)
         values, vectors = values[known], vectors[:, known]
@@ -140,11 +142,11 @@ def choose_gcv(spectrum: Spectrum, alphas: Sequence[float] | Array | None = None
             f"choose_gcv: df is not below n = {spectrum.normal.n:g}, the sum of the weights, for any alpha up to {tried.max():g}. "
             "Weights must count rows; give more rows, larger alphas, or a single alpha."
         )
-    return _best(tried, scores)
+    return best_of(tried, scores)
 
 
 def choose_kfold(
-    folds: Sequence[Normal], alphas: Sequence[float] | Array | None = None, rank: int | None = None
+    folds: Sequence[Normal], alphas: Sequence[float] | Array | None = None, components: Components | None = None
 ) -> Choice:
     """The alpha with the smallest mean squared error, summed over outputs, on folds that were left out.
 
@@ -157,11 +159,11 @@ def choose_kfold(
     tried = grid("choose_kfold", alphas, total.scale)
     errors = np.zeros(len(tried))
     for fold in folds:
-        spectrum = Spectrum.of(total - fold, rank, overwrite=True)
+        spectrum = Spectrum.of(total - fold, components, overwrite=True)
         for i, alpha in enumerate(tried):
             coef = spectrum.coef(alpha)
             errors[i] += fold.error(coef, spectrum.normal.intercept(coef)).sum()
-    return _best(tried, errors / total.n)
+    return best_of(tried, errors / total.n)
 
 
 def choose_loo(spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array | None = None) -> Choice:
@@ -173,7 +175,7 @@ def choose_loo(spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array |
             f"choose_loo: some row is fitted whatever it says, for any alpha up to {tried.max():g} (n = {spectrum.normal.n:g}). "
             "Give more rows, larger alphas, or a single alpha."
         )
-    return _best(tried, scores)
+    return best_of(tried, scores)
 
 
 def loo_errors(spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array) -> Array:
@@ -231,5 +233,6 @@ def grid(who: str, alphas: Sequence[float] | Array | None, scale: float = 1.0) -
     return tried.astype(np.float64)
 
 
-def _best(alphas: Array, scores: Array) -> Choice:
+def best_of(alphas: Array, scores: Array) -> Choice:
+    """The smallest score, and the larger alpha where scores are equal."""
     return Choice(float(alphas[scores == scores.min()].max()), alphas, scores)

@@ -1,0 +1,77 @@
+"""Intake: what a model is given to learn from or to predict, as a stream of the right width."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from mercer.learn.normal import Array
+from mercer.learn.targets import is_source, require_targets
+from mercer.streams import Stream, open_stream
+from mercer.streams.matrix import MatrixStream
+
+
+class Intake(BaseEstimator):
+    """An estimator whose rows come from memory, by scikit-learn's rules, or from a stream. A subclass says what targets are."""
+
+    def _numeric(self) -> bool:
+        """Whether targets are numbers; labels otherwise."""
+        raise NotImplementedError
+
+    def _checked(self, y: Array) -> Array:
+        """Targets in memory, once they are known to be right."""
+        raise NotImplementedError
+
+    def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        """X, y and weights as a stream of the right width."""
+        who = type(self).__name__
+        if not is_source(X):
+            return self._in_memory(X, y, sample_weight, reset=reset)
+        stream = copy.copy(open_stream(X)).beside(y, sample_weight)  # a copy: the caller's has its own y
+        names = None if isinstance(stream, MatrixStream) else stream.columns  # a matrix has numbers for names
+        if reset:
+            self.n_features_in_ = stream.width
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            self._must_have_target(stream)
+        if stream.width != self.n_features_in_:
+            raise ValueError(
+                f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. "
+                "Choose them with open_stream(source, columns=[...])."
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and names is not None and list(names) != list(known):
+            seen, fitted = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
+            raise ValueError(
+                f"{stream.name} has the column {seen!r} where {who} was fitted on {fitted!r}. "
+                "Put them in order with open_stream(source, columns=[...])."
+            )
+        return stream
+
+    def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        targets = weights = None
+        if y is None and not reset:
+            rows = validate_data(self, X, reset=False, **options)
+        else:
+            require_targets(type(self).__name__, y)
+            numeric = self._numeric()
+            rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=numeric, **options)
+            targets = self._checked(targets)
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        stream = open_stream(rows).beside(targets, weights)
+        if hasattr(self, "feature_names_in_"):
+            stream.columns = tuple(map(str, self.feature_names_in_))
+        return stream
+
+    def _must_have_target(self, stream: Stream) -> None:
+        if stream.target is None:
+            who = type(self).__name__
+            raise ValueError(f"{who} requires y: open the rows with a target, open_stream(source, target='column').")
