@@ -76,6 +76,32 @@ def test_a_path_warm_or_cold_is_the_same():
         assert np.allclose(found.coef, cold.coef, rtol=0, atol=1e-9)
 
 
+def test_each_step_of_the_lasso_goes_to_the_lowest_point_of_its_line(monkeypatch):
+    Z, Y = data(25, 60)
+    equations = normal(Z, Y[:, :1])
+    H, v = equations.scatter, equations.cross[:, 0]
+    steps, plain = [], lasso._towards
+
+    def watched(H, g, alpha, w, s):
+        moved = plain(H, g, alpha, w, s)
+        steps.append((alpha, w.copy(), moved))
+        return moved
+
+    def objective(w, alpha):
+        return 0.5 * w @ H @ w - v @ w + alpha * np.abs(w).sum()
+
+    monkeypatch.setattr(lasso, "_towards", watched)
+    list(Lasso().path(equations, np.array([300.0, 3.0, 0.1])))
+    crossed = 0
+    for alpha, w, moved in steps:
+        lowest = objective(moved, alpha)
+        assert lowest < objective(w, alpha)
+        others = [objective(w + share * (moved - w), alpha) for share in np.linspace(0, 2, 81)]
+        assert lowest <= min(others) + 1e-9 * abs(lowest)
+        crossed += np.any(w * moved < 0)
+    assert crossed > 0
+
+
 def test_the_largest_alpha_of_interest_is_where_the_first_coefficient_comes_in():
     Z, Y = data()
     for solver in (Lasso(), GroupLasso((10, 5, 15))):

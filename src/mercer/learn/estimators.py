@@ -153,7 +153,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     classes_ : array
         The labels, sorted.
-    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_, n_features_in_, feature_names_in_ : as in KernelRegressor
+    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_, n_features_in_, feature_names_in_
+        As in KernelRegressor.
 
     Examples
     --------
