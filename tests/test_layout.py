@@ -32,7 +32,9 @@ ALLOWED = {
     "classes": {"door", "blocks", "summaries", "planner", "tiles"},
     "together": {"blocks", "summaries"},
     "atomic": set(),
-    "checkpoints": {"atomic", "summaries"},
+    "tensors": {"atomic"},
+    "records": set(),
+    "checkpoints": {"tensors", "summaries"},
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
     "sources": {"door", "blocks", "planner", "streams", "tiles"},
@@ -71,6 +73,7 @@ ALLOWED = {
     },
 }
 ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
+ALLOWED["model"] = {"learn", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}

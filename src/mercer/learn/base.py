@@ -23,7 +23,7 @@ from mercer.learn.ridge import Choice
 from mercer.learn.targets import is_source, require_targets, write_into
 from mercer.maps.base import Map
 from mercer.philox import seed_from
-from mercer.planner import plan_fit, tolerance
+from mercer.planner import Plan, plan_fit, tolerance
 from mercer.sources import features
 from mercer.streams import Stream, open_sink, open_stream
 from mercer.streams.matrix import MatrixStream
@@ -92,6 +92,7 @@ class KernelModel(BaseEstimator):
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
+        self._must_have_moments()
         first = not hasattr(self, "_seen")
         stream = (
             self._begin(X, y, sample_weight)
@@ -290,6 +291,34 @@ class KernelModel(BaseEstimator):
                 f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many features for max_memory do not go with. "
                 f"{self.plan_}"
             )
+
+    def _must_have_moments(self) -> None:
+        """Refuse to add to a model that has a head and no moments: its rows would be forgotten."""
+        if hasattr(self, "_head") and not hasattr(self, "_seen"):
+            raise ValueError(
+                f"{type(self).__name__}: partial_fit adds to moments, which a model that was loaded, or fitted by passes over the rows, "
+                "does not have. Call fit with all rows, or partial_fit on a new model."
+            )
+
+    def _kept(self) -> dict[str, Any]:
+        """What fit has found, by attribute: beside the parameters, all that a model file holds. Moments are not kept."""
+        self._solved()
+        params = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in params and name != "_seen"}
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        """Take over what _kept gave, when its parts go together."""
+        self.__dict__.update(kept)
+        who = type(self).__name__
+        heads.check_alpha(who, self.alpha)
+        door.flag(who, "fit_intercept", self.fit_intercept)
+        seed_from(who, self.seed_)
+        head, made = self._head, self.feature_map_
+        if not (isinstance(head, heads.Head) and isinstance(made, Map) and isinstance(self.plan_, Plan)):
+            raise ValueError(f"{who} needs a fitted map, a head and a plan.")
+        if made.n_features_in_ != self.n_features_in_:
+            raise ValueError(f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}.")
+        head.check(made._n_features_out)
 
     def _let_in(self, part: Any) -> None:
         """Refuse rows of partial_fit that do not go with those before."""

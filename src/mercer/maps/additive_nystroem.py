@@ -19,6 +19,7 @@ from mercer.maps.base import Array, Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.maps.landmarks import CUTOFF
 from mercer.philox import Rng
+from mercer.stages.base import require
 from mercer.stages.lifts import Lift
 from mercer.summaries import Summary
 
@@ -177,6 +178,14 @@ class LandmarkLift(Lift):
     projections: Array  # (1, m, N) or (d, m, N)
     vanishes: bool  # k(0, .) = 0
     signed: bool = False
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        L, M = self.landmarks, self.projections
+        good = L.ndim == 2 and len(L) in (1, d) and M.ndim == 3 and M.shape[:2] == L.shape and M.size > 0
+        require(
+            good and L.dtype == M.dtype == np.float64, self, f"one row of landmarks and a projection, or {d} of them"
+        )
 
     @property
     def keeps_sparse(self) -> bool:  # type: ignore[override]

@@ -23,6 +23,7 @@ from mercer.maps.drawn import Chain
 from mercer.philox import Rng
 from mercer.planner import Cost
 from mercer.stages.anchors import Between, Nearest
+from mercer.stages.base import require
 
 _KERNELS = additive_names()
 _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
@@ -237,6 +238,10 @@ class Lookup(CodedDrawn):
 
     stage: Between | Nearest
     d: int
+
+    def check(self, d: int) -> None:
+        require(self.d == d, self, f"{d} columns, got {self.d}")
+        self.stage.check(d)
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         return self.stage.coded(tile.toarray() if hasattr(tile, "indptr") else tile)

@@ -212,6 +212,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
 
+    def _kept(self) -> dict[str, Any]:
+        """What fit has found, by attribute: beside the parameters, all that a model file holds."""
+        params = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in params}
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        """Take over what _kept gave: the map is then fitted as that one was."""
+        self.__dict__.update(kept)
+
     def _features(self, X: Any, out: Array | None = None) -> Any:
         def make(rows: Any, drawn: Drawn) -> Any:
             dense = drawn.dense(hasattr(rows, "indptr"))

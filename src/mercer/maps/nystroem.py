@@ -21,6 +21,7 @@ from mercer.maps.gamma import KINDS, Gamma
 from mercer.maps.landmarks import POOL, by_leverage, inverse_root, plus_plus
 from mercer.philox import Rng
 from mercer.planner import Cost
+from mercer.stages.base import require
 from mercer.summaries import Reservoir, Summary
 from mercer.together import Together
 
@@ -265,6 +266,16 @@ class Landmarks:
         projection = inverse_root(who, kernel, K)
         magnified = np.sqrt(np.max(np.sum(projection**2, axis=0)) * np.max(np.diagonal(K)))
         return cls(kernel, landmarks, projection, bool(magnified > _MOST_MAGNIFIED))
+
+    def check(self, d: int) -> None:
+        """Refuse landmarks and a projection that do not go together, or not with d columns."""
+        rows = door.rows("Landmarks", self.landmarks)
+        good = self.projection.ndim == 2 and rows.shape == (len(self.projection), d) and self.projection.size > 0
+        good = good and rows.dtype == self.projection.dtype == np.float64
+        require(good, self, f"landmarks of {d} columns, and a row of its projection for each")
+        door.require_finite("Landmarks", rows)
+        door.require_finite("Landmarks (projection)", self.projection)
+        self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         Z = np.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype) if out is None else out

@@ -14,7 +14,7 @@ from mercer.maps.base import Array, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.philox import Rng
 from mercer.planner import Cost
-from mercer.stages.linear import Matrix
+from mercer.stages.linear import Matrix, require_panel
 
 
 class SignCauchy(CodedMap):
@@ -99,6 +99,10 @@ def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
 @dataclass(frozen=True, eq=False)
 class _Signs(CodedDrawn):
     panel: Array  # (d, k)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require_panel(self, self.panel, d)
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         signs = Matrix(self.panel)(_by_largest(tile)) > 0
