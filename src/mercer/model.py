@@ -6,7 +6,6 @@ constructor, sets what fit had found, and judges both: parameters as fit would, 
 
 from __future__ import annotations
 
-import collections.abc
 import functools
 import importlib
 import os
@@ -14,6 +13,8 @@ import pkgutil
 import platform
 import typing
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
@@ -86,12 +87,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     ValueError
         Where the file is damaged, is no model, is newer than this mercer, or has parts that do not go together.
     """
-    with tensors.opened(Path(path), "model", _FORMAT) as file:
+    with tensors.opened(Path(path), "model", _FORMAT) as file, _in_words(), np.errstate(all="ignore"):
         stored = _stored(file)
-        try:
-            return Unpacker(known(), file.arrays(), _judge).model(stored, fitted=True)
-        except (TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError) as error:
-            raise ValueError(f"its parts do not go together ({type(error).__name__}: {error})") from None
+        return Unpacker(known(), file.arrays(), _judge).model(stored, fitted=True)
 
 
 def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, Any]:
@@ -104,7 +102,7 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
         shape), bytes, library (versions) and sha256; what the model does not have is None. Plain values throughout.
     """
     path = Path(path)
-    with tensors.opened(path, "model", _FORMAT) as file:
+    with tensors.opened(path, "model", _FORMAT) as file, _in_words():
         name, params, kept = _body(_stored(file))
         if verify:
             file.arrays()
@@ -141,12 +139,21 @@ def known() -> Known:
     return Known(models, records)
 
 
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """What a value of the wrong kind leads to is a ValueError too."""
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError, ArithmeticError, NotImplementedError) as error:
+        raise ValueError(f"its parts do not go together ({type(error).__name__}: {error})") from None
+
+
 def _modules(package: ModuleType) -> list[ModuleType]:
     return [importlib.import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__)]
 
 
 def _is_code(hint: Any) -> bool:
-    return typing.get_origin(hint) is collections.abc.Callable or any(map(_is_code, typing.get_args(hint)))
+    return typing.get_origin(hint) is Callable or any(map(_is_code, typing.get_args(hint)))
 
 
 def _library() -> dict[str, str]:
@@ -201,6 +208,7 @@ def _judge(model: Any) -> None:
     ):
         raise ValueError(f"{who} needs a name for each of {d} columns")
     if not isinstance(model, Map):
+        _judge_properties(model)
         return
     model.check(d)
     if not isinstance(model.drawn_, Drawn):
@@ -208,11 +216,12 @@ def _judge(model: Any) -> None:
     if not hasattr(model, "maps_"):  # whose parts were judged one by one
         seed_from(who, model.seed_)
         model.drawn_.check(d)
-    _judge_properties(model, d)
+    _judge_properties(model)
+    _judge_bounds(model, d)
     _judge_row(model, d)
 
 
-def _judge_properties(model: Map, d: int) -> None:
+def _judge_properties(model: Any) -> None:
     """Each of them has a value, or says in its own words why not; a missing attribute has a name."""
     cls = type(model)
     for name in dir(cls):
@@ -222,10 +231,13 @@ def _judge_properties(model: Map, d: int) -> None:
             except AttributeError as error:
                 if error.name is not None:
                     raise
+
+
+def _judge_bounds(model: Map, d: int) -> None:
     if model.bounds_ is not None:
         ends = [np.asarray(end) for end in (model.bounds_.low, model.bounds_.high)]
         if not all(end.shape in ((), (d,)) and end.dtype.kind == "f" and not np.isnan(end).any() for end in ends):
-            raise ValueError(f"{cls.__name__} has a range that is not one of numbers, or of {d} numbers")
+            raise ValueError(f"{type(model).__name__} has a range that is not one of numbers, or of {d} numbers")
 
 
 def _judge_row(model: Map, d: int) -> None:

@@ -16,7 +16,7 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,9 @@ class Packer:
         params = {key: value for key, value in model.get_params(deep=False).items() if key not in HOW}
         if not isinstance(params.get("random_state", 0), int | np.integer):
             params["random_state"] = None  # a generator: seed_ and what was drawn are kept
-        kept = self._each(model._kept(), path) if fitted else None
-        return {"model": [name, self._each(params, f"{path}params."), kept]}
+        return {
+            "model": [name, self._each(params, f"{path}params."), self._each(model._kept(), path) if fitted else None]
+        }
 
     def plain(self, value: Any, path: str) -> Any:
         """Any other value."""
@@ -125,19 +126,13 @@ class Packer:
         return dtype.name
 
     def _refused(self, path: str, value: Any) -> ValueError:
-        what = (
-            f"the Python function {getattr(value, '__name__', repr(value))!r}"
-            if callable(value)
-            else f"a {_kind(value)}"
-        )
-        way = (
-            "a kernel by its name, or one of mercer.kernels"
-            if callable(value)
-            else "numbers, words, lists, dicts or arrays"
-        )
+        name = getattr(value, "__name__", repr(value))
+        what = f"the Python function {name!r}" if callable(value) else f"a {_kind(value)}"
+        way = "a kernel by its name, or one of mercer.kernels" if callable(value) else "numbers, words, lists or arrays"
+        where = path.removeprefix("params.").strip(".") or "it"
         return ValueError(
-            f"{self.who} cannot be saved: {path.strip('.') or 'it'} is {what}, which a model file does not keep, since it never runs "
-            f"code. Use {way}, and fit again."
+            f"{self.who} cannot be saved: {where} is {what}, and a model file, which never runs code, does not keep it. "
+            f"Use {way}, and fit again."
         )
 
 
@@ -160,7 +155,9 @@ class Unpacker:
         accepted = set(inspect.signature(cls).parameters) - HOW
         strange = set(_keys(params)) - accepted
         _need(not strange, f"{name} has no parameter {_short(min(strange, default=''))}")
-        made = cls(**{key: self.value(value, depth + 1, fitted=False) for key, value in params.items()})
+        given = {key: self.value(value, depth + 1, fitted=False) for key, value in params.items()}
+        _need(isinstance(given.get("random_state", 0), int | np.integer | None), f"{name} has no random_state like that")
+        made = cls(**given)
         if fitted:
             for key in _keys(kept):
                 free = (
@@ -258,15 +255,17 @@ class Unpacker:
         whole = len(indptr) == rows + 1 and len(indices) == len(data) and indptr[0] == 0 and indptr[-1] == len(data)
         _need(bool(whole and np.all(indptr[:-1] <= indptr[1:])), "CSR rows begin and end among its entries")
         _need(bool(np.all((indices >= 0) & (indices < columns))), "CSR places are columns")
-        return (csr_array if body[0] == "array" else csr_matrix)((data, indices, indptr), shape=(rows, columns))
+        found = (csr_array if body[0] == "array" else csr_matrix)((rows, columns), dtype=data.dtype)
+        found.data, found.indices, found.indptr = data, indices, indptr  # as they are: a constructor may cast places
+        return found
 
     def _record(self, body: Any, depth: int) -> Any:
         _need(_is_list(body, 2) and isinstance(body[0], str), "a record has a class and fields")
         name, stored = body
         _need(name in self.known.records, f"there is no record {_short(name)}")
         cls = self.known.records[name]
-        strange = set(_keys(stored)) ^ set(names_of(cls))
-        _need(not strange, f"{name} does not have the field {_short(min(strange, default=''))}, or needs it")
+        wrong = (set(_keys(stored)) - set(names_of(cls))) | (_needed(cls) - set(stored))
+        _need(not wrong, f"{name} does not have the field {_short(min(wrong, default=''))}, or needs it")
         values = {key: self.value(value, depth) for key, value in stored.items()}
         for key, hint in _hints(cls).items():
             _need(key not in values or _agrees(values[key], hint), f"{name}.{key} is no {hint}")
@@ -293,6 +292,13 @@ def names_in(stored: Any) -> Iterator[str]:
 def names_of(cls: type) -> tuple[str, ...]:
     """The fields of a dataclass or a named tuple."""
     return tuple(one.name for one in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
+
+
+def _needed(cls: type) -> set[str]:
+    """The fields without a default: one that came later has one, so that older files still load."""
+    if not is_dataclass(cls):
+        return set(names_of(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
+    return {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
 
 
 @functools.cache
