@@ -98,7 +98,7 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
     Returns
     -------
     dict
-        format, class, parameters, columns, feature_names, classes, seed, rows (where they were counted), dtypes, arrays (name -> dtype and
+        format, class, parameters, columns, feature_names, classes, seed, rows (of estimators), dtypes, arrays (name -> dtype and
         shape), bytes, library (versions) and sha256; what the model does not have is None. Plain values throughout.
     """
     path = Path(path)
@@ -116,7 +116,7 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
             "feature_names": found.get("feature_names_in_"),
             "classes": found.get("classes_"),
             "seed": found.get("seed_"),
-            "rows": found.get("_taken") or (found.get("plan_") or {}).get("rows"),
+            "rows": found.get("_taken"),
             "dtypes": sorted({one["dtype"] for one in arrays.values()}),
             "arrays": arrays,
             "bytes": path.stat().st_size,

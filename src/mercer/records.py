@@ -29,6 +29,7 @@ HOW = frozenset({"n_jobs", "verbose", "checkpoint", "cluster"})  # how a fit ran
 _NUMBERS = {
     np.dtype(kind).name: np.dtype(kind) for kind in ("?", "f4", "f8", *(f"{s}{n}" for s in "iu" for n in (1, 2, 4, 8)))
 }
+_SKLEARN = {"n_features_in_": int, "feature_names_in_": Array | None, "_sklearn_output_config": dict | None}
 _ODD = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 
@@ -57,9 +58,12 @@ class Packer:
         params = {key: value for key, value in model.get_params(deep=False).items() if key not in HOW}
         if not isinstance(params.get("random_state", 0), int | np.integer):
             params["random_state"] = None  # a generator: seed_ and what was drawn are kept
-        return {
-            "model": [name, self._each(params, f"{path}params."), self._each(model._kept(), path) if fitted else None]
-        }
+        stored = self._each(params, f"{path}params.")
+        kept = model._kept() if fitted else {}
+        strange = min(set(kept) - set(attributes(type(model))), default=None)
+        if strange is not None:
+            raise ValueError(f"{name} cannot be saved: its class does not say of what type the attribute {strange} is.")
+        return {"model": [name, stored, self._each(kept, path) if fitted else None]}
 
     def plain(self, value: Any, path: str) -> Any:
         """Any other value."""
@@ -156,18 +160,19 @@ class Unpacker:
         strange = set(_keys(params)) - accepted
         _need(not strange, f"{name} has no parameter {_short(min(strange, default=''))}")
         given = {key: self.value(value, depth + 1, fitted=False) for key, value in params.items()}
-        _need(isinstance(given.get("random_state", 0), int | np.integer | None), f"{name} has no random_state like that")
+        _need(_is_seed(given.get("random_state")), f"{name} has no random_state like that")
         made = cls(**given)
         if fitted:
-            for key in _keys(kept):
-                free = (
-                    key.isidentifier()
-                    and not key.startswith("__")
-                    and not hasattr(cls, key)
-                    and key not in accepted | HOW
+            hints = attributes(cls)
+            found = {key: self.value(kept[key], depth + 1, fitted=True) for key in _keys(kept)}
+            for key, value in found.items():
+                _need(
+                    key in hints and _agrees(value, hints[key]), f"{name} has no attribute {_short(key)} of this type"
                 )
-                _need(free, f"{name} has no attribute {_short(key)} to be set")
-            made._keep({key: self.value(value, depth + 1, fitted=True) for key, value in kept.items()})
+            made._keep(found)
+            for key, hint in hints.items():
+                _need(hasattr(made, key) or _agrees(None, hint), f"{name} needs the attribute {key}")
+            _need(set(made._kept()) == set(kept), f"{name} has attributes that others follow from")
             self.judge(made)
         return made
 
@@ -294,6 +299,16 @@ def names_of(cls: type) -> tuple[str, ...]:
     return tuple(one.name for one in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
 
 
+def attributes(cls: type) -> dict[str, Any]:
+    """What fit finds, by name: the types that a class of ours, and those it comes from, say in their bodies."""
+    found: dict[str, Any] = {**_SKLEARN}
+    for one in reversed(cls.__mro__):
+        if one.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            found |= inspect.get_annotations(one, eval_str=True)
+    params = inspect.signature(cls).parameters
+    return {name: hint for name, hint in found.items() if name not in params and not hasattr(cls, name)}
+
+
 def _needed(cls: type) -> set[str]:
     """The fields without a default: one that came later has one, so that older files still load."""
     if not is_dataclass(cls):
@@ -310,7 +325,7 @@ def _agrees(value: Any, hint: Any) -> bool:
     """Whether a value has the type that a field says."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
-        return not isinstance(value, float) or value == value
+        return value is not None and (not isinstance(value, float) or value == value)
     if origin in (typing.Union, types.UnionType):
         return any(_agrees(value, one) for one in inner)
     if origin is tuple:
@@ -320,7 +335,7 @@ def _agrees(value: Any, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, float | np.floating) and bool(value == value)
     if hint is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return _is_whole(value)
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     return isinstance(value, hint)
@@ -329,6 +344,14 @@ def _agrees(value: Any, hint: Any) -> bool:
 def _name(known: Mapping[str, type], value: Any) -> str | None:
     """The name of the value's class, where it is known."""
     return next((name for name, cls in known.items() if cls is type(value)), None)
+
+
+def _is_seed(value: Any) -> bool:
+    return value is None or (_is_whole(value) and 0 <= int(value) < 2**64)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _tagged(stored: Any) -> tuple[str, Any]:

@@ -33,7 +33,13 @@ from mercer.summaries import Summary
 class KernelModel(BaseEstimator):
     """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
 
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others: no moments.
+    feature_map_: Map
+    plan_: Plan
+    seed_: int
     _head: heads.Head | None
+    _columns: bool  # targets came as columns
+    _taken: int  # rows
 
     def __init__(
         self,
@@ -84,10 +90,10 @@ class KernelModel(BaseEstimator):
             rows = features(stream, self.feature_map_)
             keep: Any = {"checkpoint": self.checkpoint, "spec": {"seed": self.seed_, "class": type(self).__name__}}
             self._seen: Any = fold(rows, self._summary(), n_jobs=self.n_jobs, progress=self._progress(), **keep)
-            self._taken = stream.rows or 0
             self._solve(lambda: self._again(stream))
         else:
             self._pass_over(stream)
+        self._taken = stream.rows or 0
         return self
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -181,7 +187,7 @@ class KernelModel(BaseEstimator):
         stream = self._reweighted(stream)
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
-        self.feature_map_: Map = made._fit_stream(stream)
+        self.feature_map_ = made._fit_stream(stream)
         D = self.feature_map_._n_features_out
         if self.pca is not None and door.whole(who, "pca", self.pca) > D:
             raise ValueError(f"{who}: pca must be at most the number of features, {D}, got {self.pca}.")
@@ -314,8 +320,9 @@ class KernelModel(BaseEstimator):
         door.flag(who, "fit_intercept", self.fit_intercept)
         seed_from(who, self.seed_)
         head, made = self._head, self.feature_map_
-        if not (isinstance(head, heads.Head) and isinstance(made, Map) and isinstance(self.plan_, Plan)):
-            raise ValueError(f"{who} needs a fitted map, a head and a plan.")
+        if head is None:
+            raise ValueError(f"{who} has no head.")
+        make_map(who, self.feature_map, None, None).check(self.n_features_in_)
         if made.n_features_in_ != self.n_features_in_:
             raise ValueError(f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}.")
         head.check(made._n_features_out)

@@ -154,6 +154,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     True
     """
 
+    classes_: Array
+    _announced: bool  # the classes were told by partial_fit
+
     def __init__(
         self,
         feature_map: Any = "fourier",

@@ -33,6 +33,8 @@ class Head:
             raise ValueError(
                 f"Head needs a coefficient for each of {features} features, got shapes {self.coef.shape} and {self.intercept.shape}."
             )
+        if self.choice is not None and self.choice.alphas.shape != self.choice.scores.shape:
+            raise ValueError("Head needs a score for each alpha.")
         if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
             raise ValueError("Head needs finite coefficients.")
 

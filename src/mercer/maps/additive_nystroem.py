@@ -70,6 +70,7 @@ class AdditiveNystroem(AdditiveMap):
     name = "additive-nystroem"
     kernels = tuple(_KERNELS)
     paper = "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 for any kernel (greedy)"
+    landmarks_: Array
 
     def __init__(
         self,
@@ -181,6 +182,7 @@ class LandmarkLift(Lift):
 
     def check(self, d: int) -> None:
         super().check(d)
+        self.kernel.check(self.landmarks)
         L, M = self.landmarks, self.projections
         good = L.ndim == 2 and len(L) in (1, d) and M.ndim == 3 and M.shape[:2] == L.shape and M.size > 0
         require(

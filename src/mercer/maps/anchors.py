@@ -84,6 +84,9 @@ class Anchors(CodedMap):
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
     knob = "n_anchors"
     extends = False
+    anchors_: Array
+    table_: Array
+    _range: tuple[Any, Any]
 
     def __init__(
         self,
@@ -185,8 +188,8 @@ class Anchors(CodedMap):
         anchors, self._range = self._places(seen, zero)
         tables = _tables(type(self).__name__, self.kernel_, anchors, float(self.energy), zero)
         pooled = len(anchors) == 1
-        self.anchors_: Array = anchors[0] if pooled else anchors
-        self.table_: Array = tables[0] if pooled else tables
+        self.anchors_ = anchors[0] if pooled else anchors
+        self.table_ = tables[0] if pooled else tables
         if self.weights == "linear" and self.n_neighbors == 2:
             stage: Between | Nearest = Between(anchors, tables)
         else:

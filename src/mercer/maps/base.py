@@ -89,7 +89,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
     random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others. A subclass adds its own.
     seed_: Any  # the seed in use; a list of seeds for compositions
+    drawn_: Drawn
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}

@@ -91,6 +91,8 @@ class _Several(_BaseComposition, Map):
             raise ValueError(
                 f"{type(self).__name__} has fitted maps that are not those of its parameter, or do not go together."
             )
+        for part, width in zip(self._parts, self._inputs(), strict=True):
+            part.check(width)
         self.drawn_ = self._joined()
 
     def _joined(self) -> Drawn:

@@ -100,6 +100,7 @@ class RandomLaplace(Map):
     kernels = tuple(_LAWS)
     paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
     domain = "nonnegative"
+    beta_: float
 
     def __init__(
         self,

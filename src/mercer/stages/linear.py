@@ -98,7 +98,8 @@ class Hadamard(Stage):
     def check(self, d: int) -> None:
         super().check(d)
         require_signs(self, self.signs, d)
-        good = self.lengths.ndim == 1 and 0 < len(self.lengths) <= self.signs[:, 0].size
+        good = self.lengths.ndim == 1 and self.signs.shape[1] == 3
+        good = good and -(-len(self.lengths) // self.signs.shape[2]) == len(self.signs)
         require(good, self, "a length for each row, and not more of them than signs")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
