@@ -198,7 +198,7 @@ def test_a_model_of_partial_fit_is_solved_when_it_is_saved(tmp_path):
 
 def test_fits_of_one_seed_have_the_same_bytes(tmp_path):
     for name in "ab":
-        save(KernelRegressor(fourier(), n_jobs={"a": 1, "b": 2}[name]).fit(X, Y), tmp_path / name)
+        save(KernelRegressor(fourier(), random_state=0, n_jobs={"a": 1, "b": 2}[name]).fit(X, Y), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -241,7 +241,7 @@ def test_a_map_that_holds_a_function_is_refused(tmp_path):
     for model, words in (
         (Nystroem(5, kernel=lambda A, B: A @ B.T), "kernel is the Python function '<lambda>'"),
         (Anchors(8, kernel=np.minimum), "kernel is the Python function 'minimum'"),
-        (Nystroem(5, kernel=kernels.Called(np.dot)), "kernel is the Python function"),
+        (Nystroem(5, kernel=kernels.Called(_linear)), "kernel is the Python function"),
         (
             KernelRegressor(Hellinger() >> Nystroem(5, kernel=_linear)),
             r"feature_map.params.maps.1.params.kernel is the Python function",
@@ -269,10 +269,12 @@ def test_what_is_not_ours_or_not_fitted_is_refused(tmp_path):
     for model in (fourier(), Hellinger() >> fourier(), KernelRegressor()):
         with pytest.raises(NotFittedError):
             save(model, path)
-    with pytest.raises(ValueError, match="maps_.0 is a test_model Mine|maps.0 is a test_model Mine"):
+    with pytest.raises(ValueError, match=r"cannot be saved: maps\.0 is a test_model Mine"):
         save((Mine(8) >> fourier()).fit(X), path)
-    with pytest.raises(ValueError, match=r"cannot be saved: classes_ is a bytes|classes_ is a"):
-        save(KernelClassifier(fourier()).fit(X, WORDS.astype("S5")), path)
+    odd = KernelClassifier(fourier()).fit(X, WORDS)
+    odd.classes_ = np.array([("a", 1), ("b", 2), ("c", 3)], dtype="U1,i8")
+    with pytest.raises(ValueError, match=r"cannot be saved: classes_ is a numpy ndarray"):
+        save(odd, path)
     strange = fourier().fit(X)
     strange.note_ = "mine"
     with pytest.raises(ValueError, match="its class does not say of what type the attribute note_ is"):
@@ -372,7 +374,7 @@ def test_every_file_that_is_cut_short_is_refused(tmp_path):
     good = path.read_bytes()
     for size in [*range(0, len(good), 97), len(good) - 1]:
         path.write_bytes(good[:size])
-        with pytest.raises(ValueError, match="model.mercer is damaged, or no model: "):
+        with pytest.raises(ValueError, match=r"model\.mercer is damaged, or no model: "):
             load(path)
 
 

@@ -40,6 +40,16 @@ class Known:
     models: Mapping[str, type]
     records: Mapping[str, type]
 
+    @functools.cached_property
+    def attributes(self) -> dict[str, dict[str, Any]]:
+        """What fit finds, for each model: names and types."""
+        return {name: _attributes(cls) for name, cls in self.models.items()}
+
+    @functools.cached_property
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """The fields of each record: names and types."""
+        return {name: typing.get_type_hints(cls) for name, cls in self.records.items()}
+
 
 @dataclass(eq=False)
 class Packer:
@@ -60,7 +70,7 @@ class Packer:
             params["random_state"] = None  # a generator: seed_ and what was drawn are kept
         stored = self._each(params, f"{path}params.")
         kept = model._kept() if fitted else {}
-        strange = min(set(kept) - set(attributes(type(model))), default=None)
+        strange = min(set(kept) - set(self.known.attributes[name]), default=None)
         if strange is not None:
             raise ValueError(f"{name} cannot be saved: its class does not say of what type the attribute {strange} is.")
         return {"model": [name, stored, self._each(kept, path) if fitted else None]}
@@ -163,7 +173,7 @@ class Unpacker:
         _need(_is_seed(given.get("random_state")), f"{name} has no random_state like that")
         made = cls(**given)
         if fitted:
-            hints = attributes(cls)
+            hints = self.known.attributes[name]
             found = {key: self.value(kept[key], depth + 1, fitted=True) for key in _keys(kept)}
             for key, value in found.items():
                 _need(
@@ -272,7 +282,7 @@ class Unpacker:
         wrong = (set(_keys(stored)) - set(names_of(cls))) | (_needed(cls) - set(stored))
         _need(not wrong, f"{name} does not have the field {_short(min(wrong, default=''))}, or needs it")
         values = {key: self.value(value, depth) for key, value in stored.items()}
-        for key, hint in _hints(cls).items():
+        for key, hint in self.known.fields[name].items():
             _need(key not in values or _agrees(values[key], hint), f"{name}.{key} is no {hint}")
         return cls(**values)
 
@@ -299,7 +309,7 @@ def names_of(cls: type) -> tuple[str, ...]:
     return tuple(one.name for one in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
 
 
-def attributes(cls: type) -> dict[str, Any]:
+def _attributes(cls: type) -> dict[str, Any]:
     """What fit finds, by name: the types that a class of ours, and those it comes from, say in their bodies."""
     found: dict[str, Any] = {**_SKLEARN}
     for one in reversed(cls.__mro__):
@@ -314,11 +324,6 @@ def _needed(cls: type) -> set[str]:
     if not is_dataclass(cls):
         return set(names_of(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
     return {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
 
 
 def _agrees(value: Any, hint: Any) -> bool:
