@@ -235,8 +235,9 @@ def _judge_properties(model: Any) -> None:
 
 def _judge_bounds(model: Map, d: int) -> None:
     if model.bounds_ is not None:
-        ends = [np.asarray(end) for end in (model.bounds_.low, model.bounds_.high)]
-        if not all(end.shape in ((), (d,)) and end.dtype.kind == "f" and not np.isnan(end).any() for end in ends):
+        low, high = (np.asarray(end) for end in (model.bounds_.low, model.bounds_.high))
+        fitting = all(end.shape in ((), (d,)) and end.dtype.kind == "f" for end in (low, high))
+        if not fitting or not np.all(low <= high):
             raise ValueError(f"{type(model).__name__} has a range that is not one of numbers, or of {d} numbers")
 
 

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -99,26 +100,27 @@ def use(model: Any) -> None:
     """Features or predictions of a row of zeros, or a sentence."""
     sentence = "row 0"
     try:
-        rows = np.zeros((1, model.n_features_in_))
-        (model.predict if hasattr(model, "predict") else model.transform)(rows)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".* outside the range")
+            (model.predict if hasattr(model, "predict") else model.transform)(np.zeros((1, model.n_features_in_)))
     except ValueError as error:
         sentence = str(error)
     assert "row 0" in sentence, sentence
 
 
 def test_damaged_files_are_refused(files, tmp_path):
-    assert damage(files, 250, 0, tmp_path / "bad.mercer") > 230
+    assert damage(files, 500, 0, tmp_path / "bad.mercer") > 460
 
 
 def test_forged_files_are_refused_or_are_what_they_say(files, tmp_path):
-    assert forge(files, 250, 1, tmp_path / "bad.mercer") > 180
+    assert forge(files, 500, 1, tmp_path / "bad.mercer") > 400
 
 
 @pytest.mark.slow
 def test_ten_thousand_files_are_refused_or_are_what_they_say(files, tmp_path):
-    refused = damage(files, 5000, 2, tmp_path / "bad.mercer"), forge(files, 5000, 3, tmp_path / "bad.mercer")
-    print(f"refused: {refused[0]} of 5000 damaged files, {refused[1]} of 5000 forged ones")
-    assert refused[0] > 4800 and refused[1] > 4000
+    refused = damage(files, 10_000, 2, tmp_path / "bad.mercer"), forge(files, 10_000, 3, tmp_path / "bad.mercer")
+    print(f"refused: {refused[0]} of 10,000 damaged files, {refused[1]} of 10,000 forged ones")
+    assert refused[0] > 9500 and refused[1] > 8000
 
 
 def test_arrays_of_other_shapes_and_dtypes_do_no_harm(files, tmp_path):
