@@ -165,6 +165,7 @@ def check_sparse_equals_dense(case: Map) -> None:
     expected = dense(clone(case).fit(X).transform(X))
     for form in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix):
         close(dense(clone(case).fit(form(X)).transform(form(X))), expected)
+    close(dense(clone(case).fit(X).transform(sp.csr_array(X.shape))), dense(clone(case).fit(X).transform(0 * X)))
     stored = sp.csr_array(np.ones_like(X))
     stored.data[:] = X.ravel()  # zeros stored explicitly
     close(dense(clone(case).fit(stored).transform(stored)), expected)

@@ -218,7 +218,7 @@ class Unpacker:
         _need(_is_list(body, 2), "a number has a dtype and a value")
         dtype, value = self._dtype(body[0], depth), self.value(body[1], depth)
         _need(
-            isinstance(value, bool if dtype.kind == "b" else float if dtype.kind == "f" else int),
+            type(value) is (bool if dtype.kind == "b" else float if dtype.kind == "f" else int),
             f"no {dtype} is {_short(value)}",
         )
         try:

@@ -102,7 +102,8 @@ def use(model: Any) -> None:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* outside the range")
-            (model.predict if hasattr(model, "predict") else model.transform)(np.zeros((1, model.n_features_in_)))
+            rows = sp.csr_array((1, model.n_features_in_))
+            (model.predict if hasattr(model, "predict") else model.transform)(rows)
     except ValueError as error:
         sentence = str(error)
     assert "row 0" in sentence, sentence

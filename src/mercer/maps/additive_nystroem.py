@@ -207,7 +207,7 @@ class LandmarkLift(Lift):
         data = np.empty((len(X.data), self.values), X.dtype)
         order = np.argsort(X.indices, kind="stable")
         columns, starts = np.unique(X.indices[order], return_index=True)
-        for column, entries in zip(columns, np.split(order, starts[1:]), strict=True):
+        for column, entries in zip(columns, np.split(order, starts)[1:], strict=True):
             one = LandmarkLift(self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed)
             data[entries] = one(X.data[entries][:, None])
         return self._columns_of(X, data.ravel())
