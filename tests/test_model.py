@@ -294,7 +294,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"There is no folder .*gone to write to"):
         save(model, tmp_path / "gone" / "model.mercer")
     monkeypatch.setattr("mercer.atomic.Path.open", _denied)
-    with pytest.raises(PermissionError):
+    with pytest.raises(PermissionError, match=r"There is no permission to write to .*"):
         save(model, tmp_path / "model.mercer")
     assert not list(tmp_path.iterdir())
 

@@ -72,7 +72,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} is a folder." if path.is_dir() else f"There is no folder {path.parent} to write to.")
     packer = Packer(known(), who)
     stored = packer.model(model, "", fitted=True)
-    tensors.write(path, "model", _FORMAT, {"library": _library(), "model": stored}, packer.arrays)
+    try:
+        tensors.write(path, "model", _FORMAT, {"library": _library(), "model": stored}, packer.arrays)
+    except PermissionError as error:
+        raise PermissionError(error.errno, f"There is no permission to write to {path.parent}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -245,8 +248,8 @@ def _judge_row(model: Map, d: int) -> None:
     """A row of zeros has as many features as the map says; it is not tried where that would take much memory."""
     drawn = model.drawn_
     columns = drawn.columns(d)
-    if columns < 1:
-        raise ValueError(f"{type(model).__name__} has no features")
+    if columns < 1 or max(d, columns) >= 2**63:
+        raise ValueError(f"{type(model).__name__} has no features, or more than can be counted")
     if drawn.cost(d).bytes > _ROW:
         return
     try:

@@ -160,7 +160,7 @@ class _Hashes(CodedDrawn):
     dtype: Any = np.float64
 
     def check(self, d: int) -> None:
-        good = 0 <= self.seed < 2**64 and self.n_hashes > 0 and 1 <= self.bits <= 16 and 0 < self.power < np.inf
+        good = 0 <= self.seed < 2**64 and 0 < self.n_hashes < 2**31 and 1 <= self.bits <= 16 and 0 < self.power < np.inf
         require(good and self.dtype == np.float64, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
 
     def coded(self, tile: Any, out: None = None) -> Coded:
