@@ -74,7 +74,7 @@ REGRESSORS = [
 ]
 
 
-@pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: " ".join(repr(model).split()))
+@pytest.mark.parametrize("model", REGRESSORS)
 @pytest.mark.parametrize("targets", [Y, np.stack([Y, X[:, 1]], axis=1), Y[:, None]], ids=["one", "two", "column"])
 def test_a_regressor_comes_back_the_same(model, targets, tmp_path):
     model = clone(model).fit(X, targets)
@@ -144,7 +144,7 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("case", PARAMETERS, ids=lambda case: " ".join(repr(case).split())[:60])
+@pytest.mark.parametrize("case", PARAMETERS)
 def test_parameters_of_every_kind_come_back(case, tmp_path):
     for rows in (X, sp.csr_array(X)):
         model = clone(case).fit(rows)

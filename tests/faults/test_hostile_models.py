@@ -146,6 +146,7 @@ def test_arrays_of_other_shapes_and_dtypes_do_no_harm(files, tmp_path):
 
 def raw(header: Any, rest: bytes = b"", length: int | None = None) -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
     return (len(text) if length is None else length).to_bytes(8, "little") + text + rest
 
 
@@ -333,7 +334,49 @@ def test_files_made_to_do_harm_are_refused_before_anything_is_allocated_or_run(f
             names[file_name],
             sentence,
         )
-    assert "it is a pickle, which is never read" in words["4.mercer"]
+    said = {names[file_name]: sentence for file_name, sentence in words.items()}
+    for name, reason in REASONS.items():
+        assert reason in said[name], (name, said[name])
+
+
+REASONS = {
+    "a pickle of protocol 4": "it is a pickle, which is never read",
+    "a shape of 2^62": "bytes, and 0 are there",
+    "a shape of 2^62 in 8 bytes": "offsets that are not those of its shape",
+    "an opening of 2 GiB": "at most 16,777,216 are read",
+    "an opening of 2^62 bytes": "no safetensors file, or cut short",
+    "arrays that overlap": "overlap, or leave a gap",
+    "arrays that overlap by half": "overlap, or leave a gap",
+    "a gap between arrays": "overlap, or leave a gap",
+    "bytes after the arrays": "its arrays have 8 bytes, and 9 are there",
+    "a path as a name": "'../../etc/passwd' is no name of an array",
+    "a dtype that is a list": "a dtype that is not known",
+    "a flag that is 2": "neither true nor false",
+    "a key there twice": "a key of its opening is there twice",
+    "NaN in the opening": "has NaN, which is no JSON number",
+    "a million brackets": "nested too deeply",
+    "a million brackets inside": "nested too deeply",
+    "another key beside mercer": "other metadata",
+    "a class of another library": "there is no model class 'subprocess.Popen'",
+    "a record of another library": "there is no record 'os.system'",
+    "a record that holds a function": "there is no record 'Called'",
+    "a method that is overwritten": "no attribute 'transform'",
+    "values nested 300 times": "nested too deeply",
+    "an array that nobody refers to": "its arrays are not those that the model refers to",
+    "words of a thousand million letters": "words have the dtype of their length",
+    "rows of a transform that are not there": "rows that are different numbers from 0 to 3",
+    "a harmonic without end": "rising harmonics",
+    "a panel of no columns": "a panel of 3 rows",
+}
+
+
+def test_an_opening_in_another_form_is_refused(files, tmp_path):
+    """The same values, written with spaces."""
+    good = files[0].read_bytes()
+    end = 8 + int.from_bytes(good[:8], "little")
+    (tmp_path / "bad.mercer").write_bytes(raw(json.dumps(json.loads(good[8:end])).encode(), good[end:]))
+    with pytest.raises(ValueError, match="its opening is not in canonical form"):
+        mercer.load(tmp_path / "bad.mercer")
 
 
 def test_the_corpus_is_wrong_in_one_thing_only():
