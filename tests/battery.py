@@ -203,6 +203,7 @@ def check_pickle_and_clone(case: Map) -> None:
 def check_a_saved_map_comes_back_the_same(case: Map) -> None:
     X = data(case).astype(np.float32).astype(np.float64)
     fitted = clone(case).fit(X)
+    assert all(array.flags.c_contiguous for array in fitted.drawn_.arrays().values())  # a file keeps no other order
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "first.mercer", Path(folder) / "second.mercer"
         mercer.save(fitted, first)

@@ -33,7 +33,8 @@ ALLOWED = {
     "together": {"blocks", "summaries"},
     "atomic": set(),
     "tensors": {"atomic"},
-    "records": set(),
+    "known": set(),
+    "records": {"known"},
     "checkpoints": {"tensors", "summaries"},
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
@@ -73,7 +74,7 @@ ALLOWED = {
     },
 }
 ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
-ALLOWED["model"] = {"learn", "records", "tensors", *ALLOWED["learn"]}
+ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}

@@ -95,6 +95,7 @@ LABELS = {
     "floats": np.arange(60) % 3 * 2.0,
     "flags": np.arange(60) % 2 == 0,
     "two words": WORDS[np.arange(60) % 2],
+    "words with room": WORDS.astype("U300"),
 }
 
 

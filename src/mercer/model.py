@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__, door, kernels, maps, stages, tensors
+from mercer.known import Known
 from mercer.learn.estimators import KernelClassifier, KernelRegressor
 from mercer.learn.heads import Head
 from mercer.learn.ridge import Choice
@@ -32,7 +33,7 @@ from mercer.maps.base import Map
 from mercer.maps.drawn import Drawn
 from mercer.philox import seed_from
 from mercer.planner import Plan
-from mercer.records import Known, Packer, Unpacker, names_in
+from mercer.records import Packer, Unpacker, names_in
 
 _FORMAT = 1
 _ROW = 2.0**28  # bytes that the features of a single row may take, to be looked at

@@ -11,16 +11,15 @@ a map or an estimator of ours           {"model": [class, {parameter: value}, {a
 
 from __future__ import annotations
 
-import functools
 import inspect
-import types
-import typing
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mercer.known import Known, agrees, is_whole, names_of, needed
 
 Array = NDArray[Any]
 
@@ -29,26 +28,8 @@ HOW = frozenset({"n_jobs", "verbose", "checkpoint", "cluster"})  # how a fit ran
 _NUMBERS = {
     np.dtype(kind).name: np.dtype(kind) for kind in ("?", "f4", "f8", *(f"{s}{n}" for s in "iu" for n in (1, 2, 4, 8)))
 }
-_SKLEARN = {"n_features_in_": int, "feature_names_in_": Array | None, "_sklearn_output_config": dict | None}
+_LETTERS = 2**22  # of an array of words, room included
 _ODD = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
-
-
-@dataclass(frozen=True)
-class Known:
-    """The classes that may be in a file, by name: all others are refused."""
-
-    models: Mapping[str, type]
-    records: Mapping[str, type]
-
-    @functools.cached_property
-    def attributes(self) -> dict[str, dict[str, Any]]:
-        """What fit finds, for each model: names and types."""
-        return {name: _attributes(cls) for name, cls in self.models.items()}
-
-    @functools.cached_property
-    def fields(self) -> dict[str, dict[str, Any]]:
-        """The fields of each record: names and types."""
-        return {name: typing.get_type_hints(cls) for name, cls in self.records.items()}
 
 
 @dataclass(eq=False)
@@ -117,13 +98,19 @@ class Packer:
 
     def _array(self, value: Array, path: str) -> Any:
         if value.dtype.kind in "OU":
-            words = value.tolist() if value.ndim == 1 else [value]
+            words = (
+                value.tolist()
+                if value.ndim == 1 and (value.dtype == object or value.nbytes <= 4 * _LETTERS)
+                else [value]
+            )
             words = [str(word) if isinstance(word, np.str_) else word for word in words]
             for word in words:
                 if type(word) not in (str, int, bool):
                     raise self._refused(path, word)
             return {"words": [value.dtype.str if value.dtype.kind == "U" else "object", words]}
         self._dtype(value.dtype, value, path)
+        if isinstance(value, np.ma.MaskedArray):
+            raise self._refused(path, value)
         if id(value) not in self._names:
             self._names[id(value)] = path
             self.arrays[path] = value
@@ -156,7 +143,7 @@ class Unpacker:
 
     known: Known
     arrays: Mapping[str, Array]
-    judge: typing.Callable[[Any], None]  # refuses a fitted map or estimator whose parts do not go together
+    judge: Callable[[Any], None]  # refuses a fitted map or estimator whose parts do not go together
 
     def model(self, stored: Any, *, fitted: bool, depth: int = 0) -> Any:
         """A map or an estimator, made by its constructor."""
@@ -176,12 +163,10 @@ class Unpacker:
             hints = self.known.attributes[name]
             found = {key: self.value(kept[key], depth + 1, fitted=True) for key in _keys(kept)}
             for key, value in found.items():
-                _need(
-                    key in hints and _agrees(value, hints[key]), f"{name} has no attribute {_short(key)} of this type"
-                )
+                _need(key in hints and agrees(value, hints[key]), f"{name} has no attribute {_short(key)} of this type")
             made._keep(found)
             for key, hint in hints.items():
-                _need(hasattr(made, key) or _agrees(None, hint), f"{name} needs the attribute {key}")
+                _need(hasattr(made, key) or agrees(None, hint), f"{name} needs the attribute {key}")
             _need(set(made._kept()) == set(kept), f"{name} has attributes that others follow from")
             self.judge(made)
         return made
@@ -245,10 +230,13 @@ class Unpacker:
             found[:] = words
             return found
         _need(all(type(word) is str for word in words), "words are words")
-        longest = max((len(word) for word in words), default=1)
-        width = kind[2:] if isinstance(kind, str) and kind[:2] == "<U" and kind[2:].isdecimal() else "0"
-        _need(len(width) < 9 and longest <= int(width) <= max(64, 4 * longest), "words have the dtype of their length")
-        return np.array(words, dtype=f"=U{int(width)}")
+        known = isinstance(kind, str) and kind[:2] == "<U" and kind[2:].isdecimal() and len(kind) < 10
+        width = int(kind[2:]) if known else 0
+        _need(
+            max(map(len, words), default=0) <= width <= _LETTERS // max(1, len(words)),
+            "words have room, and not too much",
+        )
+        return np.array(words, dtype=f"=U{width}")
 
     def _csr(self, body: Any, depth: int) -> Any:
         from scipy.sparse import csr_array, csr_matrix
@@ -279,11 +267,11 @@ class Unpacker:
         name, stored = body
         _need(name in self.known.records, f"there is no record {_short(name)}")
         cls = self.known.records[name]
-        wrong = (set(_keys(stored)) - set(names_of(cls))) | (_needed(cls) - set(stored))
+        wrong = (set(_keys(stored)) - set(names_of(cls))) | (needed(cls) - set(stored))
         _need(not wrong, f"{name} does not have the field {_short(min(wrong, default=''))}, or needs it")
         values = {key: self.value(value, depth) for key, value in stored.items()}
         for key, hint in self.known.fields[name].items():
-            _need(key not in values or _agrees(values[key], hint), f"{name}.{key} is no {hint}")
+            _need(key not in values or agrees(values[key], hint), f"{name}.{key} is no {hint}")
         return cls(**values)
 
 
@@ -304,59 +292,13 @@ def names_in(stored: Any) -> Iterator[str]:
             left.extend(one.values() if isinstance(one, dict) else one)
 
 
-def names_of(cls: type) -> tuple[str, ...]:
-    """The fields of a dataclass or a named tuple."""
-    return tuple(one.name for one in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
-
-
-def _attributes(cls: type) -> dict[str, Any]:
-    """What fit finds, by name: the types that a class of ours, and those it comes from, say in their bodies."""
-    found: dict[str, Any] = {**_SKLEARN}
-    for one in reversed(cls.__mro__):
-        if one.__module__.partition(".")[0] == __name__.partition(".")[0]:
-            found |= inspect.get_annotations(one, eval_str=True)
-    params = inspect.signature(cls).parameters
-    return {name: hint for name, hint in found.items() if name not in params and not hasattr(cls, name)}
-
-
-def _needed(cls: type) -> set[str]:
-    """The fields without a default: one that came later has one, so that older files still load."""
-    if not is_dataclass(cls):
-        return set(names_of(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
-    return {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
-
-
-def _agrees(value: Any, hint: Any) -> bool:
-    """Whether a value has the type that a field says."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return value is not None and (not isinstance(value, float) or value == value)
-    if origin in (typing.Union, types.UnionType):
-        return any(_agrees(value, one) for one in inner)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_agrees(one, inner[0]) for one in value)
-    if origin is not None:
-        return isinstance(value, origin)
-    if hint is float:
-        return isinstance(value, float | np.floating) and bool(value == value)
-    if hint is int:
-        return _is_whole(value)
-    if hint is bool:
-        return isinstance(value, bool | np.bool_)
-    return isinstance(value, hint)
-
-
 def _name(known: Mapping[str, type], value: Any) -> str | None:
     """The name of the value's class, where it is known."""
     return next((name for name, cls in known.items() if cls is type(value)), None)
 
 
 def _is_seed(value: Any) -> bool:
-    return value is None or (_is_whole(value) and 0 <= int(value) < 2**64)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return value is None or (is_whole(value) and 0 <= int(value) < 2**64)
 
 
 def _tagged(stored: Any) -> tuple[str, Any]:

@@ -363,7 +363,7 @@ REASONS = {
     "a method that is overwritten": "no attribute 'transform'",
     "values nested 300 times": "nested too deeply",
     "an array that nobody refers to": "its arrays are not those that the model refers to",
-    "words of a thousand million letters": "words have the dtype of their length",
+    "words of a thousand million letters": "words have room, and not too much",
     "rows of a transform that are not there": "rows that are different numbers from 0 to 3",
     "a harmonic without end": "rising harmonics",
     "a panel of no columns": "a panel of 3 rows",

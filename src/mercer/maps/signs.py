@@ -93,7 +93,7 @@ def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
         size = np.log(np.abs(np.sin(alpha * V))) - np.log(np.cos(V)) / alpha
         if alpha != 1:
             size += (1 - alpha) / alpha * (np.log(np.cos((1 - alpha) * V)) - np.log(E))
-    return (np.sign(V) * np.exp(size - size.max(axis=1, keepdims=True))).T
+    return np.ascontiguousarray((np.sign(V) * np.exp(size - size.max(axis=1, keepdims=True))).T)
 
 
 @dataclass(frozen=True, eq=False)
