@@ -60,6 +60,12 @@ def models() -> dict[str, Any]:
     made["classifier-numbers"] = KernelClassifier("chi2-series", alpha=[0.1, 1.0], random_state=1).fit(
         X, np.arange(len(X)) % 2
     )
+    made["regressor-group"] = KernelRegressor([fourier, "chi2-series"], penalty="group", alpha=0.5, random_state=1).fit(
+        X, X[:, 0] - X[:, 1]
+    )
+    made["classifier-components"] = KernelClassifier([fourier, Hellinger()], pca=3, alpha="kfold", random_state=1).fit(
+        X, words
+    )
     return made
 
 
