@@ -194,6 +194,7 @@ class KernelModel(BaseEstimator):
             labels=not self._numeric(),
             counts=getattr(self, "class_weight", None) == "balanced",
             again=self.alpha == "loo",
+            outputs=self._outputs(),
         )
         for name in ("pca", "checkpoint"):
             if self.plan_.route == "passes" and getattr(self, name) is not None:
@@ -311,6 +312,10 @@ class KernelModel(BaseEstimator):
 
     def _reweighted(self, stream: Stream) -> Stream:
         return stream
+
+    def _outputs(self) -> int:
+        """Outputs of a loss that needs Newton's method; 0 for squared loss."""
+        return 0
 
     def _names(self, name: str) -> list[str]:
         return [name]

@@ -1,7 +1,8 @@
-"""What is learnt on features: coefficients for squared loss, from one pass of moments or by passes, with the alpha that was asked for."""
+"""What is learnt on features: coefficients for each loss, from one pass of moments or by passes, with the alpha that was asked for."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from mercer import door
-from mercer.learn.conjugate import Pass, choose_held_out, solve_blocks
+from mercer.learn import newton
+from mercer.learn.conjugate import choose_held_out, solve_blocks
+from mercer.learn.losses import LOSSES, Loss
 from mercer.learn.normal import Array, Normal
+from mercer.learn.passes import Kept, Pass
 from mercer.learn.ridge import Choice, Rows, Spectrum, choose_gcv, choose_kfold, choose_loo, solve
 
 FOLDS = 5
@@ -42,6 +46,27 @@ def check_alpha(who: str, alpha: Any) -> None:
         raise ValueError(
             f"{who}: alpha must be a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}, got {alpha!r}."
         )
+
+
+def check_loss(who: str, loss: str, alpha: Any, pca: Any, checkpoint: Any) -> None:
+    """Refuse a loss that is not known, and what does not go with a loss that needs passes."""
+    door.one_of(who, "loss", loss, ("squared", *LOSSES))
+    if loss == "squared":
+        return
+    check_alpha(who, alpha)
+    if isinstance(alpha, str) and alpha != "auto":
+        raise ValueError(
+            f"{who}: alpha={alpha!r} needs loss='squared', got loss={loss!r}. Use 'auto' (rows held out), a number or a list."
+        )
+    if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
+        raise ValueError(
+            f"{who}: alpha = 0 needs loss='squared': with loss={loss!r} rows that can be separated have no minimum. Give an alpha above 0."
+        )
+    for name, value in (("pca", pca), ("checkpoint", checkpoint)):
+        if value is not None:
+            raise ValueError(
+                f"{who}: {name}={value!r} needs the moments of loss='squared', got loss={loss!r}. Leave {name} out."
+            )
 
 
 def is_chosen(alpha: Any) -> bool:
@@ -86,6 +111,41 @@ def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: floa
     held = choose_held_out(rows, given, fit_intercept=fit_intercept)
     solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol)
     return Head(solution.coef, solution.intercept, held.alpha, Choice(held.alpha, held.alphas, held.scores))
+
+
+def from_newton(
+    who: str,
+    rows: Kept,
+    loss: Loss,
+    alpha: Any,
+    classes: Array,
+    *,
+    fit_intercept: bool,
+    exact: bool,
+    tol: float,
+    max_iter: int,
+) -> Head:
+    """The head by Newton's method; an alpha that must be chosen is chosen on a tenth of the rows. Outputs that are late are named."""
+    how: Any = {"fit_intercept": fit_intercept, "exact": exact, "max_iter": max_iter}
+    choice, start = None, None
+    if is_chosen(alpha):
+        given = None if isinstance(alpha, str) else alpha
+        choice, start = newton.choose_held_out(rows, loss, given, **how)
+    used = float(alpha) if choice is None else choice.alpha
+    found = newton.minimise(rows, loss, used, start=start, tol=tol, **how)
+    if found.late.any():
+        from sklearn.exceptions import ConvergenceWarning
+
+        late = np.flatnonzero(found.late)
+        names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
+        some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        warnings.warn(
+            f"{who}: Newton's method has not reached tol={tol:g} for class {some}: the gradient is {found.gradient[late].max():.2g} of the "
+            f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter (it is {max_iter}), alpha or tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Head(found.coef, found.intercept, used, choice)
 
 
 def signs(labels: Iterable[Any], classes: Array) -> Array:
