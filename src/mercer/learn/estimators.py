@@ -164,6 +164,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     classes_ : array
         The labels, sorted.
+    n_iter_ : int
+        Newton steps; 1 for squared loss from moments.
     feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, plan_, n_features_in_, feature_names_in_ : as in KernelRegressor
 
     Examples
@@ -209,8 +211,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self.max_iter = max_iter
         self.tol = tol
 
+    @available_if(lambda model: model._adds())
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take more rows in, as KernelRegressor does.
+        """Take more rows in, as KernelRegressor does; squared loss only, whose moments add up.
 
         Parameters
         ----------
@@ -219,11 +222,6 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             All labels there will be; needed at the first call.
         """
         self._check_loss()
-        if self.loss != "squared":
-            raise ValueError(
-                f"{type(self).__name__}: partial_fit adds the moments of loss='squared', got loss={self.loss!r}. Use fit, "
-                "on a stream where rows are many."
-            )
         if not hasattr(self, "_seen"):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
@@ -300,6 +298,19 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def _encoded(self, y: Any) -> Array:
         return heads.signs(y, self.classes_)
+
+    @property
+    def n_iter_(self) -> int:
+        """Newton steps, or passes of conjugate gradients; 1 for squared loss from moments."""
+        return self._solved().steps
+
+    def _adds(self) -> bool:
+        """Whether rows can be taken in by partial_fit; an AttributeError that says why not."""
+        if self.loss in LOSSES:
+            raise AttributeError(
+                f"partial_fit adds the moments of loss='squared', got loss={self.loss!r}. Use fit, on a stream where rows are many."
+            )
+        return True
 
     def _check_loss(self) -> None:
         who = type(self).__name__

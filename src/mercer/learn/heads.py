@@ -23,12 +23,16 @@ WORDS = ("auto", "gcv", "kfold", "loo")
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores, None for a single alpha."""
+    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores, None for a single alpha.
+
+    steps are those of the last solver: Newton steps, passes of conjugate gradients, 1 for a solution from moments.
+    """
 
     coef: Array  # (D, t)
     intercept: Array  # (t,)
     alpha: float
     choice: Choice | None
+    steps: int = 1
 
 
 def check_alpha(who: str, alpha: Any) -> None:
@@ -106,11 +110,12 @@ def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: floa
         )
     if not is_chosen(alpha):
         solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept, tol=tol)
-        return Head(solution.coef, solution.intercept, float(alpha), None)
+        return Head(solution.coef, solution.intercept, float(alpha), None, solution.iterations)
     given = None if isinstance(alpha, str) else alpha
     held = choose_held_out(rows, given, fit_intercept=fit_intercept)
     solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol)
-    return Head(solution.coef, solution.intercept, held.alpha, Choice(held.alpha, held.alphas, held.scores))
+    choice = Choice(held.alpha, held.alphas, held.scores)
+    return Head(solution.coef, solution.intercept, held.alpha, choice, solution.iterations)
 
 
 def from_newton(
@@ -145,7 +150,7 @@ def from_newton(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Head(found.coef, found.intercept, used, choice)
+    return Head(found.coef, found.intercept, used, choice, found.steps)
 
 
 def signs(labels: Iterable[Any], classes: Array) -> Array:

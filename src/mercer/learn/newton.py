@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import door
-from mercer.blocks import Block, matrix
+from mercer.blocks import Block, Coded, matrix
 from mercer.learn.losses import Loss
 from mercer.learn.normal import Array
 from mercer.learn.objective import Look, Objective, Point, over
 from mercer.learn.passes import Kept, split
 from mercer.learn.products import back, product
 from mercer.learn.ridge import Choice, grid
+from mercer.learn.span import Span
 from mercer.symmetric import Symmetric
 
 _PARTS = 0.5 ** np.arange(8)  # of a step, whose losses are summed in one pass
@@ -42,6 +43,7 @@ class Minimum(NamedTuple):
     passes: int
     gradient: Array
     late: Array
+    weights: Array | None = None  # of rows, where w is their sum
 
 
 def minimise(
@@ -163,6 +165,10 @@ def _descend(
     """Newton steps until every output is done, or its steps bring nothing any more."""
     D, t = len(objective.mean), len(objective.first)
     before, norms = objective.rows.passes, np.zeros(t)
+    if objective.rows.kept and not exact:
+        (block, Y, w), *more = objective.rows()
+        if isinstance(block, Coded) and not more and len(w) < D:
+            return _descend_in_span(objective, Span(objective, block, Y, w), start, tol, max_iter, floor)
     coef = np.zeros((D, t)) if start is None else start.coef.copy()
     intercept = np.zeros(t) if start is None else start.intercept + objective.mean @ coef
     point, steps = Point(objective, coef.copy(), intercept.copy(), np.arange(t), {}), 0
@@ -189,6 +195,20 @@ def _descend(
     late[point.outputs] = here.norms > goal
     relative = over(norms, objective.first)
     return Minimum(coef, intercept - objective.mean @ coef, steps, passes, relative, late)
+
+
+def _descend_in_span(
+    objective: Objective, span: Span, start: Minimum | None, tol: float, max_iter: int, floor: float
+) -> Minimum:
+    """The same steps on the weights of rows."""
+    a, b = np.zeros_like(span.Y), np.zeros(span.t)
+    if start is not None and start.weights is not None:
+        a += start.weights
+        b += start.intercept + objective.mean @ start.coef
+    steps, norms, late = span.descend(a, b, tol, floor, max_iter)
+    coef = span.coef(a)
+    relative = over(norms, objective.first)
+    return Minimum(coef, b - objective.mean @ coef, steps, objective.rows.passes, relative, late, a)
 
 
 def _go(point: Point, here: Look, d: Array) -> tuple[Array, Look]:

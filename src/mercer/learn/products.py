@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ from mercer.planner import PANEL, TILE_ROWS, Cost
 from mercer.tiles import share, spans
 
 _CODED_ROWS = 4096  # products of tables and weights are made for each span anew
-_PLACES = 32  # whose sums for some tens of outputs stay near
+_PLACES = 64  # whose sums for some tens of outputs stay near
+_PARTIAL = 4  # sums of groups of places, whatever the threads
 
 
 def product(block: Block, W: Array) -> Array:
@@ -52,6 +54,22 @@ def back(block: Block, R: Array) -> Array:
     else:
         share(work, list(spans(block.shape[1], PANEL)), Cost(float(t * block.shape[1]), 0.0), n)
     return out
+
+
+def round_trip(block: Coded, Q: Array) -> Array:
+    """Z Z'Q, (n, t), a few places at a time: Z'Q never exists as a whole. Groups of places are added in an order of their own."""
+    (n, places), t = block.codes.shape, Q.shape[1]
+    groups = list(spans(places, _PLACES))
+    count = min(_PARTIAL, len(groups))
+    sums = [np.zeros((n, t), np.result_type(block.dtype, Q.dtype)) for _ in range(count)]
+
+    def work(which: int) -> None:
+        for places in groups[which::count]:
+            part = _places_of(block, places)
+            sums[which] += part @ (part.T @ Q)
+
+    share(work, list(range(count)), Cost(2.0 * t * places, 0.0), n)
+    return functools.reduce(np.add, sums)
 
 
 def _rows_of(block: Coded, rows: slice) -> Coded:
