@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import door
-from mercer.blocks import Block, Coded, matrix
+from mercer.blocks import Block, Coded, OneHot, matrix
 from mercer.learn.losses import Loss
 from mercer.learn.normal import Array
 from mercer.learn.objective import Look, Objective, Point, over
@@ -27,6 +27,7 @@ _FLOOR, _COARSE = (
     1e-12,
     1e-4,
 )  # gradients, as a share of the first, that are never asked to be smaller: for the minimum, and for a choice
+_SWEPT = 1e-3  # as far as sweeps of coordinate descent go, as a share of the weights of rows; Newton steps are faster from there
 _INNER = 250  # most conjugate gradient steps for a Newton step
 _PATIENCE = 2  # alphas in a row that are no better than the best
 
@@ -205,6 +206,8 @@ def _descend_in_span(
     if start is not None and start.weights is not None:
         a += start.weights
         b += start.intercept + objective.mean @ start.coef
+    elif objective.loss.name == "squared_hinge" and isinstance(span.block.tables, OneHot):
+        span.sweep(a, b, max(tol, _SWEPT))
     steps, norms, late = span.descend(a, b, tol, floor, max_iter)
     coef = span.coef(a)
     relative = over(norms, objective.first)

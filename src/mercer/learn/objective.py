@@ -6,7 +6,7 @@ The intercept b is not penalised. Where there is one, features are taken about t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -66,13 +66,19 @@ class Objective:
         centred = np.maximum(squares - n * mean**2, _EPS * squares)
         cross -= np.multiply.outer(mean, balance)
         steepness = abs(float(loss.slope(np.zeros(1))[0]))
-        first = steepness * np.sqrt(np.sum(cross**2, axis=0) + fit_intercept * balance**2)
-        return cls(rows, loss, alpha, fit_intercept, n, mean, centred, first)
+        made = cls(rows, loss, alpha, fit_intercept, n, mean, centred, np.zeros(t))
+        first = steepness * lengths(cross, fit_intercept * balance, made.unit)
+        return replace(made, first=first)
 
     @property
     def scale(self) -> float:
         """What alphas are measured in: the mean over columns of sum s (z - mean)^2. 1 where all features are constant."""
         return float(self.squares.mean()) or 1.0
+
+    @property
+    def unit(self) -> float:
+        """What a gradient in b is measured in, so that lengths of gradients follow the scale of features: the root mean of |z - mean|^2."""
+        return float(np.sqrt(self.squares.sum() / self.n)) or 1.0
 
     def scores(self, block: Block, W: Array, b: Array) -> Array:
         """b + (z - mean)'W of the rows of a block."""
@@ -90,16 +96,17 @@ class Look:
     g: Array  # gradient in b, (t,); 0 without an intercept
     H: Array  # sum s loss'' (z - mean), (D, t); no columns without an intercept
     h: Array  # sum s loss'', (t,)
+    unit: float  # of g
 
     @property
     def norms(self) -> Array:
         """Lengths of the gradients."""
-        return np.sqrt(np.sum(self.G**2, axis=0) + self.g**2)
+        return lengths(self.G, self.g, self.unit)
 
     def only(self, chosen: Array) -> Look:
         """Some of the outputs."""
         H = self.H[:, chosen] if self.H.size else self.H
-        return Look(self.value[chosen], self.G[:, chosen], self.g[chosen], H, self.h[chosen])
+        return Look(self.value[chosen], self.G[:, chosen], self.g[chosen], H, self.h[chosen], self.unit)
 
     def downhill(self) -> Array:
         """-gradient in w where b follows w: -(G - H g/h)."""
@@ -179,10 +186,10 @@ class Point:
         G += objective.alpha * W
         value += objective.alpha / 2 * np.sum(W**2, axis=0)
         if d is not None and parts is not None:
-            lengths = [np.sum(A * B, axis=0) for A, B in ((self.W, self.W), (self.W, d), (d, d))]
+            sums = [np.sum(A * B, axis=0) for A, B in ((self.W, self.W), (self.W, d), (d, d))]
             s = parts[:, None]
-            values += objective.alpha / 2 * (lengths[0] + 2 * s * lengths[1] + s**2 * lengths[2])
-        return Look(value, G, g, H, h), values
+            values += objective.alpha / 2 * (sums[0] + 2 * s * sums[1] + s**2 * sums[2])
+        return Look(value, G, g, H, h, objective.unit), values
 
     def move(self, d: Array, db: Array, scales: Array, parts: Array) -> None:
         """Go `parts` of the step that was looked along last, which was (scales d, scales db)."""
@@ -191,6 +198,11 @@ class Point:
         for i, dF in self._steps.items():
             self._scores[i] += parts * dF
         self._steps.clear()
+
+
+def lengths(G: Array, g: Array, unit: float) -> Array:
+    """Lengths of gradients in w, (D, t), and b, (t,)."""
+    return np.sqrt(np.sum(G**2, axis=0) + (unit * g) ** 2)
 
 
 def over(a: Array, b: Array) -> Array:
