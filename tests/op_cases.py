@@ -28,6 +28,7 @@ class Case:
     bound: Callable[[Array, Args], Any]
     wider: bool = True  # the truth is the reference in the next wider type; else in its own, to the last bit
     outputs: tuple[str, ...] = ("out",)
+    state: tuple[str, ...] = ()  # what it reads and writes: copied for each call
 
 
 def eps(args: Args) -> float:
@@ -390,7 +391,7 @@ CASES: dict[str, Case] = {
     "spread": Case(spread, no_error),
     "levels": Case(levels, no_error),
     "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
-    "coded_descent": Case(coded_descent, descent_bound, outputs=("W",)),
+    "coded_descent": Case(coded_descent, descent_bound, outputs=("W",), state=("a", "W")),
     "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
     "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
     "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
@@ -464,7 +465,7 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
 
 def result(module: Any, name: str, args: Args) -> Array:
     """The op on copies of its input (it may use T as working space), but on the very out."""
-    return call(module, name, {k: a.copy() if k == "T" else a for k, a in args.items()})
+    return call(module, name, {k: a.copy() if k in ("T", *CASES[name].state) else a for k, a in args.items()})
 
 
 def call(module: Any, name: str, args: Args) -> Array:

@@ -27,7 +27,10 @@ _FLOOR, _COARSE = (
     1e-12,
     1e-4,
 )  # gradients, as a share of the first, that are never asked to be smaller: for the minimum, and for a choice
-_SWEPT = 1e-3  # as far as sweeps of coordinate descent go, as a share of the weights of rows; Newton steps are faster from there
+_SWEPT = (
+    1e-3,
+    1e-2,
+)  # how far sweeps of coordinate descent go at most and at least: the change of a sweep, as a share of the weights
 _INNER = 250  # most conjugate gradient steps for a Newton step
 _PATIENCE = 2  # alphas in a row that are no better than the best
 
@@ -207,7 +210,7 @@ def _descend_in_span(
         a += start.weights
         b += start.intercept + objective.mean @ start.coef
     elif objective.loss.name == "squared_hinge" and isinstance(span.block.tables, OneHot):
-        span.sweep(a, b, max(tol, _SWEPT))
+        span.sweep(a, b, float(np.clip(tol, *_SWEPT)))
     steps, norms, late = span.descend(a, b, tol, floor, max_iter)
     coef = span.coef(a)
     relative = over(norms, objective.first)
