@@ -70,7 +70,7 @@ ALLOWED = {
         "theory",
     },
 }
-ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
+ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}

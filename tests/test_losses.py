@@ -19,8 +19,10 @@ from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, o
 from mercer.blocks import Coded, Dense, OneHot, Sparse
 from mercer.learn.losses import LOSSES, chance
 from mercer.learn.newton import choose_held_out, minimise
+from mercer.learn.objective import Objective
 from mercer.learn.passes import Kept
 from mercer.learn.products import back, product, round_trip
+from mercer.learn.span import Span
 from mercer.philox import Rng, open_interval
 from mercer.planner import plan_fit
 
@@ -200,6 +202,17 @@ def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
     found = minimise(coded_rows(block, Y, w, room=room), LOSSES[loss], 0.2, fit_intercept=fit_intercept, tol=1e-7)
     assert (found.weights is not None) == (make is hashes and room > 0)
     assert_minimum(found, loss, block.toarray(), Y, 0.2, w, fit_intercept)
+
+
+def test_sweeps_alone_come_to_the_minimum():
+    """Newton steps would hide a wrong formula of the sweeps: here there are none."""
+    _, Y, w = data(70)
+    block = hashes(70)
+    hinge = Objective.of("sweeps", coded_rows(block, Y, w), LOSSES["squared_hinge"], 0.2, False)
+    span, a = Span(hinge, block, Y, w), np.zeros((70, 3))
+    span.sweep(a, 1e-9)
+    expected, _ = truth("squared_hinge", block.toarray(), Y, 0.2, w, False)
+    assert np.abs(span.coef(a) - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
 @LOSS

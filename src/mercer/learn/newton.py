@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import door
 from mercer.blocks import Block, Coded, OneHot, matrix
-from mercer.learn.losses import Loss
+from mercer.learn.losses import Loss, SquaredHinge
 from mercer.learn.normal import Array
 from mercer.learn.objective import Look, Objective, Point, over
 from mercer.learn.passes import Kept, split
@@ -209,8 +209,12 @@ def _descend_in_span(
     if start is not None and start.weights is not None:
         a += start.weights
         b += start.intercept + objective.mean @ start.coef
-    elif objective.loss.name == "squared_hinge" and isinstance(span.block.tables, OneHot):
-        span.sweep(a, b, float(np.clip(tol, *_SWEPT)))
+    elif (
+        isinstance(objective.loss, SquaredHinge)
+        and isinstance(span.block.tables, OneHot)
+        and not objective.fit_intercept
+    ):
+        span.sweep(a, float(np.clip(tol, *_SWEPT)))
     steps, norms, late = span.descend(a, b, tol, floor, max_iter)
     coef = span.coef(a)
     relative = over(norms, objective.first)

@@ -21,7 +21,6 @@ _PARTS = 0.5 ** np.arange(32)
 _DESCENT = 1e-4  # of what the gradient promises, which a step must keep
 _BLUR = 1e-13  # of the objective: differences below it are rounding
 _SWEEPS = 40  # most sweeps of coordinate descent before Newton steps
-_PIECES = 5  # Newton steps for an intercept between sweeps
 _INNER = 250  # most conjugate gradient steps for a Newton step
 
 
@@ -129,56 +128,40 @@ class Span:
             busy = busy[left]
         return x
 
-    def sweep(self, a: Array, b: Array, tol: float) -> None:
-        """Sweeps of coordinate descent for the squared hinge, from w = 0, until weights of rows change by less than tol; a, b in place.
+    def sweep(self, a: Array, tol: float) -> None:
+        """Sweeps of coordinate descent for the squared hinge without an intercept, from w = 0, until they change a by less than tol |a|.
 
-        The minimum over the weight of one row is a formula. Outputs go by cache lines over threads, rows in the order of a hash. Between
-        sweeps b goes to its minimum, if it is free. A sweep over all rows costs about as much as one step of conjugate gradients.
+        The minimum over the weight of one row is a formula. Outputs go by cache lines over threads, rows in the order of a hash; a sweep
+        costs about three times as much as a step of conjugate gradients.
         """
-        tables = self.block.tables
+        tables, codes, n = self.block.tables, self.block.codes, len(a)
         assert isinstance(tables, OneHot)
-        kind, n = np.dtype(tables.dtype), len(a)
+        kind = np.dtype(tables.dtype)
         line = 64 // kind.itemsize
-        usable = self.w[:, 0] > 0 if self.block.empty is None else (self.w[:, 0] > 0) & ~self.block.empty
+        useful = self.w[:, 0] > 0 if self.block.empty is None else (self.w[:, 0] > 0) & ~self.block.empty
         c = (2 * self.w[:, 0] / self.objective.alpha).astype(kind)
-        groups = list(spans(self.t, line))
-        W = [np.zeros((self.block.codes.shape[1], tables.width, line), kind) for _ in groups]
+        groups, b = list(spans(self.t, line)), np.zeros(line, kind)
+        W = [np.zeros((codes.shape[1], tables.width, line), kind) for _ in groups]
         Y, weights = (np.zeros((len(groups), n, line), kind) for _ in range(2))
-        free = np.zeros((len(groups), line), kind)
         for k, group in enumerate(groups):
             Y[k, :, : group.stop - group.start] = self.Y[:, group]
-        for round_ in range(_SWEEPS):
-            order = np.argsort(Rng(0).words(f"sweep {round_}", 0, n), kind="stable")
-            order = order[usable[order]].astype(np.int64)
+        for sweep in range(_SWEEPS):
+            order = np.argsort(Rng(0).words(f"sweep {sweep}", 0, n), kind="stable")
+            order = order[useful[order]].astype(np.int64)
             before = weights.copy()
 
             def work(k: int, order: Array = order) -> None:
-                ops.coded_descent(self.block.codes, order, Y[k], free[k], c, tables.scale, weights[k], W[k])
+                ops.coded_descent(codes, order, Y[k], b, c, tables.scale, weights[k], W[k])
 
-            share(work, list(range(len(groups))), Cost(2.0 * self.block.codes.shape[1] * line, 0.0), n)
-            if self.objective.fit_intercept:
-                for k in range(len(groups)):
-                    F = product(self.block, W[k].reshape(-1, line))
-                    free[k] = _best_intercept(Y[k] * F, Y[k], self.w, free[k])
+            share(work, list(range(len(groups))), Cost(2.0 * codes.shape[1] * line, 0.0), n)
             change = np.sum((weights - before) ** 2, axis=1, dtype=np.float64)
             if np.all(change <= tol**2 * np.sum(weights**2, axis=1, dtype=np.float64)):
                 break
         for k, group in enumerate(groups):
             a[:, group] = weights[k][:, : group.stop - group.start]
-            b[group] = free[k][: group.stop - group.start]
-        if self.objective.fit_intercept:  # scores are about the mean from here on
-            b += a.T @ self.along
 
     def coef(self, a: Array) -> Array:
         """w = Z'a about the mean."""
         W = back(self.block, a)
         W -= np.multiply.outer(self.mean, a.sum(axis=0))
         return W
-
-
-def _best_intercept(M: Array, Y: Array, w: Array, b: Array) -> Array:
-    """The b that minimises sum s max(0, 1 - m - y b)^2, by Newton steps from b: the function is quadratic in pieces."""
-    for _ in range(_PIECES):
-        gap = np.maximum(1 - M - Y * b, 0)
-        b = b + over(np.sum(w * Y * gap, axis=0), np.sum(w * (gap > 0) * Y**2, axis=0)).astype(b.dtype)
-    return b
