@@ -175,7 +175,7 @@ def test_products_over_threads_are_those_of_the_matrix(make):
 @LOSS
 @INTERCEPT
 @pytest.mark.parametrize("exact", [True, False], ids=["matrices", "conjugate gradients"])
-@pytest.mark.parametrize(("n", "D", "t"), [(90, 8, 3), (30, 40, 4), (60, 5, 1)])
+@pytest.mark.parametrize(("n", "D", "t"), [(70, 6, 4), (24, 30, 2), (60, 5, 1)])
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, loss):
     Z, Y, w = data(n, D, max(t, 2))
