@@ -25,7 +25,7 @@ from mercer.learn.passes import Kept
 
 NEAR = 1e-4
 OUR_TOLS = (1.0, 0.3, 0.1, 0.03, 0.01)
-THEIR_WAYS = [(dual, tol) for tol in (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3) for dual in (True, False)]
+THEIR_TOLS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)
 WHAT = "letter 15000 rows, 1024 hashes of 8 bits"
 
 
@@ -107,18 +107,20 @@ def objective(coef: np.ndarray, Z: Any, y: np.ndarray) -> float:
 
 
 def cheapest(Z: Any, y: np.ndarray, least: float) -> tuple[bool, float, float]:
-    """The fastest of the rival's ways that comes near enough, and its objective; a way that is slower than the best is not pursued."""
+    """The fastest of the rival's ways that comes near enough, and its objective: for each solver the largest tol that does."""
     best = (np.inf, True, 0.0, np.inf)
-    for dual, tol in THEIR_WAYS:
-        if dual is False and np.isfinite(best[0]):
-            continue
-        start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = objective(theirs(dual, tol).fit(Z, y).coef_, Z, y)
-        seconds = time.perf_counter() - start
-        if value <= (1 + NEAR) * least and seconds < best[0]:
-            best = (seconds, dual, tol, value)
+    for dual in (True, False):
+        for tol in THEIR_TOLS:
+            start = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = theirs(dual, tol).fit(Z, y)
+            seconds, value = time.perf_counter() - start, objective(found.coef_, Z, y)
+            if seconds > best[0]:
+                break
+            if value <= (1 + NEAR) * least:
+                best = (seconds, dual, tol, value)
+                break
     return best[1:]
 
 

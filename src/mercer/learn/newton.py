@@ -205,6 +205,7 @@ def _descend_in_span(
     objective: Objective, span: Span, start: Minimum | None, tol: float, max_iter: int, floor: float
 ) -> Minimum:
     """The same steps on the weights of rows."""
+    before = objective.rows.passes
     a, b = np.zeros_like(span.Y), np.zeros(span.t)
     if start is not None and start.weights is not None:
         a += start.weights
@@ -218,7 +219,7 @@ def _descend_in_span(
     steps, norms, late = span.descend(a, b, tol, floor, max_iter)
     coef = span.coef(a)
     relative = over(norms, objective.first)
-    return Minimum(coef, b - objective.mean @ coef, steps, objective.rows.passes, relative, late, a)
+    return Minimum(coef, b - objective.mean @ coef, steps, objective.rows.passes - before, relative, late, a)
 
 
 def _go(point: Point, here: Look, d: Array) -> tuple[Array, Look]:
