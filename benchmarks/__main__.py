@@ -17,6 +17,7 @@ PARTS = (
     "moments",
     "learning",
     "sparse",
+    "losses",
     "maps",
     "ops",
     "slopes",

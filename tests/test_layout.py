@@ -73,7 +73,7 @@ ALLOWED = {
         "theory",
     },
 }
-ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
+ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}

@@ -93,16 +93,16 @@ class KernelModel(Intake):
                 "Give more rows, or a number for alpha."
             )
         others = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
-        if self.plan_.route == "passes":
-            self._pass_over(stream)
-        elif self.plan_.route == "two-stage":
-            self._solve_components(stream, others)
-        else:
+        if self.plan_.route == "moments":
             self._seen: Any = self._fold(features(stream, self.feature_map_), self._summary())
             if others is not None:
                 beside = self._fold(features(others, self.feature_map_), Moments(target=False), "unlabelled")
                 self._beside = Normal.of_rows(beside, fit_intercept=self.fit_intercept)
             self._solve(lambda: self._again(features(stream, self.feature_map_)))
+        elif self.plan_.route == "two-stage":
+            self._solve_components(stream, others)
+        else:
+            self._pass_over(stream)
         self._taken = stream.rows or 0
         return self
 
@@ -241,6 +241,7 @@ class KernelModel(Intake):
             rank=self.pca,
             side_by_side=self.penalty != "l2",
             unlabelled=unlabeled is not None,
+            outputs=self._outputs(),
         )
         for name, default in (("pca", None), ("penalty", "l2"), ("checkpoint", None)):
             if self.plan_.route == "passes" and getattr(self, name) != default:
@@ -367,6 +368,10 @@ class KernelModel(Intake):
 
     def _reweighted(self, stream: Stream) -> Stream:
         return stream
+
+    def _outputs(self) -> int:
+        """Outputs of a loss that needs Newton's method; 0 for squared loss."""
+        return 0
 
     def _names(self, name: str) -> list[str]:
         return [name]

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -15,11 +16,15 @@ from mercer.classes import ClassSums
 from mercer.learn import heads
 from mercer.learn.base import KernelModel
 from mercer.learn.folds import Folds
-from mercer.learn.labels import Reweighted, aligned, balanced_weights, count_classes, given_weights
+from mercer.learn.labels import Reweighted, aligned, balanced_weights, count_classes, given_weights, probabilities
+from mercer.learn.losses import LOSSES
 from mercer.learn.normal import Array, Normal
+from mercer.learn.passes import Kept
 from mercer.learn.targets import targets_of
 from mercer.moments import Moments
+from mercer.sources import features
 from mercer.streams import Stream
+from mercer.tiles import at_most, one_blas_thread
 from mercer.together import Together
 
 
@@ -138,21 +143,41 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
 
 class KernelClassifier(ClassifierMixin, KernelModel):
-    """argmax over classes of b_c + w_c'phi(x), each fitted by ridge regression to +1 in the class and -1 outside.
+    """argmax over classes of f_c(x) = b_c + w_c'phi(x), each fitted to y = +1 in the class and -1 outside; one f for two classes.
+
+    The objective, s being the weights of rows, is
+
+        loss             minimised for each output
+        "squared"        sum s (y - f(x))^2 + alpha |w|^2
+        "squared_hinge"  sum s max(0, 1 - y f(x))^2 + alpha/2 |w|^2     (LinearSVC with C = 1/alpha, but b is not penalised)
+        "logistic"       sum s log(1 + exp(-y f(x))) + alpha/2 |w|^2    (LogisticRegression with C = 1/alpha)
 
     One-against-all least squares needs the sums of each class beside the moments of all rows, so that classes are found in the same pass.
+    The other losses take passes: Newton's method, by the matrix of each output where there are few features, by conjugate gradients
+    otherwise; blocks of features stay in memory where they fit into ``max_memory``.
 
     Parameters
     ----------
-    feature_map, alpha, penalty, fit_intercept, pca, max_memory, checkpoint, n_jobs, verbose, random_state : as in KernelRegressor
-    loss : {"squared"}, default="squared"
+    feature_map, fit_intercept, max_memory, n_jobs, verbose, random_state : as in KernelRegressor
+    alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
+        As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of a list, of a grid of 25 for "auto",
+        that has the smallest mean loss on a tenth of the rows, held out by a hash of the row's index.
+    penalty, pca, checkpoint : as in KernelRegressor; squared loss only
+    loss : {"squared", "squared_hinge", "logistic"}, default="squared"
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes' rows; "balanced", n/(classes n_c), costs a first pass over the labels.
+    max_iter : int, default=100
+        Most Newton steps; a ConvergenceWarning names the classes that need more.
+    tol : float, default=1e-7
+        Newton's method ends when w is within tol |w| of the minimum, which |gradient| <= tol alpha |w| ensures, or when the gradient is
+        1e-12 of that at w = 0.
 
     Attributes
     ----------
     classes_ : array
         The labels, sorted.
+    n_iter_ : int
+        Newton steps; 1 for squared loss from moments.
     feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_, n_features_in_, feature_names_in_
         As in KernelRegressor.
 
@@ -179,6 +204,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         fit_intercept: bool = True,
         pca: int | None = None,
         class_weight: Any = None,
+        max_iter: int = 100,
+        tol: float = 1e-7,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
         n_jobs: int | None = None,
@@ -199,9 +226,12 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         )
         self.loss = loss
         self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
 
+    @available_if(lambda model: model._adds())
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take more rows in, as KernelRegressor does.
+        """Take more rows in, as KernelRegressor does; squared loss only, whose moments add up.
 
         Parameters
         ----------
@@ -209,7 +239,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         classes : array-like
             All labels there will be; needed at the first call.
         """
-        door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
+        self._check_loss()
         self._must_have_moments()
         if not hasattr(self, "_seen"):
             if classes is None:
@@ -225,7 +255,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head; the parameters are those of ``KernelRegressor.fit``."""
-        door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
+        self._check_loss()
         self._announced = False
         return super().fit(X, y, sample_weight, unlabeled=unlabeled)
 
@@ -233,6 +263,11 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
         scores = np.concatenate(list(self._scores(X)[1]))
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    @available_if(lambda model: model.loss == "logistic")
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, a column for each: 1/(1 + exp(-f)), divided by their sum where there are more than two."""
+        return np.concatenate([probabilities(part) for part in self._scores(X)[1]])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of right predictions; y, and weights, may be None where the stream has them."""
@@ -292,7 +327,38 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _encoded(self, y: Any) -> Array:
         return heads.signs(y, self.classes_)
 
+    @property
+    def n_iter_(self) -> int:
+        """Newton steps, or passes of conjugate gradients; 1 for squared loss from moments."""
+        return self._solved().steps
+
+    def _adds(self) -> bool:
+        """Whether rows can be taken in by partial_fit; an AttributeError that says why not."""
+        if self.loss in LOSSES:
+            raise AttributeError(
+                f"partial_fit adds the moments of loss='squared', got loss={self.loss!r}. Use fit, on a stream where rows are many."
+            )
+        return True
+
+    def _check_loss(self) -> None:
+        who = type(self).__name__
+        heads.check_loss(who, self.loss, self.alpha, self.penalty, self.pca, self.checkpoint)
+        door.whole(who, "max_iter", self.max_iter)
+        door.positive(who, "tol", self.tol)
+
+    def _outputs(self) -> int:
+        return 0 if self.loss == "squared" else len(self.classes_) if self._wide else 1
+
     def _pass_over(self, stream: Stream) -> None:
+        if self.loss != "squared":
+            how: Any = {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_iter": self.max_iter}
+            made = features(stream, self.feature_map_)
+            rows, loss = Kept(lambda: self._again(made), self.plan_.room), LOSSES[self.loss]
+            with at_most(self.n_jobs), one_blas_thread():
+                exact = self.plan_.route == "newton"
+                who = type(self).__name__
+                self._head = heads.from_newton(who, rows, loss, self.alpha, self.classes_, exact=exact, **how)
+            return
         if self.class_weight != "balanced":  # whose weights needed the classes already
             self._set_classes(count_classes(stream).classes)
         super()._pass_over(stream)
@@ -314,6 +380,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             if not self._announced:
                 self._set_classes(found.classes)
             weights = balanced_weights(found)
+        elif self.loss != "squared":
+            self._set_classes(count_classes(stream).classes)
         return stream if weights is None else Reweighted(stream, weights)
 
     def __sklearn_tags__(self) -> Any:

@@ -80,3 +80,11 @@ def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:
         places = np.searchsorted(classes, parts.classes)
         counts[places], sums[places] = parts.counts, parts.sums
     return counts, sums
+
+
+def probabilities(scores: Array) -> Array:
+    """1/(1 + exp(-f)) of each class, divided by their sum. Two classes have one score, f of the second, and the first has -f."""
+    F = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+    logs = -np.logaddexp(0.0, -F)
+    P = np.exp(logs - logs.max(axis=1, keepdims=True))  # so that not all of them are 0
+    return P / P.sum(axis=1, keepdims=True)
