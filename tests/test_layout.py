@@ -36,7 +36,9 @@ ALLOWED = {
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
     "sources": {"door", "blocks", "planner", "streams", "tiles"},
+    "cluster": {"door", "ops", "planner", "sources", "summaries", "tiles", "together"},
     "folding": {
+        "cluster",
         "door",
         "ops",
         "summaries",
@@ -50,6 +52,7 @@ ALLOWED = {
         "checkpoints",
     },
     "maps": {
+        "cluster",
         "door",
         "philox",
         "planner",
@@ -77,7 +80,8 @@ ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 
 HOMES = {
     "torch": {"ops/gpu.py"},
-    "dask": {"folding.py"},
+    "dask": {"cluster.py", "streams/dask.py"},
+    "distributed": {"cluster.py"},
     "pyarrow": {"streams/arrow.py"},
     "mercer._native": {"ops/cpu.py"},
 }
@@ -155,6 +159,7 @@ HEAVY = {
     "pandas",
     "torch",
     "dask",
+    "distributed",
     "pyarrow",
     "matplotlib",
     "rich",

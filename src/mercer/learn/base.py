@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mercer import door, machine
 from mercer.blocks import Block
 from mercer.checkpoints import Checkpoint
+from mercer.cluster import in_use, map_chunks, on_its_cluster
 from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.folds import Folds
@@ -26,6 +27,7 @@ from mercer.philox import seed_from
 from mercer.planner import plan_fit, tolerance
 from mercer.sources import features
 from mercer.streams import Stream, open_sink, open_stream
+from mercer.streams.dask import is_lazy
 from mercer.streams.matrix import MatrixStream
 from mercer.summaries import Summary
 
@@ -44,6 +46,7 @@ class KernelModel(BaseEstimator):
         pca: int | None = None,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
+        cluster: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -54,16 +57,18 @@ class KernelModel(BaseEstimator):
         self.pca = pca
         self.max_memory = max_memory
         self.checkpoint = checkpoint
+        self.cluster = cluster
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
 
+    @on_its_cluster
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, path or stream
+        X : array-like, sparse matrix, data frame, Dask array, path or stream
             Rows, or a source of rows: ``open_stream(path, target="column")`` for files.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
@@ -90,6 +95,7 @@ class KernelModel(BaseEstimator):
             self._pass_over(stream)
         return self
 
+    @on_its_cluster
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
         first = not hasattr(self, "_seen")
@@ -139,7 +145,8 @@ class KernelModel(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, path or stream
+        X : array-like, sparse matrix, data frame, Dask array, path or stream
+            Of a Dask array, predictions are one too, not computed yet.
         out : array or path, optional
             Where to write predictions as they come: an array with room for all of them, or a ``.parquet``, ``.npy`` or ``.csv`` file with
             a column "prediction" (one for each output when there are several).
@@ -148,6 +155,8 @@ class KernelModel(BaseEstimator):
         -------
         The predictions, or ``out``.
         """
+        if is_lazy(X) and out is None:
+            return self._lazily("predict", X, self._kind(), wide=self._wide and self._numeric())
         stream, scores = self._scores(X)
         parts = (self._decoded(part) for part in scores)
         if out is None:
@@ -160,6 +169,24 @@ class KernelModel(BaseEstimator):
             outputs = (self._solved().coef.shape[1],) if self._wide and self._numeric() else ()
             write_into(out, parts, (stream.rows, *outputs), self._kind())
         return out
+
+    def _lazily(self, method: str, X: Any, dtype: np.dtype[Any], *, wide: bool) -> Any:
+        """What a method gives for the chunks of a Dask array, as one."""
+        return map_chunks(self, method, X, self._solved().coef.shape[1] if wide else None, dtype)
+
+    def _packed(self) -> Self:
+        """A copy for another process, which predicts and knows no more."""
+        self._solved()
+        other = copy.copy(self)
+        other.cluster = None
+        other.feature_map_ = self.feature_map_._packed()
+        other.__dict__.pop("_seen", None)
+        return other
+
+    def _unpacked(self) -> Self:
+        other = copy.copy(self)
+        other.feature_map_ = self.feature_map_._unpacked()
+        return other
 
     def _scores(self, X: Any) -> tuple[Stream, Iterator[Array]]:
         """The rows of X, and b + z'c of them, some rows at a time."""
@@ -201,6 +228,11 @@ class KernelModel(BaseEstimator):
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
                 )
+        if (self.plan_.route == "passes" or self.alpha == "loo") and in_use(stream):
+            raise ValueError(
+                f"{who}: a cluster sums moments, and alpha={self.alpha!r} takes more passes over the rows. {self.plan_} Raise max_memory, "
+                "and choose alpha by 'gcv' or 'kfold'."
+            )
         if self.verbose:
             print(f"{who}: {self.plan_}")
         return stream

@@ -20,6 +20,7 @@ from mercer.learn.normal import Array, Normal
 from mercer.learn.targets import targets_of
 from mercer.moments import Moments
 from mercer.streams import Stream
+from mercer.streams.dask import is_lazy
 from mercer.together import Together
 
 
@@ -45,6 +46,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
     checkpoint : path or None, default=None
         A file that is written from time to time; a fit that was killed goes on from there, to the same model bit for bit. It keeps
         moments, so that too many features for ``max_memory`` are refused with it.
+    cluster : address, distributed.Client or None, default=None
+        A cluster of Dask that sums the rows, to the same model bit for bit: "tcp://host:8786". ``clone`` copies an address, and no Client.
+        For Dask arrays None is the current client, when there is one.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
     verbose : int, default=0
@@ -74,7 +78,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 of the predictions; y, and weights, may be None where the stream has them."""
         truth, weights = targets_of(X, y, sample_weight)
-        return float(r2_score(truth, self.predict(X), sample_weight=weights))
+        return float(r2_score(truth, np.asarray(self.predict(X)), sample_weight=weights))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.
@@ -133,7 +137,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    feature_map, alpha, fit_intercept, pca, max_memory, checkpoint, n_jobs, verbose, random_state : as in KernelRegressor
+    feature_map, alpha, fit_intercept, pca, max_memory, checkpoint, cluster, n_jobs, verbose, random_state : as in KernelRegressor
     loss : {"squared"}, default="squared"
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes' rows; "balanced", n/(classes n_c), costs a first pass over the labels.
@@ -165,6 +169,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         class_weight: Any = None,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
+        cluster: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -176,6 +181,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             pca=pca,
             max_memory=max_memory,
             checkpoint=checkpoint,
+            cluster=cluster,
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
@@ -213,13 +219,15 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def decision_function(self, X: Any) -> Array:
         """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
+        if is_lazy(X):
+            return self._lazily("decision_function", X, np.dtype(np.float64), wide=self._wide)
         scores = np.concatenate(list(self._scores(X)[1]))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of right predictions; y, and weights, may be None where the stream has them."""
         truth, weights = targets_of(X, y, sample_weight)
-        return float(accuracy_score(truth, self.predict(X), sample_weight=weights))
+        return float(accuracy_score(truth, np.asarray(self.predict(X)), sample_weight=weights))
 
     def _numeric(self) -> bool:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,13 +17,13 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import door
-from mercer.blocks import Block, Dense, Sparse, matrix
+from mercer.blocks import Block, Dense, Sparse
 from mercer.kernels import Kernel, Sum
 from mercer.maps.base import Array, Bounds, Decay, Map, Rate
 from mercer.maps.drawn import Drawn, Featured, in_dtype
 from mercer.maps.fourier import RandomFourier
 from mercer.planner import Cost
-from mercer.sources import Piece
+from mercer.sources import Piece, Tiles
 
 
 class _Several(_BaseComposition, Map):
@@ -78,6 +79,24 @@ class _Several(_BaseComposition, Map):
             raise ValueError(
                 f"{type(self).__name__}: maps must be a list of at least one mercer map, got {self.maps!r}."
             )
+
+    def _packed(self) -> Self:
+        other = copy.copy(self)
+        other.maps_ = [part._packed() for part in self.maps_]
+        del other.drawn_
+        return other
+
+    def _unpacked(self) -> Self:
+        if hasattr(self, "drawn_"):
+            return self
+        other = copy.copy(self)
+        other.maps_ = [part._unpacked() for part in self.maps_]
+        other._join()
+        return other
+
+    def _join(self) -> None:
+        """Make drawn_ of what the parts have drawn."""
+        raise NotImplementedError
 
 
 class Composed(_Several):
@@ -146,7 +165,7 @@ class Composed(_Several):
         super().get_feature_names_out(input_features)  # which judges input_features
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         self.check(d)
         self.n_features_in_ = d
         self.maps_: list[Map] = []
@@ -154,11 +173,14 @@ class Composed(_Several):
             fitted = copied(part)._fit_blocks(d, blocks)
             self.maps_ += [fitted]
             d = fitted._n_features_out
-            following = self.maps[len(self.maps_) : len(self.maps_) + 1]
+            following = self.maps[len(self.maps_)] if len(self.maps_) < len(self.maps) else None
             blocks = partial(_features_of, fitted, following, blocks)
+        self._join()
+        return self
+
+    def _join(self) -> None:
         guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
         self.drawn_ = After(tuple(part.drawn_ for part in self.maps_), guards)
-        return self
 
 
 class Stacked(_Several):
@@ -219,12 +241,15 @@ class Stacked(_Several):
         names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         self.check(d)
         self.maps_: list[Map] = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
-        self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
+        self._join()
         return self
+
+    def _join(self) -> None:
+        self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
 
 
 @dataclass(frozen=True)
@@ -325,18 +350,21 @@ def copied(part: Map) -> Map:
 
 
 def _features_of(
-    fitted: Map, following: Sequence[Map], blocks: Callable[[], Iterator[Block | Piece]]
-) -> Iterator[Block | Piece]:
+    fitted: Map, following: Map | None, blocks: Callable[[], Iterator[Block | Piece] | Tiles]
+) -> Iterator[Block | Piece] | Tiles:
     """The features of blocks, in the domain of the map that follows; errors count rows from the first block."""
+    source = blocks()
+    return source.then(fitted, following) if isinstance(source, Tiles) else _steps(fitted, following, source)
+
+
+def _steps(fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]) -> Iterator[Block | Piece]:
     start = 0
-    for rows in blocks():
+    for rows in blocks:
         block = rows.block if isinstance(rows, Piece) else rows
         try:
-            made = in_dtype(fitted.drawn_, block.dtype)(matrix(block))
-            for part in following:
-                part._require_domain(matrix(made))
+            made = fitted._step(block, following)
         except door.RowError as error:
-            raise error.at(start, type(fitted).__name__) from None
+            raise error.at(start) from None
         yield replace(rows, block=made) if isinstance(rows, Piece) else made
         start += block.shape[0]
 

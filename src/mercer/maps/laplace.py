@@ -55,9 +55,17 @@ def _log_exponent(x: Array, beta: float) -> Array:
     return np.log1p(2 * x / beta)
 
 
+def _root_term(x: Array) -> Array:
+    return np.sqrt(2 * x)
+
+
+def _term(x: Array) -> Array:
+    return 2 * x
+
+
 _LAWS = {
-    "exponential": _Law(ExponentialSemigroup, _levy, _root_exponent, lambda x: np.sqrt(2 * x), lambda mean: 1 / mean),
-    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _log_exponent, lambda x: 2 * x, lambda mean: mean),
+    "exponential": _Law(ExponentialSemigroup, _levy, _root_exponent, _root_term, lambda mean: 1 / mean),
+    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _log_exponent, _term, lambda mean: mean),
 }
 
 

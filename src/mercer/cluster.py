@@ -1,0 +1,350 @@
+"""The shards of a fold on a cluster of Dask: one pure task for each, merged here in their order.
+
+What goes over the wire: once for each worker a Job (where the rows are, an empty summary, and the map: its parameters, its seed and what
+it saw, or what it has drawn where that is less); for each task two numbers, and rows that are in memory; back, the sum of a shard.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mercer import __version__, door, ops
+from mercer.planner import shards_in_flight
+from mercer.sources import Rows
+from mercer.summaries import Summary
+from mercer.tiles import at_most, one_blas_thread
+from mercer.together import fresh
+
+_ANSWERS_WITHIN = 10.0  # seconds for a scheduler, and for its first worker
+_POLL = 5.0  # seconds between looks at whether the cluster is still there
+_PATIENCE = 60.0  # seconds that a cluster may be without workers
+
+_inside = threading.local()  # client: see folding_on
+
+
+@contextmanager
+def folding_on(cluster: Any) -> Iterator[None]:
+    """A cluster for all that this thread folds inside; None leaves it as it is."""
+    outer = getattr(_inside, "client", None)
+    with connected(cluster) as client:
+        _inside.client = outer if client is None else client
+        try:
+            yield
+        finally:
+            _inside.client = outer
+
+
+def on_its_cluster(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose folds run on the cluster of its object's parameter of that name."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: Any, **named: Any) -> Any:
+        with folding_on(self.cluster):
+            return method(self, *args, **named)
+
+    return wrapped
+
+
+@contextmanager
+def for_rows(client: Any, rows: Rows | None) -> Iterator[Any]:
+    """The cluster that sums these rows: the one given, that of folding_on, for Dask arrays the current one; None when there is none."""
+    if client is not None and rows is None:
+        raise ValueError(
+            "fold: client= needs rows that can be read again: a stream, an array or features(stream, map)."
+        )
+    given = _find(rows.stream if rows is not None else None) if client is None else client
+    with connected(None if rows is None else given) as found:
+        yield found
+
+
+def in_use(stream: Any) -> bool:
+    """Whether a fold over this stream would go to a cluster."""
+    return _find(stream) is not None
+
+
+@contextmanager
+def connected(cluster: Any) -> Iterator[Any]:
+    """A client of a cluster: given as one, which is left open; as an address or a cluster, from which one is made; None for None."""
+    if cluster is None:
+        yield None
+        return
+    if hasattr(cluster, "submit") and hasattr(cluster, "scheduler"):
+        if cluster.asynchronous or cluster.status != "running":
+            state = "asynchronous" if cluster.asynchronous else cluster.status
+            raise ValueError(f"A client that is connected and not asynchronous is needed, got one that is {state}.")
+        yield _with_workers(cluster)
+        return
+    client = connect(cluster)
+    try:
+        yield _with_workers(client)
+    finally:
+        client.close()
+
+
+def connect(address: Any, timeout: float = _ANSWERS_WITHIN) -> Any:
+    """A client of the scheduler at an address, "tcp://host:8786", or of a cluster object; refused when it does not answer in time."""
+    if not isinstance(address, str) and not hasattr(address, "scheduler_address"):
+        raise ValueError(
+            f"A cluster is a distributed.Client or the address of a scheduler, 'tcp://host:8786', got a {type(address).__name__}."
+        )
+    try:
+        distributed = import_module("distributed")
+    except ImportError:
+        raise ValueError(f"The cluster {address!r} needs distributed: pip install 'mercer[dask]'.") from None
+    try:
+        return distributed.Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"No scheduler answers at {address!r} within {timeout:g} s: {error}. Is it running ('dask scheduler' prints its address), "
+            "and can this machine reach it?"
+        ) from None
+
+
+class Job:
+    """What all tasks of a fold share. A worker has it once: it checks it, and draws its map, when it needs it first."""
+
+    def __init__(self, rows: Rows, like: Summary, *, whole: bool) -> None:
+        self.rows = rows.with_rows(rows.stream.held(0, 0), 0) if whole else rows.packed()
+        self.like = like
+        self.made = {"mercer": __version__, "isa": ops.cpu.isa()}
+        self.files = rows.stream.files()
+        self.drawn = rows.mark()
+        self._start()
+
+    def _start(self) -> None:
+        self._ready: Rows | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_ready", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    def ready(self) -> Rows:
+        """The rows with their maps drawn, once it is known that this worker sees the same files and rounds in the same way."""
+        with self._lock:
+            if self._ready is None:
+                self._require_same()
+                rows = self.rows.unpacked()
+                if rows.mark() != self.drawn:
+                    raise DrawnOtherwise
+                self._ready = rows
+            return self._ready
+
+    def _require_same(self) -> None:
+        here = {"mercer": __version__, "isa": ops.cpu.isa()}
+        if here["mercer"] != self.made["mercer"]:
+            raise ValueError(
+                f"{_worker()} has mercer {here['mercer']}, and {self.made['mercer']} is needed: install that."
+            )
+        if here != self.made:
+            raise ValueError(
+                f"{_worker()} uses the instruction set {here['isa']}, and the driver {self.made['isa']}, which rounds differently: "
+                "set MERCER_ISA to one that all have, there and here."
+            )
+        try:
+            files = self.rows.stream.files()
+        except OSError as error:
+            raise ValueError(
+                f"{_worker()} cannot read {error.filename}: {error.strerror}. Rows in files are read by the workers: "
+                "put the files where all of them see the same path."
+            ) from None
+        for theirs, ours in zip(files, self.files, strict=True):
+            if theirs != ours:
+                what = "size" if theirs["bytes"] != ours["bytes"] else "time of modification"
+                raise ValueError(
+                    f"{_worker()} sees another {ours['name']} than the driver: its {what} differs. Copy files with their times (cp -p), "
+                    "and do not write to them while they are read."
+                )
+
+
+class DrawnOtherwise(Exception):
+    """A worker's map has other last digits: its processor is another one. It is sent what was drawn."""
+
+
+def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tuple[Any, int], None, None]:
+    """(sum, number of rows) of each shard from that number on, in order. A few for each thread of the cluster are on their way at once."""
+    count = rows.stream.rows
+    if count is None or not rows.stream.seeks:
+        raise ValueError(
+            f"{rows.stream.name} cannot be read from the middle, so that workers cannot share it: convert it to Parquet first, or go "
+            "without a cluster."
+        )
+    waiting = deque((start, min(start + rows.step, count)) for start in range(first * rows.step, count, rows.step))
+    flight: deque[tuple[int, int, Any]] = deque()
+    job, whole = _submit(client, _same, Job(rows, like, whole=False)), False
+    try:
+        while waiting or flight:
+            most = shards_in_flight(_threads(client, waiting[0][0] if not flight else flight[0][0]))
+            while waiting and len(flight) < most:
+                start, stop = waiting.popleft()
+                flight.append(
+                    (start, stop, _submit(client, summed, job, start, stop, _held(client, rows, start, stop)))
+                )
+            start, stop, future = flight[0]
+            try:
+                done = _result(client, rows, start, stop, future)
+            except DrawnOtherwise:
+                if whole:
+                    raise
+                waiting.extendleft((start, stop) for start, stop, _ in reversed(flight))
+                flight.clear()
+                job, whole = _submit(client, _same, Job(rows, like, whole=True)), True
+                continue
+            flight.popleft()
+            future.release()
+            yield done
+    finally:
+        for _, _, future in flight:
+            future.release()
+
+
+def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int]:
+    """The sum of rows start to stop, and how many they are: the task of a worker, which has a thread for each of its tasks."""
+    shard, taken = fresh(job.like), 0
+    with at_most(1), one_blas_thread():
+        for piece in job.ready().with_rows(held, start).pieces(start, stop):
+            shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
+            taken = piece.start + piece.block.shape[0] - start
+    if taken != stop - start:
+        raise ValueError(f"{job.rows.stream.name} has {taken} of the rows {start} to {stop - 1}: it has changed.")
+    return shard, taken
+
+
+def map_chunks(model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False) -> Any:
+    """model.method of each chunk of rows, as a Dask array that is not computed yet; columns is None where it has one dimension.
+
+    The model is one task, whose result all others take.
+    """
+    from dask import array
+    from dask.delayed import delayed
+
+    if X.ndim != 2 or X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"The Dask array has the shape {X.shape}, but {type(model).__name__} is expecting {model.n_features_in_} columns."
+        )
+    empty: Any = np.empty((0,) if columns is None else (0, columns), dtype)
+    if sparse:
+        from scipy.sparse import csr_array
+
+        empty = csr_array(empty)
+    sent = delayed(_unpacked, pure=False)(delayed(model._packed(), pure=False))
+    form: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (columns,))}
+    work = functools.partial(_of_chunk, method=method, empty=empty)
+    return array.map_blocks(work, X.rechunk({1: -1}), sent, meta=empty, dtype=empty.dtype, **form)
+
+
+def _find(stream: Any) -> Any:
+    """The cluster that a stream is folded on when none is named: that of folding_on; for Dask arrays the current client."""
+    found = getattr(_inside, "client", None)
+    distributed = sys.modules.get("distributed")
+    if found is None and distributed is not None and getattr(stream, "lazy", False):
+        try:
+            found = distributed.default_client()
+        except ValueError:  # there is none
+            return None
+    return found
+
+
+def _with_workers(client: Any) -> Any:
+    try:
+        client.wait_for_workers(1, timeout=_ANSWERS_WITHIN)
+    except TimeoutError:
+        address = client.scheduler.address
+        raise ValueError(
+            f"The cluster at {address} has no worker after {_ANSWERS_WITHIN:g} s: start one ('dask worker {address}')."
+        ) from None
+    return client
+
+
+def _submit(client: Any, work: Callable[..., Any], *args: Any) -> Any:
+    from dask import config
+
+    # Rows in memory travel with their task, so that they are not lost with a worker: no graph is too large for that.
+    with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        return client.submit(work, *args, pure=False)
+
+
+def _held(client: Any, rows: Rows, start: int, stop: int) -> dict[str, Any]:
+    """What a task needs of rows that are in memory; chunks of Dask arrays as futures, whose data stay on the workers."""
+    held = rows.stream.held(start, stop)
+    return {
+        name: client.compute(value) if rows.stream.lazy and name == "_chunks" else value for name, value in held.items()
+    }
+
+
+def _result(client: Any, rows: Rows, start: int, stop: int, future: Any) -> tuple[Any, int]:
+    from distributed import CancelledError
+    from distributed.scheduler import KilledWorker
+
+    seen = time.monotonic()
+    while True:
+        try:
+            done: tuple[Any, int] = future.result(timeout=_POLL)
+            return done
+        except TimeoutError:
+            if future.done():  # it is the task's own
+                raise
+        except CancelledError:
+            _lost(client, start)
+        except KilledWorker as error:
+            raise RuntimeError(
+                f"Every worker that summed rows {start} to {stop - 1} of {rows.stream.name} has died, the last one at "
+                f"{error.last_worker.address}: see its log. Too little memory for a task is the usual reason."
+            ) from None
+        if _threads(client, start):
+            seen = time.monotonic()
+        elif time.monotonic() - seen > _PATIENCE:
+            raise ConnectionError(
+                f"The cluster at {client.scheduler.address} has had no worker for {_PATIENCE:g} s. {_KEPT.format(start)}"
+            )
+
+
+def _threads(client: Any, start: int) -> int:
+    if client.status != "running":
+        _lost(client, start)
+    return sum(client.nthreads().values())
+
+
+_KEPT = "{} rows were summed: a checkpoint= has them, and a rerun goes on from there, on another cluster or on none."
+
+
+def _lost(client: Any, start: int) -> NoReturn:
+    raise ConnectionError(f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}") from None
+
+
+def _worker() -> str:
+    from distributed import get_worker
+
+    return f"The worker at {get_worker().address}"
+
+
+def _same(job: Job) -> Job:
+    return job
+
+
+def _unpacked(model: Any) -> Any:
+    return model._unpacked()
+
+
+def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: Any = None) -> Any:
+    if chunk.shape[0] == 0:
+        return empty
+    try:
+        with at_most(1):
+            return getattr(model, method)(chunk)
+    except door.RowError as error:
+        start = block_info[0]["array-location"][0][0] if block_info else np.nan
+        raise (error if np.isnan(start) else error.at(int(start))) from None
