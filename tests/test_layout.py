@@ -36,7 +36,8 @@ ALLOWED = {
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
     "sources": {"door", "blocks", "planner", "streams", "tiles"},
-    "cluster": {"door", "ops", "planner", "sources", "summaries", "tiles", "together"},
+    "hearing": set(),
+    "cluster": {"door", "hearing", "ops", "planner", "sources", "summaries", "tiles", "together"},
     "folding": {
         "cluster",
         "door",

@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from mercer import __version__, door, ops
+from mercer.hearing import Heard, hearing, say
 from mercer.planner import shards_in_flight
 from mercer.sources import Rows
 from mercer.summaries import Summary
@@ -91,7 +92,7 @@ def connected(cluster: Any) -> Iterator[Any]:
         client.close()
 
 
-def connect(address: Any, timeout: float = _ANSWERS_WITHIN) -> Any:
+def connect(address: Any) -> Any:
     """A client of the scheduler at an address, "tcp://host:8786", or of a cluster object; refused when it does not answer in time."""
     if not isinstance(address, str) and not hasattr(address, "scheduler_address"):
         raise ValueError(
@@ -102,11 +103,11 @@ def connect(address: Any, timeout: float = _ANSWERS_WITHIN) -> Any:
     except ImportError:
         raise ValueError(f"The cluster {address!r} needs distributed: pip install 'mercer[dask]'.") from None
     try:
-        return distributed.Client(address, timeout=timeout, set_as_default=False)
+        return distributed.Client(address, timeout=_ANSWERS_WITHIN, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"No scheduler answers at {address!r} within {timeout:g} s: {error}. Is it running ('dask scheduler' prints its address), "
-            "and can this machine reach it?"
+            f"No scheduler answers at {address!r} within {_ANSWERS_WITHIN:g} s: {error}. Is it running ('dask scheduler' prints its "
+            "address), and can this machine reach it?"
         ) from None
 
 
@@ -118,7 +119,7 @@ class Job:
         self.like = like
         self.made = {"mercer": __version__, "isa": ops.cpu.isa()}
         self.files = rows.stream.files()
-        self.drawn = rows.mark()
+        self.drawn = None if whole else rows.mark()
         self._start()
 
     def _start(self) -> None:
@@ -138,7 +139,7 @@ class Job:
             if self._ready is None:
                 self._require_same()
                 rows = self.rows.unpacked()
-                if rows.mark() != self.drawn:
+                if self.drawn is not None and rows.mark() != self.drawn:
                     raise DrawnOtherwise
                 self._ready = rows
             return self._ready
@@ -184,43 +185,60 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
         )
     waiting = deque((start, min(start + rows.step, count)) for start in range(first * rows.step, count, rows.step))
     flight: deque[tuple[int, int, Any]] = deque()
-    job, whole = _submit(client, _same, Job(rows, like, whole=False)), False
+    job, said, lone = _submit(client, _same, Job(rows, like, whole=False)), set[str](), 0
+
+    def back() -> int:
+        """Shards on their way are to be sent again; how many they are."""
+        again = len(flight)
+        while flight:
+            start, stop, future = flight.pop()
+            future.release()
+            waiting.appendleft((start, stop))
+        return again
+
     try:
         while waiting or flight:
-            most = shards_in_flight(_threads(client, waiting[0][0] if not flight else flight[0][0]))
+            first_row = (flight or waiting)[0][0]
+            most = 1 if lone else shards_in_flight(_threads(client, first_row))
             while waiting and len(flight) < most:
                 start, stop = waiting.popleft()
-                flight.append(
-                    (start, stop, _submit(client, summed, job, start, stop, _held(client, rows, start, stop)))
-                )
+                task = _submit(client, summed, job, start, stop, _held(client, rows, start, stop))
+                flight.append((start, stop, task))
             start, stop, future = flight[0]
             try:
-                done = _result(client, rows, start, stop, future)
+                shard, taken, heard = _result(client, start, future)
             except DrawnOtherwise:
-                if whole:
-                    raise
-                waiting.extendleft((start, stop) for start, stop, _ in reversed(flight))
-                flight.clear()
-                job, whole = _submit(client, _same, Job(rows, like, whole=True)), True
+                back()
+                job = _submit(client, _same, Job(rows, like, whole=True))
+                continue
+            except _deaths() as error:
+                if len(flight) == 1:
+                    raise RuntimeError(
+                        f"Every worker that summed rows {start} to {stop - 1} of {rows.stream.name} has died, the last one at "
+                        f"{error.last_worker.address}: see its log. Too little memory for a task is the usual reason."
+                    ) from None
+                lone = back()  # a worker that dies takes blameless tasks with it: one by one it shows which is to blame
                 continue
             flight.popleft()
             future.release()
-            yield done
+            lone = max(0, lone - 1)
+            say(heard, said)
+            yield shard, taken
     finally:
-        for _, _, future in flight:
-            future.release()
+        back()
+        job.release()
 
 
-def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int]:
-    """The sum of rows start to stop, and how many they are: the task of a worker, which has a thread for each of its tasks."""
+def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int, list[Heard]]:
+    """The sum of rows start to stop, how many they are, and what was warned of: the task of a worker, which has a thread for each task."""
     shard, taken = fresh(job.like), 0
-    with at_most(1), one_blas_thread():
+    with at_most(1), one_blas_thread(), hearing() as heard:
         for piece in job.ready().with_rows(held, start).pieces(start, stop):
             shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
             taken = piece.start + piece.block.shape[0] - start
     if taken != stop - start:
         raise ValueError(f"{job.rows.stream.name} has {taken} of the rows {start} to {stop - 1}: it has changed.")
-    return shard, taken
+    return shard, taken, heard
 
 
 def map_chunks(model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False) -> Any:
@@ -285,25 +303,26 @@ def _held(client: Any, rows: Rows, start: int, stop: int) -> dict[str, Any]:
     }
 
 
-def _result(client: Any, rows: Rows, start: int, stop: int, future: Any) -> tuple[Any, int]:
-    from distributed import CancelledError
+def _deaths() -> Any:
+    """What Dask raises for a task whose workers have died, again and again."""
     from distributed.scheduler import KilledWorker
+
+    return KilledWorker
+
+
+def _result(client: Any, start: int, future: Any) -> tuple[Any, int, list[Heard]]:
+    from distributed import CancelledError
 
     seen = time.monotonic()
     while True:
         try:
-            done: tuple[Any, int] = future.result(timeout=_POLL)
+            done: tuple[Any, int, list[Heard]] = future.result(timeout=_POLL)
             return done
         except TimeoutError:
             if future.done():  # it is the task's own
                 raise
         except CancelledError:
-            _lost(client, start)
-        except KilledWorker as error:
-            raise RuntimeError(
-                f"Every worker that summed rows {start} to {stop - 1} of {rows.stream.name} has died, the last one at "
-                f"{error.last_worker.address}: see its log. Too little memory for a task is the usual reason."
-            ) from None
+            raise _lost(client, start) from None
         if _threads(client, start):
             seen = time.monotonic()
         elif time.monotonic() - seen > _PATIENCE:
@@ -313,16 +332,37 @@ def _result(client: Any, rows: Rows, start: int, stop: int, future: Any) -> tupl
 
 
 def _threads(client: Any, start: int) -> int:
-    if client.status != "running":
-        _lost(client, start)
-    return sum(client.nthreads().values())
+    """Threads of all workers; start is the first row that is not summed yet."""
+    try:
+        if client.status == "running":
+            return sum(client.nthreads().values())
+    except OSError:
+        pass
+    raise _lost(client, start)
 
 
 _KEPT = "{} rows were summed: a checkpoint= has them, and a rerun goes on from there, on another cluster or on none."
 
 
-def _lost(client: Any, start: int) -> NoReturn:
-    raise ConnectionError(f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}") from None
+def _lost(client: Any, start: int) -> ConnectionError:
+    return ConnectionError(f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}")
+
+
+@contextmanager
+def _forwarding() -> Iterator[None]:
+    """On a worker, warnings go to the clients of its cluster."""
+    distributed = sys.modules.get("distributed")
+    try:
+        if distributed is None:
+            raise ValueError
+        distributed.get_worker()
+    except ValueError:  # no worker
+        yield
+        return
+    with hearing() as heard:
+        yield
+    for category, text in heard:
+        distributed.warn(text, category)
 
 
 def _worker() -> str:
@@ -343,7 +383,7 @@ def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: An
     if chunk.shape[0] == 0:
         return empty
     try:
-        with at_most(1):
+        with at_most(1), _forwarding():
             return getattr(model, method)(chunk)
     except door.RowError as error:
         start = block_info[0]["array-location"][0][0] if block_info else np.nan

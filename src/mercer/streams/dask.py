@@ -107,7 +107,9 @@ def is_lazy(source: Any) -> bool:
 
 
 def _require_array(who: str, source: Any) -> None:
-    if not (hasattr(source, "chunks") and hasattr(source, "blocks")):
+    from dask.array import Array
+
+    if not isinstance(source, Array):
         raise ValueError(
             f"{who} takes Dask arrays, got a Dask {type(source).__name__}. Of a Dask frame make arrays with "
             "frame[columns].to_dask_array(lengths=True), for inputs and target alike, or open its Parquet files."
