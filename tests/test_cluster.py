@@ -35,7 +35,8 @@ from mercer import (
 from mercer.blocks import Dense
 from mercer.checkpoints import Checkpoint
 from mercer.classes import ClassSums
-from mercer.cluster import Job, folding_on, summed
+from mercer.cluster import folding_on
+from mercer.jobs import Job, summed
 from mercer.moments import Moments
 from mercer.sources import Rows, features
 from mercer.streams.memory import ArrayStream

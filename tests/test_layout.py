@@ -37,7 +37,8 @@ ALLOWED = {
     "streams": {"door", "atomic"},
     "sources": {"door", "blocks", "planner", "streams", "tiles"},
     "hearing": set(),
-    "cluster": {"door", "hearing", "ops", "planner", "sources", "summaries", "tiles", "together"},
+    "jobs": {"hearing", "ops", "sources", "summaries", "tiles", "together"},
+    "cluster": {"door", "hearing", "jobs", "planner", "sources", "summaries", "tiles"},
     "folding": {
         "cluster",
         "door",
@@ -82,7 +83,7 @@ ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 HOMES = {
     "torch": {"ops/gpu.py"},
     "dask": {"cluster.py", "streams/dask.py"},
-    "distributed": {"cluster.py"},
+    "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},
     "mercer._native": {"ops/cpu.py"},
 }

@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer import __version__, door, ops
+from mercer import door
 from mercer.hearing import Heard, hearing, say
+from mercer.jobs import DrawnOtherwise, Job, summed
 from mercer.planner import shards_in_flight
 from mercer.sources import Rows
 from mercer.summaries import Summary
-from mercer.tiles import at_most, one_blas_thread
-from mercer.together import fresh
+from mercer.tiles import at_most
 
 _ANSWERS_WITHIN = 10.0  # seconds for a scheduler, and for its first worker
+_KNOCKS = 2.0  # seconds for a worker that the driver would like to reach
 _POLL = 5.0  # seconds between looks at whether the cluster is still there
 _PATIENCE = 60.0  # seconds that a cluster may be without workers
 
@@ -111,70 +112,6 @@ def connect(address: Any) -> Any:
         ) from None
 
 
-class Job:
-    """What all tasks of a fold share. A worker has it once: it checks it, and draws its map, when it needs it first."""
-
-    def __init__(self, rows: Rows, like: Summary, *, whole: bool) -> None:
-        self.rows = rows.with_rows(rows.stream.held(0, 0), 0) if whole else rows.packed()
-        self.like = like
-        self.made = {"mercer": __version__, "isa": ops.cpu.isa()}
-        self.files = rows.stream.files()
-        self.drawn = None if whole else rows.mark()
-        self._start()
-
-    def _start(self) -> None:
-        self._ready: Rows | None = None
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_ready", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._start()
-
-    def ready(self) -> Rows:
-        """The rows with their maps drawn, once it is known that this worker sees the same files and rounds in the same way."""
-        with self._lock:
-            if self._ready is None:
-                self._require_same()
-                rows = self.rows.unpacked()
-                if self.drawn is not None and rows.mark() != self.drawn:
-                    raise DrawnOtherwise
-                self._ready = rows
-            return self._ready
-
-    def _require_same(self) -> None:
-        here = {"mercer": __version__, "isa": ops.cpu.isa()}
-        if here["mercer"] != self.made["mercer"]:
-            raise ValueError(
-                f"{_worker()} has mercer {here['mercer']}, and {self.made['mercer']} is needed: install that."
-            )
-        if here != self.made:
-            raise ValueError(
-                f"{_worker()} uses the instruction set {here['isa']}, and the driver {self.made['isa']}, which rounds differently: "
-                "set MERCER_ISA to one that all have, there and here."
-            )
-        try:
-            files = self.rows.stream.files()
-        except OSError as error:
-            raise ValueError(
-                f"{_worker()} cannot read {error.filename}: {error.strerror}. Rows in files are read by the workers: "
-                "put the files where all of them see the same path."
-            ) from None
-        for theirs, ours in zip(files, self.files, strict=True):
-            if theirs != ours:
-                what = "size" if theirs["bytes"] != ours["bytes"] else "time of modification"
-                raise ValueError(
-                    f"{_worker()} sees another {ours['name']} than the driver: its {what} differs. Copy files with their times (cp -p), "
-                    "and do not write to them while they are read."
-                )
-
-
-class DrawnOtherwise(Exception):
-    """A worker's map has other last digits: its processor is another one. It is sent what was drawn."""
-
-
 def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tuple[Any, int], None, None]:
     """(sum, number of rows) of each shard from that number on, in order. A few for each thread of the cluster are on their way at once."""
     count = rows.stream.rows
@@ -185,7 +122,8 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
         )
     waiting = deque((start, min(start + rows.step, count)) for start in range(first * rows.step, count, rows.step))
     flight: deque[tuple[int, int, Any]] = deque()
-    job, said, lone = _submit(client, _same, Job(rows, like, whole=False)), set[str](), 0
+    job, said, lone = _submit(client, Job.itself, Job(rows, like, whole=False)), set[str](), 0
+    direct, most, look = _reaches_workers(client), 1, 0.0
 
     def back() -> int:
         """Shards on their way are to be sent again; how many they are."""
@@ -198,18 +136,19 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
 
     try:
         while waiting or flight:
-            first_row = (flight or waiting)[0][0]
-            most = 1 if lone else shards_in_flight(_threads(client, first_row))
-            while waiting and len(flight) < most:
+            if time.monotonic() >= look:  # workers come and go
+                most = shards_in_flight(_threads(client, (flight or waiting)[0][0]))
+                look = time.monotonic() + _POLL
+            while waiting and len(flight) < (1 if lone else most):
                 start, stop = waiting.popleft()
                 task = _submit(client, summed, job, start, stop, _held(client, rows, start, stop))
                 flight.append((start, stop, task))
             start, stop, future = flight[0]
             try:
-                shard, taken, heard = _result(client, start, future)
+                shard, taken, heard = _result(client, start, future, direct=direct)
             except DrawnOtherwise:
                 back()
-                job = _submit(client, _same, Job(rows, like, whole=True))
+                job = _submit(client, Job.itself, Job(rows, like, whole=True))
                 continue
             except _deaths() as error:
                 if len(flight) == 1:
@@ -224,21 +163,10 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
             lone = max(0, lone - 1)
             say(heard, said)
             yield shard, taken
+            del shard  # it is part of the sum now, and the next one is as large
     finally:
         back()
         job.release()
-
-
-def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int, list[Heard]]:
-    """The sum of rows start to stop, how many they are, and what was warned of: the task of a worker, which has a thread for each task."""
-    shard, taken = fresh(job.like), 0
-    with at_most(1), one_blas_thread(), hearing() as heard:
-        for piece in job.ready().with_rows(held, start).pieces(start, stop):
-            shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
-            taken = piece.start + piece.block.shape[0] - start
-    if taken != stop - start:
-        raise ValueError(f"{job.rows.stream.name} has {taken} of the rows {start} to {stop - 1}: it has changed.")
-    return shard, taken, heard
 
 
 def map_chunks(model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False) -> Any:
@@ -303,6 +231,23 @@ def _held(client: Any, rows: Rows, start: int, stop: int) -> dict[str, Any]:
     }
 
 
+def _reaches_workers(client: Any) -> bool:
+    """Whether sums can come from the workers themselves, and need not pass the scheduler."""
+    from distributed.comm.core import connect as open_comm
+
+    async def knock(address: str) -> None:
+        comm = await open_comm(address, timeout=_KNOCKS, **client.connection_args)
+        await comm.close()
+
+    if client.direct_to_workers is not None:
+        return bool(client.direct_to_workers)
+    try:
+        client.sync(knock, next(iter(client.nthreads())))
+    except (OSError, StopIteration):
+        return False
+    return True
+
+
 def _deaths() -> Any:
     """What Dask raises for a task whose workers have died, again and again."""
     from distributed.scheduler import KilledWorker
@@ -310,13 +255,16 @@ def _deaths() -> Any:
     return KilledWorker
 
 
-def _result(client: Any, start: int, future: Any) -> tuple[Any, int, list[Heard]]:
+def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any, int, list[Heard]]:
     from distributed import CancelledError
 
     seen = time.monotonic()
     while True:
         try:
-            done: tuple[Any, int, list[Heard]] = future.result(timeout=_POLL)
+            error = future.exception(timeout=_POLL)
+            if error is not None:
+                raise error
+            done: tuple[Any, int, list[Heard]] = client.gather(future, direct=direct)
             return done
         except TimeoutError:
             if future.done():  # it is the task's own
@@ -363,16 +311,6 @@ def _forwarding() -> Iterator[None]:
         yield
     for category, text in heard:
         distributed.warn(text, category)
-
-
-def _worker() -> str:
-    from distributed import get_worker
-
-    return f"The worker at {get_worker().address}"
-
-
-def _same(job: Job) -> Job:
-    return job
 
 
 def _unpacked(model: Any) -> Any:
