@@ -46,7 +46,12 @@ distributed = pytest.importorskip("distributed", reason="distributed is not inst
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
 BLOCK, N = 64, 64 * 16 * 6 + 100  # seven shards, the last one short
-SMALL = "from mercer import planner\nplanner._LEAST_BLOCK = planner._MOST_BLOCK = 64\n"
+TILE = 40  # a block has a tile and a half
+SMALL = f"""
+from mercer import planner, sources
+planner._LEAST_BLOCK = planner._MOST_BLOCK = {BLOCK}
+sources.tile_rows = lambda cost: {TILE}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +72,7 @@ def cluster(preload):
             n_workers=1,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             preload=preload,
             silence_logs=logging.CRITICAL,
         ) as made,
@@ -86,6 +91,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(planner, "_LEAST_BLOCK", BLOCK)
     monkeypatch.setattr(planner, "_MOST_BLOCK", BLOCK)
     monkeypatch.setattr(planner, "_CHECKPOINT_SHARE", 0)
+    monkeypatch.setattr("mercer.sources.tile_rows", lambda cost: TILE)
 
 
 def data(n=N, d=4, dtype=np.float32):
