@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -369,7 +370,7 @@ def other_cluster(tmp_path, preload):
         time.sleep(0.02)
 
     def work():
-        named = ["--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard", "--preload", preload]
+        named = ["--scheduler-file", str(file), "--nthreads", "2", "--no-nanny", "--no-dashboard", "--preload", preload]
         started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", *named], cwd=tmp_path, **options))
 
     import json
@@ -545,6 +546,29 @@ def test_without_a_cluster_dask_arrays_are_streams():
         open_stream(chunks.to_delayed()[0, 0])
     with pytest.raises(ValueError, match=f"target needs one value for each of the {N} rows, got a Dask array of shape"):
         open_stream(chunks, target=labels[:-1])
+
+
+def test_the_guide_runs(cluster, tmp_path):
+    X, y, _ = data(2000)
+    parquet(tmp_path / "rows", X, y)
+    guide = (Path(__file__).parents[1] / "docs" / "cluster.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    here = {
+        "tcp://scheduler:8786": cluster.scheduler_address,
+        "/shared/rows": str(tmp_path / "rows"),
+        "rows.sum": str(tmp_path / "sum"),
+        "4096": "64",
+        "100_000": "3_000",
+        "10_000": "1_000",
+    }
+    code = "\n".join(blocks)
+    for told, real in here.items():
+        assert told in code
+        code = code.replace(told, real)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert np.mean(names["labels"].compute() == names["y"].compute()) > 0.9
+    assert Checkpoint.read(tmp_path / "sum").complete
 
 
 def untouchable(block):
