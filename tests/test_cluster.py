@@ -17,6 +17,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
+from sklearn.exceptions import NotFittedError
 
 from mercer import (
     GCWS,
@@ -482,6 +483,23 @@ def test_warnings_come_home_once(client):
     assert len(said) == 1
 
 
+def test_values_outside_the_anchors_of_a_dask_array_are_said_once():
+    X = data()[0]
+    mapped = Anchors(4).fit(X)
+    X[3001, 2] = 5
+    lazy = mapped.transform(da.from_array(X, chunks=(1000, 4)))
+    words = r"1 value\(s\) outside the range .* the first 5 at row 1, column 2\. .* \(Rows from 3000 on, counted from there\.\)"
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=words):
+            lazy.compute()
+    X[2000:] = 5
+    with pytest.warns(UserWarning, match="outside the range") as said:
+        there = mapped.transform(da.from_array(X, chunks=(1000, 4))).compute()
+    assert len(said) == 1
+    with pytest.warns(UserWarning, match="outside the range"):
+        np.testing.assert_array_equal(there, mapped.transform(X))
+
+
 def test_rows_in_memory_are_cut_and_files_are_named(tmp_path):
     X, y, w = data()
     np.save(tmp_path / "rows.npy", X)
@@ -540,6 +558,8 @@ def test_without_a_cluster_dask_arrays_are_streams():
     assert bits(fold(features(stream, mapped), both())) == bits(fold(features(open_stream((X, y, w)), mapped), both()))
     assert stream.fingerprint() == open_stream(chunks, target=labels, weight=w).fingerprint()
     assert stream.fingerprint() != open_stream(2 * chunks, target=labels, weight=w).fingerprint()
+    with pytest.raises(ValueError, match="the Dask array must be a 2-d array of real numbers, got 1-d"):
+        open_stream(labels)
     with pytest.raises(ValueError, match=r"unknown length: call compute_chunk_sizes\(\)"):
         open_stream(chunks[chunks[:, 0] > 0.5])
     with pytest.raises(ValueError, match=r"takes Dask arrays, got a Dask Delayed. Of a Dask frame make arrays with"):
@@ -594,6 +614,9 @@ def test_predictions_on_a_dask_array_are_lazy_and_right():
     np.testing.assert_array_equal(model.predict(empty).compute(), model.predict(X))
     out = np.empty(1000, dtype=y.dtype)
     np.testing.assert_array_equal(model.predict(chunks, out=out), model.predict(X))
+    for unfitted in (model.predict, model.decision_function):
+        with pytest.raises(NotFittedError):
+            getattr(clone(model), unfitted.__name__)(chunks)
     with pytest.raises(ValueError, match=r"has the shape \(1000, 3\), but KernelClassifier is expecting 4 columns"):
         model.predict(chunks[:, :3])
     X[777, 1] = np.nan

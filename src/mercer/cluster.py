@@ -6,10 +6,12 @@ it saw, or what it has drawn where that is less); for each task two numbers, and
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -296,33 +298,22 @@ def _lost(client: Any, start: int) -> ConnectionError:
     return ConnectionError(f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}")
 
 
-@contextmanager
-def _forwarding() -> Iterator[None]:
-    """On a worker, warnings go to the clients of its cluster."""
-    distributed = sys.modules.get("distributed")
-    try:
-        if distributed is None:
-            raise ValueError
-        distributed.get_worker()
-    except ValueError:  # no worker
-        yield
-        return
-    with hearing() as heard:
-        yield
-    for category, text in heard:
-        distributed.warn(text, category)
-
-
 def _unpacked(model: Any) -> Any:
-    return model._unpacked()
+    return copy.copy(model._unpacked())  # which remembers what it has warned of, this time
 
 
 def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: Any = None) -> Any:
     if chunk.shape[0] == 0:
         return empty
+    start = block_info[0]["array-location"][0][0] if block_info else np.nan
+    known = not np.isnan(start)
     try:
-        with at_most(1), _forwarding():
-            return getattr(model, method)(chunk)
+        with at_most(1), hearing() as heard:
+            made = getattr(model, method)(chunk)
     except door.RowError as error:
-        start = block_info[0]["array-location"][0][0] if block_info else np.nan
-        raise (error if np.isnan(start) else error.at(int(start))) from None
+        raise (error.at(int(start)) if known else error) from None
+    where = f"Rows from {int(start)} on, counted from there" if known else "Rows of a chunk, counted from its first"
+    distributed = sys.modules.get("distributed")  # whose warnings reach the clients of a worker
+    said = vars(model).setdefault("_said", set())
+    say([(category, f"{text} ({where}.)") for category, text in heard], said, (distributed or warnings).warn)
+    return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,10 +39,13 @@ def hearing() -> Iterator[list[Heard]]:
                 _catching.__exit__(None, None, None)
 
 
-def say(heard: list[Heard], said: set[str]) -> None:
+def say(heard: list[Heard], said: set[str], warn: Callable[..., None] = warnings.warn) -> None:
     """Warn of what was heard elsewhere: once of each kind, by whom it names first."""
-    for category, text in heard:
-        who = text.partition(":")[0]
-        if who not in said:
+    new = []
+    with _lock:
+        for category, text in heard:
+            who = text.partition(":")[0]
+            new += [(category, text)] if who not in said else []
             said.add(who)
-            warnings.warn(text, category, stacklevel=2)
+    for category, text in new:
+        warn(text, category, stacklevel=2)

@@ -156,6 +156,7 @@ class KernelModel(BaseEstimator):
         The predictions, or ``out``.
         """
         if is_lazy(X) and out is None:
+            check_is_fitted(self)
             return self._lazily("predict", X, self._kind(), wide=self._wide and self._numeric())
         stream, scores = self._scores(X)
         parts = (self._decoded(part) for part in scores)

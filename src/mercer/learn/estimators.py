@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer import door
 from mercer.classes import ClassSums
@@ -220,6 +220,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def decision_function(self, X: Any) -> Array:
         """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
         if is_lazy(X):
+            check_is_fitted(self)
             return self._lazily("decision_function", X, np.dtype(np.float64), wide=self._wide)
         scores = np.concatenate(list(self._scores(X)[1]))
         return scores[:, 0] if scores.shape[1] == 1 else scores

@@ -27,7 +27,7 @@ class DaskStream(MatrixStream):
     def __init__(self, array: Any, **roles: Any) -> None:
         _require_array("open_stream", array)
         name = "the Dask array"
-        if np.isnan(array.shape[0]):
+        if array.ndim and np.isnan(array.shape[0]):
             raise ValueError(f"{name} has chunks of unknown length: call compute_chunk_sizes() on it first.")
         sparse = hasattr(array._meta, "tocsr")
         super().__init__(name, array.shape, array.dtype, sparse=sparse, **roles)
