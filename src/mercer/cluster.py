@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mercer import door
-from mercer.hearing import Heard, hearing, say
+from mercer.hearing import hearing, say
 from mercer.jobs import DrawnOtherwise, Job, summed
 from mercer.planner import shards_in_flight
 from mercer.sources import Rows
@@ -257,7 +257,7 @@ def _deaths() -> Any:
     return KilledWorker
 
 
-def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any, int, list[Heard]]:
+def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any, int, list[str]]:
     from distributed import CancelledError
 
     seen = time.monotonic()
@@ -266,7 +266,7 @@ def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any,
             error = future.exception(timeout=_POLL)
             if error is not None:
                 raise error
-            done: tuple[Any, int, list[Heard]] = client.gather(future, direct=direct)
+            done: tuple[Any, int, list[str]] = client.gather(future, direct=direct)
             return done
         except TimeoutError:
             if future.done():  # it is the task's own
@@ -315,5 +315,5 @@ def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: An
     where = f"Rows from {int(start)} on, counted from there" if known else "Rows of a chunk, counted from its first"
     distributed = sys.modules.get("distributed")  # whose warnings reach the clients of a worker
     said = vars(model).setdefault("_said", set())
-    say([(category, f"{text} ({where}.)") for category, text in heard], said, (distributed or warnings).warn)
+    say([f"{text} ({where}.)" for text in heard], said, (distributed or warnings).warn)
     return made

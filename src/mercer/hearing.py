@@ -1,4 +1,4 @@
-"""Warnings of a task, brought to where somebody reads them."""
+"""Warnings about rows, brought to where somebody reads them: a worker's log is no such place."""
 
 from __future__ import annotations
 
@@ -6,46 +6,39 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-Heard = tuple[type[Warning], str]
 
 _lock = threading.Lock()
-_hearers = 0
-_catching: Any = None
-_caught: list[Any] = []
+_inside = threading.local()  # heard: see hearing
+
+
+def warn(text: str, stacklevel: int = 1) -> None:
+    """A warning; told to who is hearing in this thread, where somebody is."""
+    heard = getattr(_inside, "heard", None)
+    if heard is None:
+        warnings.warn(text, stacklevel=stacklevel + 1)
+    else:
+        heard.append(text)
 
 
 @contextmanager
-def hearing() -> Iterator[list[Heard]]:
-    """What this process warns of while somebody is inside; the list is filled on leaving. Python catches for the whole process, hence the
-    count, and hence a task may bring home what another one beside it has warned of.
-    """
-    global _hearers, _catching, _caught
-    heard: list[Heard] = []
-    with _lock:
-        if _hearers == 0:
-            _catching = warnings.catch_warnings(record=True, action="always")
-            _caught = _catching.__enter__()
-        _hearers += 1
+def hearing() -> Iterator[list[str]]:
+    """What this thread warns of inside."""
+    outer = getattr(_inside, "heard", None)
+    heard: list[str] = []
+    _inside.heard = heard
     try:
         yield heard
     finally:
-        with _lock:
-            heard += [(one.category, str(one.message)) for one in _caught]
-            _caught.clear()
-            _hearers -= 1
-            if _hearers == 0:
-                _catching.__exit__(None, None, None)
+        _inside.heard = outer
 
 
-def say(heard: list[Heard], said: set[str], warn: Callable[..., None] = warnings.warn) -> None:
+def say(heard: list[str], said: set[str], warn: Callable[..., None] = warnings.warn) -> None:
     """Warn of what was heard elsewhere: once of each kind, by whom it names first."""
     new = []
     with _lock:
-        for category, text in heard:
+        for text in heard:
             who = text.partition(":")[0]
-            new += [(category, text)] if who not in said else []
+            new += [text] if who not in said else []
             said.add(who)
-    for category, text in new:
-        warn(text, category, stacklevel=2)
+    for text in new:
+        warn(text, stacklevel=2)

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from mercer import __version__, ops
-from mercer.hearing import Heard, hearing
+from mercer.hearing import hearing
 from mercer.sources import Rows
 from mercer.summaries import Summary
 from mercer.tiles import at_most, one_blas_thread
@@ -81,7 +81,7 @@ class DrawnOtherwise(Exception):
     """A worker's map has other last digits: its processor is another one. It is sent what was drawn."""
 
 
-def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int, list[Heard]]:
+def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int, list[str]]:
     """The sum of rows start to stop, how many they are, and what was warned of: the task of a worker, which has a thread for each task."""
     shard, taken = fresh(job.like), 0
     with at_most(1), one_blas_thread(), hearing() as heard:
