@@ -556,6 +556,10 @@ def test_without_a_cluster_dask_arrays_are_streams():
     assert [len(chunk) for chunk in stream.chunks(700)] == [77, *[777] * 7, N - 8 * 777]
     mapped = fourier(X)
     assert bits(fold(features(stream, mapped), both())) == bits(fold(features(open_stream((X, y, w)), mapped), both()))
+    for given, expected in ((y[::-1], y[::-1]), (labels, y), (labels[::-1], y[::-1])):  # what was given last counts
+        other = stream.beside(given, None)
+        assert next(other.chunks()).y.tolist() == expected[:777].tolist()
+    stream = open_stream(chunks, target=labels, weight=w)
     assert stream.fingerprint() == open_stream(chunks, target=labels, weight=w).fingerprint()
     assert stream.fingerprint() != open_stream(2 * chunks, target=labels, weight=w).fingerprint()
     with pytest.raises(ValueError, match="the Dask array must be a 2-d array of real numbers, got 1-d"):

@@ -43,7 +43,10 @@ class DaskStream(MatrixStream):
         for name, values in given.items():
             if is_lazy(values):
                 self._beside[name] = self._along(name, values)
+                setattr(self, name, None)
                 given[name] = None
+            elif values is not None:
+                self._beside.pop(name, None)
         super().beside(*given.values())
         if "_y" in self._beside:
             several = self._beside["_y"].ndim == 2
