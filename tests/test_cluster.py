@@ -278,6 +278,30 @@ def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeyp
     assert made == [False, True]
 
 
+class Whose:
+    """The processes that have summed the shards, in order."""
+
+    def __init__(self):
+        self.pids = []
+
+    def add(self, block, y=None, weight=None, start=0):
+        self.pids += [os.getpid()] if start % (16 * BLOCK) == 0 else []
+
+    def __add__(self, other):
+        both = Whose()
+        both.pids = self.pids + other.pids
+        return both
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["array", "Dask array"])
+def test_all_workers_have_their_share(cluster, client, lazy):
+    scale(cluster, client, 2)
+    X = data(8 * 16 * BLOCK)[0]
+    pids = fold(open_stream(da.from_array(X, chunks=(900, 4)) if lazy else X), Whose(), client=client).pids
+    assert len(pids) == 8 and os.getpid() not in pids
+    assert min(pids.count(pid) for pid in client.run(os.getpid).values()) >= 3
+
+
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, client):
     X, y, w = data(20 * BLOCK * 16 + 5)
     rows = features(open_stream((X, y, w)), fourier(X, 200))

@@ -123,15 +123,15 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
             "without a cluster."
         )
     waiting = deque((start, min(start + rows.step, count)) for start in range(first * rows.step, count, rows.step))
-    flight: deque[tuple[int, int, Any]] = deque()
+    flight: deque[tuple[int, int, str | None, Any]] = deque()
     job, said, lone = _submit(client, Job.itself, Job(rows, like, whole=False)), set[str](), 0
-    direct, most, look = _reaches_workers(client), 1, 0.0
+    direct, threads, look = _reaches_workers(client), dict[str, int](), 0.0
 
     def back() -> int:
         """Shards on their way are to be sent again; how many they are."""
         again = len(flight)
         while flight:
-            start, stop, future = flight.pop()
+            start, stop, _, future = flight.pop()
             future.release()
             waiting.appendleft((start, stop))
         return again
@@ -139,13 +139,15 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
     try:
         while waiting or flight:
             if time.monotonic() >= look:  # workers come and go
-                most = shards_in_flight(_threads(client, (flight or waiting)[0][0]))
+                threads = _threads(client, (flight or waiting)[0][0])
                 look = time.monotonic() + _POLL
-            while waiting and len(flight) < (1 if lone else most):
+            most = 1 if lone else shards_in_flight(sum(threads.values()))
+            while waiting and len(flight) < most:
                 start, stop = waiting.popleft()
-                task = _submit(client, summed, job, start, stop, _held(client, rows, start, stop))
-                flight.append((start, stop, task))
-            start, stop, future = flight[0]
+                where = _freest(threads, [address for _, _, address, _ in flight])
+                held = _held(client, rows, start, stop, where)
+                flight.append((start, stop, where, _submit(client, summed, job, start, stop, held, where=where)))
+            start, stop, _, future = flight[0]
             try:
                 shard, taken, heard = _result(client, start, future, direct=direct)
             except DrawnOtherwise:
@@ -217,20 +219,25 @@ def _with_workers(client: Any) -> Any:
     return client
 
 
-def _submit(client: Any, work: Callable[..., Any], *args: Any) -> Any:
+def _freest(threads: dict[str, int], busy: list[str | None]) -> str | None:
+    """The worker with the fewest shards for each of its threads. Dask would give all of them to the one that has the Job."""
+    return min(threads, key=lambda address: busy.count(address) / threads[address], default=None)
+
+
+def _submit(client: Any, work: Callable[..., Any], *args: Any, where: str | None = None) -> Any:
     from dask import config
 
     # Rows in memory travel with their task, so that they are not lost with a worker: no graph is too large for that.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        return client.submit(work, *args, pure=False)
+        return client.submit(work, *args, pure=False, workers=where, allow_other_workers=where is not None)
 
 
-def _held(client: Any, rows: Rows, start: int, stop: int) -> dict[str, Any]:
-    """What a task needs of rows that are in memory; chunks of Dask arrays as futures, whose data stay on the workers."""
+def _held(client: Any, rows: Rows, start: int, stop: int, where: str | None) -> dict[str, Any]:
+    """What a task needs of rows that are in memory; chunks of Dask arrays as futures, made where the task will be."""
     held = rows.stream.held(start, stop)
-    return {
-        name: client.compute(value) if rows.stream.lazy and name == "_chunks" else value for name, value in held.items()
-    }
+    if rows.stream.lazy:
+        held["_chunks"] = client.compute(held["_chunks"], workers=where, allow_other_workers=where is not None)
+    return held
 
 
 def _reaches_workers(client: Any) -> bool:
@@ -281,11 +288,11 @@ def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any,
             )
 
 
-def _threads(client: Any, start: int) -> int:
-    """Threads of all workers; start is the first row that is not summed yet."""
+def _threads(client: Any, start: int) -> dict[str, int]:
+    """Threads of each worker; start is the first row that is not summed yet."""
     try:
         if client.status == "running":
-            return sum(client.nthreads().values())
+            return dict(client.nthreads())
     except OSError:
         pass
     raise _lost(client, start)
