@@ -116,7 +116,7 @@ def fourier(X, size=40):
 
 def scale(cluster, client, workers):
     cluster.scale(workers)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(client.nthreads()) != workers:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -596,27 +596,26 @@ def test_without_a_cluster_dask_arrays_are_streams():
         open_stream(chunks, target=labels[:-1])
 
 
-def test_the_guide_runs(cluster, tmp_path):
+def test_the_three_lines_of_the_guide_run(cluster, tmp_path):
     X, y, _ = data(2000)
     parquet(tmp_path / "rows", X, y)
     guide = (Path(__file__).parents[1] / "docs" / "cluster.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    (code,) = re.findall(r"```py\n(.*?)```", guide, re.DOTALL)
+    assert len(code.splitlines()) == 3
     here = {
         "tcp://scheduler:8786": cluster.scheduler_address,
         "/shared/rows": str(tmp_path / "rows"),
         "rows.sum": str(tmp_path / "sum"),
         "4096": "64",
-        "100_000": "3_000",
-        "10_000": "1_000",
     }
-    code = "\n".join(blocks)
     for told, real in here.items():
         assert told in code
         code = code.replace(told, real)
     names: dict[str, object] = {}
     exec(code, names)
-    assert np.mean(names["labels"].compute() == names["y"].compute()) > 0.9
     assert Checkpoint.read(tmp_path / "sum").complete
+    alone = KernelClassifier(RandomFourier(64, random_state=0)).fit(X, y)
+    np.testing.assert_allclose(names["model"].coef_, alone.coef_, rtol=1e-6, atol=1e-9)
 
 
 def untouchable(block):
