@@ -229,7 +229,7 @@ class KernelModel(BaseEstimator):
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
                 )
-        if (self.plan_.route == "passes" or self.alpha == "loo") and in_use(stream):
+        if (self.plan_.route == "passes" or "leverages" in self.plan_.passes) and in_use(stream):
             raise ValueError(
                 f"{who}: a cluster sums moments, and alpha={self.alpha!r} takes more passes over the rows. {self.plan_} Raise max_memory, "
                 "and choose alpha by 'gcv' or 'kfold'."
