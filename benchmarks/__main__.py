@@ -18,6 +18,7 @@ PARTS = (
     "learning",
     "sparse",
     "losses",
+    "cluster",
     "maps",
     "ops",
     "slopes",

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from mercer import theory as theory
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
-    from mercer.learn.estimators import KernelClassifier as KernelClassifier
-    from mercer.learn.estimators import KernelRegressor as KernelRegressor
+    from mercer.learn.classifier import KernelClassifier as KernelClassifier
+    from mercer.learn.regressor import KernelRegressor as KernelRegressor
     from mercer.maps.additive_nystroem import AdditiveNystroem as AdditiveNystroem
     from mercer.maps.anchors import Anchors as Anchors
     from mercer.maps.chebyshev import Chi2Chebyshev as Chi2Chebyshev
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from mercer.streams import open_stream as open_stream
 
 _home = {
-    "KernelRegressor": "learn.estimators",
-    "KernelClassifier": "learn.estimators",
+    "KernelRegressor": "learn.regressor",
+    "KernelClassifier": "learn.classifier",
     "UnaryIntersection": "maps.unary",
     "SignCauchy": "maps.signs",
     "GCWS": "maps.gcws",

@@ -25,8 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__, door, kernels, maps, stages, tensors
 from mercer.known import Known
-from mercer.learn.estimators import KernelClassifier, KernelRegressor
+from mercer.learn.classifier import KernelClassifier
 from mercer.learn.heads import Head
+from mercer.learn.regressor import KernelRegressor
 from mercer.learn.ridge import Choice
 from mercer.maps import every_map
 from mercer.maps.base import Map

@@ -20,6 +20,10 @@ _CHECKPOINT_SHARE = (
     20  # a checkpoint is written when the work since the last one took so many times longer than writing it
 )
 
+_REDRAWN_FROM = 4 * 2**20  # bytes that a map has drawn: less is sent to a worker as it is
+_REDRAWN_SHARE = 16  # what is sent instead takes at most this part of them
+_IN_FLIGHT = 2  # shards for each thread of a cluster: the next one is there when a thread is free
+
 _SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 _STEP_ARRAYS = (
@@ -103,6 +107,16 @@ def most_classes(width: int) -> int:
 def worth_writing(seconds_of_work: float, seconds_to_write: float) -> bool:
     """Whether a checkpoint is due: it costs at most a twentieth of the work that it saves."""
     return seconds_of_work >= _CHECKPOINT_SHARE * seconds_to_write
+
+
+def worth_redrawing(seen_bytes: int, drawn_bytes: int) -> bool:
+    """Whether a worker is sent what a map saw, so many bytes, to draw the rest again, and not what was drawn."""
+    return drawn_bytes >= _REDRAWN_FROM and seen_bytes * _REDRAWN_SHARE <= drawn_bytes
+
+
+def shards_in_flight(threads: int) -> int:
+    """Shards that a cluster of so many threads is given at once."""
+    return _IN_FLIGHT * max(1, threads)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import door, machine
 from mercer.blocks import Block
 from mercer.checkpoints import Checkpoint
+from mercer.cluster import in_use, on_its_cluster
 from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
 from mercer.learn.intake import Intake
+from mercer.learn.keeping import MOMENTS, Keeping
 from mercer.learn.mapping import make_map, predict_rows, widths_of
 from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
@@ -26,22 +28,15 @@ from mercer.learn.targets import write_into
 from mercer.maps.base import Map
 from mercer.moments import Moments
 from mercer.philox import seed_from
-from mercer.planner import Plan, plan_fit, tolerance
+from mercer.planner import plan_fit, tolerance
 from mercer.sources import Rows, features
 from mercer.streams import Stream, open_sink
+from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
 
 
-class KernelModel(Intake):
+class KernelModel(Keeping, Intake):
     """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
-
-    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others: no moments.
-    feature_map_: Map
-    plan_: Plan
-    seed_: int
-    _head: heads.Head | None
-    _columns: bool  # targets came as columns
-    _taken: int  # rows
 
     def __init__(
         self,
@@ -53,6 +48,7 @@ class KernelModel(Intake):
         pca: int | None = None,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
+        cluster: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -64,16 +60,18 @@ class KernelModel(Intake):
         self.pca = pca
         self.max_memory = max_memory
         self.checkpoint = checkpoint
+        self.cluster = cluster
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
 
+    @on_its_cluster
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, path or stream
+        X : array-like, sparse matrix, data frame, Dask array, path or stream
             Rows, or a source of rows: ``open_stream(path, target="column")`` for files.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
@@ -106,6 +104,7 @@ class KernelModel(Intake):
         self._taken = stream.rows or 0
         return self
 
+    @on_its_cluster
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
         self._must_have_moments()
@@ -174,7 +173,8 @@ class KernelModel(Intake):
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, path or stream
+        X : array-like, sparse matrix, data frame, Dask array, path or stream
+            Of a Dask array, predictions are one too, not computed yet.
         out : array or path, optional
             Where to write predictions as they come: an array with room for all of them, or a ``.parquet``, ``.npy`` or ``.csv`` file with
             a column "prediction" (one for each output when there are several).
@@ -183,6 +183,9 @@ class KernelModel(Intake):
         -------
         The predictions, or ``out``.
         """
+        if is_lazy(X) and out is None:
+            check_is_fitted(self)
+            return self._lazily("predict", X, self._kind(), wide=self._wide and self._numeric())
         stream, scores = self._scores(X)
         parts = (self._decoded(part) for part in scores)
         if out is None:
@@ -208,7 +211,7 @@ class KernelModel(Intake):
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
-        for name in {"_seen", "_beside", "_head"} & set(vars(self)):  # a fit that fails leaves no model
+        for name in {*MOMENTS, "_head"} & set(vars(self)):  # a fit that fails leaves no model
             delattr(self, name)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
@@ -249,6 +252,11 @@ class KernelModel(Intake):
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
                 )
+        if (self.plan_.route == "passes" or "leverages" in self.plan_.passes) and in_use(stream):
+            raise ValueError(
+                f"{who}: a cluster sums moments, and alpha={self.alpha!r} takes more passes over the rows. {self.plan_} Raise max_memory, "
+                "and choose alpha by 'gcv' or 'kfold'."
+            )
         if self.verbose:
             print(f"{who}: {self.plan_}")
         return stream
@@ -326,27 +334,6 @@ class KernelModel(Intake):
                 f"{type(self).__name__}: partial_fit adds to moments, which a model that was loaded, or fitted by passes over the rows, "
                 "does not have. Call fit with all rows, or partial_fit on a new model."
             )
-
-    def _kept(self) -> dict[str, Any]:
-        """What fit has found, by attribute: beside the parameters, all that a model file holds. Moments are not kept."""
-        self._solved()
-        params = self.get_params(deep=False)
-        return {name: value for name, value in vars(self).items() if name not in {*params, "_seen", "_beside"}}
-
-    def _keep(self, kept: dict[str, Any]) -> None:
-        """Take over what _kept gave, when its parts go together."""
-        self.__dict__.update(kept)
-        who = type(self).__name__
-        heads.check_alpha(who, self.alpha)
-        door.flag(who, "fit_intercept", self.fit_intercept)
-        seed_from(who, self.seed_)
-        head, made = self._head, self.feature_map_
-        if head is None:
-            raise ValueError(f"{who} has no head.")
-        make_map(who, self.feature_map, None, None).check(self.n_features_in_)
-        if made.n_features_in_ != self.n_features_in_:
-            raise ValueError(f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}.")
-        head.check(made._n_features_out)
 
     def _let_in(self, part: Any) -> None:
         """Refuse rows of partial_fit that do not go with those before."""

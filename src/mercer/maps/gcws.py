@@ -195,7 +195,7 @@ class _Hashes(CodedDrawn):
         """The same columns among those whose parameters are kept, where all of them are: a few more cost nothing."""
         known = _kept.get(self, {}).get(0, (ids,))[0]
         at = np.minimum(np.searchsorted(known, ids), max(0, len(known) - 1))
-        if not len(ids) or not np.array_equal(known[at], ids):
+        if not len(ids) or not len(known) or not np.array_equal(known[at], ids):
             return ids, places
         return known, at.astype(places.dtype)[places]
 

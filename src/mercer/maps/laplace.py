@@ -46,9 +46,17 @@ def _exponential(u: Array, beta: float) -> Array:
     return -np.log(u) / beta
 
 
+def _root_term(x: Array) -> Array:
+    return np.sqrt(2 * x)
+
+
+def _term(x: Array) -> Array:
+    return 2 * x
+
+
 _LAWS = {
-    "exponential": _Law(ExponentialSemigroup, _levy, lambda x: np.sqrt(2 * x), lambda mean: 1 / mean),
-    "reciprocal": _Law(ReciprocalSemigroup, _exponential, lambda x: 2 * x, lambda mean: mean),
+    "exponential": _Law(ExponentialSemigroup, _levy, _root_term, lambda mean: 1 / mean),
+    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _term, lambda mean: mean),
 }
 
 

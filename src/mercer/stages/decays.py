@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ class Decays(Stage):
     @classmethod
     def of(cls, panel: Array, shift: float, exponent: Exponent | None) -> Decays:
         """From weights in natural units."""
-        bits = panel * np.log2(np.e)
+        bits = panel * math.log2(math.e)
         return cls(Matrix(bits), shift * bits.sum(axis=0), shift, exponent)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
