@@ -494,9 +494,15 @@ def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
         fold(open_stream(tmp_path / "rows.csv"), Moments(), client=client)
     with pytest.raises(ValueError, match="client= needs rows that can be read again"):
         fold([Dense(X)], Moments(), client=client)
-    for model in (KernelRegressor(alpha="loo", cluster=client), KernelRegressor(max_memory=1000, cluster=client)):
-        with pytest.raises(ValueError, match=r"a cluster sums moments, and alpha=.* takes more passes"):
-            model.fit(X, w)
+    for model in (
+        KernelRegressor(alpha="loo", cluster=client),
+        KernelRegressor(max_memory=1000, cluster=client),
+        KernelClassifier(loss="logistic", cluster=client),
+    ):
+        with pytest.raises(
+            ValueError, match=r"a cluster sums moments, and this fit takes more passes.*Use loss='squared'"
+        ):
+            model.fit(X, np.round(w) > 1)
 
 
 def test_warnings_come_home_once(client):
@@ -553,6 +559,23 @@ def test_several_targets_and_partial_fit_on_a_cluster(cluster):
         clone(each).partial_fit(X[:3000], w[:3000]).partial_fit(X[3000:], w[3000:]) for each in (model, there)
     )
     np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "memory", "route"),
+    [("l2", None, "moments"), ("l2", "100kB", "two-stage"), ("group", "100kB", "two-stage")],
+)
+def test_components_of_several_maps_are_those_of_one_process(penalty, memory, route, cluster):
+    X, y, _ = data()
+    maps = [RandomFourier(40, gamma=2.0, random_state=0), Chi2Series(3), RandomFourier(32, gamma=9.0, random_state=1)]
+    one, many = (
+        KernelClassifier(maps, alpha=0.1, pca=4, penalty=penalty, max_memory=memory, cluster=where).fit(
+            X, y, unlabeled=X[:700] / 2
+        )
+        for where in (None, cluster.scheduler_address)
+    )
+    assert many.plan_.route == route
+    assert np.array_equal(one.coef_, many.coef_)
 
 
 def test_dask_arrays_go_to_the_current_client(cluster):
@@ -625,8 +648,8 @@ def untouchable(block):
 def test_predictions_on_a_dask_array_are_lazy_and_right():
     X, y, _ = data(1000)
     chunks = da.from_array(X, chunks=(300, 3))
-    model = KernelClassifier(RandomFourier(20, gamma=0.5, random_state=0)).fit(X, y)
-    for method in ("predict", "decision_function"):
+    model = KernelClassifier(RandomFourier(20, gamma=0.5, random_state=0), loss="logistic", alpha=1.0).fit(X, y)
+    for method in ("predict", "predict_proba", "decision_function"):
         here = getattr(model, method)(X)
         lazy = getattr(model, method)(chunks)
         assert (lazy.shape, lazy.dtype, lazy.chunks[0]) == (here.shape, here.dtype, (300, 300, 300, 100))

@@ -252,10 +252,11 @@ class KernelModel(Keeping, Intake):
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
                 )
-        if (self.plan_.route == "passes" or "leverages" in self.plan_.passes) and in_use(stream):
+        sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
+        if not sums and in_use(stream):
             raise ValueError(
-                f"{who}: a cluster sums moments, and alpha={self.alpha!r} takes more passes over the rows. {self.plan_} Raise max_memory, "
-                "and choose alpha by 'gcv' or 'kfold'."
+                f"{who}: a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use loss='squared', alpha='gcv'"
+                " or 'kfold' and enough max_memory; or fit without a cluster, where rows are read here, chunk by chunk."
             )
         if self.verbose:
             print(f"{who}: {self.plan_}")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer import door
 from mercer.classes import ClassSums
+from mercer.cluster import map_chunks
 from mercer.learn import heads
 from mercer.learn.base import KernelModel
 from mercer.learn.folds import Folds
@@ -159,6 +160,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     @available_if(lambda model: model.loss == "logistic")
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, a column for each: 1/(1 + exp(-f)), divided by their sum where there are more than two."""
+        if is_lazy(X):
+            check_is_fitted(self)
+            return map_chunks(self, "predict_proba", X, len(self.classes_), np.dtype(np.float64))
         return np.concatenate([probabilities(part) for part in self._scores(X)[1]])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
