@@ -502,7 +502,7 @@ def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
         with pytest.raises(
             ValueError, match=r"a cluster sums moments, and this fit takes more passes.*Use loss='squared'"
         ):
-            model.fit(X, np.round(w) > 1)
+            model.fit(X, (w > 0.5).astype(int))
 
 
 def test_warnings_come_home_once(client):
