@@ -32,7 +32,10 @@ ALLOWED = {
     "classes": {"door", "blocks", "summaries", "planner", "tiles"},
     "together": {"blocks", "summaries"},
     "atomic": set(),
-    "checkpoints": {"atomic", "summaries"},
+    "tensors": {"atomic"},
+    "known": set(),
+    "records": {"known"},
+    "checkpoints": {"tensors", "summaries"},
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
     "sources": {"door", "blocks", "planner", "streams", "tiles"},
@@ -71,6 +74,7 @@ ALLOWED = {
     },
 }
 ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
+ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
+    from mercer.model import load as load
+    from mercer.model import save as save
     from mercer.streams import open_stream as open_stream
 
 _home = {
@@ -60,6 +62,8 @@ _home = {
     "Stacked": "maps.compose",
     "fold": "folding",
     "gram": "grams",
+    "load": "model",
+    "save": "model",
     "kernels": "",
     "open_stream": "streams",
     "theory": "",

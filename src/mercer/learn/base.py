@@ -26,16 +26,24 @@ from mercer.learn.targets import write_into
 from mercer.maps.base import Map
 from mercer.moments import Moments
 from mercer.philox import seed_from
-from mercer.planner import plan_fit, tolerance
+from mercer.planner import Plan, plan_fit, tolerance
 from mercer.sources import Rows, features
 from mercer.streams import Stream, open_sink
 from mercer.summaries import Summary
+
+_MOMENTS = ("_seen", "_beside")  # what fit has summed up: it solves the head, and is no part of a model
 
 
 class KernelModel(Intake):
     """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
 
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others: no moments.
+    feature_map_: Map
+    plan_: Plan
+    seed_: int
     _head: heads.Head | None
+    _columns: bool  # targets came as columns
+    _taken: int  # rows
 
     def __init__(
         self,
@@ -93,15 +101,16 @@ class KernelModel(Intake):
             self._solve_components(stream, others)
         else:
             self._seen: Any = self._fold(features(stream, self.feature_map_), self._summary())
-            self._taken = stream.rows or 0
             if others is not None:
                 beside = self._fold(features(others, self.feature_map_), Moments(target=False), "unlabelled")
                 self._beside = Normal.of_rows(beside, fit_intercept=self.fit_intercept)
             self._solve(lambda: self._again(features(stream, self.feature_map_)))
+        self._taken = stream.rows or 0
         return self
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
+        self._must_have_moments()
         first = not hasattr(self, "_seen")
         stream = (
             self._begin(X, y, sample_weight)
@@ -200,15 +209,14 @@ class KernelModel(Intake):
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
-        for name in {"_seen", "_beside", "_head"} & set(vars(self)):  # a fit that fails leaves no model
+        for name in {*_MOMENTS, "_head"} & set(vars(self)):  # a fit that fails leaves no model
             delattr(self, name)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
         stream = self._reweighted(stream)
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
-        self.feature_map_: Map = made._fit_stream(stream)
-        self._widths = widths_of(self.feature_map_)
+        self.feature_map_ = made._fit_stream(stream)
         widths = tuple(self._widths.values())
         D = sum(widths)
         if self.pca is not None and door.whole(who, "pca", self.pca) > max(widths):
@@ -310,6 +318,40 @@ class KernelModel(Intake):
                 f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many features for max_memory do not go with. "
                 f"{self.plan_}"
             )
+
+    def _must_have_moments(self) -> None:
+        """Refuse to add to a model that has a head and no moments: its rows would be forgotten."""
+        if hasattr(self, "_head") and not hasattr(self, "_seen"):
+            raise ValueError(
+                f"{type(self).__name__}: partial_fit adds to moments, which a model that was loaded, or fitted by passes over the rows, "
+                "does not have. Call fit with all rows, or partial_fit on a new model."
+            )
+
+    def _kept(self) -> dict[str, Any]:
+        """What fit has found, by attribute: beside the parameters, all that a model file holds. Moments are not kept."""
+        self._solved()
+        params = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in params and name not in _MOMENTS}
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        """Take over what _kept gave, when its parts go together."""
+        self.__dict__.update(kept)
+        who = type(self).__name__
+        heads.check_alpha(who, self.alpha)
+        door.flag(who, "fit_intercept", self.fit_intercept)
+        seed_from(who, self.seed_)
+        head, made = self._head, self.feature_map_
+        if head is None:
+            raise ValueError(f"{who} has no head.")
+        make_map(who, self.feature_map, None, None).check(self.n_features_in_)
+        if made.n_features_in_ != self.n_features_in_:
+            raise ValueError(f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}.")
+        head.check(made._n_features_out)
+
+    @property
+    def _widths(self) -> dict[str, int]:
+        """The features of each map, by its name."""
+        return widths_of(self.feature_map_)
 
     def _let_in(self, part: Any) -> None:
         """Refuse rows of partial_fit that do not go with those before."""

@@ -166,6 +166,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     True
     """
 
+    classes_: Array
+    _announced: bool  # the classes were told by partial_fit
+
     def __init__(
         self,
         feature_map: Any = "fourier",
@@ -207,6 +210,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             All labels there will be; needed at the first call.
         """
         door.one_of(type(self).__name__, "loss", self.loss, ("squared",))
+        self._must_have_moments()
         if not hasattr(self, "_seen"):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
@@ -275,6 +279,15 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             if strange:
                 raise ValueError(f"class_weight has the label {strange[0]!r}, which is not among {found.tolist()}.")
         self.classes_ = found
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        super()._keep(kept)
+        classes, outputs = np.asarray(self.classes_), self._solved().coef.shape[1]
+        if classes.ndim != 1 or len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
+            raise ValueError(f"{type(self).__name__} needs at least two labels, sorted, none of them twice.")
+        if outputs != (1 if len(classes) == 2 else len(classes)):
+            raise ValueError(f"{type(self).__name__} has {len(classes)} classes, and a head of {outputs} outputs.")
+        given_weights(type(self).__name__, self.class_weight)
 
     def _encoded(self, y: Any) -> Array:
         return heads.signs(y, self.classes_)

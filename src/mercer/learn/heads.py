@@ -30,6 +30,18 @@ class Head:
     choice: Choice | None
     kkt: float | None = None  # how far a sparse head is from optimal
 
+    def check(self, features: int) -> None:
+        """Refuse coefficients that are not those of so many features."""
+        floats = self.coef.dtype == self.intercept.dtype == np.float64
+        if not floats or self.coef.shape != (features, *self.intercept.shape) or self.intercept.shape in ((), (0,)):
+            raise ValueError(
+                f"Head needs a coefficient for each of {features} features, got shapes {self.coef.shape} and {self.intercept.shape}."
+            )
+        if self.choice is not None and self.choice.alphas.shape != self.choice.scores.shape:
+            raise ValueError("Head needs a score for each alpha.")
+        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
+            raise ValueError("Head needs finite coefficients.")
+
 
 def check_alpha(who: str, alpha: Any) -> None:
     """Refuse what is neither a number of at least 0, nor a list of such numbers, nor one of the words."""

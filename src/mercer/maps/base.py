@@ -89,7 +89,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
     random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others. A subclass adds its own.
     seed_: Any  # the seed in use; a list of seeds for compositions
+    drawn_: Drawn
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
@@ -211,6 +213,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
+
+    def _kept(self) -> dict[str, Any]:
+        """What fit has found, by attribute: beside the parameters, all that a model file holds."""
+        params = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in params}
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        """Take over what _kept gave: the map is then fitted as that one was."""
+        self.__dict__.update(kept)
 
     def _features(self, X: Any, out: Array | None = None) -> Any:
         def make(rows: Any, drawn: Drawn) -> Any:

@@ -28,6 +28,8 @@ from mercer.sources import Piece
 class _Several(_BaseComposition, Map):
     """What Composed and Stacked share: a list of maps as one parameter, and each map's parameters under its name."""
 
+    maps_: list[Map]
+
     def __init__(self, maps: Sequence[Map]) -> None:
         self.maps = maps
 
@@ -78,6 +80,28 @@ class _Several(_BaseComposition, Map):
             raise ValueError(
                 f"{type(self).__name__}: maps must be a list of at least one mercer map, got {self.maps!r}."
             )
+
+    def _kept(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._kept().items() if name != "drawn_"}  # which the parts have
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        super()._keep(kept)
+        same = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(map(type, self._parts))
+        if not same or [part.n_features_in_ for part in self.maps_] != self._inputs():
+            raise ValueError(
+                f"{type(self).__name__} has fitted maps that are not those of its parameter, or do not go together."
+            )
+        for part, width in zip(self._parts, self._inputs(), strict=True):
+            part.check(width)
+        self.drawn_ = self._joined()
+
+    def _joined(self) -> Drawn:
+        """What the fitted parts have drawn, as one."""
+        raise NotImplementedError
+
+    def _inputs(self) -> list[int]:
+        """The columns that each fitted part is given."""
+        raise NotImplementedError
 
 
 class Composed(_Several):
@@ -149,16 +173,22 @@ class Composed(_Several):
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
         self.check(d)
         self.n_features_in_ = d
-        self.maps_: list[Map] = []
+        self.maps_ = []
         for part in self.maps:
             fitted = copied(part)._fit_blocks(d, blocks)
             self.maps_ += [fitted]
             d = fitted._n_features_out
             following = self.maps[len(self.maps_) : len(self.maps_) + 1]
             blocks = partial(_features_of, fitted, following, blocks)
-        guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
-        self.drawn_ = After(tuple(part.drawn_ for part in self.maps_), guards)
+        self.drawn_ = self._joined()
         return self
+
+    def _joined(self) -> After:
+        guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
+        return After(tuple(part.drawn_ for part in self.maps_), guards)
+
+    def _inputs(self) -> list[int]:
+        return [self.n_features_in_, *(part._n_features_out for part in self.maps_[:-1])]
 
 
 class Stacked(_Several):
@@ -221,10 +251,16 @@ class Stacked(_Several):
 
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
         self.check(d)
-        self.maps_: list[Map] = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.maps_ = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
-        self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
+        self.drawn_ = self._joined()
         return self
+
+    def _joined(self) -> Beside:
+        return Beside(tuple(part.drawn_ for part in self.maps_))
+
+    def _inputs(self) -> list[int]:
+        return [self.n_features_in_] * len(self.maps_)
 
 
 @dataclass(frozen=True)
@@ -268,6 +304,11 @@ class After:
     def arrays(self) -> dict[str, Array]:
         return _numbered(self.parts)
 
+    def check(self, d: int) -> None:
+        for part in self.parts:
+            part.check(d)
+            d = part.columns(d)
+
     def astype(self, dtype: DTypeLike) -> After:
         return After(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts), self.guards)
 
@@ -310,6 +351,10 @@ class Beside:
 
     def arrays(self) -> dict[str, Array]:
         return _numbered(self.parts)
+
+    def check(self, d: int) -> None:
+        for part in self.parts:
+            part.check(d)
 
     def astype(self, dtype: DTypeLike) -> Beside:
         return Beside(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts))

@@ -16,6 +16,7 @@ from mercer.maps.base import Array, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.philox import Rng
 from mercer.planner import Cost, blocks_in, worth_keeping, worth_marking
+from mercer.stages.base import require
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
@@ -157,6 +158,10 @@ class _Hashes(CodedDrawn):
     keep_t: bool
     power: float
     dtype: Any = np.float64
+
+    def check(self, d: int) -> None:
+        good = 0 <= self.seed < 2**64 and 0 < self.n_hashes < 2**31 and 1 <= self.bits <= 16 and 0 < self.power < np.inf
+        require(good and self.dtype == np.float64, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = np.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits))
