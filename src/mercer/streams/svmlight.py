@@ -1,20 +1,23 @@
-"""Streams of svmlight (LIBSVM) files: byte ranges that end with a line, parsed by scikit-learn's reader."""
+"""svmlight (LIBSVM) files: read as byte ranges that end with a line, by scikit-learn's parser; written line by line."""
 
 from __future__ import annotations
 
 import io
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from mercer import door
+from mercer.atomic import replacing
 from mercer.streams.base import Parts
 from mercer.streams.files import OneFile, place
 from mercer.streams.matrix import MatrixStream
 
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _RANGE = 4 * 2**20  # bytes read at a time
 
 
@@ -94,3 +97,48 @@ def _ranges(path: Path, start: int) -> Iterator[bytes]:
         file.seek(start)
         while text := file.read(_RANGE):
             yield text + (b"" if text.endswith(b"\n") else file.readline())
+
+
+@contextmanager
+def svmlight_writer(path: Path) -> Iterator[SvmlightWriter]:
+    """A file of rows and labels, whole or not at all."""
+    with replacing(path) as file:
+        yield SvmlightWriter(file, path.name)
+
+
+class SvmlightWriter:
+    """Rows as lines "label 3:0.5 7:1.0": columns counted from 1, numbers in the shortest form that reads back as the same float64.
+
+    The last column is written in the first row even where it is 0, so that a reader sees how many there are.
+    """
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file, self._name, self.rows = file, name, 0
+
+    def write(self, X: Any, y: Any) -> None:
+        """Append rows, an array or a CSR matrix, and their labels, one number for each (0 where y is None)."""
+        labels = np.zeros(X.shape[0]) if y is None else np.asarray(y)
+        if labels.ndim != 1 or labels.dtype.kind not in "biuf":
+            seen = "several columns" if labels.ndim > 1 else f"words such as {labels[0]!r}"
+            raise ValueError(
+                f"{self._name}: an svmlight file has one number for each row as its label, got {seen}. Write .parquet."
+            )
+        if labels.dtype.kind == "b":
+            labels = labels.astype(np.int64)
+        for row, (columns, values) in enumerate(_entries(X)):
+            if self.rows + row == 0 and (not columns or columns[-1] != X.shape[1]):
+                columns, values = [*columns, X.shape[1]], [*values, 0.0]
+            pairs = (f"{column}:{value!r}" for column, value in zip(columns, values, strict=True))
+            self._file.write(f"{' '.join([repr(labels[row].item()), *pairs])}\n".encode())
+        self.rows += X.shape[0]
+
+
+def _entries(X: Any) -> Iterator[tuple[list[int], list[float]]]:
+    """For each row the columns that are not 0, counted from 1, and their numbers."""
+    if hasattr(X, "indptr"):
+        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+            yield (X.indices[start:stop] + 1).tolist(), X.data[start:stop].astype(np.float64).tolist()
+        return
+    for row in X:
+        columns = np.flatnonzero(row)
+        yield (columns + 1).tolist(), row[columns].astype(np.float64).tolist()
