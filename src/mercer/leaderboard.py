@@ -68,18 +68,27 @@ class Entry:
     predict_seconds: float
 
 
-def contestants(split: Split) -> list[tuple[str, Callable[[], Entry]]]:
-    """(name, run) for linear, for the exact kernel of each map (but laborious ones), and for each registered map with its defaults."""
+def contestants(split: Split) -> tuple[list[tuple[str, Callable[[], Entry]]], dict[str, str]]:
+    """(name, run) for linear, for the exact kernel of each map (but laborious ones), and for each registered map with its defaults.
+
+    Maps for numbers of at least 0 are left out where there are others; those that refuse the rows are named, with what they say.
+    """
     maps = [
         cls(**({"random_state": _SEED} if "random_state" in cls().get_params() else {})) for cls in registry().values()
     ]
-    usable = [one for one in maps if one.domain == "real" or min(split.X.min(), split.X_test.min()) >= 0]
-    kernels = [clone(one).fit(split.X).kernel_ for one in usable]
+    usable, kernels, refused = [], [], {}
+    for one in maps:
+        if one.domain == "real" or min(split.X.min(), split.X_test.min()) >= 0:
+            try:
+                kernels.append(clone(one).fit(split.X).kernel_)
+                usable.append(one)
+            except ValueError as error:
+                refused[str(one.name)] = str(error)
     exact = {repr(kernel): kernel for kernel in kernels if not kernel.laborious}
     runs: list[tuple[str, Callable[[], Entry]]] = [("linear", partial(_linear, split))]
     runs += [(f"exact {name}", partial(_exact, split, kernel)) for name, kernel in exact.items()]
     runs += [(str(one.name), partial(_mapped, split, one)) for one in usable]
-    return runs
+    return runs, refused
 
 
 def digits() -> Split:

@@ -6,11 +6,11 @@ import click
 
 from mercer import __version__
 from mercer.cli.about import completion, info, inspect, maps
-from mercer.cli.compare import compare
-from mercer.cli.convert import convert
+from mercer.cli.comparing import compare
+from mercer.cli.converting import convert
 from mercer.cli.errors import Sentences
-from mercer.cli.fit import fit
-from mercer.cli.predict import predict, transform
+from mercer.cli.fitting import fit
+from mercer.cli.predicting import predict, transform
 
 
 @click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})

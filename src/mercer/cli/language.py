@@ -99,7 +99,7 @@ def of_description(shown: Any) -> Named | Joined:
         return _joined(signs[shown["class"]], [of_description(one) for one in shown["maps"]])
     known = next(one for one in maps().values() if one.cls == shown["class"])
     assert known.name is not None
-    given = {name: value for name, value in shown.items() if name != "class"}
+    given = {name: shown[name] for name in known.parameters if name in shown and name != "n_jobs"}
     return Named(known.name, {name: value for name, value in given.items() if not _is_default(known, name, value)})
 
 
@@ -205,8 +205,8 @@ def _joined(sign: str, parts: list[Named | Joined]) -> Named | Joined:
 
 
 def _is_default(known: Signature, name: str, value: Any) -> bool:
-    default = known.parameters.get(name, "")
-    return name in ("n_jobs",) or (type(value), value) == (type(literal(default)), literal(default))
+    default = literal(known.parameters[name])
+    return (type(value), value) == (type(default), default)
 
 
 def _spell_value(value: Any) -> str:

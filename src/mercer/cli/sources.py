@@ -19,7 +19,7 @@ TABLES = (".parquet", ".csv", ".tsv")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _LABELLED = (".npz", *SVMLIGHT)  # files that have their own targets
 
-PATH = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path, readable=False)  # what cannot be read is an error of files, not of usage
 
 
 def options(*names: str) -> Callable[[Any], Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mercer.cli import language
-from mercer.cli.fit import MapType
+from mercer.cli.fitting import MapType
 from mercer.cli.sources import PATH, SVMLIGHT, TABLES, open_data, open_for, options, require_output
 from mercer.cli.voice import Voice, speaks
 

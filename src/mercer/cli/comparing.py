@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -41,7 +42,7 @@ def compare(
     \b
     Examples:
       mercer compare
-      mercer compare data.parquet --target digit --rows 400
+      mercer compare data.parquet --target digit --rows 200
     """
     if data is None:
         from mercer.leaderboard import digits
@@ -58,10 +59,11 @@ def compare(
     voice.say(_footnote(split))
     for note in notes:
         voice.say(note)
-    best = max((entry for entry in entries if entry.name not in ("linear", "exact")), key=lambda one: one.score)
     if data is not None:
-        named = "" if target is None else f" --target {target}"
-        voice.say(f"Next: mercer fit {data}{named} --map {best.name} -o model.mercer")
+        best = max((entry for entry in entries if entry.name not in ("linear", "exact")), key=lambda one: one.score)
+        given = {"target": target, "columns": columns, "drop": drop, "task": task}
+        named = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+        voice.say(f"Next: mercer fit {shlex.quote(str(data))}{named} --map {best.name} -o model.mercer")
 
 
 def _split_of(
@@ -88,9 +90,9 @@ def _race(split: Split, voice: Voice) -> tuple[list[Entry], list[str]]:
 
     from mercer.leaderboard import contestants
 
-    runs = contestants(split)
+    runs, refused = contestants(split)
     entries: list[Entry] = []
-    notes: dict[str, str] = {}
+    notes = {f"{name} is left out. {said}": name for name, said in refused.items()}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     quiet = voice.as_json or not sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
@@ -99,9 +101,14 @@ def _race(split: Split, voice: Voice) -> tuple[list[Entry], list[str]]:
             progress.update(bar, description=name)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                entries.append(run())
+                try:
+                    entry = run()
+                except ValueError as error:
+                    notes[f"{name} is left out. {error}"] = name
+                else:
+                    entries.append(entry)
+                    voice.event("entry", **{**vars(entry), "kernel": repr(entry.kernel)})
             notes |= {str(one.message): name for one in caught}
-            voice.event("entry", **{**vars(entries[-1]), "kernel": repr(entries[-1].kernel)})
             progress.advance(bar)
     return entries, list(notes)
 
@@ -113,13 +120,17 @@ def _table(entries: list[Entry], split: Split) -> Any:
         table.add_row(
             _model(entry),
             f"{entry.score:.4f}" if split.numeric else f"{entry.score:.2%}",
-            "-" if entry.gram_error is None else f"{entry.gram_error:.2%}",
+            _share(entry.gram_error),
             f"{entry.features:,}",
             f"{entry.bytes_per_row:,.0f}",
             f"{entry.fit_seconds:.3f}",
             f"{entry.predict_seconds:.3f}",
         )
     return table
+
+
+def _share(error: float | None) -> str:
+    return "-" if error is None else f"{error:.2%}" if error < 10 else "> 1000%"
 
 
 def _footnote(split: Split) -> str:

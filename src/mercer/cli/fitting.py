@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -146,7 +147,7 @@ def fit(
         what = "accuracy" if chosen.name == CLASSIFY else "R^2"
         voice.say(f"{what} on {test.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}")
         voice.event("score", score=score, measure=what, data=str(test))
-    voice.say(f"Next: mercer predict {output} {data} -o predictions.parquet")
+    voice.say(f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))} -o predictions.parquet")
 
 
 def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
