@@ -124,7 +124,7 @@ def fit(
     Examples:
       mercer fit data.parquet --target digit -o model.mercer
       mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256" -o chi2.mercer
-      mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=6 --test data.csv -o hashes.mercer
+      mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o hashes.mercer
     """
     require_output(output, force)
     require_target(data, target)
