@@ -127,8 +127,7 @@ def inspect(model: Path, voice: Voice) -> None:
     Example:
       mercer inspect model.mercer
     """
-    from mercer import load
-    from mercer.model import describe
+    from mercer.model import describe, load
 
     shown = describe(model)
     loaded = load(model)  # which checks the digest, and that all parts go together

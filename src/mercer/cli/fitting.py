@@ -12,7 +12,7 @@ import click
 
 from mercer.cli import language
 from mercer.cli.signatures import Signature, estimators
-from mercer.cli.sources import PATH, open_data, options, require_output, require_target
+from mercer.cli.sources import PATH, names_of, open_data, open_like, options, require_output, require_target
 from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS, Task, task_of
 from mercer.cli.voice import Voice, speaks
 
@@ -130,10 +130,12 @@ def fit(
     require_target(data, target)
     roles: Any = {"target": target, "weight": weight, "columns": columns, "drop": drop}
     stream = open_data(data, **roles)
+    held_out = None if test is None else open_data(test, **roles)
     chosen = task_of(stream, task, max_classes)
     parameters = _parameters(chosen, given)
     voice.say(f"{_described(stream)}. {chosen.why}")
-    from mercer import KernelClassifier, KernelRegressor, save
+    from mercer.learn.estimators import KernelClassifier, KernelRegressor
+    from mercer.model import save
 
     cls: Any = KernelClassifier if chosen.name == CLASSIFY else KernelRegressor
     model = cls(language.build(maps), random_state=seed, **parameters)
@@ -142,16 +144,16 @@ def fit(
     seconds = time.perf_counter() - start
     save(model, output)
     _summary(model, stream, seconds, output, voice)
-    if test is not None:
-        score = float(model.score(open_data(test, **roles)))
+    if held_out is not None:
+        score = float(model.score(held_out))
         what = "accuracy" if chosen.name == CLASSIFY else "R^2"
-        voice.say(f"{what} on {test.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}")
+        voice.say(f"{what} on {held_out.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}")
         voice.event("score", score=score, measure=what, data=str(test))
     voice.say(f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))} -o predictions.parquet")
 
 
 def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
-    others = {} if unlabeled is None else {"unlabeled": open_data(unlabeled, columns=_names(stream))}
+    others = {} if unlabeled is None else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
     try:
         with voice.watching("fit", _once(lambda: _show_plan(model, voice))) as watch:
             if parameters.get("cluster") is None:  # whose workers do not speak
@@ -181,7 +183,7 @@ def _once(do: Callable[[], bool]) -> Callable[[], None]:
     return maybe
 
 
-def _what_is_kept(checkpoint: Path | None) -> str:
+def _what_is_kept(checkpoint: str | None) -> str:
     if checkpoint is None:
         return "Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
     from mercer.checkpoints import Checkpoint
@@ -200,10 +202,8 @@ def _parameters(task: Task, given: dict[str, Any]) -> dict[str, Any]:
     for name in found:
         if name not in known.parameters:
             raise click.UsageError(f"--{name.replace('_', '-')} is for classes, and the target is numbers. {task.why}")
-    return {
-        name: language.literal(value) if isinstance(value, str) and name not in ("max_memory", "cluster") else value
-        for name, value in found.items()
-    }
+    words = ("max_memory", "cluster", "checkpoint")  # which are taken as they are written
+    return {name: str(value) if name in words else language.literal(value) for name, value in found.items()}
 
 
 def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice) -> None:
@@ -225,10 +225,6 @@ def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice
         classes=classes,
         alpha=float(model.alpha_),
     )
-
-
-def _names(stream: Any) -> str | None:
-    return None if stream.columns is None else ",".join(stream.columns)
 
 
 def _described(stream: Any) -> str:

@@ -10,7 +10,7 @@ import click
 
 from mercer.cli import language
 from mercer.cli.fitting import MapType
-from mercer.cli.sources import PATH, SVMLIGHT, TABLES, open_data, open_for, options, require_output
+from mercer.cli.sources import PATH, SVMLIGHT, TABLES, open_data, open_like, options, require_output
 from mercer.cli.voice import Voice, speaks
 
 _PIECE = 2**25  # bytes of features that are made dense at once
@@ -40,14 +40,14 @@ def predict(
     require_output(output, force, (*TABLES, ".npy"))
     if scores and proba:
         raise click.UsageError("--scores or --proba, not both.")
-    from mercer import load
     from mercer.learn.answers import write_answers
     from mercer.maps.base import Map
+    from mercer.model import load
 
     loaded = load(model)
     if isinstance(loaded, Map):
         raise ValueError(f"{model.name} is a map, which predicts nothing: use mercer transform.")
-    stream = open_for(loaded, data, columns)
+    stream = _open_for(loaded, data, columns)
     start = time.perf_counter()
     with voice.watching("predict") as watch:
         beside = "score" if scores else "probability" if proba else None
@@ -84,15 +84,17 @@ def transform(
       mercer transform model.mercer data.parquet -o features.npy
       mercer transform data.parquet --target digit --map gcws:n_hashes=16 --save gcws.mercer -o features.svm
     """
-    if len(sources) != (1 if maps is not None else 2):
-        raise click.UsageError("mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP -o OUT.")
+    if len(sources) != (1 if maps is not None else 2) or (maps is None and (kept or drop)):
+        raise click.UsageError(
+            "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP [--drop A,B] [--save FILE] -o OUT."
+        )
     require_output(output, force, (*TABLES, ".npy", *SVMLIGHT))
     data = sources[-1]
-    from mercer import save
+    from mercer.model import save
 
     if maps is None:
         fitted = _map_of(sources[0])
-        stream = _with_target(fitted, data, target, columns)
+        stream = _open_for(fitted, data, columns, target)
     else:
         from mercer.learn.mapping import make_map
 
@@ -110,19 +112,15 @@ def transform(
 
 
 def _map_of(path: Path) -> Any:
-    from mercer import load
+    from mercer.model import load
 
     loaded = load(path)
     return getattr(loaded, "feature_map_", loaded)
 
 
-def _with_target(fitted: Any, data: Path, target: str | None, columns: str | None) -> Any:
-    """The rows that a map was fitted on, with their target where it is asked for."""
-    if target is None:
-        return open_for(fitted, data, columns)
+def _open_for(fitted: Any, data: Path, columns: str | None, target: str | None = None) -> Any:
     names = getattr(fitted, "feature_names_in_", None)
-    chosen = columns or (None if names is None else ",".join(names))
-    return open_data(data, target=target, columns=chosen)
+    return open_like(data, names, int(fitted.n_features_in_), columns=columns, target=target)
 
 
 def _write_features(stream: Any, fitted: Any, output: Path) -> int:

@@ -74,22 +74,30 @@ def open_data(
     return open_stream(path, n_features=n_features, **{name: role for name, role in roles.items() if role is not None})
 
 
-def open_for(model: Any, path: Path, columns: str | None = None) -> Stream:
-    """The rows of DATA with the columns that a model was fitted on, by their names where both have names."""
-    known = getattr(model, "feature_names_in_", None)
+def open_like(
+    path: Path, names: Sequence[str] | None, width: int, *, columns: str | None = None, target: str | None = None
+) -> Stream:
+    """The rows of DATA with the columns of other rows: by their names where both have names, otherwise as many as those."""
     table = _table(path)
-    if known is not None and table is not None and columns is None:
+    if names is not None and table is not None and columns is None:
         from mercer.streams import open_stream
 
         there = [column.name for column in table.columns]
-        return open_stream(path, columns=_wanted(list(known), there, path.name))
-    width = int(model.n_features_in_)
-    stream = open_data(path, columns=columns, n_features=width if path.suffix.lower() in SVMLIGHT else None)
+        return open_stream(path, columns=_wanted(list(names), there, path.name), target=target)
+    sparse = path.suffix.lower() in SVMLIGHT
+    stream = open_data(path, columns=columns, target=target, n_features=width if sparse else None)
     if stream.width != width:
         raise ValueError(
             f"{path.name} has {stream.width} input columns, and the model was fitted on {width}. Choose them with --columns."
         )
     return stream
+
+
+def names_of(stream: Stream) -> Sequence[str] | None:
+    """The names of the columns of a table; a matrix has none."""
+    from mercer.streams.matrix import MatrixStream
+
+    return None if isinstance(stream, MatrixStream) else stream.columns
 
 
 def require_target(path: Path, target: str | None) -> None:
@@ -163,6 +171,8 @@ def _wanted(known: list[str], there: list[str], name: str) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    """ "the columns 'a', 'b' and 7 more" """
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"the column{'s' * (len(names) > 1)} {', '.join(map(repr, names[:_MOST_NAMES]))}{more}"
+    """ "the columns 'a', 'b', ... and 'z'": the first and the last ones where there are many."""
+    shown = list(map(repr, names))
+    if len(shown) > _MOST_NAMES:
+        shown = [*shown[: _MOST_NAMES - 4], f"{len(names) - _MOST_NAMES + 1} more", *shown[-3:]]
+    return f"the column{'s' * (len(names) > 1)} {', '.join(shown)}"

@@ -36,7 +36,7 @@ def task_of(stream: Stream, asked: str | None, most_classes: int = MOST_CLASSES)
         return Task(REGRESS, f"Several targets ({name}): numbers.")
     words = y.dtype.kind not in "biuf"
     found = set(y.tolist())
-    seen = f"{len(found):,} different values in the first {len(y):,} rows"
+    seen = f"{len(found):,} different value{'s' * (len(found) > 1)} in the first {len(y):,} rows"
     if asked == REGRESS and words:
         raise ValueError(f"The target {name!r} has words, such as {y[0]!r}, and --task regress needs numbers.")
     few = not words and len(found) <= _FEW and (y.dtype.kind == "b" or bool(np.all(y == np.floor(y))))
