@@ -45,7 +45,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
-    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"})
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"})
     frame.to_csv("numbers.csv", index=False)
     found = entries("compare numbers.csv --target y --drop id")
     assert found["linear"]["score"] < 0.9 < found["fourier"]["score"]
