@@ -9,7 +9,19 @@ from rich.progress import track
 
 from benchmarks.table import show
 
-PARTS = ("targets", "compressive", "subspaces", "coded", "moments", "learning", "maps", "ops", "slopes", "picture")
+PARTS = (
+    "targets",
+    "compressive",
+    "subspaces",
+    "coded",
+    "moments",
+    "learning",
+    "command",
+    "maps",
+    "ops",
+    "slopes",
+    "picture",
+)
 
 
 def main() -> None:

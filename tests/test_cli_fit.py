@@ -305,3 +305,18 @@ def test_a_folder_without_permission_is_refused_first(model, folder, monkeypatch
 
 def test_progress_is_quiet_when_it_is_piped(folder):
     assert call(f"fit data.csv --target digit {SMALL} -o m.mercer").stderr == ""
+
+
+def test_of_two_classes_the_likelier_one_is_predicted(folder, monkeypatch):
+    def logistic(self, X):
+        likely = 1 / (1 + np.exp(-self.decision_function(X)))
+        return np.column_stack([1 - likely, likely])
+
+    monkeypatch.setattr(KernelClassifier, "predict_proba", logistic, raising=False)
+    frame().assign(digit=frame()["digit"] == 8).to_parquet("two.parquet")
+    run(f"fit two.parquet --target digit {SMALL} -o two.mercer")
+    run("predict two.mercer two.parquet --proba -o p.parquet")
+    found = pd.read_parquet("p.parquet")
+    assert list(found.columns) == ["prediction", "probability_False", "probability_True"]
+    np.testing.assert_array_equal(found["prediction"], found["probability_True"] > 0.5)
+    assert 0 < found["prediction"].mean() < 0.5

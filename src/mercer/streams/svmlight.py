@@ -19,6 +19,7 @@ from mercer.streams.matrix import MatrixStream
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _RANGE = 4 * 2**20  # bytes read at a time
+_ENTRIES = 2**17  # of rows that are written at a time
 
 
 class SvmlightStream(OneFile, MatrixStream):
@@ -116,7 +117,9 @@ class SvmlightWriter:
         self._file, self._name, self.rows = file, name, 0
 
     def write(self, X: Any, y: Any) -> None:
-        """Append rows, an array or a CSR matrix, and their labels, one number for each (0 where y is None)."""
+        """Append rows, an array or a canonical CSR matrix, and their labels, one number for each (0 where y is None)."""
+        from scipy.sparse import csr_array
+
         labels = np.zeros(X.shape[0]) if y is None else np.asarray(y)
         if labels.ndim != 1 or labels.dtype.kind not in "biuf":
             seen = "several columns" if labels.ndim > 1 else f"words such as {labels[0]!r}"
@@ -125,20 +128,20 @@ class SvmlightWriter:
             )
         if labels.dtype.kind == "b":
             labels = labels.astype(np.int64)
-        for row, (columns, values) in enumerate(_entries(X)):
-            if self.rows + row == 0 and (not columns or columns[-1] != X.shape[1]):
-                columns, values = [*columns, X.shape[1]], [*values, 0.0]
-            pairs = (f"{column}:{value!r}" for column, value in zip(columns, values, strict=True))
-            self._file.write(f"{' '.join([repr(labels[row].item()), *pairs])}\n".encode())
-        self.rows += X.shape[0]
+        rows = X if hasattr(X, "indptr") else csr_array(X)
+        step = max(1, _ENTRIES * rows.shape[0] // max(1, rows.nnz))
+        for start in range(0, rows.shape[0], step):
+            self._write(rows[start : start + step], labels[start : start + step].tolist())
 
-
-def _entries(X: Any) -> Iterator[tuple[list[int], list[float]]]:
-    """For each row the columns that are not 0, counted from 1, and their numbers."""
-    if hasattr(X, "indptr"):
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-            yield (X.indices[start:stop] + 1).tolist(), X.data[start:stop].astype(np.float64).tolist()
-        return
-    for row in X:
-        columns = np.flatnonzero(row)
-        yield (columns + 1).tolist(), row[columns].astype(np.float64).tolist()
+    def _write(self, rows: Any, labels: list[Any]) -> None:
+        columns, values = (rows.indices + 1).tolist(), rows.data.astype(np.float64).tolist()
+        pairs = [f"{column}:{value!r}" for column, value in zip(columns, values, strict=True)]
+        ends = rows.indptr.tolist()
+        lines = [
+            " ".join([repr(label), *pairs[start:stop]])
+            for label, start, stop in zip(labels, ends[:-1], ends[1:], strict=True)
+        ]
+        if self.rows == 0 and (ends[1] == 0 or columns[ends[1] - 1] != rows.shape[1]):
+            lines[0] += f" {rows.shape[1]}:0.0"
+        self._file.write("".join(f"{line}\n" for line in lines).encode())
+        self.rows += len(lines)
