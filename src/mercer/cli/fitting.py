@@ -154,11 +154,13 @@ def fit(
 
 def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
     others = {} if unlabeled is None else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
+    plan = _once(lambda: _show_plan(model, voice))
     try:
-        with voice.watching("fit", _once(lambda: _show_plan(model, voice))) as watch:
+        with voice.watching("fit", plan) as watch:
             if parameters.get("cluster") is None:  # whose workers do not speak
                 stream.watched(watch)
             model.fit(stream, **others)
+        plan()  # which nothing has shown where nothing was watched
     except KeyboardInterrupt as stop:
         stop.args = (_what_is_kept(parameters.get("checkpoint")),)
         raise
