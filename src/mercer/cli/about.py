@@ -68,7 +68,7 @@ def _show_map(name: str, voice: Voice) -> None:
 
     cls = registry()[name]
     options = signatures()[name].parameters
-    described = _parameters_in(inspect.getdoc(cls) or "")
+    described = _parameters_in((inspect.getdoc(cls) or "").replace("``", ""))
     voice.event("map", name=name, options=options)
     voice.say(f"{cls.__name__}: {(inspect.getdoc(cls) or '').partition(chr(10))[0]}\n")
     table = plain_table("=option", "=default", "")

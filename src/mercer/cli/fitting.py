@@ -83,7 +83,12 @@ def _estimator_options() -> list[click.Parameter]:
 @click.argument("data", type=PATH)
 @options("target")
 @click.option(
-    "--map", "maps", type=MapType(), default="fourier", show_default=True, help="As `mercer maps` lists them."
+    "--map",
+    "maps",
+    type=MapType(),
+    default="fourier",
+    show_default=True,
+    help="name:option=value,... (see mercer maps), a >> b, a + b.",
 )
 @options("output")
 @click.option("--test", type=PATH, help="Rows that are not learnt from: the score on them is shown.")

@@ -34,7 +34,7 @@ def options(*names: str) -> Callable[[Any], Any]:
 
 
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
-    "target": click.option("--target", metavar="COLUMN", help="The column to be predicted; several, with commas."),
+    "target": click.option("--target", metavar="COLUMN", help="The column that is the target; several, with commas."),
     "columns": click.option(
         "--columns",
         metavar="A,B,...",
