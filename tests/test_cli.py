@@ -45,7 +45,9 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
-    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"})
+    frame = pd.DataFrame(
+        {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"}
+    )
     frame.to_csv("numbers.csv", index=False)
     found = entries("compare numbers.csv --target y --drop id")
     assert found["linear"]["score"] < 0.9 < found["fourier"]["score"]
@@ -139,6 +141,10 @@ def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
     ("error", "expected"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "The disk is full: nothing was written under the name"),
+        (
+            OSError(errno.ENOSPC, "The checkpoint c could not be written: No space left"),
+            "The checkpoint c could not be",
+        ),
         (OSError(errno.EACCES, "Permission denied", "/a/b.csv"), "No permission: /a/b.csv (Permission denied)."),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "a/m.mercer"), "m.mercer: No such file"),
         (MemoryError("Unable to allocate 8 TiB"), "There is not enough memory (Unable to allocate 8 TiB): use fewer"),

@@ -320,3 +320,15 @@ def test_of_two_classes_the_likelier_one_is_predicted(folder, monkeypatch):
     assert list(found.columns) == ["prediction", "probability_False", "probability_True"]
     np.testing.assert_array_equal(found["prediction"], found["probability_True"] > 0.5)
     assert 0 < found["prediction"].mean() < 0.5
+
+
+@pytest.mark.parametrize("output", ["z.npy", "z.parquet", "z.csv", "z.tsv", "z.svm"])
+def test_a_write_that_fails_half_way_leaves_nothing(model, output):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        sentence = fails(f"transform model.mercer data.parquet -o {output}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "File too large" in sentence

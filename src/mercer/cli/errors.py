@@ -71,7 +71,7 @@ def _of_file(error: OSError) -> str:
     name = os.path.basename(str(error.filename)) if error.filename else ""
     name = name.removeprefix(".").partition(".part")[0] if name.endswith(".part") else name
     what = error.strerror or str(error)
-    if error.errno == errno.ENOSPC:
+    if error.errno == errno.ENOSPC and what == os.strerror(errno.ENOSPC):
         what = "The disk is full: nothing was written under the name of the output. Make room, and run it again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"No permission{f': {error.filename}' if error.filename else ''} ({what})."
