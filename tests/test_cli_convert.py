@@ -138,9 +138,28 @@ def test_what_would_be_lost_is_refused(table):
     assert fails("convert none.csv a.parquet") == "There is no file none.csv."
 
 
-def test_a_column_that_changes_its_kind_is_named(tmp_path, monkeypatch):
+def test_a_column_that_changes_its_kind_further_on_is_copied_as_one_that_holds_all(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("bad.csv").write_text("a,b\n" + "1,2\n" * 400_000 + "1,word\n")
-    sentence = fails("convert bad.csv bad.parquet")
-    assert sentence.startswith("bad.csv cannot be read as CSV: ")
-    assert "'word'" in sentence
+    monkeypatch.setattr("mercer.streams.tables._CSV_BLOCK", 2**12)
+    monkeypatch.setattr("mercer.streams.text._BLOCK", 2**12)
+    first, later = ["1,2,,true"] * 4000, ["0.5,word,7,maybe"]
+    Path("late.csv").write_text("\n".join(["a,b,c,d", *first, *later, ""]))
+    result = call("convert late.csv late.parquet")
+    assert result.exit_code == 0, result.output
+    assert "Note: late.csv: column 'a' is int64 in the first rows, and something else further on. " in result.stderr
+    back = pq.read_table("late.parquet")
+    assert [str(field.type) for field in back.schema] == ["double", "string", "int64", "string"]
+    assert back.to_pylist()[-1] == {"a": 0.5, "b": "word", "c": 7, "d": "maybe"}
+    assert back.to_pylist()[0] == {"a": 1.0, "b": "2", "c": None, "d": "true"}
+
+
+def test_lines_of_different_lengths_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_text("a,b\n1,2\n1,2,3\n")
+    assert "Expected 2 columns, got 3" in fails("convert bad.csv bad.parquet")
+    Path("latin.csv").write_bytes(b"a,b\nword,2\nw\xf6rd,2\n")
+    run("convert latin.csv latin.parquet")  # as bytes
+    monkeypatch.setattr("mercer.streams.tables._CSV_BLOCK", 2**12)
+    monkeypatch.setattr("mercer.streams.text._BLOCK", 2**12)
+    Path("late.csv").write_bytes(b"a,b\n" + b"word,2\n" * 4000 + b"w\xf6rd,2\n")
+    assert "invalid UTF8" in fails("convert late.csv late.parquet")

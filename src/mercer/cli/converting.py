@@ -43,11 +43,18 @@ def convert(
 def _copied(
     source: Path, output: Path, target: str | None, columns: str | None, drop: str | None, voice: Voice, watch: Any
 ) -> int:
-    from mercer.streams.tables import copy_table, open_table
+    from mercer.streams.tables import Misfit, copy_table, open_table
 
-    table = open_table(source)
-    if table is not None and output.suffix.lower() in TABLES and columns is None and drop is None:
-        return copy_table(table, output, watch)
+    types: dict[str, str] = {}
+    while columns is None and drop is None and output.suffix.lower() in TABLES:
+        table = open_table(source, types)
+        if table is None:
+            break
+        try:
+            return copy_table(table, output, watch)
+        except Misfit as error:
+            types[error.column] = error.wider
+            voice.note(f"{error} It is copied as {error.wider}.")
     stream = open_data(source, target=target, columns=columns, drop=drop).watched(watch)
     if output.suffix.lower() in SVMLIGHT:
         return _to_svmlight(stream, output, voice)

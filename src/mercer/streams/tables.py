@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from mercer.streams.parquet import files_in
 from mercer.streams.sinks import csv_writer
 from mercer.streams.text import DELIMITERS, block_bytes, open_csv, require_header
 
+_CSV_BLOCK = 2**24  # bytes in which the types of columns are found
 _GROUP_BYTES = 32 * 2**20  # that are written at once: a row group of Parquet
 
 
@@ -33,13 +35,24 @@ class Table:
         return describe(self.schema)
 
 
-def open_table(path: str | os.PathLike[str]) -> Table | None:
-    """The table in a .csv, .tsv or .parquet file, or in a folder of Parquet files; None for all else."""
+class Misfit(ValueError):
+    """A value that is not of the type that a column of a CSV file has in the first rows; wider is a type that may hold both."""
+
+    def __init__(self, name: str, column: str, kind: str) -> None:
+        super().__init__(f"{name}: column {column!r} is {kind} in the first rows, and something else further on.")
+        self.column, self.wider = column, {"null": "int64", "int64": "double"}.get(kind, "string")
+
+
+def open_table(path: str | os.PathLike[str], types: dict[str, str] | None = None) -> Table | None:
+    """The table in a .csv, .tsv or .parquet file, or in a folder of Parquet files; None for all else.
+
+    The types of the columns of a CSV file are those of its first rows, where `types` does not name them.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     if path.is_dir() or (suffix == ".parquet" and path.is_file()):
         return _parquet(path)
-    return _csv(path) if suffix in DELIMITERS and path.is_file() else None
+    return _csv(path, types or {}) if suffix in DELIMITERS and path.is_file() else None
 
 
 def copy_table(table: Table, path: Path, watch: Watch = lambda row, rows: None) -> int:
@@ -87,20 +100,22 @@ def _writer(file: Any, schema: Any, suffix: str) -> Any:
     return pyarrow("Writing Parquet", "parquet").ParquetWriter(file, schema)
 
 
-def _csv(path: Path) -> Table:
+def _csv(path: Path, types: dict[str, str]) -> Table:
     pa = pyarrow("Reading CSV")
-    block = block_bytes(path)
+    block = max(_CSV_BLOCK, block_bytes(path))
+    chosen = {name: pa.type_for_alias(kind) for name, kind in types.items()}
 
     def read() -> Iterator[Any]:
         try:
-            yield from open_csv(path, block)
+            yield from open_csv(path, block, column_types=chosen)
         except pa.ArrowInvalid as error:
-            raise ValueError(
-                f"{path.name} cannot be read as CSV: {error}. What a column holds is found in the first rows."
-            ) from None
+            found = re.search(r"CSV column #(\d+): .*conversion error to (\w+)", str(error))
+            if found is None or found[2] == "string":  # which holds all but broken text
+                raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
+            raise Misfit(path.name, schema.names[int(found[1])], found[2]) from None
 
     try:
-        schema = open_csv(path, block).schema
+        schema = open_csv(path, block, column_types=chosen).schema
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
     require_header(path.name, schema.names)
