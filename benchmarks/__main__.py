@@ -19,6 +19,7 @@ PARTS = (
     "sparse",
     "losses",
     "cluster",
+    "command",
     "maps",
     "ops",
     "slopes",

@@ -179,8 +179,12 @@ def test_import_mercer_loads_nothing_that_numpy_does_not():
     assert not loaded_by("import mercer") & HEAVY
 
 
-def test_help_is_shown_without_scikit_learn():
-    command = "from click.testing import CliRunner; from mercer.cli import main; assert CliRunner().invoke(main, ['--help']).exit_code == 0"
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["fit", "data.csv", "--map", "gwcs"]], ids=" ".join)
+def test_help_and_mistakes_of_usage_need_neither_numpy_nor_scikit_learn(words):
+    command = (
+        "from click.testing import CliRunner; from mercer.cli import main; "
+        f"assert CliRunner().invoke(main, {words}).exit_code in (0, 2)"
+    )
     assert not loaded_by(command) & (HEAVY | {"numpy"}) - {"click"}
 
 

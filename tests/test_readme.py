@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mercer.maps import registry
+from shell import call
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -19,16 +20,42 @@ def code(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("document", [path for path in DOCUMENTS if code(path)], ids=lambda path: path.name)
-def test_the_code_runs(document, capsys):
+def test_the_code_runs(document, capsys, folder):
     for block in code(document):
         exec(compile(block, document.name, "exec"), {})
 
 
-def test_the_first_example_does_what_it_says(capsys):
-    exec(code(README)[0], {})
+def test_the_example_of_a_pipeline_does_what_it_says(capsys):
+    exec(next(block for block in code(README) if "make_pipeline(RandomFourier" in block), {})
     first, second = capsys.readouterr().out.splitlines()
     assert float(first.split(":")[1]) > 0.95
     assert float(re.search(r"off by ([\d.]+)", second)[1]) < 0.02
+
+
+def commands(path: Path) -> list[tuple[str, str]]:
+    """(command, what it says) of the terminal sessions of a document; comments are left out."""
+    found = []
+    for kind, block in re.findall(r"```(sh|console)\n(.*?)```", path.read_text(), flags=re.DOTALL):
+        mark = r"^\$ " if kind == "console" else "^"
+        for part in re.split(mark, block, flags=re.MULTILINE):
+            line, _, output = part.partition("\n")
+            if line.startswith("mercer "):
+                found.append((line.partition("  #")[0].removeprefix("mercer ").strip(), output))
+    return found
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
+def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder):
+    for line, shown in commands(document):
+        result = call(f"{line} --rows 60" if line.startswith("compare data") else line)
+        error = re.search(r"^Error: .*", shown, flags=re.MULTILINE)
+        assert (result.exit_code == 0) == (error is None), result.output
+        if error is not None:
+            assert error[0] in result.stderr.splitlines()
+
+
+def test_the_readme_shows_the_road_from_data_to_predictions():
+    assert [line.split()[0] for line, _ in commands(README)] == ["compare", "fit", "predict"]
 
 
 def knob(cls) -> str:

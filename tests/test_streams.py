@@ -848,3 +848,20 @@ def test_memory_does_not_grow_with_the_file(kind, little, large, tmp_path):
     print(f"{kind}: {less:.0f} MiB for {little} rows, {more:.0f} MiB for {large}")
     assert more - less < 24, (less, more)
     assert peak(paths[1], "hold")[1] - less > 60
+
+
+def test_a_watched_stream_tells_where_each_pass_begins_and_ends(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((70_000, 32)))
+    seen = []
+    stream = open_stream(tmp_path / "x.npy").watched(lambda row, of: seen.append((row, of)))
+    chunks = [len(chunk) for chunk in stream.chunks()]
+    assert len(chunks) > 1
+    assert seen == [(0, 70_000), *((int(row), 70_000) for row in np.cumsum(chunks))]
+    seen.clear()
+    next(stream.chunks(start=69_000))
+    assert seen == [(69_000, 70_000)]
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
+    short = open_stream(tmp_path / "x.csv").watched(lambda row, of: seen.append((row, of)))
+    seen.clear()
+    assert sum(len(chunk) for chunk in short.chunks()) == 2
+    assert seen == [(0, None), (2, None)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +23,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.replace(part, path)
         _sync_folder(path.parent)
     finally:
-        file.close()
+        with suppress(OSError):  # what could not be written cannot be flushed either
+            file.close()
         part.unlink(missing_ok=True)
 
 

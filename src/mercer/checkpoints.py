@@ -75,6 +75,14 @@ class Checkpoint:
         spec: dict[str, Any] = cls.read(path).made["spec"]
         return spec
 
+    @classmethod
+    def rows_in(cls, path: str | os.PathLike[str]) -> int:
+        """How many rows a file has summed up, without reading the sum; 0 when there is no file."""
+        if not Path(path).exists():
+            return 0
+        with tensors.opened(Path(path), "checkpoint", _FORMAT) as file:
+            return int(file.facts["rows"])
+
     def require(self, made: dict[str, Any], name: str) -> None:
         """Refuse to go on where something that the sum depends on is not what it was, and say what."""
         for part in _PARTS:

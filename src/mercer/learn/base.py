@@ -16,6 +16,7 @@ from mercer.checkpoints import Checkpoint
 from mercer.cluster import in_use, on_its_cluster
 from mercer.folding import fold
 from mercer.learn import heads
+from mercer.learn.answers import write_answers
 from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
 from mercer.learn.intake import Intake
@@ -30,7 +31,7 @@ from mercer.moments import Moments
 from mercer.philox import seed_from
 from mercer.planner import plan_fit, tolerance
 from mercer.sources import Rows, features
-from mercer.streams import Stream, open_sink
+from mercer.streams import Stream
 from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
 
@@ -186,17 +187,15 @@ class KernelModel(Keeping, Intake):
         if is_lazy(X) and out is None:
             check_is_fitted(self)
             return self._lazily("predict", X, self._kind(), wide=self._wide and self._numeric())
+        if isinstance(out, str | os.PathLike):
+            write_answers(self, X, out)
+            return out
         stream, scores = self._scores(X)
         parts = (self._decoded(part) for part in scores)
         if out is None:
             return np.concatenate(list(parts))
-        if isinstance(out, str | os.PathLike):
-            with open_sink(out, self._names("prediction"), dtype=self._kind()) as sink:
-                for part in parts:
-                    sink.write(part.reshape(len(part), -1))
-        else:
-            outputs = (self._solved().coef.shape[1],) if self._wide and self._numeric() else ()
-            write_into(out, parts, (stream.rows, *outputs), self._kind())
+        outputs = (self._solved().coef.shape[1],) if self._wide and self._numeric() else ()
+        write_into(out, parts, (stream.rows, *outputs), self._kind())
         return out
 
     def _scores(self, X: Any) -> tuple[Stream, Iterator[Array]]:

@@ -17,7 +17,7 @@ from mercer.streams.memory import ArrayStream, PandasStream, PolarsStream, frame
 from mercer.streams.parquet import ParquetStream, files_in
 from mercer.streams.sinks import Sink as Sink
 from mercer.streams.sinks import open_sink as open_sink
-from mercer.streams.svmlight import SvmlightStream
+from mercer.streams.svmlight import SVMLIGHT, SvmlightStream
 from mercer.streams.text import CsvStream
 
 _SUFFIXES: dict[str, Callable[..., Stream]] = {
@@ -26,9 +26,7 @@ _SUFFIXES: dict[str, Callable[..., Stream]] = {
     ".parquet": lambda path, **roles: ParquetStream(path.name, [path], **roles),
     ".csv": CsvStream,
     ".tsv": CsvStream,
-    ".svm": SvmlightStream,
-    ".svmlight": SvmlightStream,
-    ".libsvm": SvmlightStream,
+    **dict.fromkeys(SVMLIGHT, SvmlightStream),
 }
 
 

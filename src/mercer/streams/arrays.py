@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def read_header(file: IO[bytes], name: str) -> Header:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, SyntaxError, TypeError, TokenError) as error:
         raise ValueError(f"{name} is not a .npy array: {error}") from None
     if dtype.hasobject:
         raise ValueError(f"{name} holds pickled Python objects, which could run code. Save plain numbers instead.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from mercer import door
 
 Array = NDArray[Any]
 Parts = tuple[Any, Array | None, Array | None]  # X, y, weight
+Watch = Callable[[int, int | None], None]
 
 _CHUNK_BYTES = 8 * 2**20  # of one chunk: large enough to read at full speed, small beside anything
 _HASH_BYTES = 64 * 2**20  # of an array's content that a fingerprint looks at
@@ -78,6 +79,7 @@ class Stream:
     _y: Array | None = None
     _weight: Array | None = None
     _first: int = 0  # the row of the stream that what is held starts with
+    _watch: Watch | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -163,12 +165,17 @@ class Stream:
     def holding(self, held: dict[str, Any], first: int) -> Self:
         """A copy that holds this, which starts with row `first` of the stream. Rows keep their numbers."""
         other = copy.copy(self)
-        vars(other).update(held, _first=first)
+        vars(other).update(held, _first=first, _watch=None)
         return other
 
     def files(self) -> list[dict[str, Any]]:
         """Name, size and time of modification of each file; none for what is in memory."""
         return []
+
+    def watched(self, watch: Watch) -> Stream:
+        """This stream, which calls watch(row, rows in all or None) when reading begins, with the first row, and after every chunk."""
+        self._watch = watch
+        return self
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         raise NotImplementedError
@@ -185,6 +192,7 @@ class Stream:
 
     def _checked(self, start: int, rows: int) -> Iterator[Chunk]:
         at = start
+        self._tell(at)
         for X, y, weight in self._read(start, rows):
             stop = at + X.shape[0]
             if stop == at:
@@ -197,12 +205,17 @@ class Stream:
             self._require_weight(chunk)
             yield chunk
             at = stop
+            self._tell(at)
         if self.rows is None:
             self.rows = at
         elif self.rows != at:
             raise ValueError(
                 f"{self.name} had {self.rows} rows, and now ends after {at}: it has changed since it was opened."
             )
+
+    def _tell(self, row: int) -> None:
+        if self._watch is not None:
+            self._watch(row, self.rows)
 
     def _values(self, what: str, values: Any) -> Array:
         array = door.as_array(self.name, values)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-_MOST_NAMES = 30  # columns listed in an error
+_MOST_NAMES = 20  # columns listed in an error
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ def _no_column(who: str, names: Sequence[Hashable], role: str, name: Any) -> str
             f"{who} has no column {name!r} ({role}): its columns are numbered 0 to {len(names) - 1}. "
             "Give values as an array (numpy.asarray)."
         )
-    listed = ", ".join(repr(known) for known in names[:_MOST_NAMES])
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    shown = list(map(repr, names))
+    if len(shown) > _MOST_NAMES:
+        shown = [*shown[: _MOST_NAMES - 5], f"{len(names) - _MOST_NAMES + 1} more", *shown[-4:]]
     near = difflib.get_close_matches(str(name), map(str, names), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{who} has no column {name!r} ({role}). Its columns: {listed}{more}.{hint}"
+    return f"{who} has no column {name!r} ({role}). Its columns: {', '.join(shown)}.{hint}"

@@ -1,4 +1,4 @@
-"""Rows out to .parquet, .npy and .csv: whole files or none. Rows go to a file beside the target, which takes its name at the end."""
+"""Rows out to .parquet, .npy, .csv and .tsv: whole files or none. Rows go to a file beside the target, which takes its name at the end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mercer import door
 from mercer.atomic import replacing
 from mercer.streams.arrow import pyarrow
 from mercer.streams.base import Array
+from mercer.streams.text import DELIMITERS
 
 _GROUP_BYTES = 32 * 2**20  # of a Parquet row group, before it is packed
 _NPY_HEADER = 128  # bytes, so that the number of rows can be filled in at the end
@@ -25,7 +26,7 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
     Parameters
     ----------
     path : path
-        ``.parquet``, ``.npy`` or ``.csv`` decides what is written. A file that is there already is replaced at the end.
+        ``.parquet``, ``.npy``, ``.csv`` or ``.tsv`` decides what is written. A file that is there already is replaced at the end.
     columns : int, list of str, or mapping of names to dtypes
         The columns: so many (x0, x1, ...), by name, or by name and dtype. In Parquet ``{"z": ("f4", 512)}`` is one column of lists of 512
         numbers, which is written and read many times faster than 512 columns. ``object`` or ``str`` stand for words.
@@ -224,14 +225,19 @@ class CsvSink(Sink):
         self._schema = pa.schema([(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()])
 
     def _start(self) -> None:
-        csv = pyarrow("Writing CSV", "csv")
-        self._writer = csv.CSVWriter(self._file, self._schema, write_options=csv.WriteOptions(quoting_style="needed"))
+        self._writer = csv_writer(self._file, self._schema, DELIMITERS[self.path.suffix.lower()])
 
     def _append(self, table: dict[str, Array], n: int) -> None:
         self._writer.write_batch(_record_batch(self._schema, table))
 
     def _finish(self) -> None:
         self._writer.close()
+
+
+def csv_writer(file: Any, schema: Any, delimiter: str) -> Any:
+    """pyarrow's writer of text, with quotes where they are needed."""
+    csv = pyarrow("Writing CSV", "csv")
+    return csv.CSVWriter(file, schema, write_options=csv.WriteOptions(quoting_style="needed", delimiter=delimiter))
 
 
 def _arrow_type(name: str, kind: np.dtype[Any]) -> Any:
@@ -256,4 +262,4 @@ def _record_batch(schema: Any, table: dict[str, Array]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_SINKS: dict[str, type[Sink]] = {".parquet": ParquetSink, ".npy": NpySink, ".csv": CsvSink}
+_SINKS: dict[str, type[Sink]] = {".parquet": ParquetSink, ".npy": NpySink, ".csv": CsvSink, ".tsv": CsvSink}

@@ -1,21 +1,25 @@
-"""Streams of svmlight (LIBSVM) files: byte ranges that end with a line, parsed by scikit-learn's reader."""
+"""svmlight (LIBSVM) files: read as byte ranges that end with a line, by scikit-learn's parser; written line by line."""
 
 from __future__ import annotations
 
 import io
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from mercer import door
+from mercer.atomic import replacing
 from mercer.streams.base import Parts
 from mercer.streams.files import OneFile, place
 from mercer.streams.matrix import MatrixStream
 
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _RANGE = 4 * 2**20  # bytes read at a time
+_ENTRIES = 2**17  # of rows that are written at a time
 
 
 class SvmlightStream(OneFile, MatrixStream):
@@ -94,3 +98,50 @@ def _ranges(path: Path, start: int) -> Iterator[bytes]:
         file.seek(start)
         while text := file.read(_RANGE):
             yield text + (b"" if text.endswith(b"\n") else file.readline())
+
+
+@contextmanager
+def svmlight_writer(path: Path) -> Iterator[SvmlightWriter]:
+    """A file of rows and labels, whole or not at all."""
+    with replacing(path) as file:
+        yield SvmlightWriter(file, path.name)
+
+
+class SvmlightWriter:
+    """Rows as lines "label 3:0.5 7:1.0": columns counted from 1, numbers in the shortest form that reads back as the same float64.
+
+    The last column is written in the first row even where it is 0, so that a reader sees how many there are.
+    """
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file, self._name, self.rows = file, name, 0
+
+    def write(self, X: Any, y: Any) -> None:
+        """Append rows, an array or a canonical CSR matrix, and their labels, one number for each (0 where y is None)."""
+        from scipy.sparse import csr_array
+
+        labels = np.zeros(X.shape[0]) if y is None else np.asarray(y)
+        if labels.ndim != 1 or labels.dtype.kind not in "biuf":
+            seen = "several columns" if labels.ndim > 1 else f"words such as {labels[0]!r}"
+            raise ValueError(
+                f"{self._name}: an svmlight file has one number for each row as its label, got {seen}. Write .parquet."
+            )
+        if labels.dtype.kind == "b":
+            labels = labels.astype(np.int64)
+        rows = X if hasattr(X, "indptr") else csr_array(X)
+        step = max(1, _ENTRIES * rows.shape[0] // max(1, rows.nnz))
+        for start in range(0, rows.shape[0], step):
+            self._write(rows[start : start + step], labels[start : start + step].tolist())
+
+    def _write(self, rows: Any, labels: list[Any]) -> None:
+        columns, values = (rows.indices + 1).tolist(), rows.data.astype(np.float64).tolist()
+        pairs = [f"{column}:{value!r}" for column, value in zip(columns, values, strict=True)]
+        ends = rows.indptr.tolist()
+        lines = [
+            " ".join([repr(label), *pairs[start:stop]])
+            for label, start, stop in zip(labels, ends[:-1], ends[1:], strict=True)
+        ]
+        if self.rows == 0 and (ends[1] == 0 or columns[ends[1] - 1] != rows.shape[1]):
+            lines[0] += f" {rows.shape[1]}:0.0"
+        self._file.write("".join(f"{line}\n" for line in lines).encode())
+        self.rows += len(lines)

@@ -12,7 +12,7 @@ from mercer.streams.files import OneFile
 
 _BLOCK = 2**20  # bytes parsed at a time
 _LONGEST = 2**28  # of a line
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 class CsvStream(OneFile, TableStream):
@@ -25,19 +25,14 @@ class CsvStream(OneFile, TableStream):
         pa = pyarrow("Reading CSV")
         super().__init__(path.name)
         self.path, self.rows = path, None
-        self._delimiter = _DELIMITERS[path.suffix.lower()]
-        with path.open("rb") as file:
-            lines = [file.readline(_LONGEST) for _ in range(2)]
-        if not lines[0].strip():
-            raise ValueError(f"{path.name} is empty: its first line must have the names of the columns.")
-        self._block = max(_BLOCK, 8 * max(map(len, lines)))
+        self._block = block_bytes(path)
         try:
             reader = self._reader(types=None, only=None)
             table = describe(reader.schema)
             first = next((batch for batch in reader if batch.num_rows), None)
         except pa.ArrowInvalid as error:
             raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
-        _require_header(path.name, [column.name for column in table])
+        require_header(path.name, [column.name for column in table])
         if first is None:
             raise ValueError(f"{path.name} has no rows after its first line.")
         self._assign(path.name, table, columns, target, weight)
@@ -57,13 +52,7 @@ class CsvStream(OneFile, TableStream):
         return {**types, **{column.name: words.get(column.type, pa.float64()) for column in self._targets}}
 
     def _reader(self, types: dict[str, Any] | None, only: list[str] | None) -> Any:
-        csv = pyarrow("Reading CSV", "csv")
-        return csv.open_csv(
-            self.path,
-            read_options=csv.ReadOptions(block_size=self._block, use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=self._delimiter),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=only, strings_can_be_null=True),
-        )
+        return open_csv(self.path, self._block, column_types=types, include_columns=only, strings_can_be_null=True)
 
     def _explained(self, error: Exception) -> ValueError:
         """The first value that is not what its column is, with its place; pyarrow's words where lines do not parse at all."""
@@ -79,6 +68,26 @@ class CsvStream(OneFile, TableStream):
         except pa.ArrowInvalid:
             pass
         return ValueError(f"{self.name} cannot be read as CSV: {error}")
+
+
+def block_bytes(path: Path) -> int:
+    """Bytes that are parsed at a time: several lines."""
+    with path.open("rb") as file:
+        lines = [file.readline(_LONGEST) for _ in range(2)]
+    if not lines[0].strip():
+        raise ValueError(f"{path.name} is empty: its first line must have the names of the columns.")
+    return max(_BLOCK, 8 * max(map(len, lines)))
+
+
+def open_csv(path: Path, block: int, **convert: Any) -> Any:
+    """pyarrow's reader of a file whose suffix says what separates its columns."""
+    csv = pyarrow("Reading CSV", "csv")
+    return csv.open_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=block, use_threads=False),
+        parse_options=csv.ParseOptions(delimiter=DELIMITERS[path.suffix.lower()]),
+        convert_options=csv.ConvertOptions(**convert),
+    )
 
 
 def _first_misfit(values: Any, kind: Any) -> int | None:
@@ -110,7 +119,8 @@ def _misfit(column: Column, row: int, value: str) -> door.RowError:
     )
 
 
-def _require_header(name: str, names: list[str]) -> None:
+def require_header(name: str, names: list[str]) -> None:
+    """Refuse a first line that has no names, or separates them in another way."""
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise ValueError(f"{name} has one column, {names[0]!r}: columns are separated by commas (.csv) or tabs (.tsv).")
     if all(door.reads_as_number(text) for text in names) and not (

@@ -1,0 +1,112 @@
+"""Errors of data, files and settings are one sentence and an exit code, without a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+INTERRUPTED, TERMINATED = 130, 143
+
+_SAID_HERE = {  # what the library says of its arguments, and what they are on the command line
+    "open_stream(source, columns=[...])": "--columns",
+    "open_stream(source, target='column')": "--target",
+    "columns=[...]": "--columns or --drop",
+    "max_memory=": "--max-memory ",
+    "max_memory": "--max-memory",
+    "loss='logistic'": "--loss logistic",
+}
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, handled as Ctrl-C is: what is done is kept."""
+
+
+class Sentences(click.Group):
+    """A group of commands whose errors are sentences: exit code 1 for data and files, 2 for usage, 130 for Ctrl-C.
+
+    With --debug, or MERCER_DEBUG=1, the traceback is shown instead.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order in which they are needed
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with _terminated(), _warnings_in_words():
+                return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except KeyboardInterrupt as stop:
+            click.echo(f"\nStopped. {' '.join(map(str, stop.args))}".rstrip(), err=True)
+            ctx.exit(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
+        except Exception as error:
+            if ctx.meta.get("mercer.debug") or os.environ.get("MERCER_DEBUG", "") not in ("", "0"):
+                raise
+            raise click.ClickException(sentence(error)) from error
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, in words."""
+    if isinstance(error, OSError):
+        return _of_file(error)
+    if isinstance(error, MemoryError):
+        return f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer features, or a smaller --max-memory."
+    if isinstance(error, ValueError):
+        text = str(error)
+        for library, here in _SAID_HERE.items():
+            text = text.replace(library, here)
+        return text
+    return f"This should not happen ({type(error).__name__}: {error}). Run it again with --debug, and report what it shows."
+
+
+def _of_file(error: OSError) -> str:
+    name = os.path.basename(str(error.filename)) if error.filename else ""
+    name = name.removeprefix(".").partition(".part")[0] if name.endswith(".part") else name
+    what = error.strerror or str(error)
+    if error.errno == errno.ENOSPC and what == os.strerror(errno.ENOSPC):
+        what = "The disk is full: nothing was written under the name of the output. Make room, and run it again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"No permission{f': {error.filename}' if error.filename else ''} ({what})."
+    return f"{f'{name}: ' if name else ''}{what}."
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM raises Terminated."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _warnings_in_words() -> Iterator[None]:
+    """Warnings are notes on standard error, each once."""
+
+    def show(message: Any, *where: Any, **more: Any) -> None:
+        text = str(message)
+        if text not in seen:
+            seen.add(text)
+            click.echo(f"Note: {text}", err=True)
+
+    seen: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield

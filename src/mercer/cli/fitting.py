@@ -1,0 +1,240 @@
+"""mercer fit: a model from a file, to a file."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mercer.cli import language
+from mercer.cli.signatures import Signature, estimators
+from mercer.cli.sources import PATH, names_of, open_data, open_like, options, require_output, require_target
+from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS, Task, task_of
+from mercer.cli.voice import Voice, speaks
+
+_HELP = {  # of parameters of the estimators; one that is not here appears by its name
+    "loss": "What is minimised.",
+    "alpha": "A number, [a,list] to choose from, or auto, gcv, kfold, loo.",
+    "penalty": "l2, or l1 and group, which leave coefficients or whole maps out.",
+    "pca": "Learn on so many principal components.",
+    "class_weight": 'balanced, or {"label": weight, ...}.',
+    "max_memory": "What the fit may hold: 2GB.",
+    "checkpoint": "A file from which a fit that was stopped goes on.",
+    "cluster": "The address of a Dask scheduler.",
+    "fit_intercept": "false to leave the intercept out.",
+    "max_iter": "Steps, at most.",
+    "tol": "How far from the optimum steps end.",
+    "n_jobs": "Threads; all of them when not given.",
+}
+_NAMES = {"n_jobs": "--jobs"}
+_OURS = ("feature_map", "verbose", "random_state")  # which --map, the voice and --seed are for
+
+
+class MapType(click.ParamType):
+    """A map, or several, in the language of maps."""
+
+    name = "map"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return language.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(text) for text in language.completions(incomplete)]
+
+
+class _FromSignatures(click.Command):
+    """A command with an option for each parameter of the estimators."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        return [*own[:-3], *_estimator_options(), *own[-3:]]  # before --json, --debug, --help
+
+
+def _estimator_options() -> list[click.Parameter]:
+    found = estimators()
+    both = {name: one.parameters for name, one in found.items()}
+    everything = {**both["KernelClassifier"], **both["KernelRegressor"]}
+    made: list[click.Parameter] = []
+    for name, default in everything.items():
+        if name in _OURS:
+            continue
+        only = "" if all(name in one for one in both.values()) else " For classes only."
+        flag = _NAMES.get(name, f"--{name.replace('_', '-')}")
+        shown = "" if default == "None" else f"  [default: {default.strip(chr(39))}]"
+        kind = PATH if name == "checkpoint" else click.STRING
+        metavar = "FILE" if name == "checkpoint" else "VALUE"
+        text = f"{_HELP.get(name, '')}{only}{shown}".strip()
+        made.append(click.Option([flag, f"parameter_{name}"], type=kind, metavar=metavar, help=text))
+    return made
+
+
+@click.command(cls=_FromSignatures, short_help="A model from a file, to a file.")
+@click.argument("data", type=PATH)
+@options("target")
+@click.option(
+    "--map",
+    "maps",
+    type=MapType(),
+    default="fourier",
+    show_default=True,
+    help="name:option=value,... (see mercer maps), a >> b, a + b.",
+)
+@options("output")
+@click.option("--test", type=PATH, help="Rows that are not learnt from: the score on them is shown.")
+@click.option("--task", type=click.Choice([CLASSIFY, REGRESS]), help="What the target is, where that is not plain.")
+@options("columns", "drop", "weight")
+@click.option("--unlabeled", type=PATH, help="More rows, without a target, for --pca.")
+@click.option(
+    "--max-classes",
+    type=click.IntRange(2),
+    default=MOST_CLASSES,
+    show_default=True,
+    help="A target with more is refused.",
+)
+@options("seed", "force")
+@speaks
+def fit(
+    data: Path,
+    target: str | None,
+    maps: Any,
+    output: Path,
+    test: Path | None,
+    task: str | None,
+    columns: str | None,
+    drop: str | None,
+    weight: str | None,
+    unlabeled: Path | None,
+    max_classes: int,
+    seed: int,
+    force: bool,
+    voice: Voice,
+    **given: Any,
+) -> None:
+    """Fit a model to the rows of DATA and write it to a file.
+
+    DATA is a .parquet, .csv, .tsv, .npy, .npz or svmlight file, or a folder of Parquet files; it may be larger than memory.
+
+    \b
+    Examples:
+      mercer fit data.parquet --target digit -o model.mercer
+      mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256" -o chi2.mercer
+      mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o hashes.mercer
+    """
+    require_output(output, force)
+    require_target(data, target)
+    roles: Any = {"target": target, "weight": weight, "columns": columns, "drop": drop}
+    stream = open_data(data, **roles)
+    held_out = None if test is None else open_data(test, **roles)
+    chosen = task_of(stream, task, max_classes)
+    parameters = _parameters(chosen, given)
+    voice.say(f"{_described(stream)}. {chosen.why}")
+    from mercer.learn.classifier import KernelClassifier
+    from mercer.learn.regressor import KernelRegressor
+    from mercer.model import save
+
+    cls: Any = KernelClassifier if chosen.name == CLASSIFY else KernelRegressor
+    model = cls(language.build(maps), random_state=seed, **parameters)
+    start = time.perf_counter()
+    _run(model, stream, unlabeled, voice, parameters)
+    seconds = time.perf_counter() - start
+    save(model, output)
+    _summary(model, stream, seconds, output, voice)
+    if held_out is not None:
+        score = float(model.score(held_out))
+        what = "accuracy" if chosen.name == CLASSIFY else "R^2"
+        voice.say(f"{what} on {held_out.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}")
+        voice.event("score", score=score, measure=what, data=str(test))
+    voice.say(f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))} -o predictions.parquet")
+
+
+def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
+    others = {} if unlabeled is None else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
+    plan = _once(lambda: _show_plan(model, voice))
+    try:
+        with voice.watching("fit", plan) as watch:
+            if parameters.get("cluster") is None:  # whose workers do not speak
+                stream.watched(watch)
+            model.fit(stream, **others)
+        plan()  # which nothing has shown where nothing was watched
+    except KeyboardInterrupt as stop:
+        stop.args = (_what_is_kept(parameters.get("checkpoint")),)
+        raise
+
+
+def _show_plan(model: Any, voice: Voice) -> bool:
+    """Say what will be done, once it is known: before the first pass that sums anything up."""
+    plan = getattr(model, "plan_", None)
+    if plan is not None:
+        voice.say(f"Plan: {plan}")
+        voice.event("plan", route=plan.route, passes=list(plan.passes), features=plan.features, bytes=plan.held)
+    return plan is not None
+
+
+def _once(do: Callable[[], bool]) -> Callable[[], None]:
+    done: list[bool] = []
+
+    def maybe() -> None:
+        if not any(done):
+            done.append(do())
+
+    return maybe
+
+
+def _what_is_kept(checkpoint: str | None) -> str:
+    if checkpoint is None:
+        return "Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
+    from mercer.checkpoints import Checkpoint
+
+    rows = Checkpoint.rows_in(checkpoint)
+    if not rows:
+        return f"{checkpoint} has no rows yet: run the same command again to begin anew."
+    return f"The first {rows:,} rows are in {checkpoint}: run the same command again to go on."
+
+
+def _parameters(task: Task, given: dict[str, Any]) -> dict[str, Any]:
+    """What was given for the estimator, by parameter."""
+    cls = "KernelClassifier" if task.name == CLASSIFY else "KernelRegressor"
+    known: Signature = estimators()[cls]
+    found = {name.removeprefix("parameter_"): value for name, value in given.items() if value is not None}
+    for name in found:
+        if name not in known.parameters:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for classes, and the target is numbers. {task.why}")
+    words = ("max_memory", "cluster", "checkpoint")  # which are taken as they are written
+    return {name: str(value) if name in words else language.literal(value) for name, value in found.items()}
+
+
+def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice) -> None:
+    from mercer.planner import size
+
+    rows, features = int(stream.rows or model._taken), int(model.feature_map_._n_features_out)
+    classes = len(model.classes_) if hasattr(model, "classes_") else None
+    what = "" if classes is None else f"{classes} classes, "
+    voice.say(
+        f"Fitted on {rows:,} rows in {seconds:.1f} s: {what}{features:,} features, alpha {model.alpha_:.3g}. "
+        f"Written to {output} ({size(output.stat().st_size)})."
+    )
+    voice.event(
+        "done",
+        model=str(output),
+        rows=rows,
+        seconds=round(seconds, 3),
+        features=features,
+        classes=classes,
+        alpha=float(model.alpha_),
+    )
+
+
+def _described(stream: Any) -> str:
+    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
+    return f"{stream.name}: {rows}{stream.width:,} columns"

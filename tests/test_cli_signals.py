@@ -1,0 +1,85 @@
+"""Ctrl-C and SIGTERM, sent to a real process: exit codes, the checkpoint named, and the same model when the command is run again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time where it is asked to.
+SLOWLY = """
+import sys, time
+import mercer.planner, mercer.streams.base
+from mercer.streams.arrays import NpyStream
+mercer.planner._MOST_BLOCK = 1024
+mercer.planner.SHARD = 1
+mercer.streams.base._CHUNK_BYTES = 2**15
+seconds, read = float(sys.argv.pop(1)), NpyStream._read
+def slowly(self, start, rows):
+    for parts in read(self, start, rows):
+        time.sleep(seconds)
+        yield parts
+NpyStream._read = slowly
+from mercer.cli import main
+main(prog_name="mercer")
+"""
+FIT = ("fit", "data.npy", "--target", "-1", "--map", "fourier:n_components=32,gamma=0.1")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30_000, 4))
+    np.save(tmp_path / "data.npy", np.column_stack([X, np.sin(X[:, 0])]))
+    return tmp_path
+
+
+def start(folder: Path, seconds: float, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SLOWLY, str(seconds), *FIT, *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path) -> None:
+    limit = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < limit, f"{path} has not appeared"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, number, code):
+    process = start(folder, 0.2, "--checkpoint", "half.ckpt", "-o", "model.mercer")
+    wait_for(folder / "half.ckpt")
+    process.send_signal(number)
+    output, said = process.communicate(timeout=120)
+    assert process.returncode == code, said
+    assert "Plan: " in output
+    assert said.strip().startswith("Stopped. The first ")
+    assert said.strip().endswith("rows are in half.ckpt: run the same command again to go on.")
+    assert "Traceback" not in said
+    assert {path.name for path in folder.iterdir()} == {"data.npy", "half.ckpt"}
+    if number == signal.SIGTERM:
+        return  # what is kept is the same
+
+    again = start(folder, 0.0, "--checkpoint", "half.ckpt", "-o", "model.mercer")
+    straight = start(folder, 0.0, "-o", "straight.mercer")
+    for one in (again, straight):
+        _, said = one.communicate(timeout=120)
+        assert one.returncode == 0, said
+    assert (folder / "model.mercer").read_bytes() == (folder / "straight.mercer").read_bytes()
+
+
+def test_a_fit_without_checkpoint_says_that_nothing_is_left(folder):
+    process = start(folder, 0.2, "-o", "model.mercer")
+    assert process.stdout is not None
+    while "Plan: " not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert said.strip() == ("Stopped. Nothing was written; with --checkpoint FILE a fit goes on where it was stopped.")
+    assert {path.name for path in folder.iterdir()} == {"data.npy"}
