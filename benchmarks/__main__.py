@@ -17,6 +17,8 @@ PARTS = (
     "moments",
     "learning",
     "sparse",
+    "losses",
+    "cluster",
     "maps",
     "ops",
     "slopes",

@@ -190,6 +190,48 @@ template <class T, class Code> bool coded_sums(Coded<T, Code> x, View<const T> R
     return true;
 }
 
+// One sweep of coordinate descent over the rows of order, for the columns of a pack from `first` on: see coded_descent in ops/coded.py.
+template <class U, class T, class Code>
+void descend_columns(View<const Code> codes, const Sweep<T> &sweep, View<const T> Y, View<T> a, Panels<T> W, int64_t first) {
+    constexpr int width = sizeof(U) / sizeof(T);
+    const int64_t places = codes.columns;
+    const T scale = sweep.scale, q = scale * scale * T(places);
+    const U b = load_as<U>(sweep.b + first);
+    for (int64_t k = 0; k < sweep.count; ++k) {
+        const int64_t i = sweep.order[k];
+        const Code *code = row(codes, i);
+        U sum[4] = {};
+        T *panel = W.data + first;
+        for (int64_t p = 0; p < places; ++p, panel += W.codes * W.m) sum[p & 3] += load_as<U>(panel + static_cast<int64_t>(code[p]) * W.m);
+        const U f = b + scale * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        const U y = load_as<U>(row(Y, i) + first), old = load_as<U>(row(a, i) + first);
+        const T c = sweep.c[i];
+        U u = c * (T(1) - y * f + q * y * old) / (T(1) + c * q);
+        u = u > U{} ? u : U{};
+        const U now = y * u, step = scale * (now - old);
+        __builtin_memcpy(row(a, i) + first, &now, sizeof now);
+        T each[width];
+        __builtin_memcpy(each, &step, sizeof each);
+        bool moves = false;
+        for (int j = 0; j < width; ++j) moves |= each[j] != 0;
+        if (!moves) continue;
+        panel = W.data + first;
+        for (int64_t p = 0; p < places; ++p, panel += W.codes * W.m) {
+            T *w = panel + static_cast<int64_t>(code[p]) * W.m;
+            const U moved = load_as<U>(w) + step;
+            __builtin_memcpy(w, &moved, sizeof moved);
+        }
+    }
+}
+
+// Columns go by cache lines, and one by one at the end.
+template <class T, class Code> void coded_descent(View<const Code> codes, Sweep<T> sweep, View<const T> Y, View<T> a, Panels<T> W) {
+    constexpr int64_t line = 64 / sizeof(T);
+    int64_t first = 0;
+    for (; first + line <= W.m; first += line) descend_columns<Pack<T, line>>(codes, sweep, Y, a, W, first);
+    for (; first < W.m; ++first) descend_columns<T>(codes, sweep, Y, a, W, first);
+}
+
 // The rows of r <= W numbers as packs of W: what is too much is written over by the next place, and the last places are written exactly.
 template <int W, bool blended, class T, class Code>
 void expand(const Coded<T, Code> &x, const T *table, int64_t step, int64_t r, int64_t begin, int64_t end, View<T> out) {

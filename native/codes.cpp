@@ -136,6 +136,22 @@ void coded_rows(Matrix<const Code> codes, Cube<T> tables, std::optional<Matrix<c
     run([&] { return coded_ops<T, Code>().rows(x, p, o); });
 }
 
+template <class T, class Code>
+void coded_descent(Matrix<const Code> codes, Vector<int64_t> order, Matrix<const T> Y, Vector<T> b, Vector<T> c, double scale, Matrix<T> a,
+                   NewCube<T> W) {
+    const auto p = panels<T>(W, static_cast<int64_t>(codes.shape(1)), false, "W");
+    const auto x = coded<T, Code>(codes, std::nullopt, p.codes);
+    const auto y = view(Y, "Y");
+    const auto weights = view(a, "a");
+    const int64_t n = x.codes.rows, count = static_cast<int64_t>(order.shape(0));
+    require_shape(y, n, p.m, "Y");
+    require_shape(weights, n, p.m, "a");
+    const Sweep<T> sweep = {vector<int64_t>(order, count, "order"), count, vector<T>(b, p.m, "b"), vector<T>(c, n, "c"), T(scale)};
+    for (int64_t k = 0; k < count; ++k)
+        require(sweep.order[k] >= 0 && sweep.order[k] < n, "order must be in 0 .. " + std::to_string(n - 1));
+    run([&] { return coded_ops<T, Code>().descent(x.codes, sweep, y, weights, p), true; });
+}
+
 // The edges or anchors of each column of x, or those of all; the largest code must fit.
 template <class T, class Code> View<const T> tables(const Matrix<const T> &array, const View<const T> &x, int64_t spare, const char *name) {
     const auto found = view(array, name);
@@ -172,6 +188,8 @@ template <class T, class Code> void bind_coded(nb::module_ &m) {
     bind("coded_product", coded_product<T, Code>, "panels");
     bind("coded_sums", coded_sums<T, Code>, "R");
     bind("coded_rows", coded_rows<T, Code>, "tables");
+    m.def("coded_descent", coded_descent<T, Code>, "codes"_a.noconvert(), "order"_a.noconvert(), "Y"_a.noconvert(), "b"_a.noconvert(),
+          "c"_a.noconvert(), "scale"_a, "a"_a.noconvert(), "W"_a.noconvert());
     m.def("levels", levels<T, Code>, "X"_a.noconvert(), "edges"_a.noconvert(), "inclusive"_a, "out"_a.noconvert());
     m.def("brackets", brackets<T, Code>, "X"_a.noconvert(), "anchors"_a.noconvert(), "codes"_a.noconvert(), "fractions"_a.noconvert());
 }

@@ -9,7 +9,7 @@
 namespace MERCER_ISA {
 
 #define CSR(T, I) {gram_chi2_csr<T, I>, gram_intersection_csr<T, I>, gram_minmax_csr<T, I>, csr_product<T, I>, csr_exp2neg<T, I>}
-#define CODED(T, Code) {largest<Code>, coded_product<T, Code>, coded_sums<T, Code>, coded_rows<T, Code>}
+#define CODED(T, Code) {largest<Code>, coded_product<T, Code>, coded_sums<T, Code>, coded_rows<T, Code>, coded_descent<T, Code>}
 #define LIFTS(T) chi2_series<T>, chi2_chebyshev<T>, homogeneous<T>, spread<T>
 #define OPS(T)                                                                                                                          \
     {cos<T>, cossin<T>, exp2neg<T>, hadamard<T>, hadamard_cos<T>, hadamard_cossin<T>, LIFTS(T), gram_chi2<T>, gram_chi2_distance<T>,    \

@@ -44,6 +44,13 @@ struct Sampling {  // what the ops of consistent weighted sampling share
     bool keep_t;
 };
 
+template <class T> struct Sweep {  // rows in the order of a sweep of coordinate descent, and what their steps need
+    const int64_t *order;
+    int64_t count;
+    const T *b, *c;  // of the outputs, of the rows
+    T scale;
+};
+
 // Every function that needs memory of its own returns false when there is none.
 template <class T, class I> struct CsrOps {
     using Gram = bool (*)(Csr<T, I> X, Csr<T, I> Z, View<T> out);
@@ -57,6 +64,7 @@ template <class T, class Code> struct CodedOps {
     bool (*product)(Coded<T, Code> x, Panels<const T> panels, View<T> out);
     bool (*sums)(Coded<T, Code> x, View<const T> R, Panels<T> out);
     bool (*rows)(Coded<T, Code> x, Panels<const T> tables, View<T> out);
+    void (*descent)(View<const Code> codes, Sweep<T> sweep, View<const T> Y, View<T> a, Panels<T> W);
 };
 
 template <class T> struct Ops {

@@ -4,8 +4,10 @@ and shows on maps that are wrong on purpose that they can fail."""
 from __future__ import annotations
 
 import pickle
+import tempfile
 import warnings
-from itertools import pairwise
+from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -13,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+import mercer
 from mercer.blocks import Dense
 from mercer.maps.base import Decay, Map
 
@@ -162,6 +165,7 @@ def check_sparse_equals_dense(case: Map) -> None:
     expected = dense(clone(case).fit(X).transform(X))
     for form in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix):
         close(dense(clone(case).fit(form(X)).transform(form(X))), expected)
+    close(dense(clone(case).fit(X).transform(sp.csr_array(X.shape))), dense(clone(case).fit(X).transform(0 * X)))
     stored = sp.csr_array(np.ones_like(X))
     stored.data[:] = X.ravel()  # zeros stored explicitly
     close(dense(clone(case).fit(stored).transform(stored)), expected)
@@ -194,6 +198,30 @@ def check_pickle_and_clone(case: Map) -> None:
     copy = clone(fitted)
     assert not hasattr(copy, "drawn_")
     assert repr(copy.get_params()) == repr(case.get_params())
+
+
+def check_a_saved_map_comes_back_the_same(case: Map) -> None:
+    X = data(case).astype(np.float32).astype(np.float64)
+    fitted = clone(case).fit(X)
+    assert all(array.flags.c_contiguous for array in fitted.drawn_.arrays().values())  # a file keeps no other order
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder) / "first.mercer", Path(folder) / "second.mercer"
+        mercer.save(fitted, first)
+        again = mercer.load(first)
+        mercer.save(again, second)
+        assert first.read_bytes() == second.read_bytes()
+    for form, dtype in product((np.asarray, sp.csr_array), (np.float64, np.float32)):
+        Z, back = (one.transform(form(X.astype(dtype))) for one in (fitted, again))
+        assert type(Z) is type(back) and Z.dtype == back.dtype
+        same(dense(back), dense(Z))
+    assert repr(again) == repr(fitted) and repr(again.get_params()) == repr(fitted.get_params())
+    kernels = [(one.kernel_, one.limit_) for one in (fitted, again)]
+    for kernel, back in zip(*kernels, strict=True):
+        assert type(kernel) is type(back)
+        if kernel is not None:
+            same(kernel(X), back(X))
+    assert list(again.get_feature_names_out()) == list(fitted.get_feature_names_out())
+    assert again.seed_ == fitted.seed_
 
 
 def check_blocks_are_the_features(case: Map) -> None:

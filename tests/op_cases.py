@@ -28,6 +28,7 @@ class Case:
     bound: Callable[[Array, Args], Any]
     wider: bool = True  # the truth is the reference in the next wider type; else in its own, to the last bit
     outputs: tuple[str, ...] = ("out",)
+    state: tuple[str, ...] = ()  # what it reads and writes: copied for each call
 
 
 def eps(args: Args) -> float:
@@ -307,6 +308,27 @@ def coded_sums(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) ->
     return {**given, "R": normal(rng, dtype, n, m), "out": np.empty((d, count, m), dtype=dtype)}
 
 
+def coded_descent(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    """A sweep over most rows from weights a, with W = sum scale a; a few rows have no weight."""
+    count = 5
+    codes = rng.integers(0, count, (n, d)).astype([np.uint8, np.uint16, np.int32][m % 3])
+    Y = rng.choice([-1, 1], (n, m)).astype(dtype)
+    a = Y * np.maximum(rng.normal(size=(n, m)), 0).astype(dtype)
+    scale = 1 / np.sqrt(max(d, 1))
+    W = np.zeros((d, count, m))
+    for p in range(d):
+        np.add.at(W[p], codes[:, p], scale * a)
+    given = {"codes": codes, "order": rng.permutation(n)[: n - n // 5], "Y": Y, "b": normal(rng, dtype, m) / 4}
+    c = np.where(np.arange(n) % 7 == 3, 0, rng.random(n)).astype(dtype)
+    return {**given, "c": c, "scale": scale, "a": a, "W": W.astype(dtype)}
+
+
+def descent_bound(truth: Array, args: Args) -> Any:
+    """Each step has the rounding of a score, a sum over places; steps of the rows before add to it, each with a factor below 1."""
+    places, rows = args["codes"].shape[1], len(args["codes"])
+    return eps(args) * (places + 8) * (rows + 1) * (1 + np.abs(args["W"]).max(initial=0.0))
+
+
 def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, Args], Any]:
     def bound(truth: Array, args: Args) -> Any:
         size = getattr(reference, name)(**args | {numbers: np.abs(wide(args[numbers])), "out": np.empty_like(truth)})
@@ -369,6 +391,7 @@ CASES: dict[str, Case] = {
     "spread": Case(spread, no_error),
     "levels": Case(levels, no_error),
     "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
+    "coded_descent": Case(coded_descent, descent_bound, outputs=("W",), state=("a", "W")),
     "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
     "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
     "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
@@ -442,7 +465,7 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
 
 def result(module: Any, name: str, args: Args) -> Array:
     """The op on copies of its input (it may use T as working space), but on the very out."""
-    return call(module, name, {k: a.copy() if k == "T" else a for k, a in args.items()})
+    return call(module, name, {k: a.copy() if k in ("T", *CASES[name].state) else a for k, a in args.items()})
 
 
 def call(module: Any, name: str, args: Args) -> Array:

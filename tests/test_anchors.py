@@ -133,9 +133,10 @@ def test_a_callable_on_all_numbers_has_anchors_on_both_sides_of_zero():
 
 
 def test_k_means_anchors_do_not_depend_on_blocks():
-    from mercer.folding import blocks_of, fold
+    from mercer.folding import fold
     from mercer.histograms import ColumnHistogram
     from mercer.maps.spacing import k_means
+    from mercer.sources import blocks_of
 
     X = np.random.default_rng(0).gamma(1.0, size=(300, 4))
     X[X < 0.2] = 0

@@ -712,3 +712,26 @@ def test_sampling_of_many_long_sparse_rows(module: Any, order: str) -> None:
     found = module.gcws_csr(*args, np.empty((n, k), dtype=np.uint16))
     np.testing.assert_array_equal(found, exact)
     assert (found[299] == 0).all()
+
+
+@every_module
+@every_dtype
+def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(module: Any, dtype: type) -> None:
+    """W stays the sum of the rows' weights, and the last row of the sweep is at its minimum: a = c y max(0, 1 - y f)."""
+    rng = np.random.default_rng(3)
+    for n, d, m in ((40, 12, 35), (7, 3, 16), (1, 1, 1)):
+        args = CASES["coded_descent"].make(rng, dtype, n, d, m)
+        before = args["a"].copy()
+        module.coded_descent(**args)
+        a, codes, i = args["a"].astype(np.float64), args["codes"], args["order"][-1]
+        W = np.zeros(args["W"].shape)
+        for p in range(d):
+            np.add.at(W[p], codes[:, p], args["scale"] * a)
+        tolerance = 100 * np.finfo(dtype).eps * (1 + np.abs(W).max())
+        np.testing.assert_allclose(args["W"], W, rtol=0, atol=tolerance)
+        f = args["b"] + args["scale"] * W[np.arange(d), codes[i]].sum(axis=0)
+        np.testing.assert_allclose(
+            a[i], args["c"][i] * args["Y"][i] * np.maximum(0, 1 - args["Y"][i] * f), rtol=0, atol=10 * tolerance
+        )
+        left = np.setdiff1d(np.arange(n), args["order"])
+        np.testing.assert_array_equal(args["a"][left], before[left])

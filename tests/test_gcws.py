@@ -88,6 +88,14 @@ def test_a_row_of_zeros_has_no_codes_no_features_and_the_limit_zero():
     assert block.codes.dtype == np.uint8
 
 
+def test_a_sparse_tile_without_entries_before_others_changes_nothing():
+    X = np.vstack([np.zeros((1, 4)), np.abs(G)])
+    mapped = GCWS(16, random_state=0).fit(X)
+    whole = mapped.codes(X[1:])
+    mapped.codes(sp.csr_array(X[:1]))
+    np.testing.assert_array_equal(mapped.codes(sp.csr_array(X[1:])), whole)
+
+
 def test_codes_do_not_depend_on_dtype_storage_or_explicit_zeros():
     rng = np.random.default_rng(0)
     X = np.where(rng.random((60, 30)) < 0.4, rng.normal(size=(60, 30)), 0).astype(np.float32)

@@ -16,7 +16,8 @@ SOURCE = Path(mercer.__file__).parent
 
 # module -> what of ours it may import; a package stands for all that is in it
 ALLOWED = {
-    "door": set(),
+    "hearing": set(),
+    "door": {"hearing"},
     "philox": set(),
     "planner": set(),
     "kernels": {"door"},
@@ -32,11 +33,17 @@ ALLOWED = {
     "classes": {"door", "blocks", "summaries", "planner", "tiles"},
     "together": {"blocks", "summaries"},
     "atomic": set(),
-    "checkpoints": {"atomic", "summaries"},
+    "tensors": {"atomic"},
+    "known": set(),
+    "records": {"known"},
+    "checkpoints": {"tensors", "summaries"},
     "grams": {"door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
     "sources": {"door", "blocks", "planner", "streams", "tiles"},
+    "jobs": {"hearing", "ops", "sources", "summaries", "tiles", "together"},
+    "cluster": {"door", "hearing", "jobs", "planner", "sources", "summaries", "tiles"},
     "folding": {
+        "cluster",
         "door",
         "ops",
         "summaries",
@@ -50,6 +57,7 @@ ALLOWED = {
         "checkpoints",
     },
     "maps": {
+        "cluster",
         "door",
         "philox",
         "planner",
@@ -70,7 +78,8 @@ ALLOWED = {
         "theory",
     },
 }
-ALLOWED["learn"] = {"maps", "machine", "checkpoints", *ALLOWED["maps"]}
+ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
+ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"maps", "pairs", *ALLOWED["maps"]}
 ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
@@ -80,7 +89,8 @@ ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 
 HOMES = {
     "torch": {"ops/gpu.py"},
-    "dask": {"folding.py"},
+    "dask": {"cluster.py", "streams/dask.py"},
+    "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},
     "mercer._native": {"ops/cpu.py"},
 }
@@ -158,6 +168,7 @@ HEAVY = {
     "pandas",
     "torch",
     "dask",
+    "distributed",
     "pyarrow",
     "matplotlib",
     "rich",

@@ -136,6 +136,7 @@ def frozen(A: Any) -> Any:
 
 ONE = (i(0, 1), i(0), f(1))  # a sparse matrix with one row and one entry, in column 0
 
+SWEEP = (i(0, 1).astype(np.int64), f(2, 5), f(5), f(2), 1.0)  # order, Y, b, c, scale
 WRONG: dict[str, tuple[str, tuple[Any, ...], type[Exception]]] = {
     "integers": ("cos_", (np.zeros((2, 2), dtype=int), 1.0, None), TypeError),
     "one dimension": ("cos_", (f(3), 1.0, None), TypeError),
@@ -226,6 +227,13 @@ WRONG |= {
     "258 anchors in a byte": ("brackets", (f(2, 3), f(1, 258), u(2, 3), f(2, 3)), ValueError),
     "brackets codes": ("brackets", (f(2, 3), f(1, 4), u(2, 2), f(2, 3)), ValueError),
     "brackets fractions": ("brackets", (f(2, 3), f(1, 4), u(2, 3), f(3, 3)), ValueError),
+    "descent codes": ("coded_descent", (u(2, 3) + np.uint8(4), *SWEEP, f(2, 5), f(3, 4, 5)), ValueError),
+    "descent order": ("coded_descent", (u(2, 3), i(2).astype(np.int64), *SWEEP[1:], f(2, 5), f(3, 4, 5)), ValueError),
+    "descent Y": ("coded_descent", (u(3, 3), *SWEEP, f(3, 5), f(3, 4, 5)), ValueError),
+    "descent a": ("coded_descent", (u(2, 3), *SWEEP, f(2, 4), f(3, 4, 5)), ValueError),
+    "descent W": ("coded_descent", (u(2, 3), *SWEEP, f(2, 5), f(2, 4, 5)), ValueError),
+    "descent b": ("coded_descent", (u(2, 3), *SWEEP[:2], f(4), *SWEEP[3:], f(2, 5), f(3, 4, 5)), ValueError),
+    "descent c": ("coded_descent", (u(2, 3), *SWEEP[:3], f(3), 1.0, f(2, 5), f(3, 4, 5)), ValueError),
     "sums R": ("coded_sums", (u(2, 3), f(3, 5), None, f(3, 4, 5)), ValueError),
 }
 

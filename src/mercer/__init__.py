@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mercer.certificate import certify as certify
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
-    from mercer.learn.estimators import KernelClassifier as KernelClassifier
-    from mercer.learn.estimators import KernelRegressor as KernelRegressor
+    from mercer.learn.classifier import KernelClassifier as KernelClassifier
+    from mercer.learn.regressor import KernelRegressor as KernelRegressor
     from mercer.maps.additive_nystroem import AdditiveNystroem as AdditiveNystroem
     from mercer.maps.anchors import Anchors as Anchors
     from mercer.maps.chebyshev import Chi2Chebyshev as Chi2Chebyshev
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
+    from mercer.model import load as load
+    from mercer.model import save as save
     from mercer.streams import open_stream as open_stream
 
 _home = {
-    "KernelRegressor": "learn.estimators",
-    "KernelClassifier": "learn.estimators",
+    "KernelRegressor": "learn.regressor",
+    "KernelClassifier": "learn.classifier",
     "UnaryIntersection": "maps.unary",
     "SignCauchy": "maps.signs",
     "GCWS": "maps.gcws",
@@ -62,6 +64,8 @@ _home = {
     "certify": "certificate",
     "fold": "folding",
     "gram": "grams",
+    "load": "model",
+    "save": "model",
     "kernels": "",
     "open_stream": "streams",
     "theory": "",

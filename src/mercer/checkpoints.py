@@ -1,11 +1,10 @@
 """Checkpoint: the sum of the shards that are done, in one file; a rerun goes on from there or says why it cannot.
 
-The file is in the safetensors format: arrays, and canonical JSON beside them. It runs no code, and its digest covers all of it.
+The file is one of ``mercer.tensors``: arrays, and canonical JSON beside them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mercer.atomic import replacing
-from mercer.summaries import Array, State
+from mercer import tensors
+from mercer.summaries import State
+from mercer.tensors import canonical
 
 _FORMAT = 1
-_DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64"}
+_FACTS = ("made", "shards", "rows", "complete", "facts")
 _PARTS = ("spec", "source", "map", "grid", "isa", "summary")
 
 
@@ -48,52 +46,24 @@ class Checkpoint:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all: what was there before stays until then."""
         facts = {
-            "format": _FORMAT,
             "made": self.made,
             "shards": self.shards,
             "rows": self.rows,
             "complete": self.complete,
             "facts": self.state.facts,
         }
-        text = canonical(facts)
-        arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.state.arrays.items())}
-        header: dict[str, Any] = {"__metadata__": {"mercer": text, "sha256": _digest(text, arrays)}}
-        at = 0
-        for name, array in arrays.items():
-            header[name] = {
-                "dtype": _DTYPES[str(array.dtype)],
-                "shape": list(array.shape),
-                "data_offsets": [at, at + array.nbytes],
-            }
-            at += array.nbytes
-        opening = canonical(header).encode()
-        opening += b" " * (-len(opening) % 8)
-        with replacing(Path(path)) as file:
-            file.write(len(opening).to_bytes(8, "little") + opening)
-            for array in arrays.values():
-                file.write(array.reshape(-1).view(np.uint8).data)
+        tensors.write(Path(path), "checkpoint", _FORMAT, facts, self.state.arrays)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """The checkpoint in a file; a damaged one is refused."""
-        from safetensors import SafetensorError, safe_open
-
-        path = Path(path)
         try:
-            with safe_open(path, "numpy") as file:
-                metadata = file.metadata() or {}
-                text = metadata["mercer"]
-                arrays = {name: _own(file.get_tensor(name)) for name in sorted(file.keys())}
-            if metadata["sha256"] != _digest(text, arrays):
-                raise ValueError("its digest is not that of its content")
-            facts = json.loads(text)
-            if facts["format"] != _FORMAT:
-                raise ValueError(f"its format is {facts['format']}, and {_FORMAT} is known")
-        except (SafetensorError, ValueError, KeyError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise ValueError(
-                f"{path.name} is damaged, or no checkpoint: {reason}. Remove it to start from the first row."
-            ) from None
+            with tensors.opened(Path(path), "checkpoint", _FORMAT) as file:
+                facts, arrays = file.facts, file.arrays()
+                if set(facts) != {"kind", "format", "sha256", *_FACTS}:
+                    raise ValueError(f"it needs {', '.join(_FACTS)}, and nothing else")
+        except ValueError as error:
+            raise ValueError(f"{error} Remove it to start from the first row.") from None
         state = State(arrays, facts["facts"])
         return cls(facts["made"], facts["shards"], facts["rows"], facts["complete"], state)
 
@@ -120,29 +90,12 @@ class Checkpoint:
             )
 
 
-def canonical(value: Any) -> str:
-    """JSON in one form: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def plain(what: str, value: Any) -> Any:
     """value as JSON gives it back; refused where it is no plain value."""
     try:
         return json.loads(canonical(value))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must be plain JSON values (numbers, words, lists, dicts): {error}.") from None
-
-
-def _digest(text: str, arrays: dict[str, Array]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name, array in arrays.items():
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _own(array: Array) -> Array:
-    return array if array.flags.writeable else array.copy()
 
 
 _WAY_OUT = "Make it as it was, or name another checkpoint file to start from the first row."

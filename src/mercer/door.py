@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from mercer.hearing import warn
 
 _PREFIXES = ("", "K", "M", "G", "T")
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
@@ -205,7 +206,7 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
     place = tuple(outside[0])
     row = int(np.searchsorted(X.indptr, place[0], side="right") - 1) if hasattr(X, "indptr") else int(place[0])
     where = f"at row {row}, column {columns[place]}" if numbered else f"in column {columns[place]}"
-    warnings.warn(
+    warn(
         f"{who}: {len(outside)} value(s) outside the range of the anchors, [{lows[place]:g}, {highs[place]:g}], are taken at its nearest "
         f"end, the first {stored[place]:g} {where}. Set feature_range, or fit on data that has such values.",
         stacklevel=2,

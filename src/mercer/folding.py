@@ -10,22 +10,20 @@ from __future__ import annotations
 import operator
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from mercer import door, ops
+from mercer import cluster, door, ops
 from mercer.atomic import remove_leftovers
-from mercer.blocks import Block, as_block
+from mercer.blocks import Block
 from mercer.checkpoints import Checkpoint, plain
-from mercer.planner import SHARD, Cost, tile_rows, worth_writing
+from mercer.planner import SHARD, worth_writing
 from mercer.sources import Piece, Rows
 from mercer.streams import Stream, open_stream
 from mercer.summaries import Summary
-from mercer.tiles import at_most, one_blas_thread, spans
+from mercer.tiles import at_most, one_blas_thread
 from mercer.together import described, fresh, state_of
 
 S = TypeVar("S", bound=Summary)
@@ -39,6 +37,7 @@ def fold(
     spec: dict[str, Any] | None = None,
     progress: Callable[[int, int | None], None] | None = None,
     n_jobs: int | None = None,
+    client: Any = None,
 ) -> S:
     """The summary of all rows of source.
 
@@ -54,9 +53,13 @@ def fold(
     spec : dict of JSON values, optional
         What else the sum depends on (parameters, the seed): kept in the checkpoint, and compared. ``Checkpoint.peek(path)`` shows it.
     progress : callable, optional
-        progress(rows_done, rows_in_all) after every block; rows_in_all is None when it is not known.
+        progress(rows_done, rows_in_all) after every block (every shard on a cluster); rows_in_all is None when it is not known.
     n_jobs : int, optional
-        Threads; it does not change the result. None and -1 use all that MERCER_NUM_THREADS or the machine allow.
+        Threads; it does not change the result. None and -1 use all that MERCER_NUM_THREADS or the machine allow. Not for a cluster, whose
+        workers run as many tasks at once as they have threads.
+    client : distributed.Client or address, optional
+        A cluster of Dask that sums the shards: the same bits, whatever the number of its workers. For a Dask array the current client,
+        when there is one.
 
     Examples
     --------
@@ -76,7 +79,11 @@ def fold(
         keeper = None if checkpoint is None or rows is None else _Keeper(Path(checkpoint), rows, total, spec)
         try:
             if not total.complete:
-                _sum(rows, source, total, keeper, progress)
+                with cluster.for_rows(client, rows) as found:
+                    if found is None or rows is None:
+                        _sum(rows, source, total, keeper, progress)
+                    else:
+                        _sum_on(found, rows, total, keeper, progress)
         except BaseException:
             if keeper is not None:
                 keeper.keep()
@@ -172,8 +179,10 @@ def _sum(
     progress: Callable[[int, int | None], None] | None,
 ) -> None:
     pieces = _pieces(source) if rows is None else rows.pieces(total.rows)
-    per_shard = SHARD if rows is None else rows.grid.shard
     shard, blocks, done = fresh(total.like), 0, total.rows
+
+    def is_full() -> bool:
+        return blocks == SHARD if rows is None else done - total.rows >= rows.step
 
     def finish(last: bool) -> None:
         total.take(total.shards, shard, done - total.rows, last=last)
@@ -182,7 +191,7 @@ def _sum(
 
     with closing(pieces):
         for piece in pieces:
-            if blocks == per_shard:
+            if is_full():
                 finish(last=False)
                 shard, blocks = fresh(total.like), 0
             shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
@@ -193,14 +202,21 @@ def _sum(
         finish(last=True)
 
 
-def blocks_of(rows: Any) -> Iterator[Block]:
-    """An array or a CSR matrix as consecutive blocks."""
-    n, d = rows.shape
-    for span in spans(n, tile_rows(Cost(d, d * rows.dtype.itemsize))):
-        block = rows[span]
-        yield as_block(
-            block if hasattr(block, "indptr") else np.ascontiguousarray(block)
-        )  # the same bits for every memory order
+def _sum_on(
+    client: Any,
+    rows: Rows,
+    total: Total[Any],
+    keeper: _Keeper | None,
+    progress: Callable[[int, int | None], None] | None,
+) -> None:
+    count = rows.stream.rows
+    with closing(cluster.shards(client, rows, fresh(total.like), total.shards)) as shards:
+        for shard, taken in shards:
+            total.take(total.shards, shard, taken, last=total.rows + taken == count)
+            if keeper is not None:
+                keeper.note()
+            if progress is not None:
+                progress(total.rows, count)
 
 
 def _rows_of(source: Any) -> Rows | None:

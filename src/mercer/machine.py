@@ -13,7 +13,7 @@ from mercer import __version__, ops
 from mercer.tiles import threads
 
 _CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "click", "rich")
-_EXTRAS = {"parquet": "pyarrow", "plot": "matplotlib"}
+_EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "plot": "matplotlib"}
 
 
 def facts() -> dict[str, str]:

@@ -20,8 +20,17 @@ _CHECKPOINT_SHARE = (
     20  # a checkpoint is written when the work since the last one took so many times longer than writing it
 )
 
+_REDRAWN_FROM = 4 * 2**20  # bytes that a map has drawn: less is sent to a worker as it is
+_REDRAWN_SHARE = 16  # what is sent instead takes at most this part of them
+_IN_FLIGHT = 2  # shards for each thread of a cluster: the next one is there when a thread is free
+
 _SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
+_STEP_ARRAYS = (
+    16  # D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, and copies of outputs at work
+)
+_STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
+_THIN = 4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -100,13 +109,23 @@ def worth_writing(seconds_of_work: float, seconds_to_write: float) -> bool:
     return seconds_of_work >= _CHECKPOINT_SHARE * seconds_to_write
 
 
+def worth_redrawing(seen_bytes: int, drawn_bytes: int) -> bool:
+    """Whether a worker is sent what a map saw, so many bytes, to draw the rest again, and not what was drawn."""
+    return drawn_bytes >= _REDRAWN_FROM and seen_bytes * _REDRAWN_SHARE <= drawn_bytes
+
+
+def shards_in_flight(threads: int) -> int:
+    """Shards that a cluster of so many threads is given at once."""
+    return _IN_FLIGHT * max(1, threads)
+
+
 @dataclass(frozen=True)
 class Plan:
     """What will be done, and what it holds in memory at once beside the data's own blocks.
 
     Attributes
     ----------
-    route : "moments", "two-stage" or "passes"
+    route : "moments", "two-stage", "passes", "newton" or "newton-cg"
     rows : int or None
         None when only a pass can tell.
     columns, features : int
@@ -117,6 +136,8 @@ class Plan:
         Bytes that they may have.
     passes : tuple of str
         What each pass over the rows is for.
+    room : int
+        Bytes that blocks may have which are kept for the next pass.
     """
 
     route: str
@@ -126,6 +147,7 @@ class Plan:
     held: int
     limit: int
     passes: tuple[str, ...]
+    room: int = 0
 
     def __str__(self) -> str:
         rows = "rows of unknown number" if self.rows is None else f"{self.rows:,} rows"
@@ -134,7 +156,11 @@ class Plan:
             "two-stage": f"principal components of each map first, then least squares on them, which hold {size(self.held)} of at most "
             f"{size(self.limit)}",
             "passes": f"conjugate gradients over blocks, since moments would hold more than {size(self.limit)}",
+            "newton": f"Newton's method by matrices, which hold {size(self.held)} of at most {size(self.limit)}",
+            "newton-cg": f"Newton's method by conjugate gradients over blocks, whose arrays hold {size(self.held)}",
         }[self.route]
+        if self.room:
+            how += f"; blocks are kept where they fit into {size(self.room)}"
         return (
             f"{rows} x {self.columns:,} columns -> {self.features:,} features; {how}. Passes: {', '.join(self.passes)}."
         )
@@ -155,8 +181,10 @@ def plan_fit(
     rank: int | None = None,
     side_by_side: bool = False,
     unlabelled: bool = False,
+    outputs: int = 0,
 ) -> Plan:
-    """The route for squared loss: moments where they fit into the limit; components of each map first where those of each map do.
+    """The route. Squared loss: moments where they fit into the limit, components of each map first where those of each map do, passes
+    otherwise. Other losses: Newton's method.
 
     Parameters
     ----------
@@ -173,8 +201,13 @@ def plan_fit(
         Principal components of each map, where they are asked for.
     side_by_side, unlabelled : bool
         Whether all folds are solved at the same time, and whether there are rows without targets.
+    outputs : int
+        Of a loss that needs Newton's method; 0 for squared loss.
     """
     first = ["what the map must know"] * looks + ["classes and their weights"] * counts
+    if outputs:
+        first += ["classes"] * (not counts)
+        return _plan_newton(rows, columns, features, outputs, limit, first)
     held, after = _solving(features, folds, side_by_side), ["leverages"] * again
     if held <= limit:
         passes = (*first, "moments", *["moments of unlabelled rows"] * unlabelled, *after)
@@ -197,6 +230,24 @@ def _solving(features: int, folds: int, side_by_side: bool) -> int:
     """Bytes of moments and of what is solved from them; a fold has moments and a scatter, and another where all are solved at once."""
     more = (1.5 + side_by_side) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
+
+
+def _plan_newton(rows: int | None, columns: int, features: int, outputs: int, limit: int, first: list[str]) -> Plan:
+    """By matrices where these fit into the limit and cost no more multiply-adds than conjugate gradients.
+
+    For a row and a Newton step the matrices of t outputs cost t D^2, and conjugate gradients 2 D t for each of their steps, which are thin
+    products, beside the features, d D, that are made anew for each pass.
+    """
+    d, D, t = columns, features, outputs
+    matrices = int(8 * D**2 * (t / 2 + 3))  # half of each, and a whole one with its copies while it is solved
+    vectors = 8 * D * t * _STEP_ARRAYS
+    by_matrices = t * D**2 + d * D
+    by_products = _STEP_PRODUCTS * (2 * _THIN * D * t + d * D)
+    if matrices + vectors <= limit and by_matrices <= by_products:
+        passes = (*first, "sums of squares", "two for each Newton step")
+        return Plan("newton", rows, d, D, matrices + vectors, limit, passes, max(0, limit - matrices - vectors))
+    passes = (*first, "sums of squares", "one for each Newton step and each step of conjugate gradients")
+    return Plan("newton-cg", rows, d, D, vectors, limit, passes, max(0, limit - vectors))
 
 
 def tolerance(itemsize: int) -> float:

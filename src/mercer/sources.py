@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mercer import door
-from mercer.blocks import Array, Block, as_block
-from mercer.planner import Grid, grid
+from mercer.blocks import Array, Block, Dense, as_block, matrix
+from mercer.planner import Cost, Grid, grid, tile_rows
 from mercer.streams import Chunk, Stream
-from mercer.tiles import width
+from mercer.tiles import spans, width
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,14 @@ class Rows:
         """Rows of a block and blocks of a shard, by the width of a row (that of the inputs too, where they are dense) and the dtype."""
         return grid(self.width if self.stream.sparse else max(self.width, self.stream.width), self.dtype.itemsize)
 
-    def pieces(self, start: int = 0) -> Generator[Piece, None, None]:
-        """The blocks from row `start` on, which is the first of a block. With several threads the next rows are read meanwhile."""
-        read = self.stream.blocks(self.grid.rows, start)
+    @property
+    def step(self) -> int:
+        """Rows of a shard."""
+        return self.grid.rows * self.grid.shard
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
+        """The blocks from row `start`, the first of a block, up to row `stop`. With several threads the next rows are read meanwhile."""
+        read = self.stream.blocks(self.grid.rows, start, stop)
         with closing(_ahead(read) if width(None) > 1 else read) as chunks:
             for chunk in chunks:
                 try:
@@ -76,6 +82,22 @@ class Rows:
     def mark(self) -> dict[str, Any] | None:
         """What was drawn, as plain values; None where nothing was."""
         return None
+
+    def packed(self) -> Self:
+        """A copy for another process: without the rows in memory, and without what its maps can draw again."""
+        other = copy.copy(self)
+        other.stream = self.stream.holding(self.stream.held(0, 0), 0)
+        return other
+
+    def unpacked(self) -> Self:
+        """A copy whose maps have drawn what packed() left out."""
+        return copy.copy(self)
+
+    def with_rows(self, held: dict[str, Any], first: int) -> Self:
+        """A copy whose stream holds these rows."""
+        other = copy.copy(self)
+        other.stream = self.stream.holding(held, first)
+        return other
 
     def _block(self, chunk: Chunk) -> Block:
         self._let_in(chunk.X)
@@ -112,16 +134,26 @@ class Features(Rows):
 
     def mark(self) -> dict[str, Any]:
         """The class, the plain parameters but those of chance and threads, and a hash of what was drawn."""
-        digest = hashlib.sha256()
-        for name, array in sorted(self.feature_map.drawn_.arrays().items()):
-            digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         parameters = {
             name: value
             for name, value in self.feature_map.get_params().items()
             if isinstance(value, str | bool | int | float | None) and not name.endswith(("random_state", "n_jobs"))
         }
-        return {"class": type(self.feature_map).__name__, "parameters": parameters, "sha256": digest.hexdigest()}
+        return {
+            "class": type(self.feature_map).__name__,
+            "parameters": parameters,
+            "sha256": _digest([self.feature_map]),
+        }
+
+    def packed(self) -> Self:
+        other = super().packed()
+        other.feature_map = self.feature_map._packed()
+        return other
+
+    def unpacked(self) -> Self:
+        other = super().unpacked()
+        other.feature_map = self.feature_map._unpacked()
+        return other
 
     def _block(self, chunk: Chunk) -> Block:
         self._let_in(chunk.X)
@@ -130,6 +162,57 @@ class Features(Rows):
             self._warned = bounds(chunk.X, numbered=False)
         block: Block = self.feature_map._block(chunk.X)
         return block
+
+
+class Tiles(Rows):
+    """What a map looks at before it is drawn: rows of a stream in tiles, as an array would have them, or features of the maps before it."""
+
+    def __init__(self, stream: Stream, feature_map: Any, before: Iterable[Any] = (), following: Any = None) -> None:
+        super().__init__(stream, feature_map)
+        self.before = tuple(before)
+        self.following = following  # the map whose domain the features are to be in
+
+    def then(self, fitted: Any, following: Any) -> Tiles:
+        """The features that a fitted map makes of these, for the map that follows."""
+        return Tiles(self.stream, self.feature_map, (*self.before, fitted), following)
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
+        for piece in super().pieces(start, stop):
+            at = 0
+            for tile in blocks_of(matrix(piece.block)):
+                end = at + tile.shape[0]
+                weight = None if piece.weight is None else piece.weight[at:end]
+                try:
+                    block = self._features(tile)
+                except door.RowError as error:
+                    raise self.stream.located(error, piece.start + at) from None
+                yield Piece(block, None, weight, piece.start + at)
+                at = end
+
+    def _features(self, block: Block) -> Block:
+        for part, following in zip(self.before, (*self.before[1:], self.following), strict=False):
+            block = part._step(block, following)
+        return block
+
+    def mark(self) -> dict[str, Any] | None:
+        return {"sha256": _digest(self.before)} if self.before else None
+
+    def packed(self) -> Self:
+        other = super().packed()
+        other.before = tuple(part._packed() for part in self.before)
+        return other
+
+    def unpacked(self) -> Self:
+        other = super().unpacked()
+        other.before = tuple(part._unpacked() for part in self.before)
+        return other
+
+
+class Labels(Rows):
+    """The targets and weights of a stream alone: blocks have no columns."""
+
+    def _block(self, chunk: Chunk) -> Block:
+        return Dense(np.empty((len(chunk), 0)))
 
 
 def features(stream: Stream, feature_map: Any) -> Features:
@@ -151,3 +234,23 @@ def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]
         while (chunk := waiting.result()) is not None:
             waiting = reader.submit(next, chunks, None)
             yield chunk
+
+
+def blocks_of(rows: Any) -> Iterator[Block]:
+    """An array or a CSR matrix as consecutive blocks."""
+    n, d = rows.shape
+    for span in spans(n, tile_rows(Cost(d, d * rows.dtype.itemsize))):
+        block = rows[span]
+        yield as_block(
+            block if hasattr(block, "indptr") else np.ascontiguousarray(block)
+        )  # the same bits for every memory order
+
+
+def _digest(maps: Iterable[Any]) -> str:
+    """A hash of what maps have drawn."""
+    digest = hashlib.sha256()
+    for part in maps:
+        for name, array in sorted(part.drawn_.arrays().items()):
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

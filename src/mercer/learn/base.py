@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import door, machine
 from mercer.blocks import Block
 from mercer.checkpoints import Checkpoint
+from mercer.cluster import in_use, on_its_cluster
 from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
 from mercer.learn.intake import Intake
+from mercer.learn.keeping import MOMENTS, Keeping
 from mercer.learn.mapping import make_map, predict_rows, widths_of
 from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
@@ -29,13 +31,12 @@ from mercer.philox import seed_from
 from mercer.planner import plan_fit, tolerance
 from mercer.sources import Rows, features
 from mercer.streams import Stream, open_sink
+from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
 
 
-class KernelModel(Intake):
+class KernelModel(Keeping, Intake):
     """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
-
-    _head: heads.Head | None
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class KernelModel(Intake):
         pca: int | None = None,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
+        cluster: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -58,16 +60,18 @@ class KernelModel(Intake):
         self.pca = pca
         self.max_memory = max_memory
         self.checkpoint = checkpoint
+        self.cluster = cluster
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
 
+    @on_its_cluster
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, path or stream
+        X : array-like, sparse matrix, data frame, Dask array, path or stream
             Rows, or a source of rows: ``open_stream(path, target="column")`` for files.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
@@ -87,21 +91,23 @@ class KernelModel(Intake):
                 "Give more rows, or a number for alpha."
             )
         others = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
-        if self.plan_.route == "passes":
-            self._pass_over(stream)
-        elif self.plan_.route == "two-stage":
-            self._solve_components(stream, others)
-        else:
+        if self.plan_.route == "moments":
             self._seen: Any = self._fold(features(stream, self.feature_map_), self._summary())
-            self._taken = stream.rows or 0
             if others is not None:
                 beside = self._fold(features(others, self.feature_map_), Moments(target=False), "unlabelled")
                 self._beside = Normal.of_rows(beside, fit_intercept=self.fit_intercept)
             self._solve(lambda: self._again(features(stream, self.feature_map_)))
+        elif self.plan_.route == "two-stage":
+            self._solve_components(stream, others)
+        else:
+            self._pass_over(stream)
+        self._taken = stream.rows or 0
         return self
 
+    @on_its_cluster
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
+        self._must_have_moments()
         first = not hasattr(self, "_seen")
         stream = (
             self._begin(X, y, sample_weight)
@@ -158,15 +164,17 @@ class KernelModel(Intake):
     def zero_maps_(self) -> list[str]:
         """The names of the maps all of whose coefficients are 0: the model is the same without them."""
         coef = self._solved().coef
-        columns = spans(tuple(self._widths.values()))
-        return [name for name, part in zip(self._widths, columns, strict=True) if not coef[part].any()]
+        widths = widths_of(self.feature_map_)
+        columns = spans(tuple(widths.values()))
+        return [name for name, part in zip(widths, columns, strict=True) if not coef[part].any()]
 
     def predict(self, X: Any, out: Any = None) -> Any:
         """Predictions, tile by tile: the features of all rows never exist at once.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, path or stream
+        X : array-like, sparse matrix, data frame, Dask array, path or stream
+            Of a Dask array, predictions are one too, not computed yet.
         out : array or path, optional
             Where to write predictions as they come: an array with room for all of them, or a ``.parquet``, ``.npy`` or ``.csv`` file with
             a column "prediction" (one for each output when there are several).
@@ -175,6 +183,9 @@ class KernelModel(Intake):
         -------
         The predictions, or ``out``.
         """
+        if is_lazy(X) and out is None:
+            check_is_fitted(self)
+            return self._lazily("predict", X, self._kind(), wide=self._wide and self._numeric())
         stream, scores = self._scores(X)
         parts = (self._decoded(part) for part in scores)
         if out is None:
@@ -200,16 +211,15 @@ class KernelModel(Intake):
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
-        for name in {"_seen", "_beside", "_head"} & set(vars(self)):  # a fit that fails leaves no model
+        for name in {*MOMENTS, "_head"} & set(vars(self)):  # a fit that fails leaves no model
             delattr(self, name)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
         stream = self._reweighted(stream)
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
-        self.feature_map_: Map = made._fit_stream(stream)
-        self._widths = widths_of(self.feature_map_)
-        widths = tuple(self._widths.values())
+        self.feature_map_ = made._fit_stream(stream)
+        widths = tuple(widths_of(self.feature_map_).values())
         D = sum(widths)
         if self.pca is not None and door.whole(who, "pca", self.pca) > max(widths):
             raise ValueError(
@@ -234,6 +244,7 @@ class KernelModel(Intake):
             rank=self.pca,
             side_by_side=self.penalty != "l2",
             unlabelled=unlabeled is not None,
+            outputs=self._outputs(),
         )
         for name, default in (("pca", None), ("penalty", "l2"), ("checkpoint", None)):
             if self.plan_.route == "passes" and getattr(self, name) != default:
@@ -241,6 +252,12 @@ class KernelModel(Intake):
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
                 )
+        sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
+        if not sums and in_use(stream):
+            raise ValueError(
+                f"{who}: a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use loss='squared', alpha='gcv'"
+                " or 'kfold' and enough max_memory; or fit without a cluster, where rows are read here, chunk by chunk."
+            )
         if self.verbose:
             print(f"{who}: {self.plan_}")
         return stream
@@ -259,7 +276,7 @@ class KernelModel(Intake):
 
     def _solve(self, again: Any) -> None:
         """The head of all rows seen."""
-        widths = tuple(self._widths.values())
+        widths = tuple(widths_of(self.feature_map_).values())
         components = None if self.pca is None else Components(self.pca, widths, getattr(self, "_beside", None))
         self._head = self._head_of(self._normals(self._seen), again, widths, components)
 
@@ -272,7 +289,7 @@ class KernelModel(Intake):
 
     def _solve_components(self, stream: Stream, others: Stream | None) -> None:
         """Two passes: the moments of each map's features by themselves, then those of all components."""
-        widths = tuple(self._widths.values())
+        widths = tuple(widths_of(self.feature_map_).values())
         apart = self._fold(features(stream, self.feature_map_), Apart.empty(widths))
         if others is not None:
             apart += self._fold(features(others, self.feature_map_), Apart.empty(widths), "unlabelled")
@@ -311,6 +328,14 @@ class KernelModel(Intake):
                 f"{self.plan_}"
             )
 
+    def _must_have_moments(self) -> None:
+        """Refuse to add to a model that has a head and no moments: its rows would be forgotten."""
+        if hasattr(self, "_head") and not hasattr(self, "_seen"):
+            raise ValueError(
+                f"{type(self).__name__}: partial_fit adds to moments, which a model that was loaded, or fitted by passes over the rows, "
+                "does not have. Call fit with all rows, or partial_fit on a new model."
+            )
+
     def _let_in(self, part: Any) -> None:
         """Refuse rows of partial_fit that do not go with those before."""
 
@@ -331,6 +356,10 @@ class KernelModel(Intake):
 
     def _reweighted(self, stream: Stream) -> Stream:
         return stream
+
+    def _outputs(self) -> int:
+        """Outputs of a loss that needs Newton's method; 0 for squared loss."""
+        return 0
 
     def _names(self, name: str) -> list[str]:
         return [name]

@@ -6,20 +6,15 @@ The objective is that of `mercer.learn.ridge`: sum w |y - b - z'c|^2 + alpha |c|
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mercer import door
-from mercer.blocks import Block, matrix
 from mercer.learn.normal import Array
+from mercer.learn.passes import Pass, column_squares, split, weighted
 from mercer.learn.ridge import Rows, grid
-from mercer.philox import Rng, open_interval
-from mercer.summaries import frequency_weights
-
-Pass = Callable[[], Rows]
-"""Each call gives the same (features, targets, weights or None) once more, block by block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +127,7 @@ def choose_held_out(
     """
     who = "choose_held_out"
     door.probability(who, "share", share)
-    system = _System.of(who, lambda: _split(rows, seed, share, held=False), fit_intercept)
+    system = _System.of(who, lambda: split(rows, seed, share, held=False), fit_intercept)
     tried = grid(who, alphas, float(system.diagonal.mean()) or 1.0)
     if not tried.min() > 0:
         raise ValueError(f"{who}: alphas must be above 0, got {tried.min():g}.")
@@ -144,7 +139,7 @@ def choose_held_out(
         residual += (last - tried[i]) * coef
         coef, residual, iterations = _descend(system, tried[i], coef, residual, tol, max_iter)
         solution, last = system.solution(coef, residual, iterations), tried[i]
-        scores[i] = _error(who, _split(rows, seed, share, held=True), solution)
+        scores[i] = _error(who, split(rows, seed, share, held=True), solution)
         if best is None or scores[i] < lowest:
             best, lowest, waited, chosen = solution, scores[i], 0, float(tried[i])
         else:
@@ -169,7 +164,7 @@ class _System:
     def of(cls, who: str, rows: Pass, fit_intercept: bool) -> _System:
         """One pass. Targets are shifted by the mean of the first block, so that a large one costs no digits."""
         n, shift = 0.0, None
-        for block, Y, w in _weighted(rows()):
+        for block, Y, w in weighted(rows()):
             if not w.any():
                 continue
             if shift is None:
@@ -179,7 +174,7 @@ class _System:
             R = (Y - shift) * w[:, None]
             n += w.sum()
             sums += block.T @ w
-            squares += _squares(block, w)
+            squares += column_squares(block, w)
             cross += block.T @ R
             target_sum += R.sum(axis=0)
         if shift is None:
@@ -198,7 +193,7 @@ class _System:
         """scatter P = sum w (z - mean) ((z - mean)'P), one pass."""
         center = self.mean @ P
         out, total = np.zeros_like(P), np.zeros(P.shape[1])
-        for block, _, w in _weighted(self.rows()):
+        for block, _, w in weighted(self.rows()):
             R = (block @ P - center) * w[:, None]
             out += block.T @ R
             total += R.sum(axis=0)
@@ -246,26 +241,10 @@ def _descend(
     return coef * unit, residual * unit, passes
 
 
-def _weighted(rows: Rows) -> Iterator[tuple[Block, Array, Array]]:
-    """Blocks with targets (n, t) and weights (n,), in float64."""
-    for block, targets, weight in rows:
-        n = block.shape[0]
-        yield block, np.asarray(targets, dtype=np.float64).reshape(n, -1), frequency_weights(n, weight)
-
-
-def _split(rows: Pass, seed: int, share: float, *, held: bool) -> Rows:
-    """The same blocks; rows of the other part have weight 0."""
-    start = 0
-    for block, Y, w in _weighted(rows()):
-        chosen = open_interval(Rng(seed).words("held out", start, len(w))) < share
-        start += len(w)
-        yield block, Y, w * (chosen == held)
-
-
 def _error(who: str, rows: Rows, solution: Solution) -> float:
     """sum w |y - b - z'c|^2/sum w."""
     total, n = 0.0, 0.0
-    for block, Y, w in _weighted(rows):
+    for block, Y, w in weighted(rows):
         if w.any():
             total += float(w @ np.sum((Y - solution.intercept - block @ solution.coef) ** 2, axis=1))
             n += float(w.sum())
@@ -274,14 +253,6 @@ def _error(who: str, rows: Rows, solution: Solution) -> float:
             f"{who}: no row is held out. Take a larger share, or choose alpha by GCV or k-fold from moments."
         )
     return total / n
-
-
-def _squares(block: Block, w: Array) -> Array:
-    """sum w z^2 of each column."""
-    Z = matrix(block)
-    if hasattr(Z, "indptr"):
-        return Z.astype(np.float64).power(2).T @ w
-    return np.einsum("i,ij,ij->j", w, Z, Z)
 
 
 def _warn(words: str) -> None:

@@ -1,7 +1,8 @@
-"""What is learnt on features: coefficients for squared loss, from one pass of moments or by passes, with the alpha that was asked for."""
+"""What is learnt on features: coefficients for each loss, from one pass of moments or by passes, with the alpha that was asked for."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.learn import newton
 from mercer.learn.components import Components
-from mercer.learn.conjugate import Pass, choose_held_out, solve_blocks
+from mercer.learn.conjugate import choose_held_out, solve_blocks
+from mercer.learn.losses import LOSSES, Loss
 from mercer.learn.normal import Array, Normal
+from mercer.learn.passes import Kept, Pass
 from mercer.learn.ridge import ALPHAS, Choice, Rows, Spectrum, choose_gcv, choose_kfold, choose_loo, solve
 from mercer.learn.sparse import Penalty
 
@@ -22,13 +26,29 @@ PENALTIES = ("l2", "l1", "group")
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores, None for a single alpha."""
+    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores, None for a single alpha.
+
+    steps are those of the last solver: Newton steps, passes of conjugate gradients, 1 for a solution from moments.
+    """
 
     coef: Array  # (D, t)
     intercept: Array  # (t,)
     alpha: float
     choice: Choice | None
     kkt: float | None = None  # how far a sparse head is from optimal
+    steps: int = 1
+
+    def check(self, features: int) -> None:
+        """Refuse coefficients that are not those of so many features."""
+        floats = self.coef.dtype == self.intercept.dtype == np.float64
+        if not floats or self.coef.shape != (features, *self.intercept.shape) or self.intercept.shape in ((), (0,)):
+            raise ValueError(
+                f"Head needs a coefficient for each of {features} features, got shapes {self.coef.shape} and {self.intercept.shape}."
+            )
+        if self.choice is not None and self.choice.alphas.shape != self.choice.scores.shape:
+            raise ValueError("Head needs a score for each alpha.")
+        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
+            raise ValueError("Head needs finite coefficients.")
 
 
 def check_alpha(who: str, alpha: Any) -> None:
@@ -46,6 +66,27 @@ def check_alpha(who: str, alpha: Any) -> None:
         raise ValueError(
             f"{who}: alpha must be a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}, got {alpha!r}."
         )
+
+
+def check_loss(who: str, loss: str, alpha: Any, penalty: Any, pca: Any, checkpoint: Any) -> None:
+    """Refuse a loss that is not known, and what does not go with a loss that needs passes."""
+    door.one_of(who, "loss", loss, ("squared", *LOSSES))
+    if loss == "squared":
+        return
+    check_alpha(who, alpha)
+    if isinstance(alpha, str) and alpha != "auto":
+        raise ValueError(
+            f"{who}: alpha={alpha!r} needs loss='squared', got loss={loss!r}. Use 'auto' (rows held out), a number or a list."
+        )
+    if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
+        raise ValueError(
+            f"{who}: alpha = 0 needs loss='squared': with loss={loss!r} rows that can be separated have no minimum. Give an alpha above 0."
+        )
+    for name, value, default in (("penalty", penalty, "l2"), ("pca", pca, None), ("checkpoint", checkpoint, None)):
+        if value != default:
+            raise ValueError(
+                f"{who}: {name}={value!r} needs the moments of loss='squared', got loss={loss!r}. Leave {name} out."
+            )
 
 
 def is_chosen(alpha: Any) -> bool:
@@ -123,11 +164,47 @@ def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: floa
         )
     if not is_chosen(alpha):
         solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept, tol=tol)
-        return Head(solution.coef, solution.intercept, float(alpha), None)
+        return Head(solution.coef, solution.intercept, float(alpha), None, steps=solution.iterations)
     given = None if isinstance(alpha, str) else alpha
     held = choose_held_out(rows, given, fit_intercept=fit_intercept)
     solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol)
-    return Head(solution.coef, solution.intercept, held.alpha, Choice(held.alpha, held.alphas, held.scores))
+    choice = Choice(held.alpha, held.alphas, held.scores)
+    return Head(solution.coef, solution.intercept, held.alpha, choice, steps=solution.iterations)
+
+
+def from_newton(
+    who: str,
+    rows: Kept,
+    loss: Loss,
+    alpha: Any,
+    classes: Array,
+    *,
+    fit_intercept: bool,
+    exact: bool,
+    tol: float,
+    max_iter: int,
+) -> Head:
+    """The head by Newton's method; an alpha that must be chosen is chosen on a tenth of the rows. Outputs that are late are named."""
+    how: Any = {"fit_intercept": fit_intercept, "exact": exact, "max_iter": max_iter}
+    choice, start = None, None
+    if is_chosen(alpha):
+        given = None if isinstance(alpha, str) else alpha
+        choice, start = newton.choose_held_out(rows, loss, given, **how)
+    used = float(alpha) if choice is None else choice.alpha
+    found = newton.minimise(rows, loss, used, start=start, tol=tol, **how)
+    if found.late.any():
+        from sklearn.exceptions import ConvergenceWarning
+
+        late = np.flatnonzero(found.late)
+        names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
+        some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        warnings.warn(
+            f"{who}: Newton's method has not reached tol={tol:g} for class {some}: the gradient is {found.gradient[late].max():.2g} of the "
+            f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter (it is {max_iter}), alpha or tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Head(found.coef, found.intercept, used, choice, steps=found.steps)
 
 
 def signs(labels: Iterable[Any], classes: Array) -> Array:

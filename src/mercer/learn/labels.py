@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.blocks import Dense
 from mercer.classes import ClassSums
+from mercer.folding import fold
 from mercer.learn.normal import Array
+from mercer.sources import Labels
 from mercer.streams import Chunk, Stream
 
 
@@ -21,7 +22,7 @@ class Reweighted(Stream):
     def __init__(self, stream: Stream, weights: dict[Any, float]) -> None:
         super().__init__(stream.name)
         self.stream, self.weights = stream, weights
-        for name in ("width", "dtype", "sparse", "columns", "target"):
+        for name in ("width", "dtype", "sparse", "columns", "target", "seeks", "lazy"):
             setattr(self, name, getattr(stream, name))
         self.weight = "class_weight"
 
@@ -39,16 +40,22 @@ class Reweighted(Stream):
     def where(self, row: int) -> str:
         return self.stream.where(row)
 
+    def held(self, start: int, stop: int) -> dict[str, Any]:
+        return self.stream.held(start, stop)
+
+    def holding(self, held: dict[str, Any], first: int) -> Reweighted:
+        return Reweighted(self.stream.holding(held, first), self.weights)
+
+    def files(self) -> list[dict[str, Any]]:
+        return self.stream.files()
+
     def fingerprint(self) -> dict[str, Any]:
         return {**self.stream.fingerprint(), "class_weight": {repr(k): v for k, v in self.weights.items()}}
 
 
 def count_classes(stream: Stream) -> ClassSums:
     """The labels of a stream and how many rows have each, by their weights: a pass over the rows."""
-    found = ClassSums()
-    for chunk in stream.chunks():
-        found.add(Dense(np.empty((len(chunk), 0))), chunk.y, chunk.weight, chunk.start)
-    return found
+    return fold(Labels(stream), ClassSums())
 
 
 def given_weights(who: str, given: Any) -> dict[Any, float] | None:
@@ -80,3 +87,11 @@ def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:
         places = np.searchsorted(classes, parts.classes)
         counts[places], sums[places] = parts.counts, parts.sums
     return counts, sums
+
+
+def probabilities(scores: Array) -> Array:
+    """1/(1 + exp(-f)) of each class, divided by their sum. Two classes have one score, f of the second, and the first has -f."""
+    F = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+    logs = -np.logaddexp(0.0, -F)
+    P = np.exp(logs - logs.max(axis=1, keepdims=True))  # so that not all of them are 0
+    return P / P.sum(axis=1, keepdims=True)

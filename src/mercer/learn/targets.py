@@ -11,13 +11,14 @@ import numpy as np
 from mercer import door
 from mercer.learn.normal import Array
 from mercer.streams import Stream, open_stream
+from mercer.streams.dask import is_lazy
 
 
 def is_source(X: Any) -> bool:
-    """Whether X is opened as a stream: a stream, a path, or a list of paths. All else is rows in memory."""
+    """Whether X is opened as a stream: a stream, a path, a list of paths, or a Dask array. All else is rows in memory."""
     if isinstance(X, list) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
-    return isinstance(X, Stream | str | os.PathLike)
+    return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
 
 
 def require_targets(who: str, y: Any) -> None:

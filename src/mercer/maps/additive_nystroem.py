@@ -19,6 +19,7 @@ from mercer.maps.base import Array, Decay, Map
 from mercer.maps.drawn import Chain
 from mercer.maps.landmarks import CUTOFF
 from mercer.philox import Rng
+from mercer.stages.base import require
 from mercer.stages.lifts import Lift
 from mercer.summaries import Summary
 
@@ -69,6 +70,7 @@ class AdditiveNystroem(AdditiveMap):
     name = "additive-nystroem"
     kernels = tuple(_KERNELS)
     paper = "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 for any kernel (greedy)"
+    landmarks_: Array
 
     def __init__(
         self,
@@ -178,6 +180,15 @@ class LandmarkLift(Lift):
     vanishes: bool  # k(0, .) = 0
     signed: bool = False
 
+    def check(self, d: int) -> None:
+        super().check(d)
+        self.kernel.check(self.landmarks)
+        L, M = self.landmarks, self.projections
+        good = L.ndim == 2 and len(L) in (1, d) and M.ndim == 3 and M.shape[:2] == L.shape and M.size > 0
+        require(
+            good and L.dtype == M.dtype == np.float64, self, f"one row of landmarks and a projection, or {d} of them"
+        )
+
     @property
     def keeps_sparse(self) -> bool:  # type: ignore[override]
         return self.vanishes
@@ -196,7 +207,7 @@ class LandmarkLift(Lift):
         data = np.empty((len(X.data), self.values), X.dtype)
         order = np.argsort(X.indices, kind="stable")
         columns, starts = np.unique(X.indices[order], return_index=True)
-        for column, entries in zip(columns, np.split(order, starts[1:]), strict=True):
+        for column, entries in zip(columns, np.split(order, starts)[1:], strict=True):
             one = LandmarkLift(self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed)
             data[entries] = one(X.data[entries][:, None])
         return self._columns_of(X, data.ravel())

@@ -23,6 +23,7 @@ from mercer.maps.drawn import Chain
 from mercer.philox import Rng
 from mercer.planner import Cost
 from mercer.stages.anchors import Between, Nearest
+from mercer.stages.base import require
 
 _KERNELS = additive_names()
 _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
@@ -83,6 +84,9 @@ class Anchors(CodedMap):
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
     knob = "n_anchors"
     extends = False
+    anchors_: Array
+    table_: Array
+    _range: tuple[Any, Any]
 
     def __init__(
         self,
@@ -184,8 +188,8 @@ class Anchors(CodedMap):
         anchors, self._range = self._places(seen, zero)
         tables = _tables(type(self).__name__, self.kernel_, anchors, float(self.energy), zero)
         pooled = len(anchors) == 1
-        self.anchors_: Array = anchors[0] if pooled else anchors
-        self.table_: Array = tables[0] if pooled else tables
+        self.anchors_ = anchors[0] if pooled else anchors
+        self.table_ = tables[0] if pooled else tables
         if self.weights == "linear" and self.n_neighbors == 2:
             stage: Between | Nearest = Between(anchors, tables)
         else:
@@ -237,6 +241,10 @@ class Lookup(CodedDrawn):
 
     stage: Between | Nearest
     d: int
+
+    def check(self, d: int) -> None:
+        require(self.d == d, self, f"{d} columns, got {self.d}")
+        self.stage.check(d)
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         return self.stage.coded(tile.toarray() if hasattr(tile, "indptr") else tile)

@@ -15,13 +15,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import door
 from mercer.blocks import Block, Dense, fresh, matrix, stacked
-from mercer.folding import blocks_of, fold
+from mercer.cluster import map_chunks
+from mercer.folding import fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, in_dtype
+from mercer.maps.packing import Packing
 from mercer.philox import Rng, seed_from
 from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
-from mercer.sources import Piece, Rows
-from mercer.streams import Stream
+from mercer.sources import Piece, Tiles, blocks_of
+from mercer.streams import Stream, open_stream
+from mercer.streams.base import as_float
+from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
@@ -73,7 +77,7 @@ class _Contained(TransformerMixin, BaseEstimator):
         return self._features(X)
 
 
-class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """An explicit feature map: <phi(x), phi(z)> approaches kernel_(x, z).
 
     A subclass writes ``__init__`` (stores its arguments), ``kernel_``, ``draw(rng, d, seen)``, ``cases()``, and, where it must see data,
@@ -89,7 +93,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
     random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others. A subclass adds its own.
     seed_: Any  # the seed in use; a list of seeds for compositions
+    drawn_: Drawn
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
@@ -135,13 +141,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
         y : ignored
 
         Returns
         -------
         self
         """
+        if is_lazy(X):
+            return self._fit_stream(open_stream(X))
         X = self._enter(X, reset=True)
         return self._fit_blocks(X.shape[1], lambda: blocks_of(X))
 
@@ -192,7 +200,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
     def _n_features_out(self) -> int:
         return self.drawn_.columns(self.n_features_in_)
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         """fit for rows that were let in already, or that another map makes; a Piece has weights too."""
         self.check(d)
         width(getattr(self, "n_jobs", None))
@@ -202,17 +210,34 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         with one_blas_thread():  # so that threads do not change a bit of what QR or eigenvectors give
             seen = None if summary is None else fold(blocks(), summary)
             self.drawn_ = self.draw(Rng(self.seed_), d, seen)
+        self._remember(seen)
         return self
 
     def _fit_stream(self, stream: Stream) -> Self:
         """fit for a stream: its rows come in at the same door, and are read as often as the map must look at them."""
-        rows = Rows(stream, self)
-        self._fit_blocks(stream.width, lambda: (tile for piece in rows.pieces() for tile in _tiles_of(piece)))
+        self._fit_blocks(stream.width, lambda: Tiles(stream, clone(self)))
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
 
+    def _step(self, block: Block, following: Map | None) -> Block:
+        """The features of a block, in the domain of the map that follows."""
+        try:
+            made: Block = in_dtype(self.drawn_, block.dtype)(matrix(block))
+            if following is not None:
+                following._require_domain(matrix(made))
+        except door.RowError as error:
+            raise error.at(0, type(self).__name__) from None
+        return made
+
     def _features(self, X: Any, out: Array | None = None) -> Any:
+        if is_lazy(X):
+            check_is_fitted(self)
+            sparse = hasattr(X._meta, "tocsr")
+            return map_chunks(
+                self, "transform", X, self._n_features_out, as_float([X.dtype]), sparse=not self.drawn_.dense(sparse)
+            )
+
         def make(rows: Any, drawn: Drawn) -> Any:
             dense = drawn.dense(hasattr(rows, "indptr"))
             return (self._dense_features if dense else self._sparse_features)(rows, drawn, out)
@@ -366,12 +391,3 @@ class Map(ClassNamePrefixFeaturesOutMixin, _Contained, auto_wrap_output_keys=Non
         data = X.data if hasattr(X, "indptr") else X
         if np.may_share_memory(out, data) and np.shares_memory(out, data):
             raise ValueError(f"{who}: out must not share memory with X.")
-
-
-def _tiles_of(piece: Piece) -> Iterator[Piece]:
-    """A piece of a stream as tiles of the grid that an array would have."""
-    at = 0
-    for tile in blocks_of(matrix(piece.block)):
-        stop = at + tile.shape[0]
-        yield Piece(tile, None, None if piece.weight is None else piece.weight[at:stop], piece.start + at)
-        at = stop

@@ -51,6 +51,7 @@ class Chi2Chebyshev(AdditiveMap):
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     rate = Decay((4, 8, 16), 0.75)
+    center_: float
 
     def __init__(
         self, n_terms: int = 5, *, center: float | str = "fit", signed: bool = False, n_jobs: int | None = None

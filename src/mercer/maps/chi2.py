@@ -53,6 +53,7 @@ class Chi2Series(AdditiveMap):
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     rate = Decay((2, 4, 8), 0.2)
+    poles_: Array
 
     def __init__(
         self, n_terms: int = 5, *, poles: str | Array = "fit", signed: bool = False, n_jobs: int | None = None

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator, RandomState
-from numpy.typing import DTypeLike
 from sklearn.base import clone
 from sklearn.pipeline import _name_estimators
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import door
-from mercer.blocks import Block, Dense, Sparse, matrix
+from mercer.blocks import Block
 from mercer.kernels import Kernel, Sum
-from mercer.maps.base import Array, Bounds, Decay, Map, Rate
-from mercer.maps.drawn import Drawn, Featured, in_dtype
+from mercer.maps.base import Bounds, Decay, Map, Rate
+from mercer.maps.drawn import Drawn, Featured
 from mercer.maps.fourier import RandomFourier
-from mercer.planner import Cost
-from mercer.sources import Piece
+from mercer.maps.joined import After, Beside, Guard
+from mercer.sources import Piece, Tiles
 
 
 class _Several(_BaseComposition, Map):
     """What Composed and Stacked share: a list of maps as one parameter, and each map's parameters under its name."""
+
+    maps_: list[Map]
 
     def __init__(self, maps: Sequence[Map]) -> None:
         self.maps = maps
@@ -78,6 +80,42 @@ class _Several(_BaseComposition, Map):
             raise ValueError(
                 f"{type(self).__name__}: maps must be a list of at least one mercer map, got {self.maps!r}."
             )
+
+    def _packed(self) -> Self:
+        other = copy.copy(self)
+        other.maps_ = [part._packed() for part in self.maps_]
+        del other.drawn_
+        return other
+
+    def _unpacked(self) -> Self:
+        if hasattr(self, "drawn_"):
+            return self
+        other = copy.copy(self)
+        other.maps_ = [part._unpacked() for part in self.maps_]
+        other.drawn_ = other._joined()
+        return other
+
+    def _kept(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._kept().items() if name != "drawn_"}  # which the parts have
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        super()._keep(kept)
+        same = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(map(type, self._parts))
+        if not same or [part.n_features_in_ for part in self.maps_] != self._inputs():
+            raise ValueError(
+                f"{type(self).__name__} has fitted maps that are not those of its parameter, or do not go together."
+            )
+        for part, width in zip(self._parts, self._inputs(), strict=True):
+            part.check(width)
+        self.drawn_ = self._joined()
+
+    def _joined(self) -> Drawn:
+        """What the fitted parts have drawn, as one."""
+        raise NotImplementedError
+
+    def _inputs(self) -> list[int]:
+        """The columns that each fitted part is given."""
+        raise NotImplementedError
 
 
 class Composed(_Several):
@@ -146,19 +184,25 @@ class Composed(_Several):
         super().get_feature_names_out(input_features)  # which judges input_features
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         self.check(d)
         self.n_features_in_ = d
-        self.maps_: list[Map] = []
+        self.maps_ = []
         for part in self.maps:
             fitted = copied(part)._fit_blocks(d, blocks)
             self.maps_ += [fitted]
             d = fitted._n_features_out
-            following = self.maps[len(self.maps_) : len(self.maps_) + 1]
+            following = self.maps[len(self.maps_)] if len(self.maps_) < len(self.maps) else None
             blocks = partial(_features_of, fitted, following, blocks)
-        guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
-        self.drawn_ = After(tuple(part.drawn_ for part in self.maps_), guards)
+        self.drawn_ = self._joined()
         return self
+
+    def _joined(self) -> After:
+        guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
+        return After(tuple(part.drawn_ for part in self.maps_), guards)
+
+    def _inputs(self) -> list[int]:
+        return [self.n_features_in_, *(part._n_features_out for part in self.maps_[:-1])]
 
 
 class Stacked(_Several):
@@ -219,103 +263,18 @@ class Stacked(_Several):
         names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece]]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         self.check(d)
-        self.maps_: list[Map] = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.maps_ = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
-        self.drawn_ = Beside(tuple(part.drawn_ for part in self.maps_))
+        self.drawn_ = self._joined()
         return self
 
+    def _joined(self) -> Beside:
+        return Beside(tuple(part.drawn_ for part in self.maps_))
 
-@dataclass(frozen=True)
-class Guard:
-    """The door of a map whose input is made by another map."""
-
-    who: str
-    domain: str
-    instead: str
-    bounds: Bounds | None = None
-
-    def __call__(self, rows: Any) -> None:
-        if self.domain == "nonnegative":
-            door.require_nonnegative(self.who, rows, instead=self.instead)
-        if self.bounds is not None:
-            self.bounds(rows, numbered=False)
-
-
-@dataclass(frozen=True, eq=False)
-class After:
-    """The features of the features: each part on what the one before it gives, guarded by the part's domain."""
-
-    parts: tuple[Drawn, ...]
-    guards: tuple[Guard, ...]  # of all parts but the first
-
-    def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        for part, guard in zip(self.parts[:-1], self.guards, strict=True):
-            block, dense = part(tile), part.dense(hasattr(tile, "indptr"))
-            tile = block.toarray() if dense else block.tocsr()
-            guard(tile)
-        return self.parts[-1](tile, out)
-
-    def columns(self, d: int) -> int:
-        return self._widths(d)[-1]
-
-    def dense(self, sparse: bool) -> bool:
-        for part in self.parts:
-            sparse = not part.dense(sparse)
-        return not sparse
-
-    def arrays(self) -> dict[str, Array]:
-        return _numbered(self.parts)
-
-    def astype(self, dtype: DTypeLike) -> After:
-        return After(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts), self.guards)
-
-    def cost(self, d: int) -> Cost:
-        return sum((part.cost(width) for part, width in zip(self.parts, self._widths(d), strict=False)), Cost(0, 0))
-
-    def _widths(self, d: int) -> list[int]:
-        widths = [d]
-        for part in self.parts:
-            widths.append(part.columns(widths[-1]))
-        return widths
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """The features of several maps side by side: dense when all are, otherwise CSR."""
-
-    parts: tuple[Drawn, ...]
-
-    def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        n, d = tile.shape
-        sparse = hasattr(tile, "indptr")
-        if not self.dense(sparse):
-            from scipy.sparse import hstack
-
-            return Sparse(hstack([part(tile).tocsr() for part in self.parts], format="csr"))
-        out = np.empty((n, self.columns(d)), tile.dtype) if out is None else out
-        start = 0
-        for part in self.parts:
-            stop = start + part.columns(d)
-            part(tile, out[:, start:stop])
-            start = stop
-        return Dense(out)
-
-    def columns(self, d: int) -> int:
-        return sum(part.columns(d) for part in self.parts)
-
-    def dense(self, sparse: bool) -> bool:
-        return all(part.dense(sparse) for part in self.parts)
-
-    def arrays(self) -> dict[str, Array]:
-        return _numbered(self.parts)
-
-    def astype(self, dtype: DTypeLike) -> Beside:
-        return Beside(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts))
-
-    def cost(self, d: int) -> Cost:
-        return sum((part.cost(d) for part in self.parts), Cost(0, 0))
+    def _inputs(self) -> list[int]:
+        return [self.n_features_in_] * len(self.maps_)
 
 
 def copied(part: Map) -> Map:
@@ -325,25 +284,24 @@ def copied(part: Map) -> Map:
 
 
 def _features_of(
-    fitted: Map, following: Sequence[Map], blocks: Callable[[], Iterator[Block | Piece]]
-) -> Iterator[Block | Piece]:
+    fitted: Map, following: Map | None, blocks: Callable[[], Iterator[Block | Piece] | Tiles]
+) -> Iterator[Block | Piece] | Tiles:
     """The features of blocks, in the domain of the map that follows; errors count rows from the first block."""
+    source = blocks()
+    return source.then(fitted, following) if isinstance(source, Tiles) else _steps(fitted, following, source)
+
+
+def _steps(fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]) -> Iterator[Block | Piece]:
     start = 0
-    for rows in blocks():
+    for rows in blocks:
         block = rows.block if isinstance(rows, Piece) else rows
         try:
-            made = in_dtype(fitted.drawn_, block.dtype)(matrix(block))
-            for part in following:
-                part._require_domain(matrix(made))
+            made = fitted._step(block, following)
         except door.RowError as error:
-            raise error.at(start, type(fitted).__name__) from None
+            raise error.at(start) from None
         yield replace(rows, block=made) if isinstance(rows, Piece) else made
         start += block.shape[0]
 
 
 def _names(maps: Sequence[Map]) -> list[str]:
     return [name for name, _ in _name_estimators(maps)]
-
-
-def _numbered(parts: Iterable[Drawn]) -> dict[str, Array]:
-    return {f"{i}.{name}": array for i, part in enumerate(parts) for name, array in part.arrays().items()}

@@ -84,6 +84,8 @@ class CompressiveFourier(Map):
     name = "compressive"
     kernels = ("gaussian",)
     paper = "Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016"
+    gamma_: float
+    design_: str
 
     def __init__(
         self,

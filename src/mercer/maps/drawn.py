@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,7 @@ from mercer.stages.base import Stage
 Array = NDArray[Any]
 
 
+@runtime_checkable
 class Drawn(Protocol):
     """drawn(tile) -> Block. The tile is a 2-d array or a canonical CSR matrix, of the dtype of the arrays."""
 
@@ -26,6 +27,7 @@ class Drawn(Protocol):
     def arrays(self) -> dict[str, Array]: ...
     def astype(self, dtype: DTypeLike) -> Self: ...
     def cost(self, d: int) -> Cost: ...
+    def check(self, d: int) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,14 @@ class Chain:
     def arrays(self) -> dict[str, Array]:
         """The drawn arrays, named by the place of their stage."""
         return {f"{i}.{name}": array for i, stage in enumerate(self.stages) for name, array in stage.arrays().items()}
+
+    def check(self, d: int) -> None:
+        """Refuse stages that do not go with d columns, or with each other."""
+        if not self.stages:
+            raise ValueError("Chain needs at least one stage.")
+        for stage in self.stages:
+            stage.check(d)
+            d = stage.columns(d)
 
     def astype(self, dtype: DTypeLike) -> Chain:
         """The same chain with its arrays in another dtype."""

@@ -113,6 +113,8 @@ class RandomFourier(Map):
     name = "fourier"
     kernels = tuple(_LAWS)
     paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
+    gamma_: float
+    design_: str
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from mercer.maps.base import Array, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.philox import Rng
 from mercer.planner import Cost, blocks_in, worth_keeping, worth_marking
+from mercer.stages.base import require
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
@@ -158,6 +159,10 @@ class _Hashes(CodedDrawn):
     power: float
     dtype: Any = np.float64
 
+    def check(self, d: int) -> None:
+        good = 0 <= self.seed < 2**64 and 0 < self.n_hashes < 2**31 and 1 <= self.bits <= 16 and 0 < self.power < np.inf
+        require(good and self.dtype == np.float64, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
+
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = np.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits))
         if hasattr(tile, "indptr"):
@@ -190,7 +195,7 @@ class _Hashes(CodedDrawn):
         """The same columns among those whose parameters are kept, where all of them are: a few more cost nothing."""
         known = _kept.get(self, {}).get(0, (ids,))[0]
         at = np.minimum(np.searchsorted(known, ids), max(0, len(known) - 1))
-        if not len(ids) or not np.array_equal(known[at], ids):
+        if not len(ids) or not len(known) or not np.array_equal(known[at], ids):
             return ids, places
         return known, at.astype(places.dtype)[places]
 

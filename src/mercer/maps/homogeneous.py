@@ -102,6 +102,8 @@ class Homogeneous(AdditiveMap):
     name = "homogeneous"
     kernels = tuple(_SIGNATURES)
     paper = "Vedaldi and Zisserman, PAMI 2012; a comparator of CVPR 2014, ICCV 2015 and arXiv 1206.4074"
+    period_: float
+    harmonics_: tuple[int, ...]
 
     def __init__(
         self,

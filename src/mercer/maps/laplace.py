@@ -30,11 +30,10 @@ _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and
 
 @dataclass(frozen=True)
 class _Law:
-    """The law of the weights of a semigroup kernel, its diagonal k(x, x) = exp(-sum exponent(x_i)), and what beta="auto" averages."""
+    """The law of the weights of a semigroup kernel, and what beta="auto" averages."""
 
     kernel: Callable[[float], Kernel]
     quantile: Callable[[Array, float], Array]
-    exponent: Callable[[Array, float], Array]
     term: Callable[[Array], Array]
     auto: Callable[[float], float]
 
@@ -47,17 +46,17 @@ def _exponential(u: Array, beta: float) -> Array:
     return -np.log(u) / beta
 
 
-def _root_exponent(x: Array, beta: float) -> Array:
-    return beta * np.sqrt(2 * x)
+def _root_term(x: Array) -> Array:
+    return np.sqrt(2 * x)
 
 
-def _log_exponent(x: Array, beta: float) -> Array:
-    return np.log1p(2 * x / beta)
+def _term(x: Array) -> Array:
+    return 2 * x
 
 
 _LAWS = {
-    "exponential": _Law(ExponentialSemigroup, _levy, _root_exponent, lambda x: np.sqrt(2 * x), lambda mean: 1 / mean),
-    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _log_exponent, lambda x: 2 * x, lambda mean: mean),
+    "exponential": _Law(ExponentialSemigroup, _levy, _root_term, lambda mean: 1 / mean),
+    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _term, lambda mean: mean),
 }
 
 
@@ -109,6 +108,7 @@ class RandomLaplace(Map):
     kernels = tuple(_LAWS)
     paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
     domain = "nonnegative"
+    beta_: float
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class RandomLaplace(Map):
         law = _LAWS[self.kernel]
         self.beta_ = float(self.beta) if seen is None else law.auto(seen.mean) if seen.mean > 0 else 1.0
         panel = np.minimum(self._weights(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
-        exponent = Exponent(law.exponent, self.beta_) if self.normalize else None
+        exponent = Exponent(self.kernel, self.beta_) if self.normalize else None
         return Chain((Decays.of(panel, float(self.shift), exponent),))
 
     @classmethod

@@ -21,6 +21,7 @@ from mercer.maps.gamma import KINDS, Gamma
 from mercer.maps.landmarks import POOL, by_leverage, inverse_root, plus_plus
 from mercer.philox import Rng
 from mercer.planner import Cost
+from mercer.stages.base import require
 from mercer.summaries import Reservoir, Summary
 from mercer.together import Together
 
@@ -64,7 +65,7 @@ class Nystroem(Map):
     landmarks_ : array or CSR matrix of shape (n_components_, n_features)
     n_components_ : int
         The number of landmarks.
-    gamma_ : float
+    gamma_ : float or None
         The gamma in use, for kernels by name that have one.
 
     Notes
@@ -87,6 +88,7 @@ class Nystroem(Map):
     paper = "Williams and Seeger, NIPS 2000; a comparator of arXiv 1206.4074"
     instead = "For signed data use a kernel of all numbers, such as 'gaussian'."
     extends = False
+    gamma_: float | None
     rate = Decay((10, 20, 40), 0.75)  # exact where all rows are landmarks; how fast before that, the data decide
 
     def __init__(
@@ -123,7 +125,17 @@ class Nystroem(Map):
     def kernel_(self) -> Kernel:
         """The exact kernel."""
         check_is_fitted(self)
-        return self._kernel(getattr(self, "gamma_", None))
+        return self._kernel(self.gamma_)
+
+    @property
+    def landmarks_(self) -> Any:
+        check_is_fitted(self)
+        assert isinstance(self.drawn_, Landmarks)
+        return self.drawn_.landmarks
+
+    @property
+    def n_components_(self) -> int:
+        return int(self.landmarks_.shape[0])
 
     def check(self, d: int) -> None:
         who = type(self).__name__
@@ -153,14 +165,11 @@ class Nystroem(Map):
         parts = [] if seen is None else list(seen.parts)
         sample = parts.pop() if self._chooses else None
         gamma = self._gamma()
-        if gamma is not None:
-            self.gamma_ = gamma.value(d, parts[0] if parts else None)
-        kernel = self._kernel(None if gamma is None else self.gamma_)
+        self.gamma_ = None if gamma is None else gamma.value(d, parts[0] if parts else None)
+        kernel = self._kernel(self.gamma_)
         try:
             rows = self._choose(rng, kernel, sample.rows) if sample is not None else self._given()
-            self.landmarks_ = rows.astype(np.float64)
-            self.n_components_ = self.landmarks_.shape[0]
-            return Landmarks.of(who, kernel, self.landmarks_)
+            return Landmarks.of(who, kernel, rows.astype(np.float64))
         except door.RowError as error:
             raise ValueError(f"{who}: of the landmarks, {error}") from None
 
@@ -265,6 +274,17 @@ class Landmarks:
         projection = inverse_root(who, kernel, K)
         magnified = np.sqrt(np.max(np.sum(projection**2, axis=0)) * np.max(np.diagonal(K)))
         return cls(kernel, landmarks, projection, bool(magnified > _MOST_MAGNIFIED))
+
+    def check(self, d: int) -> None:
+        """Refuse landmarks and a projection that do not go together, or not with d columns."""
+        rows = door.rows("Landmarks", self.landmarks)
+        good = self.projection.ndim == 2 and rows.shape == (len(self.projection), d) and self.projection.size > 0
+        good = good and self.landmarks.dtype == self.projection.dtype == np.float64
+        good = good and (not hasattr(rows, "indptr") or self.landmarks.has_canonical_format)
+        require(good, self, f"landmarks of {d} columns, and a row of its projection for each")
+        door.require_finite("Landmarks", rows)
+        door.require_finite("Landmarks (projection)", self.projection)
+        self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         Z = np.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype) if out is None else out

@@ -60,6 +60,10 @@ class FeaturePCA(Map):
     kernels = ("linear",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
     extends = False
+    n_components_: int
+    mean_: Array
+    explained_variance_: Array
+    explained_variance_ratio_: Array
 
     def __init__(
         self, n_components: int | float | None = None, *, center: bool = True, n_jobs: int | None = None

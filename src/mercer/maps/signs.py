@@ -14,7 +14,7 @@ from mercer.maps.base import Array, Map
 from mercer.maps.coded import CodedDrawn, CodedMap
 from mercer.philox import Rng
 from mercer.planner import Cost
-from mercer.stages.linear import Matrix
+from mercer.stages.linear import Matrix, require_panel
 
 
 class SignCauchy(CodedMap):
@@ -93,12 +93,16 @@ def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
         size = np.log(np.abs(np.sin(alpha * V))) - np.log(np.cos(V)) / alpha
         if alpha != 1:
             size += (1 - alpha) / alpha * (np.log(np.cos((1 - alpha) * V)) - np.log(E))
-    return (np.sign(V) * np.exp(size - size.max(axis=1, keepdims=True))).T
+    return np.ascontiguousarray((np.sign(V) * np.exp(size - size.max(axis=1, keepdims=True))).T)
 
 
 @dataclass(frozen=True, eq=False)
 class _Signs(CodedDrawn):
     panel: Array  # (d, k)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require_panel(self, self.panel, d)
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         signs = Matrix(self.panel)(_by_largest(tile)) > 0

@@ -48,6 +48,7 @@ class UnaryIntersection(CodedMap):
     knob = "n_levels"
     extends = False
     kernel_ = Intersection()
+    high_: float
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ __all__ = [
     "brackets",
     "chi2_chebyshev",
     "chi2_series",
+    "coded_descent",
     "coded_product",
     "coded_rows",
     "coded_sums",
@@ -72,6 +73,7 @@ def home(name: str) -> str:
 brackets = _by_array(reference.brackets, cpu.brackets)
 chi2_chebyshev = _by_array(reference.chi2_chebyshev, cpu.chi2_chebyshev)
 chi2_series = _by_array(reference.chi2_series, cpu.chi2_series)
+coded_descent = _by_array(reference.coded_descent, cpu.coded_descent)
 coded_product = _by_array(reference.coded_product, cpu.coded_product)
 coded_rows = _by_array(reference.coded_rows, cpu.coded_rows)
 coded_sums = _by_array(reference.coded_sums, cpu.coded_sums)

@@ -128,6 +128,24 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
     return out
 
 
+def coded_descent(codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array) -> Array:
+    """One sweep of coordinate descent on the squared hinge of one-hot codes, in place; row i has `scale` at each of its codes.
+
+    For the rows i of order, one after the other, and all outputs: u = max(0, c_i (1 - y f + q y a)/(1 + c_i q)) with the score
+    f = b + scale sum_p W[p, code], q = scale^2 times the number of places; then a = y u, and its change times scale is added to W[p, code].
+    Y and a have shape (n, m), W (places, codes, m), b (m,), c (n,); y is +1 or -1, and W = sum_i scale a_i at the codes of row i.
+    """
+    places = np.arange(codes.shape[1])
+    q = scale * scale * len(places)
+    for i in order:
+        at = (places, codes[i])
+        f = b + scale * W[at].sum(axis=0)
+        u = np.maximum(c[i] * (1 - Y[i] * f + q * Y[i] * a[i]) / (1 + c[i] * q), 0)
+        W[at] += scale * (Y[i] * u - a[i])
+        a[i] = Y[i] * u
+    return W
+
+
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
     """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r), or tables[0] where all share one."""
     r = tables.shape[2]

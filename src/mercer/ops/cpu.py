@@ -20,6 +20,7 @@ __all__ = [
     "brackets",
     "chi2_chebyshev",
     "chi2_series",
+    "coded_descent",
     "coded_product",
     "coded_rows",
     "coded_sums",
@@ -263,6 +264,15 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
         return reference.coded_sums(codes, R, fractions, out)
     _native.coded_sums(_rows(codes), _rows(R), fractions if fractions is None else _rows(fractions), out)
     return out
+
+
+def coded_descent(codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array) -> Array:
+    known = _writable(a, Y, W, b, c) and _is_whole(W) and W.flags.writeable and codes.dtype in CODES
+    if known and order.dtype == np.int64:
+        _native.coded_descent(_rows(codes), _whole(order), _rows(Y), _whole(b), _whole(c), scale, a, W)
+    else:
+        reference.coded_descent(codes, order, Y, b, c, scale, a, W)
+    return W
 
 
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:

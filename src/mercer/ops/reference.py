@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.ops.coded import (
     brackets,
+    coded_descent,
     coded_product,
     coded_rows,
     coded_sums,
@@ -26,6 +27,7 @@ __all__ = [
     "brackets",
     "chi2_chebyshev",
     "chi2_series",
+    "coded_descent",
     "coded_product",
     "coded_rows",
     "coded_sums",

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer import ops
 from mercer.blocks import Coded, code_type
-from mercer.stages.base import Array
+from mercer.stages.base import Array, require
 from mercer.stages.lifts import Lift
 
 
@@ -19,6 +19,9 @@ class Nearest(Lift):
     edges: Array  # (1 or d, codes - 1), rising along each row
     tables: Array  # (1 or d, codes, values)
     inclusive: bool = False
+
+    def check(self, d: int) -> None:
+        _require_places(self, self.edges, self.tables, d, 1)
 
     @property
     def values(self) -> int:
@@ -42,6 +45,10 @@ class Between(Lift):
     anchors: Array  # (1 or d, codes), rising along each row, inf at its end where a column has fewer
     tables: Array  # (1 or d, codes, values)
 
+    def check(self, d: int) -> None:
+        _require_places(self, self.anchors, self.tables, d, 0)
+        require(self.anchors.shape[1] > 1, self, "at least two anchors")
+
     @property
     def values(self) -> int:
         return self.tables.shape[2]
@@ -56,3 +63,15 @@ class Between(Lift):
 
     def scratch(self, d: int) -> int:
         return 2 * d
+
+
+def _require_places(who: object, places: Array, tables: Array, d: int, more: int) -> None:
+    """Refuse places that do not rise, or tables that have not `more` entries than there are places; inf stands for no place."""
+    good = places.ndim == 2 and len(places) in (1, d) and tables.ndim == 3 and tables.size > 0
+    good = good and tables.shape[:2] == (len(places), places.shape[1] + more)
+    good = good and places.dtype == tables.dtype == np.float64 and bool(np.isfinite(tables).all())
+    require(good, who, f"one row of places and a table, or {d} of them, and finite tables")
+    good = (
+        not np.isnan(places).any() and bool(np.all(places[:, :-1] <= places[:, 1:])) and bool(np.all(places > -np.inf))
+    )
+    require(good, who, "places that rise")

@@ -26,6 +26,18 @@ class Frozen:
         cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in floats.items()}
         return replace(self, **cast)
 
+    def check(self, d: int) -> None:
+        """Refuse what no fit has drawn: arrays that do not go together or not with d columns. A model file is not trusted."""
+        for name, array in self.arrays().items():
+            require(array.dtype in (np.float64, np.int64), self, f"{name} of float64 or int64, got {array.dtype}")
+            require(bool(np.isfinite(array).all()), self, f"{name} to be finite")
+
+
+def require(good: bool, who: object, needs: str) -> None:
+    """Refuse, in one sentence, something that was drawn."""
+    if not good:
+        raise ValueError(f"{type(who).__name__} needs {needs}.")
+
 
 @dataclass(frozen=True, eq=False)
 class Stage(Frozen):

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer import ops
-from mercer.stages.base import Array, Stage
+from mercer.stages.base import Array, Stage, require
 from mercer.stages.linear import Matrix
+
+EXPONENTS = {
+    "exponential": lambda x, beta: beta * np.sqrt(2 * x),
+    "reciprocal": lambda x, beta: np.log1p(2 * x / beta),
+}
 
 
 @dataclass(frozen=True)
 class Exponent:
     """The diagonal of a semigroup kernel, k(x, x) = exp(-sum_i term(x_i, beta))."""
 
-    term: Callable[[Array, float], Array]
+    kernel: str  # a key of EXPONENTS
     beta: float
+
+    def term(self, x: Array) -> Array:
+        """-ln k(x, x) of single numbers."""
+        return EXPONENTS[self.kernel](x, self.beta)
 
     def root_diagonal(self, X: Any, shift: float) -> Array:
         """sqrt(k(x + shift, x + shift)) for each row, in float64; CSR rows are summed over what they store."""
-        base = float(self.term(np.array(shift), self.beta))
+        base = float(self.term(np.array(shift)))
         values = X.data if hasattr(X, "indptr") else X
         with np.errstate(over="ignore"):  # beyond the range the diagonal is 0
-            terms = self.term(values.astype(np.float64) + shift, self.beta) - base
+            terms = self.term(values.astype(np.float64) + shift) - base
         if hasattr(X, "indptr"):
             rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
             totals = np.bincount(rows, weights=terms, minlength=X.shape[0])
@@ -46,10 +55,19 @@ class Decays(Stage):
     shift: float
     exponent: Exponent | None  # None: not scaled
 
+    def check(self, d: int) -> None:
+        super().check(d)
+        self.linear.check(d)
+        require(self.offsets.shape == (self.linear.columns(d),), self, "an offset for each weight")
+        require(0 <= self.shift < np.inf, self, f"a shift of at least 0, got {self.shift}")
+        if self.exponent is not None:
+            good = self.exponent.kernel in EXPONENTS and 0 < self.exponent.beta < np.inf
+            require(good, self, f"an exponent that is known, got {self.exponent}")
+
     @classmethod
     def of(cls, panel: Array, shift: float, exponent: Exponent | None) -> Decays:
         """From weights in natural units."""
-        bits = panel * np.log2(np.e)
+        bits = panel * math.log2(math.e)
         return cls(Matrix(bits), shift * bits.sum(axis=0), shift, exponent)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:

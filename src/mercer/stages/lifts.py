@@ -6,12 +6,15 @@ The values of one input stand side by side: column values * j + q holds value q 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer import door, ops
-from mercer.stages.base import Array, Stage
+from mercer.stages.base import Array, Stage, require
+
+_TERMS = 2**20  # of a series: none was ever of use beyond a few dozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +85,9 @@ class LogSkew(Lift):
     skew: float
     values = 1
 
+    def check(self, d: int) -> None:
+        require(0 < self.skew < np.inf, self, f"a skew above 0, got {self.skew}")
+
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         np.log1p(X / X.dtype.type(self.skew), out=out)
 
@@ -91,6 +97,9 @@ class Shift(Stage):
     """x -> x + shift."""
 
     shift: float
+
+    def check(self, d: int) -> None:
+        require(bool(np.isfinite(self.shift)), self, f"a finite shift, got {self.shift}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         return np.add(X.toarray() if hasattr(X, "indptr") else X, X.dtype.type(self.shift), out=out)
@@ -103,6 +112,11 @@ class SeriesLift(Lift):
     looks: ClassVar[bool] = True
     poles: Array
     signed: bool = False
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        good = self.poles.ndim == 1 and self.poles.size > 0 and self.poles.dtype == np.float64
+        require(good and bool(np.all(self.poles > 0)), self, "poles above 0")
 
     @property
     def values(self) -> int:
@@ -120,6 +134,10 @@ class ChebyshevLift(Lift):
     n_terms: int
     center: float
     signed: bool = False
+
+    def check(self, d: int) -> None:
+        good = 0 < self.n_terms < _TERMS and 0 < self.center < np.inf
+        require(good, self, f"terms and a center above 0, got {self.n_terms} and {self.center}")
 
     @property
     def values(self) -> int:
@@ -139,6 +157,15 @@ class HomogeneousLift(Lift):
     step: float
     degree: float = 1.0
     signed: bool = False
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        count = len(self.harmonics)
+        good = all(before < after for before, after in pairwise((0, *self.harmonics, 3 * count + 1)))
+        good = good and self.amplitudes.shape == (count + 1,) and self.amplitudes.dtype == np.float64
+        require(good, self, "rising harmonics, and an amplitude for each of them and for 0")
+        good = 0 < self.step < np.inf and 0 < self.degree < np.inf
+        require(good, self, f"a step and a degree above 0, got {self.step} and {self.degree}")
 
     @property
     def values(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer import door, ops
 from mercer.philox import Rng
-from mercer.stages.base import Array, Stage
+from mercer.stages.base import Array, Stage, require
 
 _LEAST_HADAMARD = (
     64  # below this size the rows of three HD products are too few to look independent (a bias of -.005 at 16)
@@ -28,6 +28,10 @@ class Matrix(Stage):
     """x -> W x. The panel is W', (d, m) in row order, which serves dense and CSR tiles alike."""
 
     panel: Array
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require_panel(self, self.panel, d)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         if hasattr(X, "indptr"):
@@ -53,6 +57,14 @@ class Components(Stage):
     panel: Array  # W', (d, m)
     mean: Array | None = None  # (d,)
     offset: Array | None = None  # W mean, (m,)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require_panel(self, self.panel, d)
+        if self.mean is not None or self.offset is not None:
+            good = self.mean is not None and self.mean.shape == (d,)
+            good = good and self.offset is not None and self.offset.shape == self.panel.shape[1:]
+            require(good, self, f"a mean of {d} numbers and its projection")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -83,6 +95,13 @@ class Hadamard(Stage):
     signs: Array  # (blocks, 3, p), +1 or -1
     lengths: Array  # (m,)
 
+    def check(self, d: int) -> None:
+        super().check(d)
+        require_signs(self, self.signs, d)
+        good = self.lengths.ndim == 1 and self.signs.shape[1] == 3
+        good = good and -(-len(self.lengths) // self.signs.shape[2]) == len(self.signs)
+        require(good, self, "a length for each row, and not more of them than signs")
+
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         rows = X.toarray() if hasattr(X, "indptr") else X
         out = np.empty((len(rows), len(self.lengths)), rows.dtype) if out is None else out
@@ -101,6 +120,19 @@ class Hadamard(Stage):
     def reach(self) -> float:
         """max |w_j|: every row of H S H S H S has norm p^(3/2)."""
         return float(np.max(np.abs(self.lengths), initial=0.0) * self.signs.shape[2] ** 1.5)
+
+
+def require_panel(who: object, panel: Array, d: int) -> None:
+    """Refuse what is no (d, m) array of weights."""
+    good = panel.ndim == 2 and panel.shape[0] == d and panel.shape[1] > 0 and panel.dtype == np.float64
+    require(good, who, f"a panel of {d} rows, got {panel.dtype} of shape {panel.shape}")
+
+
+def require_signs(who: object, signs: Array, d: int) -> None:
+    """Refuse what are no signs of Hadamard blocks for d columns."""
+    good = signs.ndim == 3 and signs.size > 0 and signs.dtype == np.float64
+    good = good and signs.shape[2] >= d and signs.shape[2].bit_count() == 1 and bool(np.all(np.abs(signs) == 1))
+    require(good, who, f"signs of shape (blocks, rounds, p), p a power of 2 and at least {d}")
 
 
 def independent(rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array], name: str = "weights") -> Array:

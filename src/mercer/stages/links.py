@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
-from mercer.stages.base import Array, Stage
+from mercer.stages.base import Array, Stage, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +17,12 @@ class Cos(Stage):
 
     scale: float
     phases: Array
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require(0 < self.scale < np.inf, self, f"a scale above 0, got {self.scale}")
+        good = self.phases.shape == (d,) and self.phases.dtype == np.float64
+        require(good, self, f"{d} phases, got an array of shape {self.phases.shape}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         ops.cos_(X, self.scale, self.phases)
@@ -33,6 +39,12 @@ class CosSin(Stage):
 
     scale: float
     phase: Array  # empty, or the phase of the last column
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require(0 < self.scale < np.inf, self, f"a scale above 0, got {self.scale}")
+        good = self.phase.shape in ((0,), (1,)) and len(self.phase) <= d and self.phase.dtype == np.float64
+        require(good, self, f"one phase or none, got an array of shape {self.phase.shape}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out

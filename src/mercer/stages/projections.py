@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike
 from mercer import ops
 from mercer.door import RowError
 from mercer.philox import Rng
-from mercer.stages.base import Array, Stage
-from mercer.stages.linear import Matrix, independent, orthonormal
+from mercer.stages.base import Array, Stage, require
+from mercer.stages.linear import Matrix, independent, orthonormal, require_signs
 
 _DEPENDENT = (
     1e-9  # what a row of signs has beside the rows before it, as a part of its length, when it is a combination of them
@@ -27,6 +27,15 @@ class SampledHadamard(Stage):
     signs: Array  # (1, 1, p), +1 or -1
     lengths: Array  # (p,)
     rows: Array  # (m,) different numbers below p
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require_signs(self, self.signs, d)
+        p = self.signs.shape[2]
+        require(self.signs.shape == (1, 1, p) and self.lengths.shape == (p,), self, f"{p} signs and {p} lengths")
+        good = self.rows.ndim == 1 and self.rows.dtype == np.int64 and 0 < len(self.rows) == len(np.unique(self.rows))
+        good = good and self.rows.min() >= 0 and self.rows.max() < p
+        require(bool(good), self, f"rows that are different numbers from 0 to {p - 1}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         X = X.toarray() if hasattr(X, "indptr") else X
@@ -54,6 +63,10 @@ class Measured(Stage):
 
     linear: Matrix | SampledHadamard
     most: float = np.inf
+
+    def check(self, d: int) -> None:
+        self.linear.check(d)
+        require(self.most > 0, self, f"a bound above 0, got {self.most}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.door import RowError
 from mercer.philox import Rng
-from mercer.stages.base import Array, Stage
+from mercer.stages.base import Array, Stage, require
 from mercer.stages.linear import Hadamard, Matrix
 from mercer.stages.links import Cos, CosSin
 
@@ -27,6 +27,12 @@ class Waves(Stage):
     linear: Matrix | Hadamard
     link: Cos | CosSin
     reach: float  # max |w_j|, in turns
+
+    def check(self, d: int) -> None:
+        self.linear.check(d)
+        self.link.check(self.linear.columns(d))
+        right = self.linear.reach()
+        require(abs(self.reach - right) <= 1e-9 * right < np.inf, self, f"a reach of {right}, got {self.reach}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         out = np.empty((X.shape[0], self.columns(X.shape[1])), X.dtype) if out is None else out

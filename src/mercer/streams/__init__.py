@@ -12,6 +12,7 @@ from mercer.streams.arrays import NpyStream, NpzStream
 from mercer.streams.base import Chunk as Chunk
 from mercer.streams.base import Stream as Stream
 from mercer.streams.base import rechunk as rechunk
+from mercer.streams.dask import DaskStream, is_lazy
 from mercer.streams.memory import ArrayStream, PandasStream, PolarsStream, frame_library
 from mercer.streams.parquet import ParquetStream, files_in
 from mercer.streams.sinks import Sink as Sink
@@ -38,10 +39,11 @@ def open_stream(
 
     Parameters
     ----------
-    source : array, sparse matrix, data frame, path, list of paths, tuple, or Stream
-        A NumPy array or a sparse matrix; a pandas or polars frame; a file ``.npy``, ``.npz`` (arrays X and y, one array, or a CSR matrix of
-        ``scipy.sparse.save_npz``), ``.parquet``, ``.csv``, ``.tsv`` or svmlight (``.svm``, ``.svmlight``, ``.libsvm``); a folder or a list
-        of Parquet files; or (X, y) or (X, y, weight) with X any of these.
+    source : array, sparse matrix, Dask array, data frame, path, list of paths, tuple, or Stream
+        A NumPy array or a sparse matrix; a Dask array, whose chunks are computed when they are read; a pandas or polars frame; a file
+        ``.npy``, ``.npz`` (arrays X and y, one array, or a CSR matrix of ``scipy.sparse.save_npz``), ``.parquet``, ``.csv``, ``.tsv`` or
+        svmlight (``.svm``, ``.svmlight``, ``.libsvm``); a folder or a list of Parquet files; or (X, y) or (X, y, weight) with X any of
+        these.
     target : column, list of columns, or array
         Where y comes from: a column by name (by number for arrays; the name of an array in a ``.npz`` file), a list of columns for several
         targets, or an array with a value for each row. Labels may be numbers or words. A list always chooses columns.
@@ -97,7 +99,10 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, n_features: int |
             if path.suffix.lower() != ".parquet":
                 raise ValueError(f"open_stream takes lists of .parquet files, got {path.name}.")
             _require_file(path)
+        paths = [path.absolute() for path in paths]
         return ParquetStream(f"{paths[0].name} and {len(paths) - 1} more", paths, **roles)
+    if is_lazy(source):
+        return DaskStream(source, **roles)
     library = frame_library(source)
     if library == "polars lazy":
         raise ValueError("open_stream takes no LazyFrame: collect() it, or sink_parquet() it and open the file.")
@@ -129,7 +134,7 @@ def _open_path(path: Path, roles: dict[str, Any], n_features: int | None) -> Str
         opener = partial(opener, n_features=n_features)
     elif n_features is not None:
         raise ValueError(f"{path.name}: n_features is for svmlight files.")
-    return opener(path, **roles)
+    return opener(path.absolute(), **roles)
 
 
 def _require_file(path: Path) -> None:

@@ -117,7 +117,8 @@ class TableStream(Stream):
             yield X, y, weight
 
     def _identity(self) -> dict[str, Any]:
-        return {"types": [f"{column.type}[{column.size}]" if column.size else column.type for column in self._used]}
+        types = [f"{column.type}[{column.size}]" if column.size else column.type for column in self._used]
+        return {**super()._identity(), "types": types}
 
 
 def skip(batches: Iterable[Any], rows: int, name: str) -> Iterator[Any]:

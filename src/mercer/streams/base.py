@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,8 @@ class Stream:
     """
 
     kind: ClassVar[str]
+    seeks: bool = True  # goes to a row without reading all rows before it
+    lazy: bool = False  # what it holds is computed by Dask when it is asked for
 
     width: int
     rows: int | None
@@ -74,6 +77,7 @@ class Stream:
     weight: str | None = None
     _y: Array | None = None
     _weight: Array | None = None
+    _first: int = 0  # the row of the stream that what is held starts with
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -151,12 +155,28 @@ class Stream:
             self._weight, self.weight = _as_weight(self.name, self._values("weight", weight)), "given"
         return self
 
+    def held(self, start: int, stop: int) -> dict[str, Any]:
+        """What of rows start to stop is in memory, by the attribute that has it: what another process needs beside the files."""
+        beside = {"_y": self._y, "_weight": self._weight}
+        return {name: values[start:stop] for name, values in beside.items() if values is not None}
+
+    def holding(self, held: dict[str, Any], first: int) -> Self:
+        """A copy that holds this, which starts with row `first` of the stream. Rows keep their numbers."""
+        other = copy.copy(self)
+        vars(other).update(held, _first=first)
+        return other
+
+    def files(self) -> list[dict[str, Any]]:
+        """Name, size and time of modification of each file; none for what is in memory."""
+        return []
+
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         raise NotImplementedError
 
     def _identity(self) -> dict[str, Any]:
         """What a fingerprint says beside width, dtype and names."""
-        return {}
+        files = self.files()
+        return {"files": files} if files else {}
 
     def _chunk_rows(self, rows: int, row_bytes: float = 0.0) -> int:
         """Rows of a chunk: a multiple of `rows` of about 8 MiB."""
@@ -169,8 +189,9 @@ class Stream:
             stop = at + X.shape[0]
             if stop == at:
                 continue
-            y = y if self._y is None else self._y[at:stop]
-            weight = weight if self._weight is None else self._weight[at:stop]
+            here = slice(at - self._first, stop - self._first)
+            y = y if self._y is None else self._y[here]
+            weight = weight if self._weight is None else self._weight[here]
             chunk = Chunk(X, y, weight, at)
             self._require_labels(chunk)
             self._require_weight(chunk)

@@ -17,8 +17,8 @@ class OneFile(Stream):
     def where(self, row: int) -> str:
         return place(self.path.name, row)
 
-    def _identity(self) -> dict[str, Any]:
-        return {"files": identities([self.path], [self.path.name]), **super()._identity()}
+    def files(self) -> list[dict[str, Any]]:
+        return identities([self.path], [self.path.name])
 
 
 def place(name: str, row: int) -> str:

@@ -35,7 +35,10 @@ class ArrayStream(MatrixStream):
         assert self.rows is not None
         step = self._chunk_rows(rows, self._row_bytes)
         for at in range(start, self.rows, step):
-            yield self._split(self._matrix[at : at + step])
+            yield self._split(self._matrix[at - self._first : at - self._first + step])
+
+    def held(self, start: int, stop: int) -> dict[str, Any]:
+        return {**super().held(start, stop), "_matrix": self._matrix[start:stop]}
 
     def _identity(self) -> dict[str, Any]:
         kept = {"shape": list(self._matrix.shape), "from": str(self._raw_dtype)}
@@ -82,7 +85,7 @@ class FrameStream(Stream):
         assert self.rows is not None
         step, roles = self._chunk_rows(rows), self._roles
         for at in range(start, self.rows, step):
-            frame = self._slice(at, step)
+            frame = self._slice(at - self._first, step)
             y = weight = None
             if roles.target:
                 labels = [self._labels(frame, place) for place in roles.target]
@@ -90,6 +93,9 @@ class FrameStream(Stream):
             if roles.weight is not None:
                 weight = self._numbers(frame, [roles.weight], np.dtype(np.float64))[:, 0]
             yield np.ascontiguousarray(self._numbers(frame, list(roles.inputs), self.dtype)), y, weight
+
+    def held(self, start: int, stop: int) -> dict[str, Any]:
+        return {**super().held(start, stop), "_frame": self._slice(start, stop - start)}
 
     def _identity(self) -> dict[str, Any]:
         assert self.rows is not None

@@ -67,8 +67,8 @@ class ParquetStream(TableStream):
         file = min(bisect_right(self._ends, row), len(self._ends) - 1)
         return place(self._names[file], row - (self._ends[file - 1] if file else 0))
 
-    def _identity(self) -> dict[str, Any]:
-        return {"files": identities(self._paths, self._names), **super()._identity()}
+    def files(self) -> list[dict[str, Any]]:
+        return identities(self._paths, self._names)
 
     def _batches(self, start: int, rows: int) -> Iterator[Any]:
         names = [column.name for column in self._used]

@@ -19,6 +19,7 @@ class CsvStream(OneFile, TableStream):
     """Rows of a CSV file (or .tsv, with tabs) whose first line has the names of the columns."""
 
     kind = "csv"
+    seeks = False
 
     def __init__(self, path: Path, *, columns: Any, target: Any, weight: Any) -> None:
         pa = pyarrow("Reading CSV")

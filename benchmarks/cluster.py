@@ -1,0 +1,100 @@
+"""Folds on workers in processes of their own against the same fold in one process: rows in a second, and what else a shard costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from distributed import Client, LocalCluster
+
+from benchmarks.measure import Row, against, alone
+from benchmarks.targets import GAMMA, pixels
+from mercer import RandomFourier, fold, open_stream
+from mercer.moments import Moments
+from mercer.sources import Rows, features
+
+SIZE = 4096
+SHARDS = 2
+
+
+def rows(rounds: int) -> Iterator[Row]:
+    """All rows. A fold takes seconds, so three rounds are enough."""
+    rounds = min(rounds, 3)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        yield from folds(folder, rounds)
+        yield from overhead(folder, rounds)
+        yield from merging(rounds)
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Client]:
+    """A client of so many processes with a thread each."""
+    options: Any = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": 0}
+    with LocalCluster(n_workers=count, **options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def folds(folder: Path, rounds: int) -> Iterator[Row]:
+    """Moments of the features of two shards that are read from a file."""
+    one = RandomFourier(SIZE, gamma=GAMMA, random_state=0)
+    sample, source = pixels(1000)
+    one.fit(sample)
+    count = SHARDS * features(open_stream(sample), one).step
+    X, source = pixels(count)
+    X = np.resize(X, (count, X.shape[1]))
+    np.save(folder / "rows.npy", X)
+    read = features(open_stream(folder / "rows.npy"), one)
+    for processes in (1, 2):
+        with workers(processes) as client:
+            row = against(
+                f"moments of {source} {count}x784 -> {SIZE}, float32, {processes} worker(s)",
+                lambda client=client: fold(read, Moments(), client=client),
+                f"one process, {processes} thread(s)",
+                lambda n=processes: fold(read, Moments(), n_jobs=n),
+                rounds,
+            )
+        yield row
+        speed = count / (row.milliseconds / 1e3) / processes
+        yield Row(f"that is {speed:,.0f} rows a second for each of {processes} worker(s)", row.milliseconds)
+
+
+def overhead(folder: Path, rounds: int) -> Iterator[Row]:
+    """Shards of one column each, whose sums are nothing: what is left is Dask."""
+    shards = 16
+    step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).step
+    np.save(folder / "column.npy", np.random.default_rng(0).random((shards * step, 1), dtype=np.float32))
+    read = open_stream(folder / "column.npy")
+    with workers(1) as client:
+        there = alone("there", lambda: fold(read, Moments(), client=client), rounds)
+    here = alone("here", lambda: fold(read, Moments(), n_jobs=1), rounds)
+    each = (there.milliseconds - here.milliseconds) / shards
+    yield Row(f"what a task costs beside its sum, {shards} shards of {step} rows and one column", each)
+
+
+def merging(rounds: int) -> Iterator[Row]:
+    """What the driver does for each shard: fetch its moments from a worker, and add them."""
+    fetched, merged = [], []
+    with workers(1) as client:
+        total = client.submit(_moments, 0, pure=False).result()
+        for i in range(3 * rounds):
+            shard = client.submit(_moments, i + 1, pure=False)
+            shard.exception()
+            start = time.perf_counter()
+            part = client.gather(shard, direct=True)
+            fetched.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            total += part
+            merged.append(time.perf_counter() - start)
+    size = sum(array.nbytes for array in total.state().arrays.values())
+    yield Row(f"fetching the moments of a shard, {SIZE} features, {size / 1e6:.0f} MB", 1e3 * float(np.median(fetched)))
+    yield Row("adding them", 1e3 * float(np.median(merged)))
+
+
+def _moments(seed: int) -> Moments:
+    return fold(np.random.default_rng(seed).random((64, SIZE), dtype=np.float32), Moments())

@@ -1,0 +1,76 @@
+"""A fitted map on its way to another process or to a file.
+
+To a process go its parameters, its seed and what it saw, where that is less than what it has drawn; to a file, what it has drawn.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any, Self
+
+from mercer.maps.drawn import Drawn
+from mercer.philox import Rng
+from mercer.planner import worth_redrawing
+from mercer.summaries import Summary
+from mercer.tiles import one_blas_thread
+
+
+class Packing:
+    """What Map has of it; compositions pack their parts."""
+
+    n_features_in_: int
+    seed_: Any
+    drawn_: Drawn
+    get_params: Callable[..., dict[str, Any]]
+    _seen_: Any = None  # what look() saw, where it is small beside what was drawn
+
+    def look(self, d: int) -> Summary | None:
+        raise NotImplementedError
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Drawn:
+        raise NotImplementedError
+
+    def _remember(self, seen: Any) -> None:
+        """Keep what was seen, if it is small beside what was drawn."""
+        if seen is not None and self._is_less(seen):
+            self._seen_ = seen
+        elif "_seen_" in vars(self):
+            del self._seen_
+
+    def _packed(self) -> Self:
+        """A copy without what was drawn, where _unpacked can draw it again."""
+        other = copy.copy(self)
+        known = self._seen_ is not None or self.look(self.n_features_in_) is None
+        if known and self._is_less(self._seen_):
+            del other.drawn_
+        return other
+
+    def _unpacked(self) -> Self:
+        """The map that was packed."""
+        if hasattr(self, "drawn_"):
+            return self
+        other = copy.copy(self)
+        with one_blas_thread():
+            other.drawn_ = other.draw(Rng(self.seed_), self.n_features_in_, self._seen_)
+        return other
+
+    def _kept(self) -> dict[str, Any]:
+        """What fit has found, by attribute: beside the parameters, all that a model file holds."""
+        params = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in {*params, "_seen_"}}
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        """Take over what _kept gave: the map is then fitted as that one was."""
+        self.__dict__.update(kept)
+
+    def _is_less(self, seen: Any) -> bool:
+        drawn = sum(array.nbytes for array in self.drawn_.arrays().values())
+        return worth_redrawing(0, drawn) and worth_redrawing(_sent_bytes(seen), drawn)
+
+
+def _sent_bytes(seen: Any) -> int:
+    """Bytes of a summary on its way; its arrays are counted, not copied."""
+    arrays: list[pickle.PickleBuffer] = []
+    return len(pickle.dumps(seen, 5, buffer_callback=arrays.append)) + sum(array.raw().nbytes for array in arrays)

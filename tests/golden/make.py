@@ -1,0 +1,90 @@
+"""Models that must load for ever, and what they give in expected.npz. For a new one: add it to models(), run python tests/golden/make.py.
+
+A file that is there is never written again: it was made by the version that it names, and that is its use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mercer
+from mercer import (
+    Chi2Series,
+    FeaturePCA,
+    Hellinger,
+    KernelClassifier,
+    KernelRegressor,
+    Nystroem,
+    RandomFourier,
+    UnaryIntersection,
+    kernels,
+)
+from mercer.maps import registry
+
+HERE = Path(__file__).parent
+
+
+def rows() -> np.ndarray:
+    """Non-negative rows of eighths, exact in every float, with zeros among them."""
+    places = np.arange(1, 24 * 5 + 1)
+    return ((places * places * 37 % 61) % 23 / 8.0).reshape(24, 5) * (places % 7 > 0).reshape(24, 5)
+
+
+def models() -> dict[str, Any]:
+    """Fitted models by the name of their file."""
+    X = rows()
+    words = np.array(["blue", "green", "red"])[np.arange(len(X)) % 3]
+    fourier = RandomFourier(12, gamma=0.25, random_state=1)
+    small = {"n_components": 8, "n_hashes": 16, "n_anchors": 8, "n_levels": 8, "n_terms": 3, "n_measurements": 3}
+    made: dict[str, Any] = {}
+    for name, cls in sorted(registry().items()):
+        known = cls().get_params()
+        given = {key: value for key, value in small.items() if key in known}
+        if "random_state" in known:
+            given["random_state"] = 1
+        if name in ("projection", "pca"):
+            given["n_components"] = 3
+        made[name] = cls(**given).fit(X)
+    made["nystroem-exp-chi2"] = Nystroem(6, kernel=kernels.Gaussian(0.5).over(kernels.Chi2()), random_state=1).fit(X)
+    made["fourier-hadamard"] = RandomFourier(
+        9, kernel="cauchy", gamma=0.5, design="hadamard", form="offset", random_state=1
+    ).fit(X)
+    made["composed"] = (Chi2Series(2) >> FeaturePCA(4, center=False) >> fourier).fit(X)
+    made["stacked"] = (Hellinger() + (UnaryIntersection(4) >> fourier)).fit(X)
+    made["regressor"] = KernelRegressor(Hellinger() >> fourier, random_state=1).fit(X, X[:, 0] - X[:, 1] * X[:, 2])
+    made["regressor-two"] = KernelRegressor(fourier, alpha=0.5, fit_intercept=False, random_state=1).fit(X, X[:, :2])
+    made["classifier"] = KernelClassifier(fourier, class_weight={"red": 2.0}, random_state=1).fit(X, words)
+    made["classifier-numbers"] = KernelClassifier("chi2-series", alpha=[0.1, 1.0], random_state=1).fit(
+        X, np.arange(len(X)) % 2
+    )
+    made["regressor-group"] = KernelRegressor([fourier, "chi2-series"], penalty="group", alpha=0.5, random_state=1).fit(
+        X, X[:, 0] - X[:, 1]
+    )
+    made["classifier-components"] = KernelClassifier([fourier, Hellinger()], pca=3, alpha="kfold", random_state=1).fit(
+        X, words
+    )
+    return made
+
+
+def given_by(model: Any) -> dict[str, np.ndarray]:
+    """Features and codes of a map; predictions, and scores of a classifier."""
+    X = rows()
+    names = ("predict", "decision_function") if hasattr(model, "predict") else ("transform", "codes")
+    found = {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
+    return {name: Z.toarray() if hasattr(Z, "toarray") else Z for name, Z in found.items()}
+
+
+def main() -> None:
+    known = dict(np.load(HERE / "expected.npz")) if (HERE / "expected.npz").exists() else {}
+    for name, model in models().items():
+        if not (HERE / f"{name}.mercer").exists():
+            mercer.save(model, HERE / f"{name}.mercer")
+            known |= {f"{name}.{what}": array for what, array in given_by(model).items()}
+    np.savez_compressed(HERE / "expected.npz", **known)
+
+
+if __name__ == "__main__":
+    main()
