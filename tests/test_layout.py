@@ -80,7 +80,10 @@ ALLOWED = {
 }
 ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
-ALLOWED["leaderboard"] = {"maps", *ALLOWED["maps"]}
+ALLOWED["leaderboard"] = {"maps", "pairs", *ALLOWED["maps"]}
+ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
+ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
+ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
 ALLOWED["machine"] = {"ops", "tiles"}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 

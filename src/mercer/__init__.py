@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer import kernels as kernels
     from mercer import theory as theory
+    from mercer.certificate import certify as certify
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
     from mercer.learn.classifier import KernelClassifier as KernelClassifier
@@ -60,6 +61,7 @@ _home = {
     "RandomFourier": "maps.fourier",
     "Nystroem": "maps.nystroem",
     "Stacked": "maps.compose",
+    "certify": "certificate",
     "fold": "folding",
     "gram": "grams",
     "load": "model",

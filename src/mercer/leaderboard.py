@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,11 +16,12 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
-from mercer.blocks import Dense
+from mercer.blocks import Dense, as_block
 from mercer.grams import gram
 from mercer.kernels import Kernel, Linear
 from mercer.maps import registry
 from mercer.maps.base import Map
+from mercer.pairs import drawn_pairs, inner_products, kernel_values
 from mercer.planner import size as in_words
 from mercer.streams import Stream
 from mercer.summaries import Reservoir
@@ -131,11 +132,9 @@ def gram_error(kernel: Kernel, X: Array, Z: Any, pairs: int = PAIRS, seed: int =
 
     Z has the features phi of the rows of X.
     """
-    rng = np.random.default_rng(seed)
-    i = rng.integers(len(X), size=pairs)
-    j = (i + rng.integers(1, len(X), size=pairs)) % len(X)
-    exact = np.concatenate([kernel.pairs(X[a], X[b]) for a, b in _chunks(i, j)])
-    products = np.concatenate([_row_products(Z[a], Z[b]) for a, b in _chunks(i, j)])
+    chosen = drawn_pairs(len(X), pairs, seed)
+    exact = kernel_values(kernel, X, chosen)
+    products = inner_products(as_block, Z, chosen)
     return float(np.sqrt(np.sum((products - exact) ** 2) / np.sum(exact**2)))
 
 
@@ -204,14 +203,3 @@ def _entry(
     score = split.score(model.predict(features(split.X_test)))
     done = time.perf_counter()
     return Entry(name, kernel, score, error, columns, size, fitted - start, done - fitted)
-
-
-def _chunks(i: Array, j: Array, size: int = 2048) -> Iterator[tuple[Array, Array]]:
-    for start in range(0, len(i), size):
-        yield i[start : start + size], j[start : start + size]
-
-
-def _row_products(A: Any, B: Any) -> Array:
-    if hasattr(A, "indptr"):
-        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, B)

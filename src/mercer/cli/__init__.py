@@ -6,6 +6,7 @@ import click
 
 from mercer import __version__
 from mercer.cli.about import completion, info, inspect, maps
+from mercer.cli.certifying import certify
 from mercer.cli.comparing import compare
 from mercer.cli.converting import convert
 from mercer.cli.errors import Sentences
@@ -19,5 +20,5 @@ def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
 
 
-for command in (compare, fit, predict, transform, inspect, convert, maps, info, completion):
+for command in (compare, fit, predict, transform, inspect, certify, convert, maps, info, completion):
     main.add_command(command)

@@ -1,0 +1,258 @@
+"""certify: measured errors, where they come from, their intervals, and the size that reaches an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from mercer import (
+    GCWS,
+    Chi2Series,
+    CompressiveFourier,
+    ExpChi2,
+    FeaturePCA,
+    Hellinger,
+    KernelRegressor,
+    Nystroem,
+    RandomFourier,
+    RandomLaplace,
+    RandomProjection,
+    certify,
+    pairs,
+)
+from mercer.pairs import Measured, drawn_pairs, measure
+
+rng = np.random.default_rng(0)
+X = rng.dirichlet(np.ones(8), size=400)
+TRAIN, TEST = X[:200], X[200:]
+
+
+def off_diagonal(fitted, rows) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and exact values of all pairs of different rows."""
+    Z = fitted.transform(rows)
+    Z = Z.toarray() if sp.issparse(Z) else Z
+    exact = fitted.kernel_(rows)
+    other = ~np.eye(len(rows), dtype=bool)
+    return (Z @ Z.T - exact)[other], exact[other]
+
+
+def test_pairs_are_of_different_rows_and_all_of_them_come_up_equally_often():
+    i, j = drawn_pairs(5, 200_000, 0)
+    counts = np.zeros((5, 5))
+    np.add.at(counts, (i, j), 1)
+    assert not np.diag(counts).any()
+    others = counts[~np.eye(5, dtype=bool)]
+    assert np.all(np.abs(others - 10_000) < 5 * np.sqrt(10_000))
+    assert {tuple(pair) for pair in zip(*drawn_pairs(2, 100, 0), strict=True)} == {(0, 1), (1, 0)}
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        RandomFourier(64, gamma=3.0, random_state=0),
+        GCWS(64, bits=2, random_state=0),
+        Chi2Series(2, poles="minimax"),
+        ExpChi2(64, random_state=0),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_certificate_says_what_all_pairs_say(feature_map):
+    phi = feature_map.fit(TRAIN)
+    found = certify(phi, TEST, pairs=100_000)
+    errors, exact = off_diagonal(phi, TEST)
+    assert found.relative == pytest.approx(np.sqrt(np.sum(errors**2) / np.sum(exact**2)), rel=0.02)
+    assert found.rms == pytest.approx(np.sqrt(np.mean(errors**2)), rel=0.02)
+    assert found.mean == pytest.approx(np.mean(np.abs(errors)), rel=0.02)
+    assert found.p95 == pytest.approx(np.percentile(np.abs(errors), 95), rel=0.03)
+    assert found.interval[0] < found.relative < found.interval[1]
+    assert certify(phi, TEST, pairs=1000).interval[1] - certify(phi, TEST, pairs=1000).interval[0] > 3 * (
+        found.interval[1] - found.interval[0]
+    )
+
+
+def test_the_parts_add_up():
+    phi = GCWS(64, bits=2, random_state=0).fit(TRAIN)
+    rows = TEST.astype(np.float32)
+    found = measure(phi, rows, drawn_pairs(200, 500, 0))
+    np.testing.assert_allclose(found.sampling + found.bias + found.rounding, found.errors, atol=1e-14)
+    np.testing.assert_allclose(found.bias, 0.25 * (1 - found.exact), atol=1e-12)
+
+
+def test_features_of_few_rows_are_made_once_and_give_the_same(monkeypatch):
+    phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
+    chosen = drawn_pairs(200, 500, 0)
+    once = measure(phi, TEST, chosen).errors
+    monkeypatch.setattr(pairs, "worth_keeping", lambda count: False)
+    np.testing.assert_allclose(measure(phi, TEST, chosen).errors, once, atol=1e-14)
+
+
+def test_bias_is_what_more_features_do_not_remove():
+    few, many = (certify(GCWS(n, bits=1, random_state=0).fit(TRAIN), TEST) for n in (64, 2048))
+    assert many.bias == pytest.approx(few.bias)
+    assert many.sampling < few.sampling / 5
+    assert many.relative == pytest.approx(many.bias, rel=0.05)
+    found = certify(GCWS(64, bits=1, random_state=0).fit(TRAIN), TEST, error=few.bias / 2)
+    assert found.needed is None
+    assert "is not reachable by n_hashes: bias and rounding alone are" in str(found)
+
+
+def test_rounding_is_that_of_float32():
+    rows = TEST.astype(np.float32)
+    phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
+    single, double = certify(phi, rows), certify(phi, rows.astype(np.float64))
+    assert 1e-9 < single.rounding < 1e-6
+    assert double.rounding == 0
+    assert single.relative == pytest.approx(double.relative, rel=1e-4)
+    exact = certify(Hellinger().fit(TRAIN), rows, error=0.01)
+    assert exact.sampling == exact.bias == 0
+    assert exact.rounding == exact.relative > 0
+    assert "is reached: this map is exact" in str(exact)
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "knob", "error"),
+    [
+        (RandomFourier(128, gamma=5.0, design="iid", random_state=0), "n_components", 0.02),
+        (RandomFourier(128, gamma=5.0, random_state=0), "n_components", 0.01),
+        (RandomLaplace(128, random_state=0), "n_components", 0.005),
+        (GCWS(64, bits=8, random_state=0), "n_hashes", 0.06),
+        (GCWS(64, bits=8, scheme="0-bit", random_state=0), "n_hashes", 0.14),
+        (ExpChi2(128, random_state=0), "n_components", 0.01),
+    ],
+    ids=str,
+)
+def test_the_size_that_is_said_to_reach_an_error_reaches_it(feature_map, knob, error):
+    found = certify(feature_map.fit(TRAIN), TEST, error=error)
+    assert found.knob == knob
+    assert found.needed > found.size
+    reached = []
+    for seed in range(4):
+        larger = feature_map.resized(found.needed).set_params(random_state=seed).fit(TRAIN)
+        reached.append(certify(larger, TEST, pairs=2000).relative)
+    assert 0.5 * error < np.sqrt(np.mean(np.square(reached))) < 1.5 * error
+
+
+def test_a_bias_without_a_formula_is_what_draws_have_in_common():
+    found = certify(GCWS(64, bits=8, scheme="0-bit", random_state=0).fit(TRAIN), TEST, error=0.01)
+    assert found.bias is None
+    assert found.needed is None
+    many = certify(GCWS(4096, bits=8, scheme="0-bit", random_state=1).fit(TRAIN), TEST, pairs=2000)
+    assert found.rate.floor == pytest.approx(many.relative, rel=0.3)
+
+
+def test_the_smallest_size_of_a_deterministic_map_is_found():
+    found = certify(Chi2Series(5, poles="minimax").fit(TRAIN), TEST, error=4e-3)
+    errors = [certify(Chi2Series(n, poles="minimax").fit(TRAIN), TEST).relative for n in range(1, 7)]
+    assert found.needed == 1 + next(n for n, error in enumerate(errors) if error <= 4e-3)
+    assert found.rate.error(found.needed) <= 4e-3 < found.rate.error(found.needed - 1)
+
+
+def test_landmarks_are_not_among_the_rows_that_are_measured():
+    found = certify(Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0).fit(TRAIN), TEST, error=0.02)
+    larger = Nystroem(found.needed, kernel="gaussian", gamma=3.0, random_state=1).fit(TRAIN)
+    assert certify(larger, TEST).relative < 0.03
+    never = certify(Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0).fit(TRAIN), TEST, error=1e-30)
+    assert never.needed is None
+    assert "the least that was measured is" in str(never)
+
+
+def test_a_projection_needs_fewer_than_all_columns_for_an_error_above_0():
+    found = certify(RandomProjection(2, random_state=0).fit(TRAIN), TEST, error=0.5)
+    assert found.size < found.needed < 8
+    reached = [
+        certify(RandomProjection(found.needed, random_state=s).fit(TRAIN), TEST, pairs=5000).relative for s in range(9)
+    ]
+    assert 0.3 < np.sqrt(np.mean(np.square(reached))) < 0.7
+    assert certify(RandomProjection(2, random_state=0).fit(TRAIN), TEST, error=1e-9).needed == 8
+
+
+def test_a_compression_has_a_bias():
+    found = certify(CompressiveFourier(256, n_measurements=4, gamma=1.0, random_state=0).fit(TRAIN), TEST, error=0.001)
+    assert found.needed is None
+    assert found.bias > 0.001
+
+
+def test_maps_without_a_single_knob_have_no_size():
+    both = RandomFourier(64, gamma=1.0, random_state=0) + RandomFourier(64, gamma=5.0, random_state=1)
+    assert "is not reached: this map has no single parameter that buys accuracy" in str(
+        certify(both.fit(TRAIN), TEST, error=1e-4)
+    )
+    assert certify(FeaturePCA().fit(TRAIN), TEST, error=0.1).knob is None
+    composed = (Chi2Series(2, poles="minimax") >> RandomFourier(64, gamma=1.0, random_state=0)).fit(TRAIN)
+    assert certify(composed, TEST, error=0.001).knob == "randomfourier__n_components"
+
+
+def test_models_streams_and_sparse_rows(tmp_path):
+    model = KernelRegressor(RandomFourier(64, gamma=3.0, random_state=0), alpha=1.0).fit(TRAIN, TRAIN[:, 0])
+    found = certify(model, TEST)
+    assert certify(model.feature_map_, TEST) == found
+    assert certify(model, sp.csr_array(TEST)).relative == pytest.approx(found.relative, rel=1e-9)
+    np.save(tmp_path / "rows.npy", TEST)
+    assert certify(model, tmp_path / "rows.npy").relative == pytest.approx(found.relative, rel=0.05)
+    assert certify(model, tmp_path / "rows.npy", pairs=50).rows == 50
+
+
+def test_the_same_seed_gives_the_same_certificate():
+    phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
+    assert certify(phi, TEST, error=0.01) == certify(phi, TEST, error=0.01)
+    assert certify(phi, TEST, random_state=1).relative != certify(phi, TEST).relative
+
+
+def test_rows_that_are_all_equal_and_rows_that_are_0():
+    phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
+    same = certify(phi, np.tile(TEST[:1], (10, 1)), error=0.1)
+    assert same.relative < 1e-12
+    with pytest.raises(ValueError, match="The exact kernel is 0 for every pair of these rows"):
+        certify(Chi2Series(2, poles="minimax").fit(TRAIN), np.zeros((5, 8)))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda phi: certify(RandomFourier(8), TEST), NotFittedError, "not fitted"),
+        (
+            lambda phi: certify("fourier", TEST),
+            TypeError,
+            "certify needs a fitted map, composition or model of mercer, got a str",
+        ),
+        (lambda phi: certify(phi, TEST[:1]), ValueError, r"pairs of different rows, got 1 row\(s\)"),
+        (lambda phi: certify(phi, TEST, error=0), ValueError, "error must be a finite number above 0, got 0"),
+        (lambda phi: certify(phi, TEST, confidence=1.5), ValueError, "confidence"),
+        (lambda phi: certify(phi, TEST, pairs=1), ValueError, "pairs must be a whole number of at least 2"),
+        (lambda phi: certify(phi, TEST[:, :3]), ValueError, "3 features, but RandomFourier is expecting 8"),
+        (lambda phi: certify(phi, np.where(TEST[3, 2] == TEST, np.nan, TEST)), ValueError, "row 3, column 2"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call(RandomFourier(8, gamma=3.0, random_state=0).fit(TRAIN))
+
+
+def test_the_interval_of_a_ratio_is_that_of_the_delta_method():
+    errors, exact = np.random.default_rng(0).normal(size=(2, 4000)) * [[0.1], [1.0]]
+    relative, (low, high) = Measured(exact, errors, None, None, errors).relative(0.95)
+    draws = np.random.default_rng(1).integers(4000, size=(2000, 4000))
+    resampled = np.sqrt(np.sum(errors[draws] ** 2, axis=1) / np.sum(exact[draws] ** 2, axis=1))
+    assert relative == pytest.approx(np.sqrt(np.sum(errors**2) / np.sum(exact**2)))
+    assert np.log(high / low) == pytest.approx(np.log(np.divide(*np.quantile(resampled, [0.975, 0.025]))), rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "feature_map",
+    [RandomFourier(256, gamma=3.0, random_state=0), GCWS(64, bits=4, random_state=0), Chi2Series(2, poles="minimax")],
+    ids=lambda one: type(one).__name__,
+)
+def test_intervals_cover_the_error_of_all_pairs_as_often_as_they_say(feature_map):
+    """1000 certificates of the same map and rows, each with pairs of its own: 93 to 97% of the intervals hold the true value."""
+    phi = feature_map.fit(TRAIN)
+    errors, exact = off_diagonal(phi, TEST)
+    truth = np.sqrt(np.sum(errors**2) / np.sum(exact**2))
+    inside = 0
+    for seed in range(1000):
+        low, high = measure(phi, TEST, drawn_pairs(len(TEST), 2000, seed)).relative(0.95)[1]
+        inside += low <= truth <= high
+    print(f"{type(phi).__name__}: {inside / 10:.1f}%")
+    assert 930 <= inside <= 970
