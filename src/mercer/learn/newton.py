@@ -15,7 +15,7 @@ from mercer.learn.normal import Array
 from mercer.learn.objective import Look, Objective, Point, over
 from mercer.learn.passes import Kept, split
 from mercer.learn.products import back, product
-from mercer.learn.ridge import Choice, grid
+from mercer.learn.ridge import FLAT, Choice, grid
 from mercer.learn.span import Span
 from mercer.symmetric import Symmetric
 
@@ -128,7 +128,7 @@ def choose_held_out(
         last = _descend(replace(objective, alpha=float(tried[i])), last, exact, tol, max_iter, _COARSE)
         scores[i] = _mean_loss(who, _Part(rows, seed, share, held=True), loss, last)
         better = best is None or scores[i] < scores[best[0]]
-        flat = tried[i] > _FLAT * objective.squares.sum()
+        flat = tried[i] > FLAT * objective.squares.sum()
         best, waited = ((int(i), last), 0) if better or best is None else (best, waited + (not flat))
         if waited >= _PATIENCE:
             break
