@@ -381,9 +381,9 @@ class KernelModel(Keeping, Intake):
         return tags
 
 
-def _looks(fitted: Map) -> bool:
-    """Whether the map had to see rows before it was drawn."""
+def _looks(fitted: Map) -> int:
+    """How often rows had to be seen before the map was drawn: its parts look one after the other."""
     parts = getattr(fitted, "maps_", None)
     if parts is None:
-        return fitted.look(fitted.n_features_in_) is not None
-    return any(_looks(part) for part in parts)
+        return int(fitted.look(fitted.n_features_in_) is not None)
+    return sum(_looks(part) for part in parts)
