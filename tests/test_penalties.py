@@ -67,6 +67,14 @@ def test_weights_of_the_lasso_are_numbers_of_rows():
     assert np.allclose(coef[:, 1], sklearns(Z, Y[:, 1], 3.0, w=w).coef_, rtol=0, atol=1e-8)
 
 
+def test_outputs_of_any_scale_have_a_lasso_of_their_own():
+    Z, Y = data()
+    both = np.stack([1e12 * Y[:, 0], Y[:, 1]], axis=1)
+    coef, kkt = Penalty("l1", (30,)).solve(normal(Z, both), 3.0)
+    assert kkt < 1e-9
+    assert np.allclose(coef[:, 1], Penalty("l1", (30,)).solve(normal(Z, Y[:, 1:]), 3.0).coef[:, 0], rtol=0, atol=1e-8)
+
+
 def test_a_path_warm_or_cold_is_the_same():
     Z, Y = data()
     equations = normal(Z, Y)

@@ -59,7 +59,6 @@ class Lasso:
         """The coefficients for each alpha, in the order given; the largest alpha first is the fastest."""
         H, V = normal.scatter, normal.cross
         diagonal = np.diag(H)
-        most = self.most(normal) or 1.0
         alone = np.count_nonzero(H) == np.count_nonzero(diagonal)
         coef = np.zeros_like(V)
         for alpha in alphas:
@@ -68,17 +67,18 @@ class Lasso:
                 coef = np.sign(V) * np.maximum(np.abs(V) - alpha, 0.0) / h
             else:
                 try:
-                    coef = _all_by_signs(H, V, alpha, coef, most)
+                    coef = _all_by_signs(H, V, alpha, coef)
                 except LinAlgError:
                     H = _lifted(H, alpha)
-                    coef = _all_by_signs(H, V, alpha, coef, most)
+                    coef = _all_by_signs(H, V, alpha, coef)
             yield Sparse(coef, self.kkt(normal, alpha, coef))
 
     def kkt(self, normal: Normal, alpha: float, coef: Array) -> float:
-        """max |g - alpha sign(c)| where c is not 0 and max(|g| - alpha, 0) where it is, g = v - Hc, over max |v|."""
+        """max |g - alpha sign(c)| where c is not 0 and max(|g| - alpha, 0) where it is, g = v - Hc, over max |v| of the output."""
         g = normal.cross - normal.scatter @ coef
         off = np.where(coef != 0, np.abs(g - alpha * np.sign(coef)), np.maximum(np.abs(g) - alpha, 0.0))
-        return float(off.max(initial=0.0)) / (self.most(normal) or 1.0)
+        most = np.abs(normal.cross).max(axis=0)
+        return float((off / np.where(most > 0, most, 1.0)).max(initial=0.0))
 
 
 class GroupLasso:
@@ -198,13 +198,13 @@ class GroupLasso:
         return zip(self.groups, self.sizes.tolist(), strict=True)
 
 
-def _all_by_signs(H: Array, V: Array, alpha: float, start: Array, most: float) -> Array:
-    return np.stack([_by_signs(H, v, alpha, w, most) for v, w in zip(V.T, start.T, strict=True)], axis=1)
+def _all_by_signs(H: Array, V: Array, alpha: float, start: Array) -> Array:
+    return np.stack([_by_signs(H, v, alpha, w) for v, w in zip(V.T, start.T, strict=True)], axis=1)
 
 
-def _by_signs(H: Array, v: Array, alpha: float, start: Array, most: float) -> Array:
+def _by_signs(H: Array, v: Array, alpha: float, start: Array) -> Array:
     """c of one output, from `start` on; a LinAlgError where H is negative on the way."""
-    w, near = start.copy(), _TOLERANCE * most / 4
+    w, near = start.copy(), _TOLERANCE * np.abs(v).max() / 4
     g = v - H @ w
     for _ in range(_STEPS):
         s = np.sign(w)
