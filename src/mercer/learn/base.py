@@ -152,7 +152,7 @@ class KernelModel(Keeping, Intake):
 
     @property
     def kkt_(self) -> float:
-        """How far the coefficients are from optimal, in units of the smallest alpha that makes all of them 0."""
+        """How far the coefficients are from optimal, in units of the smallest alpha that makes all of them 0; of an output with "l1"."""
         kkt = self._solved().kkt
         if kkt is None:
             raise AttributeError(

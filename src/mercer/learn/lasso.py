@@ -33,7 +33,7 @@ class Solver(Protocol):
 
 
 class Sparse(NamedTuple):
-    """Coefficients (D, t), and how far they are from optimal, in units of the smallest alpha that makes all of them 0."""
+    """Coefficients (D, t), and how far they are from optimal: in units of the smallest alpha that makes all of them, or of an output, 0."""
 
     coef: Array
     kkt: float
