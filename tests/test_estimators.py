@@ -379,6 +379,28 @@ def test_partial_fit_goes_on_from_fit():
     same(labels, classifier().fit(X, y))
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"alpha": "kfold"}, r"alpha='kfold' with penalty='l2' has folds, unlike the moments of the rows before"),
+        ({"penalty": "l1", "alpha": [1.0, 2.0]}, "has folds, unlike the moments of the rows before"),
+        ({"penalty": "l0"}, "penalty must be one of 'l2', 'l1', 'group', got 'l0'"),
+        ({"penalty": "l1", "alpha": 0.0}, "needs an alpha above 0"),
+        ({"alpha": -1.0}, "alpha must be a number of at least 0"),
+        ({"pca": 10**6}, "pca must be at most the number of features"),
+    ],
+)
+def test_parameters_that_change_between_batches_are_judged(changed, words):
+    model = regressor(0.3).partial_fit(X[:100], t[:100])
+    kept = model.get_params(deep=False)
+    with pytest.raises(ValueError, match=words):
+        model.set_params(**changed).partial_fit(X[100:], t[100:])
+    same(model.set_params(**kept).partial_fit(X[100:], t[100:]), regressor(0.3).fit(X, t), 1e-7)
+    folds = regressor("kfold").partial_fit(X[:100], t[:100]).set_params(alpha=1.0)
+    with pytest.raises(ValueError, match="has no folds, unlike the moments of the rows before"):
+        folds.partial_fit(X[100:], t[100:])
+
+
 def test_a_map_that_looks_sees_the_first_batch():
     model = regressor(feature_map=RandomFourier(32, random_state=0)).partial_fit(X[:50], t[:50])
     gamma = model.feature_map_.kernel_.gamma
@@ -670,6 +692,12 @@ def test_a_failed_fit_leaves_no_model():
     with pytest.raises(NotFittedError):
         model.predict(X)
     assert np.array_equal(model.fit(X, t).coef_, regressor().fit(X, t).coef_)
+    for wrong in ({"alpha": "none"}, {"loss": "none"}, {"max_iter": 0}, {"pca": 0}):
+        labels = classifier().fit(X, y).set_params(**wrong)
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            labels.fit(X, y)
+        with pytest.raises(NotFittedError):
+            labels.predict(X)
 
 
 def test_a_row_that_only_the_map_objects_to_is_named():

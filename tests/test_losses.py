@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, open_stream
 from mercer.blocks import Coded, Dense, OneHot, Sparse
+from mercer.learn import newton
 from mercer.learn.losses import LOSSES, chance
 from mercer.learn.newton import choose_held_out, minimise
 from mercer.learn.objective import Objective
@@ -291,6 +292,30 @@ def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
             assert score == pytest.approx(errors.sum() / w[held].sum(), rel=1e-2)
     assert choice.alpha == choice.alphas[np.argmin(choice.scores)]
     assert start.coef.shape == (6, 3)
+
+
+@LOSS
+def test_alphas_so_large_that_w_is_next_to_0_do_not_end_the_search(loss):
+    Z, Y, w = data(200, 6)
+    useful = [100.0, 1.0, 1e-2]
+    alone, _ = choose_held_out(rows_of(Z, Y, w), LOSSES[loss], useful)
+    more, _ = choose_held_out(rows_of(Z, Y, w), LOSSES[loss], [*np.logspace(30, 10, 6), *useful])
+    assert more.alpha == alone.alpha
+    assert np.isfinite(more.scores[:6]).all()
+
+
+def test_an_output_that_is_stuck_is_late_while_others_go_on(monkeypatch):
+    Z, Y, _ = data(150, 6)
+    go = newton._go
+
+    def stuck(point, here, d):
+        moved, there = go(point, here, d)
+        return moved & (point.outputs != 1), there
+
+    monkeypatch.setattr(newton, "_go", stuck)
+    found = minimise(rows_of(Z, Y), LOSSES["logistic"], 1.0, exact=True, tol=1e-9)
+    assert found.steps > 2
+    assert found.late.tolist() == [False, True, False]
 
 
 def fourier(**more) -> RandomFourier:

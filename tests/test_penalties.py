@@ -67,6 +67,14 @@ def test_weights_of_the_lasso_are_numbers_of_rows():
     assert np.allclose(coef[:, 1], sklearns(Z, Y[:, 1], 3.0, w=w).coef_, rtol=0, atol=1e-8)
 
 
+def test_outputs_of_any_scale_have_a_lasso_of_their_own():
+    Z, Y = data()
+    both = np.stack([1e12 * Y[:, 0], Y[:, 1]], axis=1)
+    coef, kkt = Penalty("l1", (30,)).solve(normal(Z, both), 3.0)
+    assert kkt < 1e-9
+    assert np.allclose(coef[:, 1], Penalty("l1", (30,)).solve(normal(Z, Y[:, 1:]), 3.0).coef[:, 0], rtol=0, atol=1e-8)
+
+
 def test_a_path_warm_or_cold_is_the_same():
     Z, Y = data()
     equations = normal(Z, Y)
@@ -221,6 +229,47 @@ MAPS = [
     Chi2Series(2, poles="minimax"),
     RandomFourier(24, gamma=300.0, random_state=2),
 ]
+
+
+@pytest.mark.parametrize("kind", ["l1", "group"])
+def test_alphas_that_leave_no_coefficient_do_not_end_the_search(kind):
+    Z, Y = data(100)
+    folds = [normal(Z[i::4], Y[i::4]) for i in range(4)]
+    useful = [100.0, 10.0, 1.0]
+    alone = Penalty(kind, (10, 20)).choose(folds, useful)
+    more = Penalty(kind, (10, 20)).choose(folds, [*np.logspace(12, 6, 7), *useful])
+    assert more.alpha == alone.alpha
+    assert np.allclose(more.scores[7:], alone.scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("pca", [None, 50])
+@pytest.mark.parametrize("penalty", ["l1", "group"])
+def test_moments_that_rounding_makes_negative_have_a_minimum(penalty, pca):
+    maps = [RandomFourier(150, gamma=0.5, random_state=0), RandomFourier(100, gamma=0.4, random_state=1)]
+    model = KernelRegressor(maps, penalty=penalty, pca=pca, alpha=1e-12)
+    with pytest.warns(ConvergenceWarning, match=r"the rounding of moments, whose smallest eigenvalue is -[\d.]+e-0\d"):
+        model.fit(X[:60].astype(np.float32), t[:60])
+    assert model.kkt_ < 1e-5  # what is added, a few digits of float32, times the coefficients
+    assert np.abs(model.predict(X[:60].astype(np.float32)) - t[:60]).max() < 0.1
+
+
+def test_groups_of_constant_features_are_of_no_use():
+    maps = [RandomFourier(64, gamma=1.0, random_state=0), RandomFourier(8, gamma=1.0, random_state=1)]
+    model = KernelRegressor(maps, penalty="group").fit(np.ones((50, 3)), np.arange(50.0))
+    assert model.zero_maps_ == ["randomfourier-1", "randomfourier-2"]
+    assert model.predict(np.ones((1, 3))) == pytest.approx([24.5])
+
+
+@pytest.mark.parametrize("penalty", ["l1", "group"])
+@pytest.mark.parametrize("scale", [2.0**-400, 2.0**450])
+def test_targets_may_have_any_scale(penalty, scale):
+    Z, Y = data(100)
+    folds = [[normal(Z[i::4], unit * Y[i::4]) for i in range(4)] for unit in (1.0, scale)]
+    one, other = (Penalty(penalty, (10, 20)).choose(some) for some in folds)
+    assert other.alpha == pytest.approx(scale * one.alpha, rel=1e-9)
+    coef, kkt = Penalty(penalty, (10, 20)).solve(normal(Z, scale * Y), other.alpha)
+    assert kkt < 1e-9
+    assert np.allclose(coef / scale, Penalty(penalty, (10, 20)).solve(normal(Z, Y), one.alpha).coef, rtol=1e-9)
 
 
 def features(rows=X) -> np.ndarray:

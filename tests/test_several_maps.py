@@ -192,9 +192,16 @@ def test_passes_are_as_many_as_the_plan_says():
             Counting.passes += 1
             return super()._read(start, rows)
 
-    for memory, alpha in ((None, 0.1), (TWO_PASSES, 0.1), (TWO_PASSES, "loo")):
+    looking = [RandomFourier(40, random_state=0), RandomFourier(32, random_state=1) >> RandomFourier(8), MAPS[1]]
+    for maps, memory, alpha in (
+        (MAPS, None, 0.1),
+        (MAPS, TWO_PASSES, 0.1),
+        (MAPS, TWO_PASSES, "loo"),
+        (looking, None, 0.1),
+        (looking, TWO_PASSES, 0.1),
+    ):
         Counting.passes = 0
-        model = KernelRegressor(MAPS, alpha=alpha, pca=4, max_memory=memory)
+        model = KernelRegressor(maps, alpha=alpha, pca=4, max_memory=memory, random_state=0)
         model.fit(Counting(X).beside(t, None), unlabeled=Counting(MORE))
         assert Counting.passes == len(model.plan_.passes), model.plan_
 

@@ -484,6 +484,13 @@ def test_held_out_rows_choose_what_brute_force_chooses(fit_intercept):
     assert set(alphas[order][tried]) == set(alphas[: best + 3])
 
 
+def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
+    Z, Y, w = data(200, 20, seed=6)
+    useful = [100.0, 1.0, 1e-2]
+    more = choose_held_out(rows_of(Z, Y, w), [*np.logspace(30, 18, 4), *useful])
+    assert more.alpha == choose_held_out(rows_of(Z, Y, w), useful).alpha
+
+
 def test_held_out_choice_has_a_grid_of_its_own():
     Z, Y, _ = data(200, 20, seed=6)
     choice = choose_held_out(rows_of(Z, Y))

@@ -173,7 +173,7 @@ def plan_fit(
     *,
     limit: int,
     folds: int = 1,
-    looks: bool = False,
+    looks: int = 0,
     labels: bool = False,
     counts: bool = False,
     again: bool = False,
@@ -193,8 +193,10 @@ def plan_fit(
         Bytes.
     folds : int
         Moments that are kept apart, for k-fold cross-validation; 1 otherwise.
-    looks, labels, counts, again : bool
-        Whether the map sees the rows first, targets are labels, classes are counted first, rows are seen again for their leverages.
+    looks : int
+        How often the rows are seen before the map is drawn: once for each part that must know something.
+    labels, counts, again : bool
+        Whether targets are labels, classes are counted first, rows are seen again for their leverages.
     widths : sequence of int
         Features of each map.
     rank : int or None

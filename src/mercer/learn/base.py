@@ -20,7 +20,7 @@ from mercer.learn.answers import write_answers
 from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
 from mercer.learn.intake import Intake
-from mercer.learn.keeping import MOMENTS, Keeping
+from mercer.learn.keeping import Keeping
 from mercer.learn.mapping import make_map, predict_rows, widths_of
 from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
@@ -116,7 +116,7 @@ class KernelModel(Keeping, Intake):
             else self._reweighted(self._open(X, y, sample_weight, reset=False))
         )
         self._must_have_target(stream)
-        self._must_add()
+        self._must_add(first)
         before = 0 if first else self._taken
         part = fold(features(stream, self.feature_map_), self._summary(before), n_jobs=self.n_jobs)
         self._let_in(part)
@@ -153,7 +153,7 @@ class KernelModel(Keeping, Intake):
 
     @property
     def kkt_(self) -> float:
-        """How far the coefficients are from optimal, in units of the smallest alpha that makes all of them 0."""
+        """How far the coefficients are from optimal, in units of the smallest alpha that makes all of them 0; of an output with "l1"."""
         kkt = self._solved().kkt
         if kkt is None:
             raise AttributeError(
@@ -207,11 +207,10 @@ class KernelModel(Keeping, Intake):
     def _begin(self, X: Any, y: Any, sample_weight: Any, unlabeled: Any = None) -> Stream:
         """The rows, once they, the parameters and the plan are known to be right; the map is fitted."""
         who = type(self).__name__
+        self._forget()
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
-        for name in {*MOMENTS, "_head"} & set(vars(self)):  # a fit that fails leaves no model
-            delattr(self, name)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
         stream = self._reweighted(stream)
@@ -220,15 +219,11 @@ class KernelModel(Keeping, Intake):
         self.feature_map_ = made._fit_stream(stream)
         widths = tuple(widths_of(self.feature_map_).values())
         D = sum(widths)
-        if self.pca is not None and door.whole(who, "pca", self.pca) > max(widths):
-            raise ValueError(
-                f"{who}: pca must be at most the number of features of a map, {max(widths)}, got {self.pca}."
-            )
+        heads.check_head(who, self.penalty, self.alpha, self.pca, widths)
         if unlabeled is not None and self.pca is None:
             raise ValueError(
                 f"{who}: unlabeled rows count for principal components, and pca is None: give pca=, or leave them out."
             )
-        heads.check_penalty(who, self.penalty, self.alpha, widths)
         self.plan_ = plan_fit(
             stream.rows,
             stream.width,
@@ -319,8 +314,16 @@ class KernelModel(Keeping, Intake):
         rows = features(stream, self.feature_map_)
         self._head = heads.from_passes(who, lambda: self._again(rows), self.alpha, self.fit_intercept, tol)
 
-    def _must_add(self) -> None:
+    def _must_add(self, first: bool) -> None:
+        """Refuse parameters that moments do not go with, those changed since the first rows among them."""
         who = type(self).__name__
+        heads.check_alpha(who, self.alpha)
+        heads.check_head(who, self.penalty, self.alpha, self.pca, tuple(widths_of(self.feature_map_).values()))
+        if not first and isinstance(self._seen, Folds) != heads.by_folds(self.alpha, self.penalty):
+            raise ValueError(
+                f"{who}: alpha={self.alpha!r} with penalty={self.penalty!r} has {'no ' * isinstance(self._seen, Folds)}folds, unlike the "
+                "moments of the rows before. Set both back, or call fit with all rows."
+            )
         if self.plan_.route != "moments" or str(self.alpha) == "loo" or self.checkpoint is not None:
             raise ValueError(
                 f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many features for max_memory do not go with. "
@@ -377,9 +380,9 @@ class KernelModel(Keeping, Intake):
         return tags
 
 
-def _looks(fitted: Map) -> bool:
-    """Whether the map had to see rows before it was drawn."""
+def _looks(fitted: Map) -> int:
+    """How often rows had to be seen before the map was drawn: its parts look one after the other."""
     parts = getattr(fitted, "maps_", None)
     if parts is None:
-        return fitted.look(fitted.n_features_in_) is not None
-    return any(_looks(part) for part in parts)
+        return int(fitted.look(fitted.n_features_in_) is not None)
+    return sum(_looks(part) for part in parts)

@@ -145,6 +145,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head; the parameters are those of ``KernelRegressor.fit``."""
+        self._forget()
         self._check_loss()
         self._announced = False
         return super().fit(X, y, sample_weight, unlabeled=unlabeled)

@@ -14,7 +14,7 @@ import numpy as np
 from mercer import door
 from mercer.learn.normal import Array
 from mercer.learn.passes import Pass, column_squares, split, weighted
-from mercer.learn.ridge import Rows, grid
+from mercer.learn.ridge import FLAT, Rows, grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,8 @@ def choose_held_out(
     tol, max_iter : float and int
         Of each alpha.
     patience : int or None, default=2
-        Stop after so many alphas in a row that are no better than the best; None tries all.
+        Stop after so many alphas in a row that are no better than the best, those aside that are so large that c is next to 0; None tries
+        all.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def choose_held_out(
         if best is None or scores[i] < lowest:
             best, lowest, waited, chosen = solution, scores[i], 0, float(tried[i])
         else:
-            waited += 1
+            waited += tried[i] <= FLAT * system.diagonal.sum()
         if patience is not None and waited >= patience:
             break
     assert best is not None

@@ -94,8 +94,10 @@ def is_chosen(alpha: Any) -> bool:
     return isinstance(alpha, str) or np.ndim(alpha) == 1
 
 
-def check_penalty(who: str, penalty: str, alpha: Any, widths: Sequence[int]) -> None:
-    """Refuse a penalty that is not known, and what does not go with it."""
+def check_head(who: str, penalty: str, alpha: Any, pca: Any, widths: Sequence[int]) -> None:
+    """Refuse more components than a map has features, a penalty that is not known, and what does not go with it."""
+    if pca is not None and door.whole(who, "pca", pca) > max(widths):
+        raise ValueError(f"{who}: pca must be at most the number of features of a map, {max(widths)}, got {pca}.")
     door.one_of(who, "penalty", penalty, PENALTIES)
     if penalty == "l2":
         return

@@ -33,6 +33,11 @@ class Keeping(BaseEstimator):
     def _solved(self) -> heads.Head:
         raise NotImplementedError
 
+    def _forget(self) -> None:
+        """A fit that fails leaves no model."""
+        for name in {*MOMENTS, "_head"} & set(vars(self)):
+            delattr(self, name)
+
     def _lazily(self, method: str, X: Any, dtype: np.dtype[Any], *, wide: bool) -> Any:
         """What a method gives for the chunks of a Dask array, as one."""
         return map_chunks(self, method, X, self._solved().coef.shape[1] if wide else None, dtype)

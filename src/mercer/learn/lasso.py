@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from mercer.learn.components import spans
 from mercer.learn.normal import Array, Normal
@@ -31,7 +33,7 @@ class Solver(Protocol):
 
 
 class Sparse(NamedTuple):
-    """Coefficients (D, t), and how far they are from optimal, in units of the smallest alpha that makes all of them 0."""
+    """Coefficients (D, t), and how far they are from optimal: in units of the smallest alpha that makes all of them, or of an output, 0."""
 
     coef: Array
     kkt: float
@@ -44,6 +46,9 @@ class Lasso:
     first zeros are stopped at, and coefficients whose gradient exceeds alpha come in. Each step lowers the objective, and the last one
     is exact to rounding; a path starts each alpha where the one before ended. (Lee, Battle, Raina and Ng, NIPS 2006, with several
     coefficients at a time.) Where H is diagonal, as it is after principal components, c = S(v, alpha)/H at once.
+
+    Rounding, of float32 features above all, may leave H with negative eigenvalues, and the objective then falls for ever where alpha is
+    small. Twice the most negative one is added to the diagonal from there on, with a warning; ``kkt_`` is that of H as it was.
     """
 
     def most(self, normal: Normal) -> float:
@@ -54,7 +59,6 @@ class Lasso:
         """The coefficients for each alpha, in the order given; the largest alpha first is the fastest."""
         H, V = normal.scatter, normal.cross
         diagonal = np.diag(H)
-        most = self.most(normal) or 1.0
         alone = np.count_nonzero(H) == np.count_nonzero(diagonal)
         coef = np.zeros_like(V)
         for alpha in alphas:
@@ -62,14 +66,19 @@ class Lasso:
                 h = np.where(diagonal > 0, diagonal, np.inf)[:, None]
                 coef = np.sign(V) * np.maximum(np.abs(V) - alpha, 0.0) / h
             else:
-                coef = np.stack([_by_signs(H, v, alpha, w, most) for v, w in zip(V.T, coef.T, strict=True)], axis=1)
+                try:
+                    coef = _all_by_signs(H, V, alpha, coef)
+                except LinAlgError:
+                    H = _lifted(H, alpha)
+                    coef = _all_by_signs(H, V, alpha, coef)
             yield Sparse(coef, self.kkt(normal, alpha, coef))
 
     def kkt(self, normal: Normal, alpha: float, coef: Array) -> float:
-        """max |g - alpha sign(c)| where c is not 0 and max(|g| - alpha, 0) where it is, g = v - Hc, over max |v|."""
+        """max |g - alpha sign(c)| where c is not 0 and max(|g| - alpha, 0) where it is, g = v - Hc, over max |v| of the output."""
         g = normal.cross - normal.scatter @ coef
         off = np.where(coef != 0, np.abs(g - alpha * np.sign(coef)), np.maximum(np.abs(g) - alpha, 0.0))
-        return float(off.max(initial=0.0)) / (self.most(normal) or 1.0)
+        most = np.abs(normal.cross).max(axis=0)
+        return float((off / np.where(most > 0, most, 1.0)).max(initial=0.0))
 
 
 class GroupLasso:
@@ -94,34 +103,51 @@ class GroupLasso:
 
     def path(self, normal: Normal, alphas: Array) -> Iterator[Sparse]:
         """The coefficients for each alpha, in the order given; the largest alpha first is the fastest."""
-        H = normal.scatter
-        turned = [np.linalg.eigh(H[g, g]) for g, _ in self._each()]
         most = self.most(normal) or 1.0
-        near = _TOLERANCE * most
-        coef, left = np.zeros_like(normal.cross), normal.cross.copy()
+        given, coef = normal, np.zeros_like(normal.cross)
+        turned = self._turned(normal)
         for alpha in alphas:
-            for sweep in range(1, _SWEEPS + 1):
-                for (g, size), (e, Q) in zip(self._each(), turned, strict=True):
-                    new = _one_group(e, Q, left[g] + H[g, g] @ coef[g], alpha * size)
-                    step = new - coef[g]
-                    if step.any():
-                        left -= H[:, g] @ step
-                        coef[g] = new
-                off = self._off(coef, left, alpha)
-                if sweep % _LENGTHS_EVERY == 0 and off > near:
-                    nearer = self._by_lengths(normal, alpha, coef)
-                    other = normal.cross - H @ nearer
-                    if self._off(nearer, other, alpha) < off:
-                        coef, left = nearer, other
-                        off = self._off(coef, left, alpha)
-                if off <= near:
-                    break
-            else:
-                _warn(
-                    f"group LASSO is {off / most:.2g} of the largest gradient from optimal after {_SWEEPS} sweeps. Take a larger alpha."
-                )
-            left = normal.cross - H @ coef
-            yield Sparse(coef.copy(), self._off(coef, left, alpha) / most)
+            try:
+                coef = self._descend(normal, turned, alpha, coef.copy(), most)
+            except LinAlgError:
+                normal = replace(normal, scatter=_lifted(normal.scatter, alpha))
+                turned = self._turned(normal)
+                coef = self._descend(normal, turned, alpha, coef.copy(), most)
+            yield Sparse(coef, self._off(coef, given.cross - given.scatter @ coef, alpha) / most)
+
+    def _turned(self, normal: Normal) -> list[tuple[Array, Array]]:
+        """Eigenvalues and eigenvectors of each H_gg."""
+        return [np.linalg.eigh(normal.scatter[g, g]) for g in self.groups]
+
+    def _descend(
+        self, normal: Normal, turned: Sequence[tuple[Array, Array]], alpha: float, coef: Array, most: float
+    ) -> Array:
+        """Sweeps over the groups from `coef`, which is changed in place; a LinAlgError where H is negative on the way."""
+        H, near = normal.scatter, _TOLERANCE * most
+        left = normal.cross - H @ coef
+        for sweep in range(1, _SWEEPS + 1):
+            still = True
+            for (g, size), (e, Q) in zip(self._each(), turned, strict=True):
+                new = _one_group(e, Q, left[g] + H[g, g] @ coef[g], alpha * size)
+                step = new - coef[g]
+                if step.any():
+                    left -= H[:, g] @ step
+                    coef[g] = new
+                    still = False
+            _must_be_positive(coef, normal.cross - left)
+            off = self._off(coef, left, alpha)
+            if sweep % _LENGTHS_EVERY == 0 and off > near and coef.any():
+                nearer = self._by_lengths(normal, alpha, coef)
+                other = normal.cross - H @ nearer
+                if self._off(nearer, other, alpha) < off:
+                    coef, left = nearer, other
+                    off = self._off(coef, left, alpha)
+            if off <= near or still:  # a gradient that changes nothing is rounding
+                return coef
+        _warn(
+            f"group LASSO is {off / most:.2g} of the largest gradient from optimal after {_SWEEPS} sweeps. Take a larger alpha."
+        )
+        return coef
 
     def _by_lengths(self, normal: Normal, alpha: float, coef: Array) -> Array:
         """Newton's method for the lengths t of the groups in use.
@@ -172,9 +198,13 @@ class GroupLasso:
         return zip(self.groups, self.sizes.tolist(), strict=True)
 
 
-def _by_signs(H: Array, v: Array, alpha: float, start: Array, most: float) -> Array:
-    """c of one output, from `start` on."""
-    w, near = start.copy(), _TOLERANCE * most / 4
+def _all_by_signs(H: Array, V: Array, alpha: float, start: Array) -> Array:
+    return np.stack([_by_signs(H, v, alpha, w) for v, w in zip(V.T, start.T, strict=True)], axis=1)
+
+
+def _by_signs(H: Array, v: Array, alpha: float, start: Array) -> Array:
+    """c of one output, from `start` on; a LinAlgError where H is negative on the way."""
+    w, near = start.copy(), _TOLERANCE * np.abs(v).max() / 4
     g = v - H @ w
     for _ in range(_STEPS):
         s = np.sign(w)
@@ -186,6 +216,7 @@ def _by_signs(H: Array, v: Array, alpha: float, start: Array, most: float) -> Ar
         w = _towards(H, g, alpha, w, s)
         used = np.flatnonzero(w)
         g = v - H[:, used] @ w[used]
+        _must_be_positive(w, v - g)
     _warn(f"LASSO has not settled the signs of its coefficients after {_STEPS} steps. Take a larger alpha.")
     return w
 
@@ -220,20 +251,41 @@ def _towards(H: Array, g: Array, alpha: float, w: Array, s: Array) -> Array:
             moved[used] = at + t * step
             moved[used[j]] = 0.0
             return moved
+    if not bend > 0:
+        raise LinAlgError("The objective falls for ever.")
     moved[used] = at - slope / bend * step
     return moved
 
 
 def _solved(A: Array, b: Array) -> Array:
     """(A + a little)^-1 b: as little as makes a Cholesky factor."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    from scipy.linalg import cho_factor, cho_solve
 
-    little, scale = 0.0, float(np.trace(A)) / len(A) or 1.0
+    little, scale = 0.0, float(np.abs(np.diag(A)).mean()) or 1.0
     while True:
         try:
             return cho_solve(cho_factor(A + little * np.eye(len(A)), lower=True, check_finite=False), b)
         except LinAlgError:
             little = 10 * little or len(A) * _EPS * scale
+
+
+def _must_be_positive(c: Array, image: Array) -> None:
+    """c'H c >= 0, image = H c, or a LinAlgError."""
+    if not np.sum(c * image) >= 0:
+        raise LinAlgError("Moments are negative.")
+
+
+def _lifted(H: Array, alpha: float) -> Array:
+    """H + 2 l I, where -l is its smallest eigenvalue, which is below 0 by rounding."""
+    from scipy.linalg import eigvalsh
+
+    least = float(eigvalsh(H, subset_by_index=[0, 0], check_finite=False)[0])
+    more = 2 * abs(least) + len(H) * _EPS * float(np.diag(H).max())
+    _warn(
+        f"the rounding of moments, whose smallest eigenvalue is {least:.2g}, hides the minimum at alpha = {alpha:.3g}: {more:.2g} is added "
+        "to their diagonal. Take a larger alpha; float64 rows have smaller rounding than float32."
+    )
+    return H + np.diag(np.full(len(H), more))
 
 
 def _one_group(e: Array, Q: Array, r: Array, a: float) -> Array:

@@ -15,7 +15,7 @@ from mercer.learn.normal import Array
 from mercer.learn.objective import Look, Objective, Point, over
 from mercer.learn.passes import Kept, split
 from mercer.learn.products import back, product
-from mercer.learn.ridge import Choice, grid
+from mercer.learn.ridge import FLAT, Choice, grid
 from mercer.learn.span import Span
 from mercer.symmetric import Symmetric
 
@@ -33,6 +33,9 @@ _SWEPT = (
 )  # how far sweeps of coordinate descent go at most and at least: the change of a sweep, as a share of the weights
 _INNER = 250  # most conjugate gradient steps for a Newton step
 _PATIENCE = 2  # alphas in a row that are no better than the best
+_FLAT = (
+    1e3  # times sum s |z - mean|^2: alphas above it leave scores of a thousandth, and losses that differ by rounding
+)
 
 
 class Minimum(NamedTuple):
@@ -109,7 +112,7 @@ def choose_held_out(
 
     A row is held out by a hash of (seed, row index), whatever the blocks. Alphas, ``ridge.ALPHAS`` in units of the mean over columns of
     sum s (z - mean)^2 by default, are taken from the largest down, each starting where the last one ended, until two in a row are no better
-    than the best: those that were not tried have the score infinity.
+    than the best, alphas so large that w is next to 0 aside: those that were not tried have the score infinity.
     """
     who = "choose_held_out"
     door.probability(who, "share", share)
@@ -125,7 +128,8 @@ def choose_held_out(
         last = _descend(replace(objective, alpha=float(tried[i])), last, exact, tol, max_iter, _COARSE)
         scores[i] = _mean_loss(who, _Part(rows, seed, share, held=True), loss, last)
         better = best is None or scores[i] < scores[best[0]]
-        best, waited = ((int(i), last), 0) if better or best is None else (best, waited + 1)
+        flat = tried[i] > FLAT * objective.squares.sum()
+        best, waited = ((int(i), last), 0) if better or best is None else (best, waited + (not flat))
         if waited >= _PATIENCE:
             break
     assert best is not None
@@ -176,13 +180,14 @@ def _descend(
     coef = np.zeros((D, t)) if start is None else start.coef.copy()
     intercept = np.zeros(t) if start is None else start.intercept + objective.mean @ coef
     point, steps = Point(objective, coef.copy(), intercept.copy(), np.arange(t), {}), 0
-    here, moved = point.look()[0], np.ones(t, bool)
+    here, moved, late = point.look()[0], np.ones(t, bool), np.zeros(t, bool)
     while True:
         norms[point.outputs] = here.norms
         goal = np.maximum(
             tol * objective.alpha * np.linalg.norm(point.W, axis=0), floor * objective.first[point.outputs]
         )
-        going = moved & (here.norms > goal)
+        late[point.outputs] = here.norms > goal
+        going = moved & late[point.outputs]
         if not going.any() or steps == max_iter:
             break
         if not going.all():
@@ -195,8 +200,6 @@ def _descend(
         steps += 1
     point.leave(coef, intercept)
     passes = objective.rows.passes - before
-    late = np.zeros(t, bool)
-    late[point.outputs] = here.norms > goal
     relative = over(norms, objective.first)
     return Minimum(coef, intercept - objective.mean @ coef, steps, passes, relative, late)
 

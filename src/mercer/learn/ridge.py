@@ -21,6 +21,9 @@ ALPHAS = np.logspace(-6, 6, 25)
 """The grid where none is given, in units of the mean eigenvalue ``Normal.scale``: features times c have alphas times c^2, rows repeated k
 times alphas times k, and the choice stays."""
 
+FLAT = 1e3
+"""Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean, and errors that differ by rounding."""
+
 _EPS = float(np.finfo(np.float64).eps)
 
 Rows = Iterable[tuple[Block, Array, Array | None]]

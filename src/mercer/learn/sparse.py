@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,8 @@ class Penalty:
     def choose(self, folds: Sequence[Normal], alphas: Any = None) -> Choice:
         """The alpha with the smallest mean squared error, summed over outputs, on folds that were left out, from the largest down.
 
-        It stops after three alphas that are no better than the best; the score of those not tried is infinite.
+        It stops after three alphas that are no better than the best, of those that leave any coefficient; the score of those not tried is
+        infinite.
         """
         if len(folds) < 2:
             raise ValueError(
@@ -60,7 +61,8 @@ class Penalty:
             coefs = [next(path).coef for path in paths]
             parts = zip(folds, left, coefs, strict=True)
             scores[i] = sum(fold.error(coef, rest.intercept(coef)).sum() for fold, rest, coef in parts) / total.n
-            waited = 0 if scores[i] < scores[:i].min(initial=np.inf) else waited + 1
+            better = scores[i] < scores[:i].min(initial=np.inf)
+            waited = 0 if better or not any(coef.any() for coef in coefs) else waited + 1
             if waited == _PATIENCE:
                 break
         return best_of(tried, scores)
@@ -87,8 +89,9 @@ class _Task:
         return self.solver.most(self.normal)
 
     def path(self, alphas: Array) -> Iterator[Sparse]:
-        found = self.solver.path(self.normal, alphas)
+        unit = 2.0 ** (np.frexp(self.most)[1] - 1)  # exact, and no power of a gradient leaves the range of float64
+        found = self.solver.path(replace(self.normal, cross=self.normal.cross / unit), alphas / unit)
         for _ in alphas:
             with one_blas_thread():  # many small products: threads would wait for each other
                 coef, kkt = next(found)
-            yield Sparse(coef if self.basis is None else self.basis.expand(coef), kkt)
+            yield Sparse(unit * (coef if self.basis is None else self.basis.expand(coef)), kkt)
