@@ -303,6 +303,12 @@ def test_maps_without_coefficients_are_named():
     assert np.allclose(everything.predict(X), t.mean())
 
 
+def test_a_map_has_one_name_alone_or_in_a_list():
+    for feature_map in (MAPS[0], MAPS[:1], [MAPS[0], "chi2-series"]):
+        model = KernelRegressor(feature_map, penalty="l1", alpha=1e6).fit(X, t)
+        assert model.zero_maps_[0] == "randomfourier"
+
+
 @pytest.mark.parametrize("penalty", ["l1", "group"])
 @pytest.mark.parametrize("alpha", ["auto", "kfold", [10.0, 1.0, 0.1]])
 def test_a_sparse_model_chooses_its_alpha_and_predicts(penalty, alpha):

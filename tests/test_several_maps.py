@@ -232,6 +232,13 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypat
     assert np.array_equal(resumed.coef_, whole.coef_)
 
 
+def test_a_checkpoint_of_one_pass_is_not_gone_on_from_in_two(tmp_path):
+    made = {"alpha": 0.3, "pca": 4, "random_state": 0, "checkpoint": tmp_path / "sum"}
+    KernelRegressor(MAPS, **made).fit(X, t)
+    with pytest.raises(ValueError, match="sum cannot be resumed: route was 'moments', now 'two-stage'"):
+        KernelRegressor(MAPS, max_memory=TWO_PASSES, **made).fit(X, t)
+
+
 def test_too_many_components_are_refused():
     with pytest.raises(ValueError, match="pca must be at most the number of features of a map, 40, got 41"):
         KernelRegressor(MAPS, pca=41).fit(X, t)

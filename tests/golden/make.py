@@ -66,13 +66,14 @@ def models() -> dict[str, Any]:
     made["classifier-components"] = KernelClassifier([fourier, Hellinger()], pca=3, alpha="kfold", random_state=1).fit(
         X, words
     )
+    made["classifier-logistic"] = KernelClassifier(fourier, loss="logistic", alpha=0.5, random_state=1).fit(X, words)
     return made
 
 
 def given_by(model: Any) -> dict[str, np.ndarray]:
     """Features and codes of a map; predictions, and scores of a classifier."""
     X = rows()
-    names = ("predict", "decision_function") if hasattr(model, "predict") else ("transform", "codes")
+    names = ("predict", "decision_function", "predict_proba") if hasattr(model, "predict") else ("transform", "codes")
     found = {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
     return {name: Z.toarray() if hasattr(Z, "toarray") else Z for name, Z in found.items()}
 

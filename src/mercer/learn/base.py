@@ -265,7 +265,7 @@ class KernelModel(Keeping, Intake):
     def _fold(self, rows: Rows, summary: Any, what: str = "") -> Any:
         """The summary of the rows; what is done is kept in the checkpoint, where there is one, and in files beside it."""
         beside = f"{os.fspath(self.checkpoint)}.{what}" if self.checkpoint is not None and what else self.checkpoint
-        spec = {"seed": self.seed_, "class": type(self).__name__}
+        spec = {"seed": self.seed_, "class": type(self).__name__, "route": self.plan_.route}
         return fold(rows, summary, checkpoint=beside, spec=spec, n_jobs=self.n_jobs, progress=self._progress())
 
     def _solve(self, again: Any) -> None:

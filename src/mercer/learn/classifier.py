@@ -220,6 +220,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         if outputs != (1 if len(classes) == 2 else len(classes)):
             raise ValueError(f"{type(self).__name__} has {len(classes)} classes, and a head of {outputs} outputs.")
         given_weights(type(self).__name__, self.class_weight)
+        self._check_loss()
 
     def _encoded(self, y: Any) -> Array:
         return heads.signs(y, self.classes_)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from mercer import door
 from mercer.cluster import map_chunks
 from mercer.learn import heads
-from mercer.learn.mapping import make_map
+from mercer.learn.mapping import make_map, widths_of
 from mercer.maps.base import Map
 from mercer.philox import seed_from
 from mercer.planner import Plan
@@ -77,3 +77,4 @@ class Keeping(BaseEstimator):
         if made.n_features_in_ != self.n_features_in_:
             raise ValueError(f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}.")
         head.check(made._n_features_out)
+        heads.check_head(who, self.penalty, self.alpha, self.pca, tuple(widths_of(made).values()))

@@ -49,7 +49,7 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
 def widths_of(fitted: Map) -> dict[str, int]:
     """The features of each map that stand side by side, by the map's name; one for a map that is not several."""
     if not isinstance(fitted, Stacked):
-        return {str(fitted.name or type(fitted).__name__): fitted._n_features_out}
+        return {type(fitted).__name__.lower(): fitted._n_features_out}
     return {name: part._n_features_out for (name, _), part in zip(fitted._named, fitted.maps_, strict=True)}
 
 
