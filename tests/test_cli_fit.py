@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -332,3 +334,61 @@ def test_a_write_that_fails_half_way_leaves_nothing(model, output):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "File too large" in sentence
+
+
+def test_weights_of_classes_are_found_as_json_has_them(folder):
+    run("fit data.csv --target digit --map fourier:n_components=16 --class-weight '{\"1\": 3}' --alpha 1 -o a.mercer")
+    run("fit data.csv --target digit --map fourier:n_components=16 --class-weight '{1: 3}' --alpha 1 -o b.mercer")
+    assert mercer.load("a.mercer").class_weight == mercer.load("b.mercer").class_weight == {1: 3}
+
+
+def test_the_next_command_of_a_matrix_runs(folder):
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    np.save("left.npy", np.column_stack([y, X]))
+    np.save("middle.npy", np.column_stack([X[:, :3], y, X[:, 3:]]))
+    for name, target in (("left", 0), ("middle", 3)):
+        said = run(f"fit {name}.npy --target {target} --map fourier:n_components=16 --alpha 1 -o {name}.mercer")
+        following = re.search(r"Next: mercer (.*)", said)[1]
+        assert ("--columns 1:65" if name == "left" else "--columns 0:3,4:65") in following
+        run(following.replace("predictions.parquet", f"{name}.csv"))
+
+
+def test_files_that_are_read_are_not_written_over(folder):
+    run("fit data.csv --target digit --map fourier:n_components=16 --alpha 1 -o model.mercer")
+    for line in (
+        "fit data.csv --target digit -o data.csv --force",
+        "predict model.mercer data.csv -o data.csv --force",
+        "transform model.mercer data.csv -o data.csv --force",
+    ):
+        assert "is read while the output is written: name another file" in fails(line)
+    assert len(Path("data.csv").read_text().splitlines()) == 1798
+
+
+def test_maps_of_no_use_are_named(folder):
+    said = run(
+        'fit data.csv --target digit --map "fourier:n_components=16 + hellinger" --penalty group --alpha 100 -o g.mercer'
+    )
+    assert "in use of 80 features" in said
+    assert "Of no use: randomfourier." in said
+
+
+def test_words_of_python_are_those_of_the_command_line(folder):
+    assert "give --map 'a + b'" in fails("fit data.csv --target digit --penalty group -o m.mercer")
+    assert "--jobs must be" in fails("fit data.csv --target digit --jobs 0 -o m.mercer")
+
+
+def test_columns_of_svmlight_that_may_count_either_way_are_refused(folder):
+    from sklearn.datasets import dump_svmlight_file, load_digits
+
+    X, y = load_digits(return_X_y=True)  # whose first column is all 0
+    dump_svmlight_file(X, y, "rows.svm")
+    run("fit data.csv --target digit --map fourier:n_components=128 --alpha 1 -o model.mercer")
+    assert "they may count from 0 or from 1. Say which: --zero-based, or --one-based" in fails(
+        "predict model.mercer rows.svm -o p.csv"
+    )
+    run("predict model.mercer rows.svm --zero-based -o p.csv")
+    run("predict model.mercer data.csv -o q.csv")
+    assert Path("p.csv").read_text() == Path("q.csv").read_text()

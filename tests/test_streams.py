@@ -706,7 +706,16 @@ def test_svmlight_counts_columns_over_the_whole_file(small, tmp_path):
     assert block.X.toarray()[[199, 200]].tolist() == [[0, 199, 0, 0, 1], [7, 0, 0, 0, 0]]
     (tmp_path / "d.svm").write_text("".join(lines[:200]))
     assert open_stream(tmp_path / "d.svm").width == 4
-    assert open_stream(tmp_path / "d.svm", n_features=9).width == 9
+    with pytest.raises(
+        ValueError, match=r"d.svm uses columns 1 to 4, and 9 are wanted: they may count from 0 or from 1"
+    ):
+        open_stream(tmp_path / "d.svm", n_features=9)
+    for zero_based, row in ((True, [0, 199, 0, 0, 1, 0, 0, 0, 0]), (False, [199, 0, 0, 1, 0, 0, 0, 0, 0])):
+        (block,) = open_stream(tmp_path / "d.svm", n_features=9, zero_based=zero_based).blocks(300)
+        assert block.X.toarray()[199].tolist() == row
+    (tmp_path / "zero.svm").write_text("".join(lines))
+    with pytest.raises(ValueError, match=r"zero.svm uses column 0, so that its columns cannot count from 1"):
+        open_stream(tmp_path / "zero.svm", zero_based=False)
     (block,) = open_stream(tmp_path / "d.svm", columns=[3, 0]).blocks(300)
     assert block.X.toarray()[199].tolist() == [1, 199]
 

@@ -14,6 +14,7 @@ _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by
 PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
 SHARD = 16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
 _LEAST_BLOCK, _MOST_BLOCK = 1024, 8192  # rows: fewer make adding up dear, more cost digits of float32 products
+_BLOCK_BYTES = 128 * 2**20  # of a block of very wide rows, which then has fewer
 _MARKS = 2**24  # columns: a mark and a place for each are 80 MiB
 _CLASS_BYTES = 2**30  # of the sums of all classes
 _CHECKPOINT_SHARE = (
@@ -94,9 +95,10 @@ class Grid:
 
 
 def grid(width: int, itemsize: int) -> Grid:
-    """Blocks of about 32 MiB of rows of this width, in whole tiles."""
+    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where those take no more than 128 MiB."""
     fitting = _TILE_BYTES // max(1, width * itemsize) // TILE_ROWS * TILE_ROWS
-    return Grid(max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting)), SHARD)
+    rows = max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting))
+    return Grid(max(_LEAST_ROWS, min(rows, _BLOCK_BYTES // max(1, width * itemsize))), SHARD)
 
 
 def most_classes(width: int) -> int:

@@ -135,7 +135,11 @@ def inspect(model: Path, voice: Voice) -> None:
     is_map = fitted is loaded
     stored = {"class": shown["class"], **shown["parameters"]} if is_map else shown["parameters"]["feature_map"]
     spelt = language.spell(language.of_description(stored))
-    voice.event("model", **{**shown, "map": spelt, "features": int(fitted._n_features_out), "digest": "right"})
+    labels = None if shown["classes"] is None else loaded.classes_.tolist()
+    voice.event(
+        "model",
+        **{**shown, "classes": labels, "map": spelt, "features": int(fitted._n_features_out), "digest": "right"},
+    )
     table = plain_table("", "", header=False)
     for name, value in _facts(shown, loaded, fitted, spelt, is_map).items():
         table.add_row(name, value)

@@ -12,18 +12,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.cli.sources import PATH, open_data, options, require_target
-from mercer.cli.targets import CLASSIFY, REGRESS, task_of
+from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS, task_of
 from mercer.cli.voice import Voice, plain_table, speaks
 
 if TYPE_CHECKING:
     from mercer.leaderboard import Entry, Split
 
 
+LEAST_ROWS = 8
+
+
 @click.command(short_help="Linear, exact kernels and every map on your data.")
 @click.argument("data", type=PATH, required=False)
 @options("target", "columns", "drop")
-@click.option("--rows", type=click.IntRange(8), default=2000, show_default=True, help="Rows that are drawn from DATA.")
+@click.option(
+    "--rows", type=click.IntRange(LEAST_ROWS), default=2000, show_default=True, help="Rows that are drawn from DATA."
+)
 @click.option("--task", type=click.Choice([CLASSIFY, REGRESS]), help="What the target is, where that is not plain.")
+@click.option(
+    "--max-classes",
+    type=click.IntRange(2),
+    default=MOST_CLASSES,
+    show_default=True,
+    help="A target with more is refused.",
+)
 @speaks
 def compare(
     data: Path | None,
@@ -32,6 +44,7 @@ def compare(
     drop: str | None,
     rows: int,
     task: str | None,
+    max_classes: int,
     voice: Voice,
 ) -> None:
     """Compare linear, exact kernels and every map on DATA, or without it on scikit-learn's digits.
@@ -51,7 +64,7 @@ def compare(
             raise click.UsageError("--target is for DATA: mercer compare DATA --target COLUMN.")
         split, about = digits(), "Digits as histograms"
     else:
-        split, about = _split_of(data, target, columns, drop, rows, task, voice)
+        split, about = _split_of(data, target, columns, drop, rows, task, max_classes, voice)
     held_out = f"{len(split.X)} rows for training, {len(split.X_test)} held out, {split.X.shape[1]} columns"
     entries, notes = _race(split, voice)
     voice.say(f"{about}: {held_out}")
@@ -63,19 +76,34 @@ def compare(
         best = max((entry for entry in entries if entry.name not in ("linear", "exact")), key=lambda one: one.score)
         given = {"target": target, "columns": columns, "drop": drop, "task": task}
         named = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+        linear = next((entry.score for entry in entries if entry.name == "linear"), -1.0)
+        if linear >= best.score:
+            voice.say("Linear does as well as any map on these rows.")
+            return
         voice.say(f"Next: mercer fit {shlex.quote(str(data))}{named} --map {best.name} -o model.mercer")
 
 
 def _split_of(
-    data: Path, target: str | None, columns: str | None, drop: str | None, rows: int, task: str | None, voice: Voice
+    data: Path,
+    target: str | None,
+    columns: str | None,
+    drop: str | None,
+    rows: int,
+    task: str | None,
+    max_classes: int,
+    voice: Voice,
 ) -> tuple[Split, str]:
     require_target(data, target)
     stream = open_data(data, target=target, columns=columns, drop=drop)
-    chosen = task_of(stream, task)
+    chosen = task_of(stream, task, max_classes)
     from mercer.leaderboard import sample, split_rows
 
     with voice.watching("read") as watch:
         X, y = sample(stream.watched(watch), rows)
+    if len(X) < LEAST_ROWS:
+        raise ValueError(
+            f"compare holds a quarter of the rows out, and {data.name} has {len(X)}: it needs at least {LEAST_ROWS}."
+        )
     if y.ndim > 1:
         raise ValueError("compare takes one target, got several.")
     voice.say(chosen.why)

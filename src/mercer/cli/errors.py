@@ -22,6 +22,12 @@ _SAID_HERE = {  # what the library says of its arguments, and what they are on t
     "max_memory=": "--max-memory ",
     "max_memory": "--max-memory",
     "loss='logistic'": "--loss logistic",
+    "feature_map is one map: give a list of maps": "--map is one map: give --map 'a + b'",
+    "and pca is None: give pca=": "and there are none: give --pca",
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+    "zero_based=True, or zero_based=False": "--zero-based, or --one-based",
+    "zero_based=True": "--zero-based",
 }
 
 
@@ -58,7 +64,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return _of_file(error)
     if isinstance(error, MemoryError):
-        return f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer features, or a smaller --max-memory."
+        return f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer features, or fewer rows at a time."
     if isinstance(error, ValueError):
         text = str(error)
         for library, here in _SAID_HERE.items():

@@ -17,13 +17,13 @@ from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS, Task, task_of
 from mercer.cli.voice import Voice, speaks
 
 _HELP = {  # of parameters of the estimators; one that is not here appears by its name
-    "loss": "What is minimised.",
+    "loss": "squared, squared_hinge or logistic.",
     "alpha": "A number, [a,list] to choose from, or auto, gcv, kfold, loo.",
-    "penalty": "l2, or l1 and group, which leave coefficients or whole maps out.",
+    "penalty": "l2, or l1 and group, which leave coefficients or whole maps out (squared loss).",
     "pca": "Learn on so many principal components.",
     "class_weight": 'balanced, or {"label": weight, ...}.',
-    "max_memory": "What the fit may hold: 2GB.",
-    "checkpoint": "A file from which a fit that was stopped goes on.",
+    "max_memory": "What moments or matrices may hold: 2GB; a few blocks of rows come on top.",
+    "checkpoint": "A file from which a fit that was stopped goes on (squared loss from moments).",
     "cluster": "The address of a Dask scheduler.",
     "fit_intercept": "false to leave the intercept out.",
     "max_iter": "Steps, at most.",
@@ -131,13 +131,15 @@ def fit(
       mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256" -o chi2.mercer
       mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o hashes.mercer
     """
-    require_output(output, force)
+    require_output(output, force, read=(data, test, unlabeled, _checkpoint(given)))
     require_target(data, target)
     roles: Any = {"target": target, "weight": weight, "columns": columns, "drop": drop}
     stream = open_data(data, **roles)
     held_out = None if test is None else open_data(test, **roles)
     chosen = task_of(stream, task, max_classes)
     parameters = _parameters(chosen, given)
+    if isinstance(parameters.get("class_weight"), dict):
+        parameters["class_weight"] = _labelled(parameters["class_weight"], stream)
     voice.say(f"{_described(stream)}. {chosen.why}")
     from mercer.learn.classifier import KernelClassifier
     from mercer.learn.regressor import KernelRegressor
@@ -155,7 +157,10 @@ def fit(
         what = "accuracy" if chosen.name == CLASSIFY else "R^2"
         voice.say(f"{what} on {held_out.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}")
         voice.event("score", score=score, measure=what, data=str(test))
-    voice.say(f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))} -o predictions.parquet")
+    inputs = _inputs(stream, columns, target)
+    voice.say(
+        f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))}{inputs} -o predictions.parquet"
+    )
 
 
 def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
@@ -168,7 +173,7 @@ def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, paramete
             model.fit(stream, **others)
         plan()  # which nothing has shown where nothing was watched
     except KeyboardInterrupt as stop:
-        stop.args = (_what_is_kept(parameters.get("checkpoint")),)
+        stop.args = (_what_is_kept(parameters.get("checkpoint"), getattr(model, "plan_", None)),)
         raise
 
 
@@ -191,7 +196,9 @@ def _once(do: Callable[[], bool]) -> Callable[[], None]:
     return maybe
 
 
-def _what_is_kept(checkpoint: str | None) -> str:
+def _what_is_kept(checkpoint: str | None, plan: Any) -> str:
+    if checkpoint is None and plan is not None and plan.route not in ("moments", "two-stage"):
+        return "Nothing was written."
     if checkpoint is None:
         return "Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
     from mercer.checkpoints import Checkpoint
@@ -214,16 +221,55 @@ def _parameters(task: Task, given: dict[str, Any]) -> dict[str, Any]:
     return {name: str(value) if name in words else language.literal(value) for name, value in found.items()}
 
 
+def _checkpoint(given: dict[str, Any]) -> Path | None:
+    kept = given.get("parameter_checkpoint")
+    return None if kept is None else Path(kept)
+
+
+def _labelled(weights: dict[Any, Any], stream: Any) -> dict[Any, Any]:
+    """Weights by the labels themselves: {"1": 3} is of the label 1 where labels are numbers, as JSON has words for keys."""
+    import numpy as np
+
+    labels = {str(label): label for label in np.unique(np.asarray(next(stream.chunks()).y)).tolist()}
+    return {labels.get(str(label), label): weight for label, weight in weights.items()}
+
+
+def _inputs(stream: Any, columns: str | None, target: str | None) -> str:
+    """The --columns that predict needs where columns have no names and the target is one of them."""
+    if columns is not None:
+        return f" --columns {shlex.quote(columns)}"
+    if names_of(stream) is not None or target is None or stream.columns is None:
+        return ""
+    numbers = [int(one.removeprefix("x")) for one in stream.columns]
+    spans = [f"{start}:{stop}" for start, stop in _runs(numbers)]
+    return f" --columns {','.join(spans)}"
+
+
+def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Consecutive numbers as (first, last + 1)."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number:
+            found[-1] = (found[-1][0], number + 1)
+        else:
+            found.append((number, number + 1))
+    return found
+
+
 def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice) -> None:
     from mercer.planner import size
 
     rows, features = int(stream.rows or model._taken), int(model.feature_map_._n_features_out)
     classes = len(model.classes_) if hasattr(model, "classes_") else None
-    what = "" if classes is None else f"{classes} classes, "
+    what = "" if classes is None else f"{classes:,} classes, "
+    if model.penalty != "l2":
+        what += f"{int((model._solved().coef != 0).any(axis=1).sum()):,} in use of "
     voice.say(
         f"Fitted on {rows:,} rows in {seconds:.1f} s: {what}{features:,} features, alpha {model.alpha_:.3g}. "
         f"Written to {output} ({size(output.stat().st_size)})."
     )
+    if model.penalty == "group" and model.zero_maps_:
+        voice.say(f"Of no use: {', '.join(model.zero_maps_)}.")
     voice.event(
         "done",
         model=str(output),

@@ -37,7 +37,7 @@ def predict(
       mercer predict model.mercer data.parquet -o predictions.parquet
       mercer predict model.mercer data.csv --scores -o scores.csv
     """
-    require_output(output, force, (*TABLES, ".npy"))
+    require_output(output, force, (*TABLES, ".npy"), (model, data))
     if scores and proba:
         raise click.UsageError("--scores or --proba, not both.")
     from mercer.learn.answers import write_answers
@@ -77,7 +77,7 @@ def transform(
     """Write the features that a map makes of the rows of DATA.
 
     The map is that of a saved MODEL, or a saved map, or with --map one that is fitted to DATA. The output is .npy, .parquet (one column
-    of lists), .csv or .tsv, or svmlight for features most of which are 0; --target goes with them where the output has room for it.
+    of lists), .csv or .tsv, or svmlight for features most of which are 0, which has room for --target too.
 
     \b
     Examples:
@@ -88,7 +88,7 @@ def transform(
         raise click.UsageError(
             "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP [--drop A,B] [--save FILE] -o OUT."
         )
-    require_output(output, force, (*TABLES, ".npy", *SVMLIGHT))
+    require_output(output, force, (*TABLES, ".npy", *SVMLIGHT), sources)
     data = sources[-1]
     from mercer.model import save
 
@@ -99,7 +99,7 @@ def transform(
         from mercer.learn.mapping import make_map
 
         if kept is not None:
-            require_output(kept, force)
+            require_output(kept, force, read=(*sources, output))
         stream = open_data(data, target=target, columns=columns, drop=drop)
         with voice.watching("look") as watch:
             fitted = make_map("transform", language.build(maps), seed, None)._fit_stream(stream.watched(watch))
@@ -109,6 +109,11 @@ def transform(
     with voice.watching("transform") as watch:
         rows = _write_features(stream.watched(watch), fitted, output)
     voice.written(f"{fitted._n_features_out:,} features of", rows, time.perf_counter() - start, output)
+    sparse = output.suffix.lower() in SVMLIGHT
+    if target is not None and not sparse:
+        voice.note(f"{output.name} has the features alone, without the target {target!r}: svmlight has room for both.")
+    if sparse and stream.target is None:
+        voice.note(f"every row of {output.name} has the label 0: name one with --target.")
 
 
 def _map_of(path: Path) -> Any:

@@ -27,13 +27,25 @@ def options(*names: str) -> Callable[[Any], Any]:
 
     def decorate(command: Any) -> Any:
         for name in reversed(names):
-            command = _OPTIONS[name](command)
+            command = _OPTIONS[name](_OPTIONS["base"](command) if name == "columns" else command)
         return command
 
     return decorate
 
 
+def _base(ctx: click.Context, param: click.Parameter, value: bool | None) -> None:
+    """Kept for open_data: every command that chooses columns has it."""
+    ctx.meta["mercer.zero_based"] = value
+
+
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "base": click.option(
+        "--zero-based/--one-based",
+        default=None,
+        expose_value=False,
+        callback=_base,
+        help="How an svmlight file counts its columns, where that is not plain.",
+    ),
     "target": click.option("--target", metavar="COLUMN", help="The column that is the target; several, with commas."),
     "columns": click.option(
         "--columns",
@@ -71,7 +83,13 @@ def open_data(
         "columns": chosen,
         "weight": None if heavy is None else heavy[0],
     }
-    return open_stream(path, n_features=n_features, **{name: role for name, role in roles.items() if role is not None})
+    if path.suffix.lower() in SVMLIGHT:
+        context = click.get_current_context(silent=True)
+        roles |= {
+            "n_features": n_features,
+            "zero_based": None if context is None else context.meta.get("mercer.zero_based"),
+        }
+    return open_stream(path, **{name: role for name, role in roles.items() if role is not None})
 
 
 def open_like(
@@ -109,8 +127,8 @@ def require_target(path: Path, target: str | None) -> None:
     raise click.UsageError(f"Name the column to be predicted: --target COLUMN.{listed}")
 
 
-def require_output(path: Path, force: bool, suffixes: Sequence[str] = ()) -> None:
-    """Refuse an output that cannot or should not be written, before anything else is done."""
+def require_output(path: Path, force: bool, suffixes: Sequence[str] = (), read: Sequence[Path | None] = ()) -> None:
+    """Refuse an output that cannot or should not be written, or is one of the files that are read, before anything else is done."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise ValueError(f"{path.name} is of no kind that is written here. Those are {', '.join(suffixes)}.")
     if path.is_dir():
@@ -119,6 +137,8 @@ def require_output(path: Path, force: bool, suffixes: Sequence[str] = ()) -> Non
         raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
     if path.exists() and not force:
         raise ValueError(f"{path} exists: name another file, or replace it with --force.")
+    if path.exists() and any(one is not None and one.exists() and one.samefile(path) for one in read):
+        raise ValueError(f"{path} is read while the output is written: name another file.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ValueError(f"No permission to write {path.name} to the folder {path.parent.resolve()}.")
 

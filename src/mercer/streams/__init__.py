@@ -31,7 +31,13 @@ _SUFFIXES: dict[str, Callable[..., Stream]] = {
 
 
 def open_stream(
-    source: Any, *, target: Any = None, columns: Any = None, weight: Any = None, n_features: int | None = None
+    source: Any,
+    *,
+    target: Any = None,
+    columns: Any = None,
+    weight: Any = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
 ) -> Stream:
     """The rows of a source as a stream: re-readable, of known width, never all in memory at once.
 
@@ -52,6 +58,8 @@ def open_stream(
         Where the weights of rows come from, in the same way.
     n_features : int
         Width of an svmlight file; the largest column in use when None.
+    zero_based : bool
+        Whether the columns of an svmlight file count from 0; when None, from 1 where no row uses 0.
 
     Returns
     -------
@@ -71,26 +79,28 @@ def open_stream(
     2 [[5.0, 6.0]] [1]
     """
     if isinstance(source, Stream):
-        if any(option is not None for option in (target, columns, weight, n_features)):
+        if any(option is not None for option in (target, columns, weight, n_features, zero_based)):
             raise ValueError(f"{source!r} is open already: target=, columns= and weight= are given when it is opened.")
         return source
+    given = {"n_features": n_features, "zero_based": zero_based}
+    svmlight = {name: value for name, value in given.items() if value is not None}
     if isinstance(source, tuple):
         if target is not None or weight is not None or not 2 <= len(source) <= 3:
             raise ValueError(
                 "open_stream needs (X, y) or (X, y, weight) for a tuple, without target= and weight= beside it."
             )
-        return _open(source[0], columns, None, None, n_features).beside(*source[1:], *[None] * (3 - len(source)))
+        return _open(source[0], columns, None, None, svmlight).beside(*source[1:], *[None] * (3 - len(source)))
     y, weights = (values if _is_values(values) else None for values in (target, weight))
     target, weight = (None if _is_values(values) else values for values in (target, weight))
-    return _open(source, columns, target, weight, n_features).beside(y, weights)
+    return _open(source, columns, target, weight, svmlight).beside(y, weights)
 
 
-def _open(source: Any, columns: Any, target: Any, weight: Any, n_features: int | None) -> Stream:
+def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[str, Any]) -> Stream:
     roles = {"columns": columns, "target": target, "weight": weight}
     if isinstance(source, str | os.PathLike):
-        return _open_path(Path(source), roles, n_features)
-    if n_features is not None:
-        raise ValueError("open_stream: n_features is for svmlight files.")
+        return _open_path(Path(source), roles, svmlight)
+    if svmlight:
+        raise ValueError(f"open_stream: {next(iter(svmlight))} is for svmlight files.")
     if isinstance(source, list) and source and all(isinstance(path, str | os.PathLike) for path in source):
         paths = [Path(path) for path in source]
         for path in paths:
@@ -114,7 +124,7 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, n_features: int |
     return ArrayStream(source, **roles)
 
 
-def _open_path(path: Path, roles: dict[str, Any], n_features: int | None) -> Stream:
+def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> Stream:
     opener: Callable[..., Stream]
     if path.is_dir():
         opener = lambda path, **roles: ParquetStream(path.name, files_in(path), **roles)  # noqa: E731
@@ -129,9 +139,9 @@ def _open_path(path: Path, roles: dict[str, Any], n_features: int | None) -> Str
             )
         opener = _SUFFIXES[suffix]
     if opener is SvmlightStream:
-        opener = partial(opener, n_features=n_features)
-    elif n_features is not None:
-        raise ValueError(f"{path.name}: n_features is for svmlight files.")
+        opener = partial(opener, **svmlight)
+    elif svmlight:
+        raise ValueError(f"{path.name}: {next(iter(svmlight))} is for svmlight files.")
     return opener(path.absolute(), **roles)
 
 

@@ -26,12 +26,22 @@ class SvmlightStream(OneFile, MatrixStream):
     """Rows of an svmlight file as CSR, labels as y.
 
     Opening reads the file once: it counts rows and columns, notes where ranges start, and finds out whether columns are counted from 0 or
-    from 1 (from 1 when no row uses 0, as scikit-learn decides).
+    from 1: as zero_based says; otherwise from 1 when no row uses 0, as scikit-learn decides. Where n_features are wanted and the columns in
+    use fit both ways, it is refused.
     """
 
     kind = "svmlight"
 
-    def __init__(self, path: Path, *, columns: Any, target: Any, weight: Any, n_features: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        columns: Any,
+        target: Any,
+        weight: Any,
+        n_features: int | None = None,
+        zero_based: bool | None = None,
+    ) -> None:
         if target is not None:
             raise ValueError(
                 f"{path.name}: the target of an svmlight file is the label of each line, got target={target!r}."
@@ -48,7 +58,16 @@ class SvmlightStream(OneFile, MatrixStream):
             self._firsts.append(rows)
         if rows == 0 or highest < 0:
             raise ValueError(f"{path.name} has no {'rows' if rows == 0 else 'entries'}.")
-        self._base = int(lowest > 0)
+        if zero_based is False and lowest == 0:
+            raise ValueError(
+                f"{path.name} uses column 0, so that its columns cannot count from 1: give zero_based=True."
+            )
+        if zero_based is None and n_features is not None and lowest > 0 and highest < n_features:
+            raise ValueError(
+                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: they may count from 0 or from 1. "
+                "Say which: zero_based=True, or zero_based=False."
+            )
+        self._base = int(lowest > 0 if zero_based is None else not zero_based)
         width = highest + 1 - self._base
         if n_features is not None and door.whole(path.name, "n_features", n_features) < width:
             raise ValueError(f"{path.name}: n_features is {n_features}, and the file uses {width} columns.")
