@@ -200,3 +200,11 @@ def test_help_is_in_the_order_of_the_road():
     listed = re.findall(r"^  (\w+) {2,}", call("--help").stdout.partition("Commands:")[2], flags=re.MULTILINE)
     assert listed[:3] == ["compare", "fit", "predict"]
     assert os.environ.get("MERCER_DEBUG") is None
+
+
+def test_kinds_of_files_are_those_that_streams_read():
+    from mercer.cli import sources
+    from mercer.streams import _SUFFIXES, svmlight
+
+    assert sources.SVMLIGHT == svmlight.SVMLIGHT
+    assert {*sources.TABLES, *sources.SVMLIGHT} < set(_SUFFIXES)

@@ -145,17 +145,13 @@ def test_two_classes_have_the_score_of_the_second(folder):
     np.testing.assert_array_equal(found["prediction"] == "other", found["score_other"] > 0)
 
 
-def test_probabilities_are_those_of_predict_proba(model, monkeypatch):
-    def softmax(self, X):
-        scores = np.exp(self.decision_function(X))
-        return scores / scores.sum(axis=1, keepdims=True)
-
-    monkeypatch.setattr(KernelClassifier, "predict_proba", softmax, raising=False)
-    monkeypatch.setattr("mercer.learn.answers._ROWS", 500)
+def test_probabilities_are_those_of_predict_proba(folder):
+    run(f"fit data.parquet --target digit {SMALL} --loss logistic --alpha 1 -o model.mercer")
+    model, X = mercer.load("model.mercer"), frame().drop(columns="digit")
     run("predict model.mercer data.parquet --proba -o p.parquet")
     found = pd.read_parquet("p.parquet")
-    np.testing.assert_allclose(found.to_numpy()[:, 1:].sum(axis=1), 1)
-    np.testing.assert_array_equal(found["prediction"], model.predict(frame()[frame().columns[:64]]))
+    np.testing.assert_array_equal(found.to_numpy()[:, 1:], model.predict_proba(X))
+    np.testing.assert_array_equal(found["prediction"], model.predict(X))
     frame().assign(pixel_3_3=np.where(np.arange(1797) == 1200, np.nan, 1.0)).to_parquet("nan.parquet")
     assert "nan.parquet, row 1200 of the file" in fails("predict model.mercer nan.parquet --proba -o q.parquet")
 
@@ -309,14 +305,9 @@ def test_progress_is_quiet_when_it_is_piped(folder):
     assert call(f"fit data.csv --target digit {SMALL} -o m.mercer").stderr == ""
 
 
-def test_of_two_classes_the_likelier_one_is_predicted(folder, monkeypatch):
-    def logistic(self, X):
-        likely = 1 / (1 + np.exp(-self.decision_function(X)))
-        return np.column_stack([1 - likely, likely])
-
-    monkeypatch.setattr(KernelClassifier, "predict_proba", logistic, raising=False)
+def test_of_two_classes_the_likelier_one_is_predicted(folder):
     frame().assign(digit=frame()["digit"] == 8).to_parquet("two.parquet")
-    run(f"fit two.parquet --target digit {SMALL} -o two.mercer")
+    run(f"fit two.parquet --target digit {SMALL} --loss logistic --alpha 1 -o two.mercer")
     run("predict two.mercer two.parquet --proba -o p.parquet")
     found = pd.read_parquet("p.parquet")
     assert list(found.columns) == ["prediction", "probability_False", "probability_True"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -182,6 +183,13 @@ def missing(y: Any) -> tuple[int, int, object] | None:
 def require_above(who: str, X: Any, bound: float) -> None:
     """Raise a ValueError that names the first value of an array that is not above the bound."""
     _require(who, X, None, f"X > {bound:g}", "Values below the domain", lambda values: ~(values > bound), "")
+
+
+def warn_unfinished(words: str, stacklevel: int = 2) -> None:
+    """scikit-learn's ConvergenceWarning."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(words, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
 def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True) -> bool:

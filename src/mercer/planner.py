@@ -17,9 +17,7 @@ _LEAST_BLOCK, _MOST_BLOCK = 1024, 8192  # rows: fewer make adding up dear, more 
 _BLOCK_BYTES = 128 * 2**20  # of a block of very wide rows, which then has fewer
 _MARKS = 2**24  # columns: a mark and a place for each are 80 MiB
 _CLASS_BYTES = 2**30  # of the sums of all classes
-_CHECKPOINT_SHARE = (
-    20  # a checkpoint is written when the work since the last one took so many times longer than writing it
-)
+_CHECKPOINT_SHARE = 20  # the work since the last checkpoint took so many times longer than writing it: it is due
 
 _REDRAWN_FROM = 4 * 2**20  # bytes that a map has drawn: less is sent to a worker as it is
 _REDRAWN_SHARE = 16  # what is sent instead takes at most this part of them
@@ -27,9 +25,7 @@ _IN_FLIGHT = 2  # shards for each thread of a cluster: the next one is there whe
 
 _SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
-_STEP_ARRAYS = (
-    16  # D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, and copies of outputs at work
-)
+_STEP_ARRAYS = 16  # D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, copies of outputs
 _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 _THIN = 4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _UNITS = ("B", "kB", "MB", "GB", "TB")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.cli.sources import PATH, open_data, options, require_target
-from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS, task_of
+from mercer.cli.targets import REGRESS, task_of
 from mercer.cli.voice import Voice, plain_table, speaks
 
 if TYPE_CHECKING:
@@ -28,14 +28,7 @@ LEAST_ROWS = 8
 @click.option(
     "--rows", type=click.IntRange(LEAST_ROWS), default=2000, show_default=True, help="Rows that are drawn from DATA."
 )
-@click.option("--task", type=click.Choice([CLASSIFY, REGRESS]), help="What the target is, where that is not plain.")
-@click.option(
-    "--max-classes",
-    type=click.IntRange(2),
-    default=MOST_CLASSES,
-    show_default=True,
-    help="A target with more is refused.",
-)
+@options("task", "max-classes")
 @speaks
 def compare(
     data: Path | None,

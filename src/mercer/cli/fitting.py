@@ -13,7 +13,7 @@ import click
 from mercer.cli import language
 from mercer.cli.signatures import Signature, estimators
 from mercer.cli.sources import PATH, names_of, open_data, open_like, options, require_output, require_target
-from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS, Task, task_of
+from mercer.cli.targets import CLASSIFY, Task, task_of
 from mercer.cli.voice import Voice, speaks
 
 _HELP = {  # of parameters of the estimators; one that is not here appears by its name
@@ -92,17 +92,9 @@ def _estimator_options() -> list[click.Parameter]:
 )
 @options("output")
 @click.option("--test", type=PATH, help="Rows that are not learnt from: the score on them is shown.")
-@click.option("--task", type=click.Choice([CLASSIFY, REGRESS]), help="What the target is, where that is not plain.")
-@options("columns", "drop", "weight")
+@options("task", "columns", "drop", "weight")
 @click.option("--unlabeled", type=PATH, help="More rows, without a target, for --pca.")
-@click.option(
-    "--max-classes",
-    type=click.IntRange(2),
-    default=MOST_CLASSES,
-    show_default=True,
-    help="A target with more is refused.",
-)
-@options("seed", "force")
+@options("max-classes", "seed", "force")
 @speaks
 def fit(
     data: Path,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS
+
 if TYPE_CHECKING:
     from mercer.streams import Stream
     from mercer.streams.tables import Table
@@ -56,6 +58,16 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "weight": click.option("--weight", metavar="COLUMN", help="The column with the weights of rows."),
     "force": click.option("--force", is_flag=True, help="Replace the output when it exists."),
     "output": click.option("-o", "--output", type=PATH, required=True, help="The file to write."),
+    "task": click.option(
+        "--task", type=click.Choice([CLASSIFY, REGRESS]), help="What the target is, where that is not plain."
+    ),
+    "max-classes": click.option(
+        "--max-classes",
+        type=click.IntRange(2),
+        default=MOST_CLASSES,
+        show_default=True,
+        help="A target with more is refused.",
+    ),
     "seed": click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn at random."),
 }
 

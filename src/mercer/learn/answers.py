@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from mercer import door
-from mercer.learn.normal import Array
-from mercer.streams import Stream, open_sink, open_stream
-
-_ROWS = 2**14  # that are asked for at once where a model has no way to be asked tile by tile
+from mercer.learn.labels import probabilities
+from mercer.streams import open_sink
 
 
 def write_answers(model: Any, X: Any, path: str | os.PathLike[str], beside: str | None = None) -> int:
@@ -32,12 +28,11 @@ def write_answers(model: Any, X: Any, path: str | os.PathLike[str], beside: str 
     types: dict[str, Any] = dict.fromkeys(names, model._kind())
     more = [] if beside is None else [f"{beside}_{label}" for label in _columns(model, beside)]
     types |= dict.fromkeys(more, np.dtype(np.float64))
-    parts = _probabilities(model, X) if beside == "probability" else model._scores(X)[1]
     with open_sink(path, types) as sink:
-        for part in parts:
-            said = model._decoded(part[:, 1:] - 0.5 if beside == "probability" and part.shape[1] == 2 else part)
-            values = [*said.reshape(len(said), -1).T, *(part.T if more else [])]
-            sink.write(dict(zip(types, values, strict=True)))
+        for scores in model._scores(X)[1]:
+            said = model._decoded(scores)
+            shown = {"score": scores.T, "probability": probabilities(scores).T}[beside] if beside else []
+            sink.write(dict(zip(types, [*said.reshape(len(said), -1).T, *shown], strict=True)))
     return sink.rows
 
 
@@ -52,12 +47,3 @@ def _columns(model: Any, beside: str) -> list[Any]:
         )
     classes: list[Any] = model.classes_.tolist()
     return classes[1:] if beside == "score" and len(classes) == 2 else classes
-
-
-def _probabilities(model: Any, X: Any) -> Iterator[Array]:
-    stream: Stream = model._open(X, None, None, reset=False)
-    for chunk in stream.blocks(_ROWS):
-        try:
-            yield model.predict_proba(open_stream(chunk.X))
-        except door.RowError as error:
-            raise stream.located(error, chunk.start) from None

@@ -5,7 +5,6 @@ The objective is that of `mercer.learn.ridge`: sum w |y - b - z'c|^2 + alpha |c|
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -83,7 +82,7 @@ def solve_blocks(
     solution = system.solution(coef, residual, iterations)
     worst = solution.residual.max(initial=0.0)
     if worst > tol:
-        _warn(
+        door.warn_unfinished(
             f"{who}: conjugate gradients have a relative residual of {worst:.2g} after {iterations} passes, tol={tol:g} was asked for. "
             "Take a larger max_iter, alpha or tol."
         )
@@ -254,9 +253,3 @@ def _error(who: str, rows: Rows, solution: Solution) -> float:
             f"{who}: no row is held out. Take a larger share, or choose alpha by GCV or k-fold from moments."
         )
     return total / n
-
-
-def _warn(words: str) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(words, ConvergenceWarning, stacklevel=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,10 @@ import numpy as np
 from mercer.blocks import Block, as_block, matrix
 from mercer.learn.normal import Array
 from mercer.philox import Rng
-from mercer.summaries import State
 from mercer.together import Together
 
 
-class Folds:
+class Folds(Together):
     """One summary for each fold. A row's fold is a hash of its index: it does not depend on blocks or workers.
 
     Parameters
@@ -26,7 +25,7 @@ class Folds:
     """
 
     def __init__(self, *parts: Any, first: int = 0) -> None:
-        self.parts = parts
+        super().__init__(*parts)
         self.first = first
 
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
@@ -38,18 +37,5 @@ class Folds:
                 some = (None if values is None else values[chosen] for values in (y, weight))
                 part.add(as_block(rows[chosen]), *some, start=start)
 
-    def __add__(self, other: Folds) -> Folds:
-        pairs = zip(self.parts, other.parts, strict=True)
-        return Folds(*(mine + theirs for mine, theirs in pairs), first=self.first)
-
-    def __iadd__(self, other: Folds) -> Folds:
-        self.parts = tuple(operator.iadd(mine, theirs) for mine, theirs in zip(self.parts, other.parts, strict=True))
-        return self
-
-    def state(self) -> State:
-        """The states of the folds, under their numbers."""
-        return Together(*self.parts).state()
-
-    def from_state(self, state: State) -> Folds:
-        """Folds like these with that state."""
-        return Folds(*Together(*self.parts).from_state(state).parts, first=self.first)
+    def _like(self, parts: Sequence[Any]) -> Folds:
+        return Folds(*parts, first=self.first)

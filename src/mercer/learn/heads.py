@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -195,16 +194,12 @@ def from_newton(
     used = float(alpha) if choice is None else choice.alpha
     found = newton.minimise(rows, loss, used, start=start, tol=tol, **how)
     if found.late.any():
-        from sklearn.exceptions import ConvergenceWarning
-
         late = np.flatnonzero(found.late)
         names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        warnings.warn(
+        door.warn_unfinished(
             f"{who}: Newton's method has not reached tol={tol:g} for class {some}: the gradient is {found.gradient[late].max():.2g} of the "
-            f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter (it is {max_iter}), alpha or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
+            f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter (it is {max_iter}), alpha or tol."
         )
     return Head(found.coef, found.intercept, used, choice, steps=found.steps)
 

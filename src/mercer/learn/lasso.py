@@ -7,7 +7,6 @@ is not penalised. With n rows alpha is n times that of scikit-learn's Lasso.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
@@ -15,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from mercer import door
 from mercer.learn.components import spans
 from mercer.learn.normal import Array, Normal
 
@@ -144,7 +144,7 @@ class GroupLasso:
                     off = self._off(coef, left, alpha)
             if off <= near or still:  # a gradient that changes nothing is rounding
                 return coef
-        _warn(
+        door.warn_unfinished(
             f"group LASSO is {off / most:.2g} of the largest gradient from optimal after {_SWEEPS} sweeps. Take a larger alpha."
         )
         return coef
@@ -217,7 +217,9 @@ def _by_signs(H: Array, v: Array, alpha: float, start: Array) -> Array:
         used = np.flatnonzero(w)
         g = v - H[:, used] @ w[used]
         _must_be_positive(w, v - g)
-    _warn(f"LASSO has not settled the signs of its coefficients after {_STEPS} steps. Take a larger alpha.")
+    door.warn_unfinished(
+        f"LASSO has not settled the signs of its coefficients after {_STEPS} steps. Take a larger alpha."
+    )
     return w
 
 
@@ -240,9 +242,8 @@ def _towards(H: Array, g: Array, alpha: float, w: Array, s: Array) -> Array:
     crossing = np.flatnonzero(at * step < 0)
     crossing = crossing[np.argsort(-at[crossing] / step[crossing], kind="stable")]
     moved = w.copy()
-    for (
-        j
-    ) in crossing:  # the objective's slope on the way is slope + bend t, and jumps where a coefficient changes its sign
+    # The objective's slope on the way is slope + bend t, and jumps where a coefficient changes its sign.
+    for j in crossing:
         t = -at[j] / step[j]
         if slope + bend * t >= 0:
             break
@@ -281,7 +282,7 @@ def _lifted(H: Array, alpha: float) -> Array:
 
     least = float(eigvalsh(H, subset_by_index=[0, 0], check_finite=False)[0])
     more = 2 * abs(least) + len(H) * _EPS * float(np.diag(H).max())
-    _warn(
+    door.warn_unfinished(
         f"the rounding of moments, whose smallest eigenvalue is {least:.2g}, hides the minimum at alpha = {alpha:.3g}: {more:.2g} is added "
         "to their diagonal. Take a larger alpha; float64 rows have smaller rounding than float32."
     )
@@ -309,9 +310,3 @@ def _one_group(e: Array, Q: Array, r: Array, a: float) -> Array:
 def _group_off(c: Array, g: Array, a: float) -> float:
     length = float(np.linalg.norm(c))
     return float(np.linalg.norm(g - a * c / length) if length else max(float(np.linalg.norm(g)) - a, 0.0))
-
-
-def _warn(words: str) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(words, ConvergenceWarning, stacklevel=4)

@@ -23,19 +23,12 @@ _PARTS = 0.5 ** np.arange(8)  # of a step, whose losses are summed in one pass
 _ROUNDS = 4  # of such passes, each from where the last one ended
 _DESCENT = 1e-4  # of what the gradient promises, which a step must keep
 _BLUR = 1e-13  # of the objective: differences below it are rounding
-_FLOOR, _COARSE = (
-    1e-12,
-    1e-4,
-)  # gradients, as a share of the first, that are never asked to be smaller: for the minimum, and for a choice
-_SWEPT = (
-    1e-3,
-    1e-2,
-)  # how far sweeps of coordinate descent go at most and at least: the change of a sweep, as a share of the weights
+# Gradients, as a share of the first, that are never asked to be smaller: for the minimum, and for a choice.
+_FLOOR, _COARSE = 1e-12, 1e-4
+# How far sweeps of coordinate descent go at most and at least: the change of a sweep, as a share of the weights.
+_SWEPT = 1e-3, 1e-2
 _INNER = 250  # most conjugate gradient steps for a Newton step
 _PATIENCE = 2  # alphas in a row that are no better than the best
-_FLAT = (
-    1e3  # times sum s |z - mean|^2: alphas above it leave scores of a thousandth, and losses that differ by rounding
-)
 
 
 class Minimum(NamedTuple):
