@@ -31,3 +31,11 @@ def folder(digits_files, tmp_path, monkeypatch):
     shutil.copytree(digits_files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many chunks."""
+    monkeypatch.setattr("mercer.streams.base._CHUNK_BYTES", 21 * 5 * 8)
+    monkeypatch.setattr("mercer.streams.text._BLOCK", 512)
+    monkeypatch.setattr("mercer.streams.svmlight._RANGE", 300)
