@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from mercer.streams.files import OneFile
 
 _BLOCK = 2**20  # bytes parsed at a time
 _LONGEST = 2**28  # of a line
+_SCALE = 8  # numbers that rise or fall all along are names from so many on: by chance, once in 20,000
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -120,12 +123,24 @@ def _misfit(column: Column, row: int, value: str) -> door.RowError:
 
 
 def require_header(name: str, names: list[str]) -> None:
-    """Refuse a first line that has no names, or separates them in another way."""
+    """Refuse a first line that has no names, or separates them in another way; warn of one that may be a row.
+
+    Numbers are names where they count columns (0, 1, 2) or rise or fall all along, as wavelengths do.
+    """
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise ValueError(f"{name} has one column, {names[0]!r}: columns are separated by commas (.csv) or tabs (.tsv).")
-    if all(door.reads_as_number(text) for text in names) and not (
-        all(text.isdigit() for text in names) and len(set(names)) == len(names)
-    ):
+    numbers = [text for text in names if door.reads_as_number(text)]
+    if not numbers or (all(text.isdigit() for text in numbers) and len(set(numbers)) == len(numbers)):
+        return
+    steps = {float(after) > float(before) for before, after in pairwise(numbers) if float(after) != float(before)}
+    if len(set(numbers)) == len(numbers) >= _SCALE and len(steps) == 1:
+        return
+    if len(numbers) == len(names):
         raise ValueError(
             f"{name}: the first line must have the names of the columns, got numbers ({', '.join(names[:3])})."
         )
+    warnings.warn(
+        f"{name}: the first line has the names of the columns, and {', '.join(map(repr, numbers[:3]))} among them look like "
+        "values. If it is a row, put a line with names before it: it is not read as one.",
+        stacklevel=2,
+    )
