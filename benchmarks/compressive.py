@@ -11,7 +11,7 @@ from benchmarks.measure import Row, against
 from benchmarks.targets import GAMMA, pixels
 from mercer import CompressiveFourier, RandomFourier
 from mercer.kernels import Gaussian
-from mercer.leaderboard import gram_error
+from mercer.pairs import gram_error
 from mercer.maps.base import Map
 
 SIZE = 6000

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from benchmarks.libraries import libraries
 from benchmarks.measure import Row, against, alone
-from mercer.leaderboard import gram_error
+from mercer.pairs import gram_error
 from mercer.maps import every_map
 from mercer.maps.base import Map, Rate
 
