@@ -18,6 +18,15 @@ from mercer.candidates import TWINS, candidates
 from mercer.leaderboard import Leaderboard
 from mercer.race import Contest
 
+
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.contestants._ROUNDS_OF_TREES", 25)
+        yield
+
+
 FEW = [RandomFourier(64, gamma=0.5, random_state=0), RandomFourier(64, gamma=8.0, random_state=0)]
 
 
@@ -79,7 +88,7 @@ def test_trees_are_better_where_columns_are_cut_at_thresholds():
 def test_numbers_are_scored_by_r2():
     X, _ = rings()
     y = np.sin(3 * X[:, 0]) + X[:, 1]
-    board = select(X, y, kernels=FEW, random_state=0)
+    board = select(X, y, kernels=["fourier"], random_state=0)
     assert board.numeric
     assert isinstance(board.best_, KernelRegressor)
     assert board.winner.kind == "map"

@@ -121,7 +121,7 @@ def candidates(
     """
     chosen, given = _chosen(kernels)
     X = X[:_PROBE_ROWS]
-    refused = {} if kernels != "auto" else {name: _twin(name) for name in TWINS if name in registry()}
+    refused = {} if kernels != "auto" else {name: twin(name) for name in TWINS if name in registry()}
     found: list[Candidate] = []
     late: list[str] = []
     unlike = _unlike(X)
@@ -157,7 +157,8 @@ def _turn(one: Candidate) -> int:
     return 1 if one.name == one.family else 2
 
 
-def _twin(name: str) -> str:
+def twin(name: str) -> str:
+    """Why a map takes no part that another stands for."""
     return f"{name} is another way to the kernel of {TWINS[name]}: it races when it is named."
 
 

@@ -306,7 +306,7 @@ def _judged(contest: Contest) -> tuple[Trial, str]:
     verdict = judge.verdict(winner, best, linear)
     trees = next((one for one in contest.final if one.contestant.name == TREES), None)
     if trees is not None and not by_rounds and trees.above(winner) > NOISE:
-        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than the best of ours. {verdict}"
+        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than ours. Of ours: {verdict}"
     if by_rounds:
         verdict += " There was no time for a final: this is the score of the last round, which the choice was made by."
     return winner, verdict
