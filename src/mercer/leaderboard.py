@@ -18,6 +18,8 @@ from mercer.planner import plan_race
 from mercer.race import NOISE, Clock, Contest, Trial, kernel_of
 from mercer.samples import draw
 
+_PROBING = 0.25  # of the time, at most, goes into finding out who can take part
+
 
 @dataclass(frozen=True, eq=False)
 class Entry:
@@ -207,7 +209,7 @@ def select(
     seed = seed_from("select", random_state)
     sample = draw(X, y, numeric=numeric, limit=limit, seed=seed)
     found, refused, late = candidates(
-        sample.X[: sample.rows // 2], kernels, seed, domain=sample.domain, over=lambda: clock.left() <= 0
+        sample.X[: sample.rows // 2], kernels, seed, domain=sample.domain, over=lambda: clock.left(_PROBING) <= 0
     )
     contest = Contest(sample, plan_race(sample.rows, len(found), limit), limit, seed, clock, tell, refused=refused)
     if late:

@@ -38,6 +38,7 @@ _FEW_ROWS = 5000  # up to which the final has more folds and finalists: it costs
 _RACE_FOLDS = 3
 _WIDE = 20_000
 _TREES = 20_000  # columns times classes
+_PROBED = 2_000_000  # numbers
 _THREADED_TREES = 1e6  # numbers
 _EXACT_ROWS = 2000
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -324,6 +325,11 @@ def most_features(limit: int) -> int:
 def race_memory(limit: int) -> int:
     """What a model of a race may hold: moments of as many features as a race takes, and passes over the rows beyond that."""
     return 8 * _SOLVER_ARRAYS * most_features(limit) ** 2
+
+
+def probe_rows(columns: int) -> int:
+    """Rows that bandwidths come from, before a race: fewer where they are very wide."""
+    return max(16, min(256, _PROBED // max(columns, 1)))
 
 
 def is_wide(columns: int) -> bool:
