@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +17,9 @@ from hypothesis import strategies as st
 import mercer
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, planner, samples, select
 from mercer.candidates import TWINS, candidates
-from mercer.leaderboard import Leaderboard
-from mercer.race import Contest
+from mercer.contestants import TREES, Contestant
+from mercer.leaderboard import Leaderboard, _judged
+from mercer.race import Contest, Trial, _kept, _ranked
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -365,3 +368,54 @@ def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
     half = len(y) // 2
     for one in classes:
         assert abs(np.sum(shown[:half] == one) - np.sum(y == one) * half / len(y)) <= 2
+
+
+def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float = 1.0, rows: int = 400) -> Trial:
+    """A model that has so many of the rows right, the same ones as all that have fewer."""
+    one = Contestant(name, name, kind, lambda size: None, lambda size, rows: 1.0, lambda size: work)
+    return Trial(one, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds, None)
+
+
+def judged(*final: Trial) -> tuple[str, str]:
+    winner, verdict = _judged(SimpleNamespace(final=list(final), sample=SimpleNamespace(numeric=False)))
+    return winner.contestant.name, verdict
+
+
+def test_linear_wins_within_one_standard_error_and_not_beyond():
+    """A difference in k of n rows, all one way, is k/sqrt(k (1 - k/n) + 1) standard errors: k = 1 is within one, k = 2 is not."""
+    linear = trial("linear", "linear", 300)
+    name, verdict = judged(linear, trial("fourier", "map", 301))
+    assert name == "linear"
+    assert verdict == "Linear is enough: 75.00% +- 2.17%; fourier has 75.25% +- 2.16%, no more than noise."
+    name, verdict = judged(linear, trial("fourier", "map", 302))
+    assert name == "fourier"
+    assert verdict == "fourier wins with 75.50% +- 2.15%, 0.50 points more than linear."
+
+
+def test_trees_are_better_beyond_one_standard_error_and_never_win():
+    fourier, linear = trial("fourier", "map", 350), trial("linear", "linear", 300)
+    name, verdict = judged(linear, fourier, trial(TREES, "outside", 351), trial("exact", "exact", 390))
+    assert (name, "Trees" in verdict) == ("fourier", False)
+    name, verdict = judged(linear, fourier, trial(TREES, "outside", 352))
+    assert name == "fourier"
+    assert verdict.startswith(
+        "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
+    )
+    assert verdict.endswith("Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear.")
+
+
+def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock():
+    slow = trial("slow", "map", 300, work=1.0, seconds=9.0)
+    quick = trial("quick", "map", 300, work=2.0, seconds=0.1)
+    better = trial("better", "map", 310, work=3.0)
+    assert [one.contestant.name for one in _ranked([quick, slow])] == ["slow", "quick"]
+    assert [one.contestant.name for one in _ranked([quick, slow, better])] == ["better", "quick", "slow"]
+    assert judged(trial("linear", "linear", 100), quick, slow)[0] == "slow"
+
+
+def test_linear_goes_on_wherever_it_is_and_two_bandwidths_of_a_kernel():
+    ranked = [trial(f"{i}", "map", 390 - i) for i in range(6)]
+    same = [replace(one, contestant=replace(one.contestant, family="fourier")) for one in ranked[:4]]
+    last = [trial("linear", "linear", 10), trial("scaled", "linear", 9)]
+    kept = [one.contestant.name for one in _kept([*same, *ranked[4:], *last], 3)]
+    assert kept == ["0", "1", "4", "linear"]

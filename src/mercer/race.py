@@ -61,6 +61,7 @@ class Trial:
     fit_seconds: float
     predict_seconds: float
     model: Any  # fitted, of the last fold
+    grain: float = 1.0  # the least that two models can differ by on a row: a label is right or wrong, a number may be as near as can be
 
     @property
     def score(self) -> float:
@@ -72,9 +73,12 @@ class Trial:
         return float(self.credits.std() / np.sqrt(len(self.credits)))
 
     def above(self, other: Trial) -> float:
-        """By how many standard errors of their difference this one is better, on the same rows."""
-        difference = self.credits - other.credits
-        mean, spread = float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
+        """By how many standard errors of their difference this one is better, on the same rows.
+
+        A row more is added to what differs: that one model has a single label right that the other has not says nothing yet.
+        """
+        difference, n = self.credits - other.credits, len(self.credits)
+        mean, spread = float(difference.mean()), float(np.sqrt(difference.var() / n + (self.grain / n) ** 2))
         return mean / spread if spread > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
 
 
@@ -221,7 +225,9 @@ class Contest:
         self.notes |= {str(warning.message): one.name for warning in caught}
         rows = len(y[splits[0][0]])
         n = len(splits)
-        return Trial(one, size, rows, np.concatenate(credits), fitting / n, predicting / n, model)
+        return Trial(
+            one, size, rows, np.concatenate(credits), fitting / n, predicting / n, model, float(not self.sample.numeric)
+        )
 
     def gram_error(self, trial: Trial) -> float | None:
         """Of the features that a trial has made, over pairs of rows of the last fold; None where the map is exact."""
