@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mercer.certificate import certify as certify
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
+    from mercer.leaderboard import select as select
     from mercer.learn.classifier import KernelClassifier as KernelClassifier
     from mercer.learn.regressor import KernelRegressor as KernelRegressor
     from mercer.maps.additive_nystroem import AdditiveNystroem as AdditiveNystroem
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from mercer.maps.gcws import GCWS as GCWS
     from mercer.maps.hellinger import Hellinger as Hellinger
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
+    from mercer.maps.identity import Identity as Identity
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
     from mercer.maps.nystroem import Nystroem as Nystroem
     from mercer.maps.pca import FeaturePCA as FeaturePCA
     from mercer.maps.projection import RandomProjection as RandomProjection
+    from mercer.maps.scaled import Scaled as Scaled
     from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
@@ -54,7 +57,9 @@ _home = {
     "FeaturePCA": "maps.pca",
     "Hellinger": "maps.hellinger",
     "Homogeneous": "maps.homogeneous",
+    "Identity": "maps.identity",
     "RandomLaplace": "maps.laplace",
+    "Scaled": "maps.scaled",
     "RandomProjection": "maps.projection",
     "SkewedFourier": "maps.skewed",
     "Composed": "maps.compose",
@@ -66,6 +71,7 @@ _home = {
     "gram": "grams",
     "load": "model",
     "save": "model",
+    "select": "leaderboard",
     "kernels": "",
     "open_stream": "streams",
     "theory": "",
