@@ -1,0 +1,241 @@
+"""What the figures of a report show, as numbers: errors against sizes, and Gram matrices side by side."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from mercer.expected import Expected, expected
+from mercer.grams import gram
+from mercer.kernels import Kernel
+from mercer.kernels.additive import Additive
+from mercer.maps.base import Map, Rate
+from mercer.pairs import drawn_pairs, measure
+from mercer.pilots import Law, law_of, seeded
+
+Array = NDArray[Any]
+
+ROWS = 2000  # of the sample, at most: half of them for fitting, half for measuring
+HEAT_ROWS = 60
+_CLASSES = 10  # in a heat map
+_PAIRS, _LABORIOUS_PAIRS = 4000, 400
+_DRAWS = 4
+_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of a random map's size
+_STEPS = (1 / 4, 1 / 2, 1, 2, 4)  # of a deterministic one's
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Held-out rows of the data: one half to fit maps on, the other half to measure them on."""
+
+    seen: Any
+    unseen: Any
+    y: Array
+
+    @classmethod
+    def of(cls, X: Any, y: Any) -> Rows:
+        """At most ROWS rows, evenly spread over X, in turn for each half."""
+        places = np.unique(np.linspace(0, X.shape[0] - 1, min(ROWS, X.shape[0])).round().astype(np.int64))
+        return cls(X[places[::2]], X[places[1::2]], np.asarray(y)[places[1::2]])
+
+    def through(self, steps: Any) -> Rows:
+        """The rows after the steps of a pipeline that come before the map."""
+        fitted = clone(steps).fit(self.seen)
+        return Rows(fitted.transform(self.seen), fitted.transform(self.unseen), self.y)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The relative Gram error of a map at several sizes.
+
+    Attributes
+    ----------
+    name, knob : str
+    size : int
+        The size in the leaderboard.
+    sizes : tuple of int
+    draws : tuple of tuples of float
+        The errors of the draws at each size; one for a deterministic map.
+    law : Law or None
+        How the error falls by the map's known rate, from pilots.
+    theory : Expected or None
+    """
+
+    name: str
+    knob: str
+    size: int
+    sizes: tuple[int, ...]
+    draws: tuple[tuple[float, ...], ...]
+    law: Law | None
+    theory: Expected | None
+
+    @property
+    def errors(self) -> list[float]:
+        """The root of the mean square of the draws at each size."""
+        return [float(np.sqrt(np.mean(np.square(found)))) for found in self.draws]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Exact and approximate kernel values of the same pairs.
+
+    Attributes
+    ----------
+    name, kernel : str
+    exact, approximate : array of shape (n, n)
+    groups : tuple of (label, count)
+        The classes of the rows in their order; empty where rows are sorted by a number, or are a grid.
+    grid : array or None
+        The numbers along both sides, where rows have a single number.
+    """
+
+    name: str
+    kernel: str
+    exact: Array
+    approximate: Array
+    groups: tuple[tuple[str, int], ...] = ()
+    grid: Array | None = None
+
+    @property
+    def error(self) -> float:
+        """sqrt(sum (approximate - exact)^2/sum exact^2), 0 where all of it is 0."""
+        total = float(np.sum(self.exact**2))
+        return float(np.sqrt(np.sum((self.approximate - self.exact) ** 2) / total)) if total else 0.0
+
+
+def map_of(model: Any) -> tuple[Any, Map] | None:
+    """(the steps before it, the map) of an unfitted model; None where it has no map of ours."""
+    before, last = None, model
+    if hasattr(model, "steps"):
+        before, last = (model[:-1] if len(model.steps) > 1 else None), model[-1]
+    found = getattr(last, "feature_map", last)
+    return (before, found) if isinstance(found, Map) else None
+
+
+def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
+    """The Gram error of a model's map against its size; None where it does not depend on one, or no two sizes can be had."""
+    rows, feature_map = _parts(model, rows)
+    knob, rate = str(feature_map.knob), feature_map.rate
+    size = feature_map.get_params().get(knob)
+    if rate is None or not isinstance(size, int | np.integer):
+        return None
+    rows = _let_in(feature_map, rows)
+    random = isinstance(rate, Rate)
+    found: dict[int, list[tuple[Map, Any]]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of rows outside the range of the other half
+        for of in sorted({max(1, round(int(size) * share)) for share in (_SHARES if random else _STEPS)}):
+            try:
+                fits = [seeded(feature_map.resized(of), seed + i).fit(rows.seen) for i in range(_DRAWS if random else 1)]
+                pairs = _pairs(fits[0].kernel_, rows, seed)
+                found[of] = [(one, measure(one, rows.unseen, pairs)) for one in fits]
+            except ValueError:  # more landmarks than rows, say
+                continue
+        if len(found) < 2:
+            return None
+        fitted, measured = found[max(found)][0]
+        law = law_of(fitted, _interleaved(rows), measured, seed, None) if random else None
+    return Curve(
+        name,
+        knob,
+        int(size),
+        tuple(found),
+        tuple(tuple(float(one.part(one.errors) or 0.0) for _, one in draws) for draws in found.values()),
+        law if isinstance(law, Law) else None,
+        expected(fitted, rows.unseen, _pairs(fitted.kernel_, rows, seed)),
+    )
+
+
+def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat:
+    """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by class or target."""
+    order, groups = _sorted_rows(rows.y, numeric)
+    fitted, rows = _fitted(model, rows, seed)
+    chosen = rows.unseen[order]
+    return Heat(name, repr(fitted.kernel_), gram(fitted.kernel_, chosen), _products(fitted, chosen), groups)
+
+
+def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
+    """The same for the kernel of two numbers, on a grid over the widest column; None for a kernel that is no sum over columns."""
+    fitted, rows = _fitted(model, rows, seed)
+    if not isinstance(fitted.kernel_, Additive):
+        return None
+    highest = rows.seen.max(axis=0)
+    highest = np.ravel(highest.toarray() if hasattr(highest, "toarray") else highest)
+    column = int(np.argmax(highest))
+    if not highest[column] > 0:
+        return None
+    grid = np.linspace(0, float(highest[column]), HEAT_ROWS)
+    lines = np.zeros((HEAT_ROWS, rows.seen.shape[1]))
+    lines[:, column] = grid
+    return Heat(name, repr(fitted.kernel_), fitted.kernel_(lines), _products(fitted, lines), grid=grid)
+
+
+def _parts(model: Any, rows: Rows) -> tuple[Rows, Map]:
+    parts = map_of(model)
+    assert parts is not None
+    before, feature_map = parts
+    return (rows if before is None else rows.through(before)), feature_map
+
+
+def _let_in(feature_map: Map, rows: Rows) -> Rows:
+    """The rows as the map takes them."""
+    enter = clone(feature_map)
+    return Rows(enter._enter(rows.seen, reset=True), enter._enter(rows.unseen, reset=True), rows.y)
+
+
+def _interleaved(rows: Rows) -> Any:
+    """Both halves as they were, which is how pilots halve them again."""
+    count = min(rows.seen.shape[0], rows.unseen.shape[0])
+    order = np.arange(2 * count).reshape(2, count).T.ravel()
+    halves = (rows.seen[:count], rows.unseen[:count])
+    if hasattr(halves[0], "indptr"):
+        from scipy.sparse import vstack
+
+        return vstack(halves, format="csr")[order]
+    return np.concatenate(halves)[order]
+
+
+def _pairs(kernel: Kernel, rows: Rows, seed: int) -> tuple[Array, Array]:
+    return drawn_pairs(rows.unseen.shape[0], _LABORIOUS_PAIRS if kernel.laborious else _PAIRS, seed)
+
+
+def _fitted(model: Any, rows: Rows, seed: int) -> tuple[Map, Rows]:
+    """The model's map, fitted on the first half; a size that this half is too small for is halved until it fits."""
+    rows, feature_map = _parts(model, rows)
+    rows = _let_in(feature_map, rows)
+    unfitted = seeded(clone(feature_map), seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        while True:
+            try:
+                return unfitted.fit(rows.seen), rows
+            except ValueError:
+                size = unfitted.get_params().get(str(unfitted.knob))
+                if not isinstance(size, int | np.integer) or size < 2:
+                    raise
+                unfitted = unfitted.resized(int(size) // 2)
+
+
+def _products(fitted: Map, rows: Any) -> Array:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        Z = fitted.set_output(transform="default").transform(rows)
+    K = Z @ Z.T
+    return np.asarray(K.toarray() if hasattr(K, "toarray") else K, dtype=np.float64)
+
+
+def _sorted_rows(y: Array, numeric: bool) -> tuple[Array, tuple[tuple[str, int], ...]]:
+    """At most HEAT_ROWS places, sorted by target: evenly over numbers, or as many of each of the most frequent classes."""
+    if numeric:
+        order = np.argsort(y, kind="stable")
+        return order[np.unique(np.linspace(0, len(order) - 1, min(HEAT_ROWS, len(order))).round().astype(int))], ()
+    labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    shown = np.sort(np.argsort(-counts, kind="stable")[:_CLASSES])
+    each = HEAT_ROWS // len(shown)
+    places = [np.flatnonzero(codes == code)[:each] for code in shown]
+    return np.concatenate(places), tuple((str(labels[code]), len(at)) for code, at in zip(shown, places, strict=True))
