@@ -11,8 +11,8 @@ from benchmarks.measure import Row, against
 from benchmarks.targets import GAMMA, pixels
 from mercer import CompressiveFourier, RandomFourier
 from mercer.kernels import Gaussian
-from mercer.leaderboard import gram_error
 from mercer.maps.base import Map
+from mercer.pairs import gram_error
 
 SIZE = 6000
 TARGETS = {50: 4.0, 100: 3.0, 200: 2.2, 300: 1.7}

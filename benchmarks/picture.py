@@ -15,7 +15,7 @@ from benchmarks.measure import Row, interleaved
 from benchmarks.targets import GAMMA, pixels
 from mercer import RandomFourier
 from mercer.kernels import Gaussian
-from mercer.leaderboard import gram_error
+from mercer.pairs import gram_error
 
 SIZES = (256, 512, 1024, 2048, 4096, 8192)
 PICTURE = Path(__file__).parents[1] / "docs" / "error-against-seconds.svg"

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from benchmarks.measure import Row, against
 from mercer import AdditiveNystroem, FeaturePCA, Homogeneous, Nystroem, RandomFourier
 from mercer.kernels import JensenShannon
-from mercer.leaderboard import gram_error
+from mercer.pairs import gram_error
 
 RIVAL = "sklearn Nystroem"
 

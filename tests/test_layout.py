@@ -80,7 +80,8 @@ ALLOWED = {
 }
 ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
-ALLOWED["leaderboard"] = {"maps", "pairs", *ALLOWED["maps"]}
+ALLOWED["leaderboard"] = {"learn", "machine", "pairs", *ALLOWED["learn"]}
+ALLOWED["comparison"] = ALLOWED["leaderboard"]
 ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}

@@ -102,6 +102,7 @@ def test_names_are_computed_from_the_kernels():
         "Kernel",
         "Over",
         "Radial",
+        "Scaled",
         "Signed",
         "Sum",
     }

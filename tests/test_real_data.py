@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 import mercer
 from mercer import GCWS, AdditiveNystroem, Chi2Series, ExpChi2, FeaturePCA, Homogeneous, RandomFourier, RandomLaplace
 from mercer.kernels import Chi2, CosineRBF, Gaussian, Intersection, JensenShannon, MinMax
-from mercer.leaderboard import gram_error
+from mercer.pairs import gram_error
 
 pytestmark = pytest.mark.slow
 

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from mercer.maps.gcws import GCWS as GCWS
     from mercer.maps.hellinger import Hellinger as Hellinger
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
+    from mercer.maps.identity import Identity as Identity
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
     from mercer.maps.nystroem import Nystroem as Nystroem
     from mercer.maps.pca import FeaturePCA as FeaturePCA
     from mercer.maps.projection import RandomProjection as RandomProjection
+    from mercer.maps.scaled import Scaled as Scaled
     from mercer.maps.signs import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
@@ -54,7 +56,9 @@ _home = {
     "FeaturePCA": "maps.pca",
     "Hellinger": "maps.hellinger",
     "Homogeneous": "maps.homogeneous",
+    "Identity": "maps.identity",
     "RandomLaplace": "maps.laplace",
+    "Scaled": "maps.scaled",
     "RandomProjection": "maps.projection",
     "SkewedFourier": "maps.skewed",
     "Composed": "maps.compose",

@@ -121,3 +121,10 @@ def row_products(A: Any, B: Any) -> Array:
     if hasattr(A, "indptr"):
         return np.asarray(A.astype(np.float64).multiply(B.astype(np.float64)).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, B, dtype=np.float64)
+
+
+def gram_error(kernel: Kernel, rows: Any, Z: Any, pairs: int = 20_000, seed: int = 0) -> float:
+    """sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2) over pairs of different rows drawn with replacement; Z has their features."""
+    chosen = drawn_pairs(rows.shape[0], pairs, seed)
+    exact = kernel_values(kernel, rows, chosen)
+    return float(np.sqrt(np.sum((inner_products(as_block, Z, chosen) - exact) ** 2) / np.sum(exact**2)))

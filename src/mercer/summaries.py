@@ -119,6 +119,58 @@ class Spread:
         self.count = total
 
 
+class ColumnSpread:
+    """Count, and mean and variance of each column, in float64."""
+
+    def __init__(self) -> None:
+        self.count = 0.0
+        self.mean: Array = np.zeros(0)
+        self._squares: Array = np.zeros(0)  # sums of squared deviations from the mean
+
+    @property
+    def deviation(self) -> Array:
+        """The standard deviation of each column."""
+        return np.sqrt(self._squares / max(self.count, 1.0))
+
+    @np.errstate(over="ignore", invalid="ignore")  # beyond float64 it is infinite or NaN, for the caller to see
+    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+        n, d = block.shape
+        weights = frequency_weights(n, weight)
+        count = float(weights.sum())
+        if count == 0:
+            return
+        rows = matrix(block)
+        if not hasattr(rows, "indptr"):
+            values = rows.astype(np.float64)
+            base = values[0]  # so that equal values have exactly no spread
+            mean = base + weights @ (values - base) / count
+            self._take(count, mean, weights @ (values - mean) ** 2)
+            return
+        values = rows.data.astype(np.float64)
+        per_value = np.repeat(weights, np.diff(rows.indptr))
+        mean = np.bincount(rows.indices, per_value * values, minlength=d) / count
+        squares = np.bincount(rows.indices, per_value * (values - mean[rows.indices]) ** 2, minlength=d)
+        zeros = np.maximum(count - np.bincount(rows.indices, per_value, minlength=d), 0.0)
+        self._take(count, mean, squares + zeros * mean**2)
+
+    def __add__(self, other: ColumnSpread) -> ColumnSpread:
+        merged = copy.copy(self)
+        merged._take(other.count, other.mean, other._squares)
+        return merged
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _take(self, count: float, mean: Array, squares: Array) -> None:
+        total = self.count + count
+        if count == 0 or self.count == 0:
+            if count:
+                self.count, self.mean, self._squares = count, mean, squares
+            return
+        step = mean - self.mean
+        self._squares = self._squares + squares + step * step * (self.count * count / total)
+        self.mean = self.mean + step * (count / total)
+        self.count = total
+
+
 class RowMean:
     """The mean over rows of sum_i term(x_i), for a term with term(0) = 0."""
 

@@ -16,7 +16,7 @@ from mercer.cli.targets import REGRESS, task_of
 from mercer.cli.voice import Voice, plain_table, speaks
 
 if TYPE_CHECKING:
-    from mercer.leaderboard import Entry, Split
+    from mercer.comparison import Entry, Split
 
 
 LEAST_ROWS = 8
@@ -51,7 +51,7 @@ def compare(
       mercer compare data.parquet --target digit --rows 200
     """
     if data is None:
-        from mercer.leaderboard import digits
+        from mercer.comparison import digits
 
         if target is not None:
             raise click.UsageError("--target is for DATA: mercer compare DATA --target COLUMN.")
@@ -89,7 +89,7 @@ def _split_of(
     require_target(data, target)
     stream = open_data(data, target=target, columns=columns, drop=drop)
     chosen = task_of(stream, task, max_classes)
-    from mercer.leaderboard import sample, split_rows
+    from mercer.comparison import sample, split_rows
 
     with voice.watching("read") as watch:
         X, y = sample(stream.watched(watch), rows)
@@ -109,7 +109,7 @@ def _race(split: Split, voice: Voice) -> tuple[list[Entry], list[str]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from mercer.leaderboard import contestants
+    from mercer.comparison import contestants
 
     runs, refused = contestants(split)
     entries: list[Entry] = []
@@ -155,7 +155,7 @@ def _share(error: float | None) -> str:
 
 
 def _footnote(split: Split) -> str:
-    from mercer.leaderboard import ALPHAS, PAIRS, SVM_C
+    from mercer.comparison import ALPHAS, PAIRS, SVM_C
 
     head = "ridge regression" if split.numeric else "ridge classifier"
     exact = "kernel ridge regression" if split.numeric else f"SVM with C = {SVM_C:g}"

@@ -47,6 +47,7 @@ from mercer.kernels.euclidean import (
     Matern,
     Over,
     Radial,
+    Scaled,
 )
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "Radial",
     "ReciprocalSemigroup",
     "Resemblance",
+    "Scaled",
     "SignStable",
     "Signed",
     "SkewedChi2",

@@ -67,6 +67,26 @@ class Centred(Kernel):
         return f"Centred(d={len(self.mean)})"
 
 
+@dataclass(frozen=True, eq=False)
+class Scaled(Kernel):
+    """k(x, z) = sum x z/scale^2, a scale for each column."""
+
+    ignores_zeros: ClassVar[bool] = False  # there is a scale for each of all columns
+    scales: Array
+
+    def over(self, inner: Kernel) -> Kernel:
+        raise TypeError(f"{self!r} has a scale for each column, so it has no value over {inner!r}.")
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return Linear()._value(X / self.scales, Z / self.scales)
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        return Linear()._squared_distance(X / self.scales, Z / self.scales)
+
+    def __repr__(self) -> str:
+        return f"Scaled(d={len(self.scales)})"
+
+
 @dataclass(frozen=True)
 class Radial(Euclidean):
     """k(x, z) = profile(|x - z|^2), profile(0) = 1."""

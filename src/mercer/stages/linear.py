@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,45 @@ class Matrix(Stage):
     def reach(self) -> float:
         """max |w_j|, the most that the projection of a unit vector can be."""
         return float(np.sqrt(np.max(np.sum(np.square(self.panel), axis=0), initial=0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Same(Stage):
+    """x -> x."""
+
+    keeps_sparse: ClassVar[bool] = True
+
+    def __call__(self, X: Any, out: Array | None = None) -> Any:
+        if out is None:
+            return X.copy()
+        out[...] = X.toarray() if hasattr(X, "indptr") else X
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Divide(Stage):
+    """x -> (x_1/s_1, ..., x_d/s_d)."""
+
+    keeps_sparse: ClassVar[bool] = True
+    scales: Array  # (d,)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        good = self.scales.shape == (d,) and self.scales.dtype == np.float64 and bool(np.all(self.scales > 0))
+        require(good, self, f"a scale above 0 for each of {d} columns")
+
+    def __call__(self, X: Any, out: Array | None = None) -> Any:
+        if not hasattr(X, "indptr"):
+            with np.errstate(over="ignore"):
+                Z = np.divide(X, self.scales, out=out)
+            door.require_reach(X, Z)
+            return Z
+        scaled = X.copy()
+        with np.errstate(over="ignore"):
+            scaled.data /= self.scales[X.indices]
+        if not np.isfinite(scaled.data).all():
+            door.require_reach(X, scaled.toarray())
+        return scaled
 
 
 @dataclass(frozen=True, eq=False)

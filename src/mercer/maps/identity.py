@@ -1,0 +1,50 @@
+"""The identity: the linear kernel, for a model without a map beside those with one."""
+
+from __future__ import annotations
+
+from mercer.kernels import Kernel
+from mercer.kernels import Linear as LinearKernel
+from mercer.maps.base import Map
+from mercer.maps.drawn import Chain
+from mercer.philox import Rng
+from mercer.stages.linear import Same
+
+
+class Identity(Map):
+    """phi(x) = x, so that <phi(x), phi(z)> = <x, z>: the linear model, under the same roof as the others.
+
+    Sparse in, sparse out.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Examples
+    --------
+    >>> from mercer import Identity
+    >>> Identity().fit_transform([[1.0, -4.0], [0.0, 9.0]])
+    array([[ 1., -4.],
+           [ 0.,  9.]])
+    """
+
+    name = "linear"
+    kernels = ("linear",)
+    paper = "the columns as they are"
+    knob = None
+    rate = None
+
+    def __init__(self, *, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel, which the features have without error."""
+        return LinearKernel()
+
+    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+        return Chain((Same(),))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [cls()]

@@ -1,0 +1,74 @@
+"""Columns of one spread: for tables whose columns have unlike units, before a map that takes columns as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.kernels import Kernel
+from mercer.kernels import Scaled as ScaledKernel
+from mercer.maps.base import Array, Map
+from mercer.maps.drawn import Chain
+from mercer.philox import Rng
+from mercer.stages.linear import Divide
+from mercer.summaries import ColumnSpread
+
+
+class Scaled(Map):
+    """phi(x) = (x_1/s_1, ..., x_d/s_d), s_i the standard deviation of column i; 1 for a column that is constant.
+
+    ``Scaled() >> RandomFourier()`` has a bandwidth of its own for each column. Nothing is taken off, so that 0 stays 0, sparse rows stay
+    sparse and numbers of at least 0 stay so; kernels of differences do not see a mean, and a model's intercept takes it.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    scale_ : array of shape (n_features,)
+        s.
+
+    Examples
+    --------
+    >>> from mercer import Scaled
+    >>> Scaled().fit_transform([[1.0, 400.0], [3.0, 0.0]])
+    array([[1., 2.],
+           [3., 0.]])
+    """
+
+    name = "scaled"
+    kernels = ("linear",)
+    paper = "columns divided by their standard deviation"
+    knob = None
+    rate = None
+    scale_: Array
+
+    def __init__(self, *, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel_(self) -> Kernel:
+        """sum x z/scale_^2, which the features have without error."""
+        check_is_fitted(self)
+        return ScaledKernel(self.scale_)
+
+    def look(self, d: int) -> ColumnSpread:
+        return ColumnSpread()
+
+    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+        deviation: Array = seen.deviation
+        if not np.isfinite(deviation).all():
+            column = int(np.argmin(np.isfinite(deviation)))
+            raise ValueError(
+                f"{type(self).__name__} needs columns whose squares have a finite sum, and column {column} has not: divide it first."
+            )
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        return Chain((Divide(self.scale_),))
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [cls()]
