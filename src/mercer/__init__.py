@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
     from mercer.model import load as load
     from mercer.model import save as save
+    from mercer.report import write_report as write_report
     from mercer.streams import open_stream as open_stream
 
 _home = {
@@ -73,6 +74,7 @@ _home = {
     "kernels": "",
     "open_stream": "streams",
     "theory": "",
+    "write_report": "report",
 }
 
 __version__ = "0.1.0"

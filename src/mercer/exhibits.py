@@ -92,6 +92,8 @@ class Heat:
         The classes of the rows in their order; empty where rows are sorted by a number, or are a grid.
     grid : array or None
         The numbers along both sides, where rows have a single number.
+    reduced : str
+        The size of the map, where it is not that of the leaderboard since the rows are too few for that.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Heat:
     approximate: Array
     groups: tuple[tuple[str, int], ...] = ()
     grid: Array | None = None
+    reduced: str = ""
 
     @property
     def error(self) -> float:
@@ -131,7 +134,9 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
         warnings.simplefilter("ignore", UserWarning)  # of rows outside the range of the other half
         for of in sorted({max(1, round(int(size) * share)) for share in (_SHARES if random else _STEPS)}):
             try:
-                fits = [seeded(feature_map.resized(of), seed + i).fit(rows.seen) for i in range(_DRAWS if random else 1)]
+                fits = [
+                    seeded(feature_map.resized(of), seed + i).fit(rows.seen) for i in range(_DRAWS if random else 1)
+                ]
                 pairs = _pairs(fits[0].kernel_, rows, seed)
                 found[of] = [(one, measure(one, rows.unseen, pairs)) for one in fits]
             except ValueError:  # more landmarks than rows, say
@@ -156,7 +161,14 @@ def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat:
     order, groups = _sorted_rows(rows.y, numeric)
     fitted, rows = _fitted(model, rows, seed)
     chosen = rows.unseen[order]
-    return Heat(name, repr(fitted.kernel_), gram(fitted.kernel_, chosen), _products(fitted, chosen), groups)
+    return Heat(
+        name,
+        repr(fitted.kernel_),
+        gram(fitted.kernel_, chosen),
+        _products(fitted, chosen),
+        groups,
+        reduced=_reduced(model, fitted),
+    )
 
 
 def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
@@ -172,7 +184,14 @@ def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
     grid = np.linspace(0, float(highest[column]), HEAT_ROWS)
     lines = np.zeros((HEAT_ROWS, rows.seen.shape[1]))
     lines[:, column] = grid
-    return Heat(name, repr(fitted.kernel_), fitted.kernel_(lines), _products(fitted, lines), grid=grid)
+    return Heat(
+        name,
+        repr(fitted.kernel_),
+        fitted.kernel_(lines),
+        _products(fitted, lines),
+        grid=grid,
+        reduced=_reduced(model, fitted),
+    )
 
 
 def _parts(model: Any, rows: Rows) -> tuple[Rows, Map]:
@@ -219,6 +238,13 @@ def _fitted(model: Any, rows: Rows, seed: int) -> tuple[Map, Rows]:
                 if not isinstance(size, int | np.integer) or size < 2:
                     raise
                 unfitted = unfitted.resized(int(size) // 2)
+
+
+def _reduced(model: Any, fitted: Map) -> str:
+    asked, knob = map_of(model), str(fitted.knob)
+    assert asked is not None
+    before, after = (one.get_params().get(knob) for one in (asked[1], fitted))
+    return "" if before == after else f"{knob} = {after}"
 
 
 def _products(fitted: Map, rows: Any) -> Array:

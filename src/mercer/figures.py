@@ -25,13 +25,13 @@ KINDS = {  # kind of an entry: (name in legends, marker, colour)
 }
 _BARS = 16  # entries in the figure of memory
 _STYLE = {
-    "font.size": 10,
+    "font.size": 11,
     "font.family": ["DejaVu Sans"],
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#555555",
     "axes.labelcolor": INK,
-    "axes.titlesize": 10,
+    "axes.titlesize": 11,
     "axes.grid": True,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
@@ -69,7 +69,7 @@ def scores(entries: Sequence[Any], numeric: bool) -> str:
             axes.errorbar(
                 [_seconds(entry) for _, entry in some],
                 [entry.score for _, entry in some],
-                yerr=[entry.spread if math.isfinite(entry.spread) else 0.0 for _, entry in some],
+                yerr=[_spread(entry) for _, entry in some],
                 fmt=marker,
                 color=colour,
                 ecolor=GREY,
@@ -78,16 +78,20 @@ def scores(entries: Sequence[Any], numeric: bool) -> str:
                 label=legend,
             )
         axes.set_xscale("log")
-        axes.margins(x=0.12, y=0.1)
+        axes.margins(x=0.16, y=0.1)
         axes.set_xlabel("seconds to fit")
         axes.set_ylabel("R² on held-out rows" if numeric else "accuracy on held-out rows")
         if not numeric:
             axes.yaxis.set_major_formatter(_percent())
-        _plain_decades(axes.xaxis)
-        figure.legend(loc="outside upper left", ncols=len(KINDS), frameon=False, fontsize=9, handletextpad=0.2)
-        points = [(_seconds(entry), entry.score) for entry in entries]
-        words = [f"{rank} {short(entry.name)}" if rank in named else str(rank) for rank, entry in enumerate(entries, 1)]
-        place(axes, points, words, first=[rank - 1 for rank in named])
+        _plain_decades(axes.xaxis, lambda value: f"{value:g}")
+        figure.legend(loc="outside upper left", ncols=len(KINDS), frameon=False, fontsize=10, handletextpad=0.2)
+        points = [(_seconds(entry), entry.score, _spread(entry)) for entry in entries]
+        words = [
+            [f"{rank} {short(entry.name)}", str(rank)] if rank in named else [str(rank)]
+            for rank, entry in enumerate(entries, 1)
+        ]
+        colours = [KINDS[entry.kind][2] for entry in entries]
+        place(axes, points, words, colours, sorted(range(len(entries)), key=lambda i: i + 1 not in named))
         return _svg(figure, "scores")
 
 
@@ -96,7 +100,7 @@ def errors(curves: Sequence[Curve]) -> str:
     with _style():
         columns = min(2, len(curves))
         lines = -(-len(curves) // columns)
-        figure, panels = _axes(0.5 + 2.5 * lines, lines, columns, sharey=True)
+        figure, panels = _axes(0.5 + 2.5 * lines, lines, columns)
         panels = np.ravel(panels)
         handles: dict[str, Any] = {}
         for axes, one in zip(panels, curves, strict=False):
@@ -105,9 +109,14 @@ def errors(curves: Sequence[Curve]) -> str:
             axes.set_visible(False)
         for axes in panels[::columns]:
             axes.set_ylabel("relative Gram error")
-        panels[0].yaxis.set_major_formatter(_percent())
         figure.legend(
-            handles.values(), handles.keys(), loc="outside upper left", ncols=2, frameon=False, fontsize=9, columnspacing=1
+            handles.values(),
+            handles.keys(),
+            loc="outside upper left",
+            ncols=2,
+            frameon=False,
+            fontsize=10,
+            columnspacing=1,
         )
         return _svg(figure, "errors")
 
@@ -122,9 +131,9 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
     )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    along = np.geomspace(sizes[0], max(sizes[-1], one.size) * 2, 40)
+    along = np.unique(np.geomspace(sizes[0], max(sizes[-1], one.size) * 2, 40).round())
     if one.law is not None:
-        (line,) = axes.plot(along, [one.law.error(int(round(at))) for at in along], "--", color=BEST, linewidth=1.1)
+        (line,) = axes.plot(along, [one.law.error(int(at)) for at in along], "--", color=BEST, linewidth=1.1)
         handles["known rate, from pilots"] = line
     if one.theory is not None:
         (line,) = axes.plot(along, [one.theory.error(at) for at in along], "-", color=INK, linewidth=1)
@@ -138,6 +147,7 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
     axes.set_xlabel(one.knob.rpartition("__")[2])
     ticks = [size for size in one.sizes if size in one.sizes[::2]]
     axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
+    _plain_decades(axes.yaxis, lambda value: f"{100 * value:.3g}%")
     axes.minorticks_off()
     return handles
 
@@ -169,7 +179,7 @@ def heats(shown: Heat, name: str) -> str:
                 axes.set_yticks([0, end], ["0", f"{end:.2g}"] if title == "exact" else ["", ""])
             bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14)
             bar.set_ticks([least, most] if title != "difference" else [least, 0, most])
-            bar.ax.set_xticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=8.5)
+            bar.ax.set_xticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=9.5)
             bar.outline.set_linewidth(0.5)
         return _svg(figure, name)
 
@@ -188,7 +198,11 @@ def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:
 def memory(entries: Sequence[Any], rows: int) -> str:
     """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel."""
     with _style():
-        shown = [(rank, one) for rank, one in enumerate(entries, 1) if one.kind in ("linear", "map") and one.bytes_per_row > 0]
+        shown = [
+            (rank, one)
+            for rank, one in enumerate(entries, 1)
+            if one.kind in ("linear", "map") and one.bytes_per_row > 0
+        ]
         best, rest = shown[:_BARS], shown[_BARS:]
         best += [pair for pair in rest if pair[1].kind == "linear"]
         figure, axes = _axes(1.25 + 0.27 * len(best))
@@ -207,7 +221,7 @@ def memory(entries: Sequence[Any], rows: int) -> str:
         axes.xaxis.set_major_formatter(_formatter(in_words))
         axes.set_xlabel("memory for one row")
         axes.set_title(
-            f"exact kernel, {rows:,} rows: {in_words(exact)}", loc="right", fontsize=9, color=KINDS["exact"][2]
+            f"exact kernel, {rows:,} rows: {in_words(exact)}", loc="right", fontsize=10, color=KINDS["exact"][2]
         )
         return _svg(figure, "memory")
 
@@ -218,6 +232,10 @@ def _named(entries: Sequence[Any]) -> list[int]:
     for rank, entry in enumerate(entries, 1):
         first.setdefault(entry.kind, rank)
     return sorted({*range(1, min(4, len(entries)) + 1), *first.values()})
+
+
+def _spread(entry: Any) -> float:
+    return float(entry.spread) if math.isfinite(entry.spread) else 0.0
 
 
 def _seconds(entry: Any) -> float:
@@ -249,13 +267,13 @@ def _formatter(words: Callable[[float], str]) -> Any:
     return FuncFormatter(lambda value, place: words(value))
 
 
-def _plain_decades(axis: Any) -> None:
-    """0.01, 0.1, 1 instead of powers of ten; numbers between them where there is less than a decade."""
+def _plain_decades(axis: Any, words: Callable[[float], str]) -> None:
+    """0.01, 0.1, 1 in words instead of powers of ten; numbers between them where there are few decades."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 30 else (1.0, 2.0, 5.0)))
-    axis.set_major_formatter(_formatter(lambda value: f"{value:g}"))
+    axis.set_major_formatter(_formatter(words))
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
 _LONGEST = 22
 _MISSING = "\N{WHITE SQUARE}"
 _RINGS = (6.0, 12.0, 20.0, 30.0, 42.0)  # distances that are tried, in points
@@ -19,35 +21,46 @@ def short(name: str, longest: int = _LONGEST) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
 
 
-def place(axes: Any, points: Sequence[tuple[float, float]], words: Sequence[str], first: Sequence[int]) -> None:
-    """Write the words of each point at the nearest of some places that is free; those of `first` are placed first, and always.
+def place(
+    axes: Any,
+    points: Sequence[tuple[float, float, float]],
+    words: Sequence[Sequence[str]],
+    colours: Sequence[str],
+    order: Sequence[int],
+) -> None:
+    """Write words beside each point (x, y, half the height of its bar), in this order of points, at the nearest free place.
 
-    Words that find no place are left out.
+    Each point has several words: the first that find a place are written, and none where none do.
     """
     figure = axes.figure
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # places are of this layout
     inside = axes.get_window_extent()
-    spots = [tuple(axes.transData.transform(point)) for point in points]
-    taken = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in spots]
-    for i in [*first, *(i for i in range(len(points)) if i not in set(first))]:
-        text = axes.annotate(words[i], points[i], (0, 0), textcoords="offset points", fontsize=9, annotation_clip=False)
-        box = text.get_window_extent()
-        width, height = box.width, box.height
-        found = _free(spots[i], width, height, taken, inside)
-        if found is None and i not in first:
-            text.remove()
-            continue
-        left, bottom, ring = found or (spots[i][0] + _RINGS[0], spots[i][1], 0.0)
-        text.set_position((left - spots[i][0], bottom - spots[i][1]))
-        text.set_verticalalignment("bottom")
-        taken.append((left, bottom, left + width, bottom + height))
-        if ring > _RINGS[1]:
-            _leader(axes, spots[i], taken[-1])
+    to_page = axes.transData.transform
+    spots = [tuple(to_page((x, y))) for x, y, _ in points]
+    taken: list[Box] = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in spots]
+    for (x, y), (of, middle, bar) in zip(spots, points, strict=True):
+        half = float(to_page((of, middle + bar))[1]) - y
+        taken.append((x - 1, y - half, x + 1, y + half))
+    for i in order:
+        for one in words[i]:
+            text = axes.annotate(one, points[i][:2], (0, 0), textcoords="offset points", fontsize=10, color=colours[i])
+            box = text.get_window_extent()
+            found = _free(spots[i], box.width, box.height, taken, inside)
+            if found is None:
+                text.remove()
+                continue
+            left, bottom, ring = found
+            text.set_position((left - spots[i][0], bottom - spots[i][1]))
+            text.set_verticalalignment("bottom")
+            taken.append((left, bottom, left + box.width, bottom + box.height))
+            if ring > _RINGS[1]:
+                _leader(axes, spots[i], taken[-1])
+            break
 
 
 def _free(
-    spot: tuple[float, float], width: float, height: float, taken: list[tuple[float, ...]], inside: Any
+    spot: tuple[float, float], width: float, height: float, taken: list[Box], inside: Any
 ) -> tuple[float, float, float] | None:
     """(left, bottom, distance) of the nearest free place."""
     for ring in _RINGS:
@@ -62,11 +75,11 @@ def _free(
     return None
 
 
-def _meet(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+def _meet(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _leader(axes: Any, spot: tuple[float, float], box: tuple[float, ...]) -> None:
+def _leader(axes: Any, spot: tuple[float, float], box: Box) -> None:
     """A thin line from a point to words that are not beside it."""
     end = (min(max(spot[0], box[0]), box[2]), min(max(spot[1], box[1]), box[3]))
     back = axes.transData.inverted()

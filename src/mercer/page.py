@@ -8,42 +8,48 @@ from collections.abc import Iterable, Sequence
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
-_UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # no HTML, or no UTF-8, has these
+_UNSHOWABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
+)  # no HTML, or no UTF-8, has these
 _STYLE = """
 :root { color-scheme: light }
 * { box-sizing: border-box }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 46rem; background: #fff; color: #1a1a1a;
+body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 54rem; background: #fff; color: #1a1a1a;
   font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; overflow-wrap: anywhere }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .75rem }
 h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; padding-top: .75rem; border-top: 1px solid #ddd }
+h3 { font-size: 1rem; margin: 1.5rem 0 .5rem }
 p { margin: .5rem 0 }
 .verdict { font-size: 1.2rem; line-height: 1.45; margin: 0 0 1rem; padding: .75rem 1rem; background: #f1f6fb;
   border-left: 4px solid #0b5fa5 }
 .aside, figcaption { color: #444; font-size: .9rem }
 figure { margin: 1rem 0 }
-figure > svg { display: block; width: 100%; max-width: 36rem; height: auto; margin: 0 auto .4rem }
+figure > svg { display: block; width: 100%; max-width: 38rem; height: auto; margin: 0 auto .4rem }
 svg * { stroke-linejoin: round; stroke-linecap: butt }
 svg image { image-rendering: pixelated }
 .scroll { overflow-x: auto; margin: .75rem 0 }
 table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e6e6e6; vertical-align: top }
+th, td { padding: .3rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e6e6e6; vertical-align: top }
 th { border-bottom: 2px solid #999; font-weight: 600 }
-td.words, th.words { text-align: left; white-space: normal; min-width: 9rem }
-tr.first td { background: #f1f6fb; font-weight: 600 }
-dl { margin: .5rem 0; font-size: .9rem }
-dt { font-weight: 600; margin-top: .5rem }
-dd { margin: 0 0 0 1rem }
-pre { padding: .75rem 1rem; background: #f5f5f5; white-space: pre-wrap; font: .875rem/1.45 ui-monospace, Menlo, Consolas, monospace }
+td.words, th.words { text-align: left; white-space: normal; min-width: 10.5rem }
+tr.marked td { background: #f1f6fb; font-weight: 600 }
+tr.early td { color: #666 }
+dl { display: grid; grid-template-columns: minmax(6.5rem, max-content) 1fr; gap: .25rem 1rem; margin: .75rem 0; font-size: .9rem }
+dt { font-weight: 600; max-width: 12rem }
+dd { margin: 0 }
+pre { padding: .75rem 1rem; background: #f5f5f5; overflow-x: auto; font: .875rem/1.45 ui-monospace, Menlo, Consolas, monospace }
 @media print {
   @page { margin: 16mm }
-  body { max-width: none; padding: 0; font-size: 10pt }
+  body { max-width: none; padding: 0; font-size: 9.5pt }
   h2 { break-after: avoid }
   figure, .verdict, pre, tr { break-inside: avoid }
+  figure > svg { max-width: 11.5cm }
   .scroll { overflow: visible }
+  pre { white-space: pre-wrap }
   table { font-size: 7.5pt; width: 100% }
   th, td { padding: .2rem .3rem }
   td.words, th.words { min-width: 0 }
-  .verdict, tr.first td, pre { print-color-adjust: exact; -webkit-print-color-adjust: exact }
+  .verdict, tr.marked td, pre { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 }
 """.strip()
 
@@ -74,22 +80,24 @@ def figure(svg: str, label: str, caption: str) -> str:
     return f"<figure>\n{svg.replace('<svg', opening, 1)}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def table(label: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table that scrolls by itself where the page is narrow. Names that begin with "<" are of columns of words, the others of numbers.
+def table(label: str, header: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str]) -> str:
+    """A table that scrolls by itself where the page is narrow; the kind of a row is "", "marked" or "early".
 
-    The first row is set off.
+    Names that begin with "<" are those of columns of words, the others of numbers.
     """
-    kinds = ["words" if name.startswith("<") else "" for name in header]
+    columns = ["words" if name.startswith("<") else "" for name in header]
     head = "".join(
-        f'<th scope="col"{_kind(kind)}>{escaped(name.lstrip("<"))}</th>' for kind, name in zip(kinds, header, strict=True)
+        f'<th scope="col"{_kind(kind)}>{escaped(name.lstrip("<"))}</th>'
+        for kind, name in zip(columns, header, strict=True)
     )
     body = [
-        f"<tr{_kind('' if i else 'first')}>"
+        f"<tr{_kind(row_kind)}>"
         + "".join(
-            f"<td{_kind(kind)}>{isolated(cell) if kind else escaped(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)
+            f"<td{_kind(kind)}>{isolated(cell) if kind else escaped(cell)}</td>"
+            for kind, cell in zip(columns, row, strict=True)
         )
         + "</tr>"
-        for i, row in enumerate(rows)
+        for row_kind, row in zip(kinds, rows, strict=True)
     ]
     return "\n".join(
         [
