@@ -153,7 +153,7 @@ def _gram_errors(board: Leaderboard, rows: Rows) -> Iterator[str]:
     """The sections on how near maps are to their kernels; none where no map took part."""
     seed = board.settings.get("random_state")
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
-    maps = [one for one in board.entries if one.kind == "map" and one.gram_error is not None and map_of(one.model)]
+    maps = [one for one in board.entries if one.kind == "map" and one.kernel is not None and map_of(one.model)]
     curves: list[Curve] = []
     families: set[str] = set()
     for one in maps:
