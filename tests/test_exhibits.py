@@ -17,6 +17,7 @@ from mercer import (
     KernelClassifier,
     RandomFourier,
     RandomLaplace,
+    Scaled,
     kernels,
 )
 from mercer.exhibits import Rows, curve, heat, map_of, scalar_heat
@@ -59,15 +60,28 @@ def test_the_mean_square_of_many_draws_is_what_theory_expects(feature_map, halve
         assert abs(np.mean(squares) - square) < 4 * spread + 0.03 * np.mean(squares)
 
 
-def test_theory_of_sparse_rows_and_behind_an_exact_map_is_that_of_the_same_rows(halves):
+def test_theory_of_sparse_rows_is_that_of_the_same_rows(halves):
     pairs = drawn_pairs(len(halves.unseen), 500, 0)
     for feature_map in (RandomFourier(64, gamma=4.0, kernel="cauchy"), RandomLaplace(64), RandomFourier(64, gamma=1.0)):
         fitted = feature_map.set_params(random_state=0).fit(halves.seen)
         dense = expected(fitted, halves.unseen, pairs)
         assert expected(fitted, csr_array(halves.unseen), pairs).constant == pytest.approx(dense.constant)
-    both = (Hellinger() >> RandomFourier(64, gamma=2.0, random_state=0)).fit(halves.seen)
-    alone = RandomFourier(64, gamma=2.0, random_state=0).fit(np.sqrt(halves.seen))
-    assert expected(both, halves.unseen, pairs) == expected(alone, np.sqrt(halves.unseen), pairs)
+
+
+def test_exact_maps_of_a_composition_are_steps_before_its_last_map(halves):
+    fourier = RandomFourier(64, gamma=2.0)
+    roots = Rows(np.sqrt(halves.seen), np.sqrt(halves.unseen), halves.y)
+    found = curve("both", KernelClassifier(Hellinger() >> fourier), halves, 0)
+    assert found == curve("both", KernelClassifier(fourier), roots, 0) and found.theory is not None
+    hashed = Scaled() >> GCWS(16)  # whose kernel has no formula as a whole
+    assert curve("gcws", KernelClassifier(hashed), halves, 0).errors[-1] < 0.5
+    assert heat("gcws", KernelClassifier(hashed), halves, False, 0).kernel == "GMM(power=1.0)"
+
+
+def test_a_composition_whose_kernel_has_no_formula_has_neither_curve_nor_heat_map(halves):
+    model = KernelClassifier(RandomFourier(16, gamma=2.0) >> FeaturePCA(8) >> GCWS(16))
+    assert curve("odd", model, halves, 0) is None
+    assert heat("odd", model, halves, False, 0) is None and scalar_heat("odd", model, halves, 0) is None
 
 
 def test_the_bound_of_a_pair_holds_and_is_silent_where_it_says_nothing(halves):
@@ -149,7 +163,7 @@ def test_the_map_of_a_model_is_found_behind_the_steps_of_a_pipeline(halves):
 
     fourier = RandomFourier(32, gamma=0.1)
     piped = make_pipeline(StandardScaler(), KernelClassifier(fourier))
-    assert map_of(piped)[1] is fourier and map_of(KernelClassifier(fourier)) == (None, fourier)
+    assert map_of(piped)[1] is fourier and map_of(KernelClassifier(fourier)) == ([], fourier)
     assert map_of(HistGradientBoostingClassifier()) is None and map_of(None) is None
     scaled = StandardScaler().fit(halves.seen)
     direct = Rows(scaled.transform(halves.seen), scaled.transform(halves.unseen), halves.y)

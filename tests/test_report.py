@@ -151,7 +151,9 @@ def test_hostile_words_are_shown_as_text(hostile):
 
 def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_process_and_the_settings_of_matplotlib(tmp_path, plain):
     settings = tmp_path / "matplotlibrc"
-    settings.write_text("font.size: 30\nsvg.fonttype: none\naxes.grid: False\nsvg.hashsalt: other\nfigure.facecolor: red\nxtick.direction: in\n")
+    settings.write_text(
+        "font.size: 30\nsvg.fonttype: none\naxes.grid: False\nsvg.hashsalt: other\nfigure.facecolor: red\nxtick.direction: in\n"
+    )
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import boards;"
         "Path('again.html').write_text(boards.plain_report(), encoding='utf-8')"

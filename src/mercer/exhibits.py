@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from mercer.grams import gram
 from mercer.kernels import Kernel
 from mercer.kernels.additive import Additive
 from mercer.maps.base import Map, Rate
+from mercer.maps.compose import Composed
 from mercer.pairs import drawn_pairs, measure
 from mercer.pilots import Law, law_of, seeded
 
@@ -43,10 +45,13 @@ class Rows:
         places = np.unique(np.linspace(0, X.shape[0] - 1, min(ROWS, X.shape[0])).round().astype(np.int64))
         return cls(X[places[::2]], X[places[1::2]], np.asarray(y)[places[1::2]])
 
-    def through(self, steps: Any) -> Rows:
-        """The rows after the steps of a pipeline that come before the map."""
-        fitted = clone(steps).fit(self.seen)
-        return Rows(fitted.transform(self.seen), fitted.transform(self.unseen), self.y)
+    def through(self, steps: Sequence[Any]) -> Rows:
+        """The rows after these steps, which are fitted on the first half."""
+        seen, unseen = self.seen, self.unseen
+        for step in steps:
+            fitted = clone(step).fit(seen)
+            seen, unseen = fitted.transform(seen), fitted.transform(unseen)
+        return Rows(seen, unseen, self.y)
 
 
 @dataclass(frozen=True)
@@ -111,13 +116,19 @@ class Heat:
         return float(np.sqrt(np.sum((self.approximate - self.exact) ** 2) / total)) if total else 0.0
 
 
-def map_of(model: Any) -> tuple[Any, Map] | None:
-    """(the steps before it, the map) of an unfitted model; None where it has no map of ours."""
-    before, last = None, model
+def map_of(model: Any) -> tuple[list[Any], Map] | None:
+    """(the steps before it, the map) of an unfitted model; None where it has no map of ours.
+
+    Of a composition whose first maps are exact, such as columns that are scaled, these are steps.
+    """
+    steps: list[Any] = []
     if hasattr(model, "steps"):
-        before, last = (model[:-1] if len(model.steps) > 1 else None), model[-1]
-    found = getattr(last, "feature_map", last)
-    return (before, found) if isinstance(found, Map) else None
+        *steps, model = [step for _, step in model.steps]
+    found = getattr(model, "feature_map", model)
+    if isinstance(found, Composed) and all(part.rate is None for part in found.maps[:-1]):
+        *exact, found = found.maps
+        steps += exact
+    return (steps, found) if isinstance(found, Map) else None
 
 
 def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
@@ -139,7 +150,10 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
                 ]
                 pairs = _pairs(fits[0].kernel_, rows, seed)
                 found[of] = [(one, measure(one, rows.unseen, pairs)) for one in fits]
-            except ValueError:  # more landmarks than rows, say
+            except (
+                ValueError,
+                AttributeError,
+            ):  # more components than rows have directions, or no formula of the kernel
                 continue
         if len(found) < 2:
             return None
@@ -156,10 +170,15 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
     )
 
 
-def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat:
-    """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by class or target."""
+def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat | None:
+    """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by class or target.
+
+    None for a composition whose kernel has no formula.
+    """
     order, groups = _sorted_rows(rows.y, numeric)
     fitted, rows = _fitted(model, rows, seed)
+    if not hasattr(fitted, "kernel_"):
+        return None
     chosen = rows.unseen[order]
     return Heat(
         name,
@@ -174,7 +193,7 @@ def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat:
 def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
     """The same for the kernel of two numbers, on a grid over the widest column; None for a kernel that is no sum over columns."""
     fitted, rows = _fitted(model, rows, seed)
-    if not isinstance(fitted.kernel_, Additive):
+    if not isinstance(getattr(fitted, "kernel_", None), Additive):
         return None
     highest = rows.seen.max(axis=0)
     highest = np.ravel(highest.toarray() if hasattr(highest, "toarray") else highest)
@@ -197,8 +216,8 @@ def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
 def _parts(model: Any, rows: Rows) -> tuple[Rows, Map]:
     parts = map_of(model)
     assert parts is not None
-    before, feature_map = parts
-    return (rows if before is None else rows.through(before)), feature_map
+    steps, feature_map = parts
+    return rows.through(steps), feature_map
 
 
 def _let_in(feature_map: Map, rows: Rows) -> Rows:

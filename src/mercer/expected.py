@@ -12,7 +12,6 @@ import numpy as np
 from mercer import theory
 from mercer.kernels import Kernel
 from mercer.maps.base import Array, Map
-from mercer.maps.compose import Composed
 from mercer.maps.expchi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gcws import GCWS
@@ -53,14 +52,7 @@ class Expected:
 
 
 def expected(fitted: Map, rows: Any, pairs: Pairs) -> Expected | None:
-    """What is expected of a fitted map on pairs of rows; None where `mercer.theory` has no variance for it.
-
-    Of a composition whose first maps are exact: what is expected of its last map on their features.
-    """
-    if isinstance(fitted, Composed) and all(part.rate is None for part in fitted.maps_[:-1]):
-        for part in fitted.maps_[:-1]:
-            rows = part.transform(rows)
-        return expected(fitted.maps_[-1], rows, pairs)
+    """What is expected of a fitted map on pairs of rows; None where `mercer.theory` has no variance for it."""
     formula = _FORMULAS.get(type(fitted))
     if formula is None or fitted.limit_ is None:
         return None

@@ -157,7 +157,7 @@ def _gram_errors(board: Leaderboard, rows: Rows) -> Iterator[str]:
     curves: list[Curve] = []
     families: set[str] = set()
     for one in maps:
-        family = one.name.split()[0]
+        family = type(map_of(one.model)[1]).__name__  # type: ignore[index]
         if family not in families and len(curves) < _CURVES:
             found = curve(one.name, one.model, rows, seed)
             if found is not None:
@@ -167,13 +167,13 @@ def _gram_errors(board: Leaderboard, rows: Rows) -> Iterator[str]:
         yield page.section(
             "Gram error against size", page.figure(figures.errors(curves), _of_curves(curves), _on_curves(curves, rows))
         )
-    best = next((one for one in [board.winner, *maps] if one in maps), None)
-    if best is None:
+    first = sorted(maps, key=lambda one: one is not board.winner)
+    shown_heat = next(filter(None, (heat(one.name, one.model, rows, board.numeric, seed) for one in first)), None)
+    if shown_heat is None:
         return
-    shown_heat = heat(best.name, best.model, rows, board.numeric, seed)
     parts = [page.figure(figures.heats(shown_heat, "gram"), _of_heat(shown_heat), _on_heat(shown_heat, board.numeric))]
     scalars = (scalar_heat(one.name, one.model, rows, seed) for one in maps if isinstance(one.kernel, Additive))
-    scalar = next((found for found in scalars if found is not None), None)
+    scalar = next(filter(None, scalars), None)
     if scalar is not None:
         parts.append(page.figure(figures.heats(scalar, "scalar"), _of_heat(scalar), _on_scalar(scalar)))
     yield page.section("Exact and approximate kernel", *parts)
