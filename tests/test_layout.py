@@ -80,8 +80,21 @@ ALLOWED = {
 }
 ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
-ALLOWED["leaderboard"] = {"learn", "machine", "pairs", *ALLOWED["learn"]}
-ALLOWED["comparison"] = ALLOWED["leaderboard"]
+ALLOWED["samples"] = {"blocks", "door", "philox", "planner", "streams", "summaries"}
+ALLOWED["candidates"] = {"blocks", "door", "maps", "planner", "summaries"}
+ALLOWED["contestants"] = {"candidates", "grams", "kernels", "learn", "planner", "samples"}
+ALLOWED["race"] = {"candidates", "contestants", "kernels", "maps", "pairs", "planner", "samples", "tiles"}
+ALLOWED["leaderboard"] = {
+    "candidates",
+    "contestants",
+    "door",
+    "kernels",
+    "machine",
+    "philox",
+    "planner",
+    "race",
+    "samples",
+}
 ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mercer.certificate import certify as certify
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
+    from mercer.leaderboard import select as select
     from mercer.learn.classifier import KernelClassifier as KernelClassifier
     from mercer.learn.regressor import KernelRegressor as KernelRegressor
     from mercer.maps.additive_nystroem import AdditiveNystroem as AdditiveNystroem
@@ -71,6 +72,7 @@ _home = {
     "gram": "grams",
     "load": "model",
     "save": "model",
+    "select": "leaderboard",
     "kernels": "",
     "open_stream": "streams",
     "theory": "",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
 
+from mercer import door, machine
+from mercer.candidates import candidates
+from mercer.contestants import TREES
 from mercer.kernels import Kernel
-
-KINDS = ("linear", "map", "exact", "outside")
+from mercer.philox import seed_from
+from mercer.planner import plan_race
+from mercer.race import NOISE, Clock, Contest, Trial, kernel_of
+from mercer.samples import draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +114,7 @@ class Leaderboard:
             "model",
             "R^2" if self.numeric else "accuracy",
             "+-",
+            "rows",
             "Gram err",
             "features",
             "B/row",
@@ -132,9 +139,200 @@ def shown(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
         entry.name,
         score,
         spread,
+        f"{entry.rows:,}",
         error,
         f"{entry.features:,}",
         f"{entry.bytes_per_row:,.0f}",
         f"{entry.fit_seconds:.3f}",
         f"{entry.predict_seconds:.3f}",
     )
+
+
+def select(
+    X: Any,
+    y: Any = None,
+    *,
+    max_seconds: float = 60,
+    max_memory: int | str | None = None,
+    kernels: Any = "auto",
+    task: str | None = None,
+    random_state: Any = None,
+    tell: Callable[[str, str], None] = lambda stage, name: None,
+) -> Leaderboard:
+    """Which kernel, at which bandwidth and size, for these rows: a race at linear cost.
+
+    Rounds learn from ever more rows, with ever more features, and keep the best third; bandwidths are factors of those that the data give,
+    and alphas are chosen by generalised cross-validation from moments. The finalists are cross-validated on rows that no round has seen,
+    and get more features for as long as that gains. Linear is always among them, and wins where no map is better by more than one standard
+    error of the difference; gradient boosting of trees runs beside them, and wins nothing but a sentence.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, data frame, path or stream
+        Of more rows than are needed, a sample is drawn.
+    y : array-like of shape (n_samples,), optional
+        Labels or numbers; None where the stream has them.
+    max_seconds : float, default=60
+        When the race is stopped; only where ``stopped`` is not None does the result depend on time. A fit that has begun is not broken
+        off, and linear is always run.
+    max_memory : int, str or None, default=None
+        Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's memory when None.
+    kernels : "auto" or list, default="auto"
+        Names of maps ("fourier", with its kernels and bandwidths), and maps as they are. "auto" has a map for each kernel.
+    task : {"classify", "regress"} or None, default=None
+        None: words, booleans and at most 100 different whole numbers are labels, other numbers are numbers.
+    random_state : int, Generator, RandomState or None, default=None
+    tell : callable, optional
+        tell(stage, name) is called before each model is tried.
+
+    Returns
+    -------
+    Leaderboard
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import select
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> board = select(X, X[:, 0] * X[:, 1] > 0, kernels=["fourier"], random_state=0)
+    >>> board.winner.kind
+    'map'
+    >>> bool(board.best_.fit(X[:200], X[:200, 0] * X[:200, 1] > 0).score(X[200:], X[200:, 0] * X[200:, 1] > 0) > 0.9)
+    True
+    """
+    clock = Clock(door.positive("select", "max_seconds", max_seconds))
+    limit = machine.memory() // 2 if max_memory is None else door.memory("select", "max_memory", max_memory)
+    numeric = None if task is None else door.one_of("select", "task", task, ("classify", "regress")) == "regress"
+    seed = seed_from("select", random_state)
+    sample = draw(X, y, numeric=numeric, limit=limit, seed=seed)
+    found, refused, late = candidates(
+        sample.X[: sample.rows // 2], kernels, seed, domain=sample.domain, over=lambda: clock.left() <= 0
+    )
+    contest = Contest(sample, plan_race(sample.rows, len(found), limit), limit, seed, clock, tell, refused=refused)
+    if late:
+        contest.cut["round 1"] = late
+    contest.run(found)
+    return _board(contest, max_seconds, max_memory, kernels, seed)
+
+
+def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, seed: int) -> Leaderboard:
+    finals = {id(trial): _entry(contest, trial, finalist=True) for trial in contest.final}
+    named = {trial.contestant.name for trial in contest.final}
+    others = {id(one): _entry(contest, one, finalist=False) for name, one in contest.last.items() if name not in named}
+    winner, verdict = _judged(contest)
+    entries = {**others, **finals}
+    order = sorted(finals.values(), key=lambda one: -one.score)
+    order += sorted(others.values(), key=lambda one: (-one.rounds, -one.score))
+    return Leaderboard(
+        entries=tuple(order),
+        verdict=verdict,
+        numeric=contest.sample.numeric,
+        rows=contest.sample.total,
+        columns=contest.sample.columns,
+        seconds=contest.clock.spent(),
+        winner=entries[id(winner)],
+        stopped=_stopped(contest, max_seconds),
+        refused=contest.refused,
+        settings={
+            "max_seconds": max_seconds,
+            "max_memory": max_memory,
+            "kernels": kernels,
+            "random_state": seed,
+            "alphas": "generalised cross-validation",
+            "rows": contest.sample.rows,
+            "rounds": contest.plan.rounds,
+            "held_out": contest.plan.held_out,
+            "final": contest.plan.final,
+            "folds": contest.plan.folds,
+        },
+        notes=tuple(contest.notes),
+    )
+
+
+def _entry(contest: Contest, trial: Trial, *, finalist: bool) -> Entry:
+    one, fitted = trial.contestant, getattr(trial.model, "feature_map_", None)
+    columns, kernel, size = contest.sample.columns, getattr(trial.model, "kernel", None), 8.0 * contest.sample.columns
+    features = trial.rows if one.kind == "exact" else columns
+    if fitted is not None:
+        rows = contest.sample.X[: min(contest.sample.rows, 256)]
+        size = sum(block.nbytes for block in fitted.blocks(rows)) / rows.shape[0]
+        kernel, features = kernel_of(fitted), fitted._n_features_out
+    grown = finalist and one.grows and trial.size > contest.plan.sizes[0]
+    return Entry(
+        name=f"{one.name} x{features}" if grown else one.name,
+        kind=one.kind,
+        model=None if one.kind == "exact" else one.make(trial.size),
+        kernel=kernel,
+        score=trial.score,
+        spread=trial.spread,
+        rows=trial.rows,
+        rounds=contest.rounds.get(one.name, 0),
+        finalist=finalist,
+        gram_error=contest.gram_error(trial) if finalist else None,
+        features=features,
+        bytes_per_row=8.0 * trial.rows if one.kind == "exact" else size,
+        fit_seconds=trial.fit_seconds,
+        predict_seconds=trial.predict_seconds,
+    )
+
+
+def _judged(contest: Contest) -> tuple[Trial, str]:
+    """The winner, and the verdict. By cross-validation where a map has reached it, otherwise by the last round."""
+    final = [trial for trial in contest.final if trial.contestant.kind in ("linear", "map")]
+    by_rounds = not any(trial.contestant.kind == "map" for trial in final)
+    if by_rounds:
+        most = max(contest.rounds[name] for name, one in contest.last.items() if one.contestant.kind == "linear")
+        final = [
+            one
+            for name, one in contest.last.items()
+            if contest.rounds[name] == most and one.contestant.kind in ("linear", "map")
+        ]
+    best = max(final, key=lambda one: one.score)
+    near = [one for one in final if best.above(one) <= NOISE / 2]
+    winner = min(near, key=lambda one: (one.contestant.work(one.size), -one.score))
+    linear = max((one for one in final if one.contestant.kind == "linear"), key=lambda one: one.score, default=None)
+    if linear is not None and best.above(linear) <= NOISE:
+        winner = linear
+    judge = _Judge(contest.sample.numeric)
+    verdict = judge.verdict(winner, best, linear)
+    trees = next((one for one in contest.final if one.contestant.name == TREES), None)
+    if trees is not None and not by_rounds and trees.above(winner) > NOISE:
+        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than the best of ours. {verdict}"
+    if by_rounds:
+        verdict += " There was no time for a final: this is the score of the last round, which the choice was made by."
+    return winner, verdict
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Scores in words."""
+
+    numeric: bool
+
+    def verdict(self, winner: Trial, best: Trial, linear: Trial | None) -> str:
+        if winner.contestant.kind == "linear":
+            beside = "" if best is winner else f"; {best.contestant.name} has {self.score(best)}, no more than noise"
+            return f"Linear is enough: {self.score(winner)}{beside}."
+        lead = "" if linear is None else f", {self.lead(winner, linear)} than linear"
+        return f"{winner.contestant.name} wins with {self.score(winner)}{lead}."
+
+    def score(self, one: Trial) -> str:
+        if self.numeric:
+            return f"R^2 {one.score:.4f} +- {one.spread:.4f}"
+        return f"{one.score:.2%} +- {one.spread:.2%}"
+
+    def lead(self, one: Trial, other: Trial) -> str:
+        lead = one.score - other.score
+        return f"{lead:.4f} more" if self.numeric else f"{100 * lead:.2f} points more"
+
+
+def _stopped(contest: Contest, max_seconds: float) -> str | None:
+    """What the clock has left out, in a sentence."""
+    if not contest.cut:
+        return None
+    parts = []
+    for stage, names in contest.cut.items():
+        names = list(dict.fromkeys(names))
+        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        parts.append(f"{some} in {stage}")
+    return f"{max_seconds:g} s were not enough for {'; '.join(parts)}."

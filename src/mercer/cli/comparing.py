@@ -1,173 +1,154 @@
-"""mercer compare: linear, exact kernels and every map on the same rows."""
+"""mercer compare: which kernel, and which size, for the rows of a file."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
-import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer.cli import language
 from mercer.cli.sources import PATH, open_data, options, require_target
-from mercer.cli.targets import REGRESS, task_of
+from mercer.cli.targets import Task, task_of
 from mercer.cli.voice import Voice, plain_table, speaks
 
 if TYPE_CHECKING:
-    from mercer.comparison import Entry, Split
+    from mercer.leaderboard import Entry, Leaderboard
+
+_OTHERS = 12  # models beside the finalists that a reader is shown
 
 
-LEAST_ROWS = 8
-
-
-@click.command(short_help="Linear, exact kernels and every map on your data.")
+@click.command(short_help="Which kernel and which size for your data.")
 @click.argument("data", type=PATH, required=False)
 @options("target", "columns", "drop")
+@click.option("--max-seconds", type=float, default=60, show_default=True, help="When the race is stopped.")
+@click.option("--max-memory", metavar="SIZE", help="What the sample and a model may hold: 2GB.")
 @click.option(
-    "--rows", type=click.IntRange(LEAST_ROWS), default=2000, show_default=True, help="Rows that are drawn from DATA."
+    "--kernels", metavar="A,B,...", help="Names of maps that race (see mercer maps); one for each kernel if not given."
 )
-@options("task", "max-classes")
+@options("task", "max-classes", "seed")
 @speaks
 def compare(
     data: Path | None,
     target: str | None,
     columns: str | None,
     drop: str | None,
-    rows: int,
+    max_seconds: float,
+    max_memory: str | None,
+    kernels: str | None,
     task: str | None,
     max_classes: int,
+    seed: int,
     voice: Voice,
 ) -> None:
-    """Compare linear, exact kernels and every map on DATA, or without it on scikit-learn's digits.
+    """Race linear, maps at several bandwidths and sizes, and trees on DATA, or without it on scikit-learn's digits as histograms.
 
-    A quarter of the rows is held out, and scored: accuracy for classes, R^2 for numbers. Maps for numbers of at least 0 are left out
-    where there are others.
+    Rounds learn from ever more rows and keep the best; the finalists are scored by cross-validation on rows that no round has seen:
+    accuracy for classes, R^2 for numbers. Maps for numbers of at least 0 are left out where there are others.
 
     \b
     Examples:
       mercer compare
-      mercer compare data.parquet --target digit --rows 200
+      mercer compare data.parquet --target digit --kernels fourier,hellinger --max-seconds 20
     """
+    how: dict[str, Any] = {"max_seconds": max_seconds, "max_memory": max_memory, "random_state": seed}
+    how["kernels"] = "auto" if kernels is None else [name.strip() for name in kernels.split(",")]
     if data is None:
-        from mercer.comparison import digits
-
         if target is not None:
             raise click.UsageError("--target is for DATA: mercer compare DATA --target COLUMN.")
-        split, about = digits(), "Digits as histograms"
+        X, y = digits()
+        with racing(voice) as tell:
+            board = _select(X, y, tell, **how)
+        about = "Digits as histograms"
     else:
-        split, about = _split_of(data, target, columns, drop, rows, task, max_classes, voice)
-    held_out = f"{len(split.X)} rows for training, {len(split.X_test)} held out, {split.X.shape[1]} columns"
-    entries, notes = _race(split, voice)
-    voice.say(f"{about}: {held_out}")
-    voice.table(_table(entries, split))
-    voice.say(_footnote(split))
-    for note in notes:
-        voice.say(note)
+        require_target(data, target)
+        stream = open_data(data, target=target, columns=columns, drop=drop)
+        chosen = task_of(stream, task, max_classes)
+        voice.say(chosen.why)
+        board = race(stream, chosen, voice, **how)
+        about = data.name
+    drawn = board.settings["rows"]
+    some = f"{drawn:,} rows drawn from {board.rows:,}" if drawn < board.rows else f"{drawn:,} rows"
+    voice.say(f"{about}: {some}, {board.columns:,} columns; {board.seconds:.0f} s")
+    show(board, voice)
     if data is not None:
-        best = max((entry for entry in entries if entry.name not in ("linear", "exact")), key=lambda one: one.score)
         given = {"target": target, "columns": columns, "drop": drop, "task": task}
         named = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
-        linear = next((entry.score for entry in entries if entry.name == "linear"), -1.0)
-        if linear >= best.score:
-            voice.say("Linear does as well as any map on these rows.")
-            return
-        voice.say(f"Next: mercer fit {shlex.quote(str(data))}{named} --map {best.name} -o model.mercer")
+        words = shlex.quote(language.spell(language.of_map(board.best_.feature_map)))
+        voice.say(f"Next: mercer fit {shlex.quote(str(data))}{named} --map {words} --seed {seed} -o model.mercer")
 
 
-def _split_of(
-    data: Path,
-    target: str | None,
-    columns: str | None,
-    drop: str | None,
-    rows: int,
-    task: str | None,
-    max_classes: int,
-    voice: Voice,
-) -> tuple[Split, str]:
-    require_target(data, target)
-    stream = open_data(data, target=target, columns=columns, drop=drop)
-    chosen = task_of(stream, task, max_classes)
-    from mercer.comparison import sample, split_rows
+def digits() -> tuple[Any, Any]:
+    """scikit-learn's digits as histograms of ink (rows with sum 1)."""
+    from sklearn.datasets import load_digits
 
-    with voice.watching("read") as watch:
-        X, y = sample(stream.watched(watch), rows)
-    if len(X) < LEAST_ROWS:
-        raise ValueError(
-            f"compare holds a quarter of the rows out, and {data.name} has {len(X)}: it needs at least {LEAST_ROWS}."
-        )
-    if y.ndim > 1:
-        raise ValueError("compare takes one target, got several.")
-    voice.say(chosen.why)
-    seen = f"{data.name}, {len(X):,} rows drawn from {stream.rows:,}" if len(X) < (stream.rows or 0) else data.name
-    return split_rows(X, y, numeric=chosen.name == REGRESS), seen
+    X, y = load_digits(return_X_y=True)
+    return X / X.sum(axis=1, keepdims=True), y
 
 
-def _race(split: Split, voice: Voice) -> tuple[list[Entry], list[str]]:
-    """The entries, and what the models have warned of."""
+def race(stream: Any, task: Task, voice: Voice, **how: Any) -> Leaderboard:
+    """The race on a sample of a stream."""
+    with voice.watching("read") as watch, racing(voice) as tell:
+        return _select(stream.watched(watch), None, tell, task=task.name, **how)
+
+
+def _select(X: Any, y: Any, tell: Callable[[str, str], None], **how: Any) -> Leaderboard:
+    from mercer.leaderboard import select
+
+    return select(X, y, tell=tell, **how)
+
+
+@contextmanager
+def racing(voice: Voice) -> Iterator[Callable[[str, str], None]]:
+    """tell(stage, name) for select: a line that changes where standard error is a terminal, events among JSON lines."""
+    if voice.as_json or not sys.stderr.isatty():
+        yield lambda stage, name: voice.event("trial", stage=stage, name=name)
+        return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from mercer.comparison import contestants
-
-    runs, refused = contestants(split)
-    entries: list[Entry] = []
-    notes = {f"{name} is left out. {said}": name for name, said in refused.items()}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    quiet = voice.as_json or not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        bar = progress.add_task("comparing", total=len(runs))
-        for name, run in runs:
-            progress.update(bar, description=name)
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                try:
-                    entry = run()
-                except ValueError as error:
-                    notes[f"{name} is left out. {error}"] = name
-                else:
-                    entries.append(entry)
-                    voice.event("entry", **{**vars(entry), "kernel": repr(entry.kernel)})
-            notes |= {str(one.message): name for one in caught}
-            progress.advance(bar)
-    return entries, list(notes)
+    console = Console(stderr=True)
+    with console.status("race") as status:
+        yield lambda stage, name: status.update(f"{stage}: {name}")
 
 
-def _table(entries: list[Entry], split: Split) -> Any:
-    measure = ">R^2" if split.numeric else ">accuracy"
-    table = plain_table("model", measure, ">Gram err", ">features", ">B/row", ">fit s", ">pred s")
-    for entry in entries:
-        table.add_row(
-            _model(entry),
-            f"{entry.score:.4f}" if split.numeric else f"{entry.score:.2%}",
-            _share(entry.gram_error),
-            f"{entry.features:,}",
-            f"{entry.bytes_per_row:,.0f}",
-            f"{entry.fit_seconds:.3f}",
-            f"{entry.predict_seconds:.3f}",
-        )
-    return table
+def show(board: Leaderboard, voice: Voice) -> None:
+    """The table, and what is to be said of it."""
+    from mercer.candidates import TWINS
+    from mercer.leaderboard import shown
 
-
-def _share(error: float | None) -> str:
-    return "-" if error is None else f"{error:.2%}" if error < 10 else "> 1000%"
-
-
-def _footnote(split: Split) -> str:
-    from mercer.comparison import ALPHAS, PAIRS, SVM_C
-
-    head = "ridge regression" if split.numeric else "ridge classifier"
-    exact = "kernel ridge regression" if split.numeric else f"SVM with C = {SVM_C:g}"
-    return (
-        f"Maps and linear: {head}, alpha from {ALPHAS[0]:g} to {ALPHAS[-1]:g} by generalised cross-validation. "
-        f"Exact kernels: {exact}; its features are the training rows.\n"
-        f"Gram error: root mean square over {PAIRS:,} held-out pairs, relative to the exact kernel."
+    measure = ">R^2" if board.numeric else ">accuracy"
+    table = plain_table("model", measure, ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s")
+    finalists = sum(entry.finalist for entry in board.entries)
+    for i, entry in enumerate(board.entries):
+        if i < finalists + _OTHERS:
+            table.add_row(*shown(entry, numeric=board.numeric)[:-1])
+        voice.event("entry", **_facts(entry))
+    voice.table(table)
+    more = len(board.entries) - finalists - _OTHERS
+    voice.say(
+        (f"And {more} more, which --json lists. " if more > 0 else "")
+        + f"The first {finalists}: {board.settings['folds']}-fold cross-validation on {board.settings['final']:,} rows that no round has "
+        f"seen. The others: the last round that they were in, on {board.settings['held_out']:,} held-out rows. +- is one standard error."
     )
+    twins = [name for name in board.refused if name in TWINS]
+    if twins:
+        voice.say(f"Other ways to kernels of the race took no part unless --kernels names them: {', '.join(twins)}.")
+    for name, why in board.refused.items():
+        if name not in twins:
+            voice.say(f"{name} took no part. {why}")
+    for note in board.notes:
+        voice.note(note)
+    if board.stopped is not None:
+        voice.say(board.stopped)
+    voice.say(board.verdict)
+    best = language.spell(language.of_map(board.best_.feature_map))
+    voice.event("verdict", verdict=board.verdict, winner=board.winner.name, map=best, stopped=board.stopped)
 
 
-def _model(entry: Entry) -> str:
-    """linear | exact Gaussian(0.11) | fourier ~ Gaussian(0.11)"""
-    kernel = re.sub(r"\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.3g}", repr(entry.kernel))
-    kernel = re.sub(r"\w+=", "", kernel)
-    return {"linear": "linear", "exact": f"exact {kernel}"}.get(entry.name, f"{entry.name} ~ {kernel}")
+def _facts(entry: Entry) -> dict[str, Any]:
+    facts = {name: value for name, value in vars(entry).items() if name != "model"}
+    return {**facts, "kernel": None if entry.kernel is None else repr(entry.kernel)}

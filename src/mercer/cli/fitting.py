@@ -31,6 +31,7 @@ _HELP = {  # of parameters of the estimators; one that is not here appears by it
     "n_jobs": "Threads; all of them when not given.",
 }
 _NAMES = {"n_jobs": "--jobs"}
+AUTO = "auto"  # the map that mercer compare would find
 _OURS = ("feature_map", "verbose", "random_state")  # which --map, the voice and --seed are for
 
 
@@ -40,7 +41,7 @@ class MapType(click.ParamType):
     name = "map"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
+        if not isinstance(value, str) or value == AUTO:
             return value
         try:
             return language.parse(value)
@@ -88,7 +89,10 @@ def _estimator_options() -> list[click.Parameter]:
     type=MapType(),
     default="fourier",
     show_default=True,
-    help="name:option=value,... (see mercer maps), a >> b, a + b.",
+    help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the one that mercer compare finds.",
+)
+@click.option(
+    "--max-seconds", type=float, default=60, show_default=True, help="Of --map auto: when its race is stopped."
 )
 @options("output")
 @click.option("--test", type=PATH, help="Rows that are not learnt from: the score on them is shown.")
@@ -100,6 +104,7 @@ def fit(
     data: Path,
     target: str | None,
     maps: Any,
+    max_seconds: float,
     output: Path,
     test: Path | None,
     task: str | None,
@@ -121,6 +126,7 @@ def fit(
     Examples:
       mercer fit data.parquet --target digit -o model.mercer
       mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256" -o chi2.mercer
+      mercer fit data.parquet --target digit --map auto --max-seconds 5 -o chosen.mercer
       mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o hashes.mercer
     """
     require_output(output, force, read=(data, test, unlabeled, _checkpoint(given)))
@@ -138,7 +144,9 @@ def fit(
     from mercer.model import save
 
     cls: Any = KernelClassifier if chosen.name == CLASSIFY else KernelRegressor
-    model = cls(language.build(maps), random_state=seed, **parameters)
+    how = {"max_seconds": max_seconds, "max_memory": parameters.get("max_memory"), "random_state": seed}
+    feature_map = _found(stream, chosen, voice, how) if maps == AUTO else language.build(maps)
+    model = cls(feature_map, random_state=seed, **parameters)
     start = time.perf_counter()
     _run(model, stream, unlabeled, voice, parameters)
     seconds = time.perf_counter() - start
@@ -153,6 +161,21 @@ def fit(
     voice.say(
         f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))}{inputs} -o predictions.parquet"
     )
+
+
+def _found(stream: Any, task: Task, voice: Voice, how: dict[str, Any]) -> Any:
+    """The map that wins a race on a sample of the rows."""
+    from mercer.cli.comparing import race
+
+    if stream.weight is not None:
+        voice.note("weights of rows count for the fit, not for the choice of the map.")
+    board = race(stream, task, voice, **how)
+    words = language.spell(language.of_map(board.best_.feature_map))
+    voice.say(f"{board.verdict} So --map {shlex.quote(words)}.")
+    if board.stopped is not None:
+        voice.say(board.stopped)
+    voice.event("verdict", verdict=board.verdict, winner=board.winner.name, map=words, stopped=board.stopped)
+    return board.best_.feature_map
 
 
 def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:

@@ -103,6 +103,15 @@ def of_description(shown: Any) -> Named | Joined:
     return Named(known.name, {name: value for name, value in given.items() if not _is_default(known, name, value)})
 
 
+def of_map(feature_map: Any) -> Named | Joined:
+    """A map that is in memory, without its seed: --seed is for that."""
+    if hasattr(feature_map, "maps"):
+        parts = [of_map(one) for one in feature_map.maps]
+        return _joined({"Composed": ">>", "Stacked": "+"}[type(feature_map).__name__], parts)
+    given = {name: value for name, value in feature_map.get_params().items() if name != "random_state"}
+    return of_description({"class": type(feature_map).__name__, **given})
+
+
 def literal(text: str) -> Any:
     """A value as it is written: a number, true, false, none, a quoted word, a list; any other text is a word."""
     if text.strip().lower() in _WORDS:
@@ -191,7 +200,7 @@ class _Reader:
 def _known(name: str) -> Signature:
     if name == "auto":
         raise ValueError(
-            "'auto' is no map yet: mercer compare tries all maps on your data, and mercer maps lists them."
+            "'auto' stands alone, for the map that mercer compare finds on your data; it is no part of another."
         )
     if name not in maps():
         raise ValueError(f"There is no map {name!r}: maps are {', '.join(maps())}.{nearest(name, list(maps()))}")
