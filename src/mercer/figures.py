@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -57,26 +57,31 @@ def require_matplotlib() -> None:
         raise ValueError("A report needs matplotlib: pip install 'mercer[plot]'.") from None
 
 
-def scores(entries: Sequence[Any], numeric: bool) -> str:
-    """Score against seconds to fit, with one standard error; entries have their rank as a number, a few have their name."""
+Ranked = Sequence[tuple[int, Any]]  # rank in the leaderboard, and the entry
+
+
+def scores(ranked: Ranked, winner: Any, numeric: bool) -> str:
+    """Score against seconds to fit, with one standard error; finalists have their rank as a number, a few have their name."""
     with _style():
         figure, axes = _axes(4.2)
-        named = _named(entries)
+        named = _named(ranked, winner)
+        last = not any(entry.finalist for _, entry in ranked)  # then the last round is all there is
         for kind, (legend, marker, colour) in KINDS.items():
-            some = [(rank, entry) for rank, entry in enumerate(entries, 1) if entry.kind == kind]
-            if not some:
-                continue
-            axes.errorbar(
-                [_seconds(entry) for _, entry in some],
-                [entry.score for _, entry in some],
-                yerr=[_spread(entry) for _, entry in some],
-                fmt=marker,
-                color=colour,
-                ecolor=GREY,
-                elinewidth=0.8,
-                markersize=5.5,
-                label=legend,
-            )
+            for final, size, opacity in ((True, 5.5, 1.0), (False, 3.5, 0.45)):
+                some = [one for rank, one in ranked if one.kind == kind and (one.finalist or last) == final]
+                if some:
+                    axes.errorbar(
+                        [_seconds(one) for one in some],
+                        [one.score for one in some],
+                        yerr=[_spread(one) for one in some],
+                        fmt=marker,
+                        color=colour,
+                        ecolor=GREY,
+                        elinewidth=0.8,
+                        markersize=size,
+                        alpha=opacity,
+                        label=legend,
+                    )
         axes.set_xscale("log")
         axes.margins(x=0.16, y=0.1)
         axes.set_xlabel("seconds to fit")
@@ -84,14 +89,24 @@ def scores(entries: Sequence[Any], numeric: bool) -> str:
         if not numeric:
             axes.yaxis.set_major_formatter(_percent())
         _plain_decades(axes.xaxis, lambda value: f"{value:g}")
-        figure.legend(loc="outside upper left", ncols=len(KINDS), frameon=False, fontsize=10, handletextpad=0.2)
-        points = [(_seconds(entry), entry.score, _spread(entry)) for entry in entries]
-        words = [
-            [f"{rank} {short(entry.name)}", str(rank)] if rank in named else [str(rank)]
-            for rank, entry in enumerate(entries, 1)
-        ]
-        colours = [KINDS[entry.kind][2] for entry in entries]
-        place(axes, points, words, colours, sorted(range(len(entries)), key=lambda i: i + 1 not in named))
+        handles, words = axes.get_legend_handles_labels()
+        once = dict(reversed(list(zip(words, handles, strict=True))))  # finalists come first
+        figure.legend(
+            list(once.values())[::-1],
+            list(once)[::-1],
+            loc="outside upper left",
+            ncols=len(KINDS),
+            frameon=False,
+            fontsize=10,
+            handletextpad=0.2,
+        )
+        points = [(_seconds(entry), entry.score, _spread(entry)) for _, entry in ranked]
+        labels = [[str(rank)] if entry.finalist or last else [] for rank, entry in ranked]
+        for (rank, entry), some in zip(ranked, labels, strict=True):
+            if rank in named:
+                some[:] = [f"{rank} {short(entry.name)}", str(rank)]
+        colours = [KINDS[entry.kind][2] for _, entry in ranked]
+        place(axes, points, labels, colours, sorted(range(len(ranked)), key=lambda i: ranked[i][0] not in named))
         return _svg(figure, "scores")
 
 
@@ -143,7 +158,7 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
             (line,) = axes.plot(*zip(*most, strict=True), ":", color=RED, linewidth=1.4)
             handles["bound for a pair, 95%"] = line
     axes.axvline(one.size, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_title(short(one.name, 24))
+    axes.set_title(short(one.name, 30), fontsize=10)
     axes.set_xlabel(one.knob.rpartition("__")[2])
     ticks = [size for size in one.sizes if size in one.sizes[::2]]
     axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
@@ -156,7 +171,7 @@ def heats(shown: Heat, name: str) -> str:
     """Exact | approximate | difference, as heat maps of one scale; the difference has its own, symmetric about 0."""
     with _style():
         figure, panels = _axes(2.35, 1, 3)
-        low, high = float(min(shown.exact.min(), 0.0)), float(shown.exact.max()) or 1.0
+        low, high = float(shown.exact.min()), float(shown.exact.max())
         gap = float(np.abs(shown.approximate - shown.exact).max()) or 1.0
         end = len(shown.exact) if shown.grid is None else float(shown.grid[-1])
         parts = (
@@ -191,20 +206,19 @@ def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:
     at = 0
     for _, count in groups[:-1]:
         at += count
-        axes.axhline(at, color="white", linewidth=0.4)
-        axes.axvline(at, color="white", linewidth=0.4)
+        axes.axhline(at, color="white", linewidth=0.3)
+        axes.axvline(at, color="white", linewidth=0.3)
 
 
-def memory(entries: Sequence[Any], rows: int) -> str:
-    """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel."""
+def memory(ranked: Ranked, rows: int) -> str:
+    """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel; the best of each bandwidth."""
     with _style():
-        shown = [
-            (rank, one)
-            for rank, one in enumerate(entries, 1)
-            if one.kind in ("linear", "map") and one.bytes_per_row > 0
-        ]
-        best, rest = shown[:_BARS], shown[_BARS:]
-        best += [pair for pair in rest if pair[1].kind == "linear"]
+        kept: dict[str, tuple[int, Any]] = {}
+        for rank, one in ranked:
+            if one.kind in ("linear", "map") and one.bytes_per_row > 0:
+                kept.setdefault(_without_bandwidth(one.name), (rank, one))
+        best = list(kept.values())[:_BARS]
+        best += [pair for pair in list(kept.values())[_BARS:] if pair[1].kind == "linear"]
         figure, axes = _axes(1.25 + 0.27 * len(best))
         for at, (_, one) in enumerate(best):
             axes.plot([one.bytes_per_row], [at], KINDS[one.kind][1], color=KINDS[one.kind][2], markersize=6)
@@ -215,7 +229,7 @@ def memory(entries: Sequence[Any], rows: int) -> str:
         high = max([one.bytes_per_row for _, one in best] + [exact])
         axes.set_xlim(low / 2, high * 2)
         axes.set_ylim(len(best) - 0.4, -0.6)
-        axes.set_yticks(range(len(best)), [f"{rank} {short(one.name, 24)}" for rank, one in best])
+        axes.set_yticks(range(len(best)), [f"{rank} {short(_without_bandwidth(one.name), 28)}" for rank, one in best])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="x", which="minor")
         axes.xaxis.set_major_formatter(_formatter(in_words))
@@ -226,12 +240,17 @@ def memory(entries: Sequence[Any], rows: int) -> str:
         return _svg(figure, "memory")
 
 
-def _named(entries: Sequence[Any]) -> list[int]:
-    """Ranks of entries that have their name in the figure: the best four, and the best of each kind."""
-    first: dict[str, int] = {}
-    for rank, entry in enumerate(entries, 1):
-        first.setdefault(entry.kind, rank)
-    return sorted({*range(1, min(4, len(entries)) + 1), *first.values()})
+def _named(ranked: Ranked, winner: Any) -> set[int]:
+    """Ranks of entries that have their name in the figure: the winner, and the best two of each kind."""
+    by_kind: dict[str, list[int]] = {}
+    for rank, entry in ranked:
+        by_kind.setdefault(entry.kind, []).append(rank)
+    won = {rank for rank, entry in ranked if entry is winner}
+    return won.union(*(ranks[:2] for ranks in by_kind.values()))
+
+
+def _without_bandwidth(name: str) -> str:
+    return re.sub(r" \S+=\S+", "", name)
 
 
 def _spread(entry: Any) -> float:
@@ -291,8 +310,3 @@ def _svg(figure: Any, name: str) -> str:
     rest = rest.replace("xlink:href=", "href=")
     rest = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", rest)
     return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{rest}'
-
-
-def ids(svg: str) -> Iterable[str]:
-    """The ids of the elements of a figure."""
-    return re.findall(r'\bid="([^"]*)"', svg)

@@ -14,7 +14,7 @@ _UNSHOWABLE = re.compile(
 _STYLE = """
 :root { color-scheme: light }
 * { box-sizing: border-box }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 54rem; background: #fff; color: #1a1a1a;
+body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 58rem; background: #fff; color: #1a1a1a;
   font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; overflow-wrap: anywhere }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .75rem }
 h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; padding-top: .75rem; border-top: 1px solid #ddd }
@@ -22,7 +22,8 @@ h3 { font-size: 1rem; margin: 1.5rem 0 .5rem }
 p { margin: .5rem 0 }
 .verdict { font-size: 1.2rem; line-height: 1.45; margin: 0 0 1rem; padding: .75rem 1rem; background: #f1f6fb;
   border-left: 4px solid #0b5fa5 }
-.aside, figcaption { color: #444; font-size: .9rem }
+.aside, figcaption, summary { color: #444; font-size: .9rem }
+summary { cursor: pointer; margin: .5rem 0 }
 figure { margin: 1rem 0 }
 figure > svg { display: block; width: 100%; max-width: 38rem; height: auto; margin: 0 auto .4rem }
 svg * { stroke-linejoin: round; stroke-linecap: butt }
@@ -31,11 +32,11 @@ svg image { image-rendering: pixelated }
 table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; font-variant-numeric: tabular-nums }
 th, td { padding: .3rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e6e6e6; vertical-align: top }
 th { border-bottom: 2px solid #999; font-weight: 600 }
-td.words, th.words { text-align: left; white-space: normal; min-width: 10.5rem }
+td.words, th.words { text-align: left; white-space: normal; min-width: 13rem }
 tr.marked td { background: #f1f6fb; font-weight: 600 }
 tr.early td { color: #666 }
-dl { display: grid; grid-template-columns: minmax(6.5rem, max-content) 1fr; gap: .25rem 1rem; margin: .75rem 0; font-size: .9rem }
-dt { font-weight: 600; max-width: 12rem }
+dl { display: grid; grid-template-columns: fit-content(9rem) 1fr; gap: .25rem 1rem; margin: .75rem 0; font-size: .9rem }
+dt { font-weight: 600 }
 dd { margin: 0 }
 pre { padding: .75rem 1rem; background: #f5f5f5; overflow-x: auto; font: .875rem/1.45 ui-monospace, Menlo, Consolas, monospace }
 @media print {
@@ -108,6 +109,11 @@ def table(label: str, header: Sequence[str], rows: Iterable[Sequence[str]], kind
             "</tbody></table></div>",
         ]
     )
+
+
+def folded(summary: str, *parts: str) -> str:
+    """Parts that are shown when they are asked for; on paper they are left out."""
+    return "\n".join(["<details>", f"<summary>{escaped(summary)}</summary>", *parts, "</details>"])
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

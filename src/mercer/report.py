@@ -19,10 +19,18 @@ from mercer.leaderboard import Entry, Leaderboard, shown
 from mercer.planner import size as in_words
 
 LEAST_ROWS = 8
+OTHERS = 12  # models beside the finalists that are shown at once
 _CURVES = 4  # maps in the figure of errors
 _NAMES = 12  # columns and classes that are named
 _LONGEST = 60  # of a name; the rest is an ellipsis
-_HEADER = ("#", "<model", "score", "±", "Gram error", "features", "bytes/row", "fit s", "predict s", "rows")
+_HEADER = ("#", "<model", "score", "±", "rows", "Gram error", "features", "bytes/row", "fit s", "predict s")
+_SETTINGS = {  # what select calls them, and what they are
+    "rows": "rows drawn",
+    "rounds": "rounds, rows × features",
+    "held_out": "rows held out of rounds",
+    "final": "rows of the final",
+    "folds": "folds of the final",
+}
 _FACTS = ("mercer", "python", "packages", "threads", "blas", "core")  # of the machine; none of them names it
 
 
@@ -103,33 +111,46 @@ def _text(board: Leaderboard, rows: Rows, names: Sequence[object] | None, comman
     )
 
 
+def _shown(board: Leaderboard) -> list[tuple[int, Entry]]:
+    """(rank, entry) of those on the first page: finalists, the best of the others, the winner, and the first of each kind."""
+    ranked = list(enumerate(board.entries, 1))
+    others = [rank for rank, one in ranked if not one.finalist][:OTHERS]
+    firsts = {one.kind: rank for rank, one in reversed(ranked)}
+    kept = {*others, *firsts.values()}
+    return [(rank, one) for rank, one in ranked if one.finalist or rank in kept or one is board.winner]
+
+
 def _leaderboard(board: Leaderboard) -> str:
-    lines = [
-        (str(rank), _cut(entry.name), *shown(entry, numeric=board.numeric)[1:], f"{entry.rows:,}")
-        for rank, entry in enumerate(board.entries, 1)
-    ]
-    kinds = ["marked" if one is board.winner else "" if one.finalist else "early" for one in board.entries]
-    header = tuple(("R²" if board.numeric else "accuracy") if name == "score" else name for name in _HEADER)
+    first = _shown(board)
+    rest = [(rank, one) for rank, one in enumerate(board.entries, 1) if (rank, one) not in first]
     notes = [
         f"{'R²' if board.numeric else 'Accuracy'} on rows that were not trained on, ± one standard error. Gram error: root mean "
         "square over pairs of such rows, relative to the exact kernel. Exact kernels and references from outside cannot win.",
         "Grey: no finalist, scored by a round of the race; the others by cross-validation, on rows that nothing was selected by."
-        if "early" in kinds
+        if any(not one.finalist for _, one in first)
         else "",
         board.stopped or "",
     ]
     return page.section(
         "Leaderboard",
-        page.table("Leaderboard", header, lines, kinds),
+        _table(board, "Leaderboard", first),
+        page.folded(f"The other {len(rest)} models", _table(board, "Other models", rest)) if rest else "",
         *(page.paragraph(note, "aside") for note in notes if note),
     )
+
+
+def _table(board: Leaderboard, label: str, ranked: Sequence[tuple[int, Entry]]) -> str:
+    header = tuple(("R²" if board.numeric else "accuracy") if name == "score" else name for name in _HEADER)
+    lines = [(str(rank), _cut(one.name), *shown(one, numeric=board.numeric)[1:]) for rank, one in ranked]
+    kinds = ["marked" if one is board.winner else "" if one.finalist else "early" for _, one in ranked]
+    return page.table(label, header, lines, kinds)
 
 
 def _scores(board: Leaderboard) -> str:
     what = "R²" if board.numeric else "Accuracy"
     won = board.winner
     label = (
-        f"{what} against seconds to fit, {len(board.entries)} models. {won.name}: {_score(won, board)} in {won.fit_seconds:.3g} s. "
+        f"{what} against seconds to fit, {len(_shown(board))} models. {won.name}: {_score(won, board)} in {won.fit_seconds:.3g} s. "
         + " ".join(
             f"{one.name}: {_score(one, board)} in {one.fit_seconds:.3g} s."
             for one in board.entries
@@ -137,11 +158,12 @@ def _scores(board: Leaderboard) -> str:
         )
     )
     caption = page.escaped(
-        "Up and left is better. Numbers are ranks in the leaderboard; bars are one standard error. Models that were "
-        "stopped in an early round were scored on fewer rows, and fitted on fewer."
+        "Up and left is better. Numbers are ranks in the leaderboard; bars are one standard error. Pale: no finalist, so that it was "
+        "fitted and scored on fewer rows."
     )
     return page.section(
-        f"{what} against seconds", page.figure(figures.scores(board.entries, board.numeric), label, caption)
+        f"{what} against seconds",
+        page.figure(figures.scores(_shown(board), board.winner, board.numeric), label, caption),
     )
 
 
@@ -246,7 +268,7 @@ def _memory(board: Leaderboard) -> str:
         f"{in_words(exact * board.rows)} for the matrix of an exact kernel, which grows with the square of the rows. Models read rows in "
         "blocks, and never hold all features at once."
     )
-    return page.section("Memory", page.figure(figures.memory(board.entries, board.rows), label, caption))
+    return page.section("Memory", page.figure(figures.memory(_shown(board), board.rows), label, caption))
 
 
 def _run(board: Leaderboard, names: Sequence[object] | None, command: str) -> str:
@@ -254,7 +276,7 @@ def _run(board: Leaderboard, names: Sequence[object] | None, command: str) -> st
     known = machine.facts()
     facts = [
         ("data", f"{board.rows:,} rows, {board.columns:,} columns"),
-        *((name.replace("_", " "), _setting(value)) for name, value in settings.items()),
+        *((_SETTINGS.get(name, name.replace("_", " ")), _setting(value)) for name, value in settings.items()),
         ("seconds", f"{board.seconds:.3g}"),
         *((name, known[name]) for name in _FACTS),
     ]
@@ -271,8 +293,9 @@ def _run(board: Leaderboard, names: Sequence[object] | None, command: str) -> st
 
 def _setting(value: Any) -> str:
     if isinstance(value, np.ndarray | list | tuple):
-        return ", ".join(f"{one:g}" if isinstance(one, float | np.floating) else str(one) for one in value)
-    return str(value)
+        between = " × " if all(isinstance(one, int) for one in value) else ", "
+        return between.join(_setting(one) for one in value)
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _listed(names: Sequence[object]) -> str:
