@@ -168,3 +168,23 @@ def test_the_map_of_a_model_is_found_behind_the_steps_of_a_pipeline(halves):
     scaled = StandardScaler().fit(halves.seen)
     direct = Rows(scaled.transform(halves.seen), scaled.transform(halves.unseen), halves.y)
     assert curve("a", piped, halves, 0).errors == curve("a", KernelClassifier(fourier), direct, 0).errors
+
+
+def test_kernels_that_are_0_or_overflow_on_all_pairs_are_left_out():
+    X, y = rows()
+    far = Rows.of(1e4 * X, y)
+    assert curve("exp-chi2", KernelClassifier(ExpChi2(32, gamma=10.0, n_terms=2, poles="minimax")), far, 0) is None
+    assert (
+        heat("exp-chi2", KernelClassifier(ExpChi2(32, gamma=10.0, n_terms=2, poles="minimax")), far, False, 0)
+        is not None
+    )
+
+
+def test_sizes_with_too_many_weights_to_draw_a_dozen_times_are_left_out():
+    from scipy.sparse import random_array
+
+    X = random_array((60, 5000), density=0.001, rng=0, format="csr")
+    found = curve(
+        "fourier", KernelClassifier(RandomFourier(4096, gamma=1.0, design="iid")), Rows.of(X, np.arange(60) % 2), 0
+    )
+    assert found.sizes == (256, 512) and found.size == 4096

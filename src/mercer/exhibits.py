@@ -19,13 +19,14 @@ from mercer.maps.base import Map, Rate
 from mercer.maps.compose import Composed
 from mercer.pairs import drawn_pairs, measure
 from mercer.pilots import Law, law_of, seeded
+from mercer.planner import figure_pairs, worth_drawing
 
 Array = NDArray[Any]
 
 ROWS = 2000  # of the sample, at most: half of them for fitting, half for measuring
 HEAT_ROWS = 60
 _CLASSES = 10  # in a heat map
-_PAIRS, _LABORIOUS_PAIRS = 4000, 400
+_LABORIOUS_PAIRS = 400
 _DRAWS = 4
 _SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of a random map's size
 _STEPS = (1 / 4, 1 / 2, 1, 2, 4)  # of a deterministic one's
@@ -134,60 +135,62 @@ def map_of(model: Any) -> tuple[list[Any], Map] | None:
 def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
     """The Gram error of a model's map against its size; None where it does not depend on one, or no two sizes can be had."""
     rows, feature_map = _parts(model, rows)
-    knob, rate = str(feature_map.knob), feature_map.rate
-    size = feature_map.get_params().get(knob)
+    rate, size = feature_map.rate, feature_map.get_params().get(str(feature_map.knob))
     if rate is None or not isinstance(size, int | np.integer):
         return None
     rows = _let_in(feature_map, rows)
     random = isinstance(rate, Rate)
-    found: dict[int, list[tuple[Map, Any]]] = {}
+    tried = sorted({max(1, round(int(size) * share)) for share in (_SHARES if random else _STEPS)})
+    tried = [of for of in tried if worth_drawing(of * rows.seen.shape[1])]
+    found: dict[int, tuple[float, ...]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of rows outside the range of the other half
-        for of in sorted({max(1, round(int(size) * share)) for share in (_SHARES if random else _STEPS)}):
+        for of in tried:
             try:
-                fits = [
-                    seeded(feature_map.resized(of), seed + i).fit(rows.seen) for i in range(_DRAWS if random else 1)
-                ]
-                pairs = _pairs(fits[0].kernel_, rows, seed)
-                found[of] = [(one, measure(one, rows.unseen, pairs)) for one in fits]
-            except (
-                ValueError,
-                AttributeError,
-            ):  # more components than rows have directions, or no formula of the kernel
+                draws = [_drawn(feature_map, of, rows, seed + i) for i in range(_DRAWS if random else 1)]
+            except ValueError:  # more components than rows have directions, say
                 continue
+            if all(np.isfinite(error) for error in draws):
+                found[of] = tuple(draws)
         if len(found) < 2:
             return None
-        fitted, measured = found[max(found)][0]
-        law = law_of(fitted, _interleaved(rows), measured, seed, None) if random else None
+        fitted = seeded(feature_map.resized(max(found)), seed).fit(rows.seen)
+        pairs = _pairs(fitted.kernel_, rows, seed)
+        law = law_of(fitted, _interleaved(rows), measure(fitted, rows.unseen, pairs), seed, None) if random else None
     return Curve(
         name,
-        knob,
+        str(feature_map.knob),
         int(size),
         tuple(found),
-        tuple(tuple(float(one.part(one.errors) or 0.0) for _, one in draws) for draws in found.values()),
+        tuple(found.values()),
         law if isinstance(law, Law) else None,
-        expected(fitted, rows.unseen, _pairs(fitted.kernel_, rows, seed)),
+        expected(fitted, rows.unseen, pairs),
     )
+
+
+def _drawn(feature_map: Map, size: int, rows: Rows, seed: int) -> float:
+    """The relative error of one draw; not a number where the kernel has no formula."""
+    fitted = seeded(feature_map.resized(size), seed).fit(rows.seen)
+    if not hasattr(fitted, "kernel_"):
+        return float("nan")
+    measured = measure(fitted, rows.unseen, _pairs(fitted.kernel_, rows, seed))
+    return float(measured.part(measured.errors) or 0.0)
 
 
 def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat | None:
     """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by class or target.
 
-    None for a composition whose kernel has no formula.
+    None for a composition whose kernel has no formula, and where it has values that are not finite.
     """
     order, groups = _sorted_rows(rows.y, numeric)
     fitted, rows = _fitted(model, rows, seed)
     if not hasattr(fitted, "kernel_"):
         return None
     chosen = rows.unseen[order]
-    return Heat(
-        name,
-        repr(fitted.kernel_),
-        gram(fitted.kernel_, chosen),
-        _products(fitted, chosen),
-        groups,
-        reduced=_reduced(model, fitted),
-    )
+    exact, approximate = gram(fitted.kernel_, chosen), _products(fitted, chosen)
+    if not (np.isfinite(exact).all() and np.isfinite(approximate).all()):
+        return None
+    return Heat(name, repr(fitted.kernel_), exact, approximate, groups, reduced=_reduced(model, fitted))
 
 
 def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
@@ -239,7 +242,8 @@ def _interleaved(rows: Rows) -> Any:
 
 
 def _pairs(kernel: Kernel, rows: Rows, seed: int) -> tuple[Array, Array]:
-    return drawn_pairs(rows.unseen.shape[0], _LABORIOUS_PAIRS if kernel.laborious else _PAIRS, seed)
+    count = figure_pairs(rows.unseen.shape[1])
+    return drawn_pairs(rows.unseen.shape[0], min(count, _LABORIOUS_PAIRS) if kernel.laborious else count, seed)
 
 
 def _fitted(model: Any, rows: Rows, seed: int) -> tuple[Map, Rows]:

@@ -158,7 +158,7 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
             (line,) = axes.plot(*zip(*most, strict=True), ":", color=RED, linewidth=1.4)
             handles["bound for a pair, 95%"] = line
     axes.axvline(one.size, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_title(short(one.name, 30), fontsize=10)
+    axes.set_title(short(one.name, 26), fontsize=10)
     axes.set_xlabel(one.knob.rpartition("__")[2])
     ticks = [size for size in one.sizes if size in one.sizes[::2]]
     axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
@@ -172,6 +172,8 @@ def heats(shown: Heat, name: str) -> str:
     with _style():
         figure, panels = _axes(2.35, 1, 3)
         low, high = float(shown.exact.min()), float(shown.exact.max())
+        if low == high:  # one colour, in the middle of the scale
+            low, high = low - 1, high + 1
         gap = float(np.abs(shown.approximate - shown.exact).max()) or 1.0
         end = len(shown.exact) if shown.grid is None else float(shown.grid[-1])
         parts = (

@@ -8,7 +8,7 @@ from typing import Any
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
-_LONGEST = 22
+_LONGEST = 26
 _MISSING = "\N{WHITE SQUARE}"
 _RINGS = (6.0, 12.0, 20.0, 30.0, 42.0)  # distances that are tried, in points
 _SIDES = ((1, 0), (-1, 0), (0.7, 0.8), (-0.7, 0.8), (0.7, -0.8), (-0.7, -0.8), (0, 1), (0, -1))
