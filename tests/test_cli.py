@@ -14,31 +14,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import mercer
 from mercer.cli import errors, main
 from mercer.maps import registry
 from shell import call, fails, run
 
 
-def test_compare_shows_linear_exact_kernels_and_every_map():
-    output = run("compare")
+def test_compare_shows_the_race_and_its_verdict(monkeypatch):
+    monkeypatch.setattr("mercer.contestants._ROUNDS_OF_TREES", 5)
+    output = run("compare --kernels hellinger,fourier --max-seconds 600")
     lines = output.splitlines()
-    linear = next(line for line in lines if line.strip().startswith("linear"))
-    exact = next(line for line in lines if "exact Gaussian" in line)
-    accuracy = {line.split()[0]: float(line.split("%")[0].split()[-1]) for line in (linear, exact)}
-    assert 90 < accuracy["linear"] < 97
-    assert accuracy["exact"] > 98
-    for name in registry():
-        row = next(line for line in lines if line.strip().startswith(f"{name} ~ "))
-        accuracy[name] = float(row.split("%")[0].split()[-1])
-        assert accuracy[name] > 90
-        assert float(row.split("%")[1]) < 20
-    assert accuracy["fourier"] > accuracy["linear"] + 2
-    assert max(map(len, lines[:8])) <= 80
-
-
-def entries(line: str) -> dict[str, dict]:
-    found = [json.loads(one) for one in run(f"{line} --json").splitlines()]
-    return {one["name"] if one["name"] != "exact" else one["kernel"]: one for one in found if one["event"] == "entry"}
+    assert re.match(r"Digits as histograms: 1,797 rows, 64 columns; \d+ s", lines[0])
+    for name in ("linear", "exact", "fourier", "gradient boosting"):
+        assert any(line.strip().startswith(name) for line in lines), name
+    accuracy = float(re.search(r"^ *linear +([\d.]+)%", output, flags=re.MULTILINE)[1])
+    assert 90 < accuracy < 97
+    assert re.search(r"^\S.* wins with 9[89]\.\d\d% .* points more than linear\.$", output, flags=re.MULTILINE)
+    assert "5-fold cross-validation on 898 rows that no round has seen" in output
+    assert max(map(len, lines[:12])) <= 80
 
 
 def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(tmp_path, monkeypatch):
@@ -49,16 +42,31 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
         {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"}
     )
     frame.to_csv("numbers.csv", index=False)
-    found = entries("compare numbers.csv --target y --drop id")
-    assert found["linear"]["score"] < 0.9 < found["fourier"]["score"]
-    assert next(one["score"] for name, one in found.items() if name.startswith("Gaussian")) > 0.9
-    assert "hellinger" not in found  # the rows have negative numbers
-    assert "compressive" not in found  # and too few columns
-    output = run("compare numbers.csv --target y --drop id --rows 100")
-    assert "numbers.csv, 100 rows drawn from 400: 75 rows for training, 25 held out, 3 columns" in output
-    assert "R^2" in output
-    assert "compressive is left out. CompressiveFourier: n_measurements must be at most the number of columns" in output
-    assert re.search(r"Next: mercer fit numbers.csv --target y --drop id --map \S+ -o model.mercer", output)
+    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,compressive --max-seconds 600"
+    heard = [json.loads(one) for one in run(f"{line} --json").splitlines()]
+    found = {one["name"]: one for one in heard if one["event"] == "entry"}
+    assert found["linear"]["score"] < 0.9
+    assert max(one["score"] for name, one in found.items() if name.startswith("fourier")) > 0.95
+    assert not [name for name in found if "hellinger" in name]
+    verdict = next(one for one in heard if one["event"] == "verdict")
+    assert verdict["stopped"] is None
+    assert "R^2" in verdict["verdict"]
+    output = run(line)
+    assert "numbers.csv: 400 rows, 3 columns" in output
+    assert "hellinger took no part. Hellinger needs numbers of at least 0" in output
+    assert (
+        "compressive took no part. CompressiveFourier: n_measurements must be at most the number of columns" in output
+    )
+    following = re.search(r"Next: mercer (fit numbers.csv --target y --drop id --map .* -o model.mercer)", output)[1]
+    assert verdict["map"] in following
+    assert "R^2" in run(f"{following} --test numbers.csv")
+
+
+def test_fit_chooses_the_map_by_itself(folder):
+    output = run("fit data.parquet --target digit --map auto --max-seconds 4 -o model.mercer")
+    words = re.search(r"So --map (.*)\.$", output, flags=re.MULTILINE)[1]
+    assert run(f"fit data.parquet --target digit --map {words} -o same.mercer")
+    assert np.array_equal(mercer.load("model.mercer").coef_, mercer.load("same.mercer").coef_)
 
 
 def test_maps_lists_every_registered_map():

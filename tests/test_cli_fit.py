@@ -235,6 +235,13 @@ def test_a_damaged_model_is_one_sentence(model, folder):
         ("predict m.mercer data.csv --scores --proba -o p.csv", 2, "--scores or --proba, not both."),
         ("transform data.csv -o z.npy", 2, "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP"),
         ("compare --target digit", 2, "--target is for DATA"),
+        (
+            "compare data.csv --target digit --max-seconds 0",
+            1,
+            "--max-seconds must be a finite number above 0, got 0.0",
+        ),
+        ("compare data.csv --target digit --kernels furier", 1, "Did you mean 'fourier'?"),
+        ("transform data.csv --map auto -o z.npy", 2, "'auto' is for mercer fit"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(folder, line, code, sentence):

@@ -66,7 +66,7 @@ def test_chains_are_flat_and_built_as_in_python():
         ("(fourier", "needs ')' at its end"),
         ("fourier)", "where it has ')'"),
         ("fourier >>", "needs the name of a map at its end"),
-        ("auto", "mercer compare tries all maps"),
+        ("auto >> fourier", "'auto' is for mercer fit, where it stands alone"),
     ],
 )
 def test_what_it_does_not_know_is_a_sentence(text, sentence):

@@ -47,7 +47,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder):
     for line, shown in commands(document):
-        result = call(f"{line} --rows 60" if line.startswith("compare data") else line)
+        result = call(f"{line} --kernels hellinger" if line.startswith("compare data") else line)
         error = re.search(r"^Error: .*", shown, flags=re.MULTILINE)
         assert (result.exit_code == 0) == (error is None), result.output
         if error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.svm import LinearSVC
 
 import mercer
 from mercer import GCWS, AdditiveNystroem, Chi2Series, ExpChi2, FeaturePCA, Homogeneous, RandomFourier, RandomLaplace
+from mercer.candidates import candidates
 from mercer.kernels import Chi2, CosineRBF, Gaussian, Intersection, JensenShannon, MinMax
 from mercer.pairs import gram_error
 
@@ -145,3 +147,36 @@ def test_hashes_and_a_linear_svm_reach_the_exact_gmm_kernel_svm(name, kernel_svm
     models = (make_pipeline(GCWS(1024, random_state=seed), LinearSVC(C=10.0, random_state=0)) for seed in range(3))
     accuracy = np.mean([model.fit(X[:n], y[:n]).score(X[n:], y[n:]) for model in models])
     assert accuracy > kernel_svm - 0.02
+
+
+def halves(name: str, rows: int = 3000, test: int = 3000) -> tuple:
+    """(X, y, X_test, y_test) of rows in a random order."""
+    parts = load(name)
+    X, y = parts["X"].astype(np.float64), parts["y"]
+    order = np.random.default_rng(0).permutation(len(X))[: rows + test]
+    learnt = min(rows, 2 * len(order) // 3)
+    return X[order[:learnt]], y[order[:learnt]], X[order[learnt:]], y[order[learnt:]]
+
+
+@pytest.mark.parametrize("name", ["letter", "satimage", "spambase", "magic", "pageblocks", "fashion_mnist"])
+def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search(name, capsys):
+    """The best of all candidates, each fitted on all rows with as many features as the winner, by the rows that are held out."""
+    X, y, X_test, y_test = halves(name)
+    board = mercer.select(X, y, max_seconds=3600, random_state=0)
+    assert board.stopped is None
+    chosen = board.best_.fit(X, y).score(X_test, y_test)
+    domain = "nonnegative" if X.min() >= 0 else "real"
+    size = board.winner.features if board.winner.kind == "map" else 512
+    found = candidates(X, "auto", 0, domain=domain)[0]
+    scores = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of values outside the range of anchors
+        for one in found:
+            model = mercer.KernelClassifier(one.sized(size), max_memory=board.best_.max_memory, random_state=0)
+            scores[one.name] = model.fit(X, y).score(X_test, y_test)
+    best = max(scores, key=lambda one: scores[one])
+    with capsys.disabled():
+        print(
+            f"\n{name}: {board.winner.name} {chosen:.4f}; of {len(scores)} the best is {best} {scores[best]:.4f}; {board.verdict}"
+        )
+    assert chosen > scores[best] - 0.01

@@ -16,12 +16,12 @@ from mercer.maps.base import Array, Map
 from mercer.maps.compose import Composed
 from mercer.maps.gamma import Gamma
 from mercer.maps.scaled import Scaled
-from mercer.planner import is_wide, most_features
+from mercer.planner import is_wide
 from mercer.summaries import ColumnSpread
 
 _PROBE_ROWS = 256  # rows that bandwidths and refusals come from
 _PROBE = 16  # value of the knob of a map that is only asked about
-_BITS = 4  # of hashes: few features, and nearly as good as 8
+_BITS = 2  # of hashes: at equal features more hashes of few bits have less noise than few hashes of many
 _UNLIKE = 1.5  # columns whose spreads differ by more are also tried at one spread
 
 
@@ -94,10 +94,8 @@ class Candidate:
         return self.feature_map.resized(self.units(features)) if self.grows else clone(self.feature_map)
 
     def units(self, features: int) -> int:
-        """The knob for so many features; for four times as many, up to what a race takes, where few of them are not 0."""
-        thin = 4 * self.entries <= self.features
-        wanted = max(features, min(4 * features, most_features())) if thin else features
-        return max(1, int(wanted / self.features)) if self.grows else 1
+        """The knob for so many features."""
+        return max(1, int(features / self.features)) if self.grows else 1
 
     def work(self, features: int) -> float:
         """Multiply-adds of one row with about so many features: to make them, and to sum them up."""
@@ -123,7 +121,7 @@ def candidates(
     """
     chosen, given = _chosen(kernels)
     X = X[:_PROBE_ROWS]
-    refused = {} if kernels != "auto" else {name: _twin(name) for name in TWINS if name in registry()}
+    refused = {} if kernels != "auto" else {name: twin(name) for name in TWINS if name in registry()}
     found: list[Candidate] = []
     late: list[str] = []
     unlike = _unlike(X)
@@ -159,7 +157,8 @@ def _turn(one: Candidate) -> int:
     return 1 if one.name == one.family else 2
 
 
-def _twin(name: str) -> str:
+def twin(name: str) -> str:
+    """Why a map takes no part that another stands for."""
     return f"{name} is another way to the kernel of {TWINS[name]}: it races when it is named."
 
 
@@ -264,7 +263,8 @@ def _unique(found: list[Candidate]) -> list[Candidate]:
 
 
 def _label(one: Map) -> str:
-    return str(one.name or repr(one)) if one.get_params() == type(one)().get_params() else repr(one)
+    """The name of a map of the user's own: what scikit-learn shows of it, in one line."""
+    return " ".join(repr(one).split())
 
 
 def _unlike(X: Any) -> bool:

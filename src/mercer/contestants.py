@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mercer.candidates import Candidate
 from mercer.grams import gram
 from mercer.kernels import Kernel
 from mercer.learn.classifier import KernelClassifier
 from mercer.learn.regressor import KernelRegressor
-from mercer.planner import Each, guess_seconds, worth_boosting
+from mercer.planner import Each, guess_seconds, worth_boosting, worth_tree_threads
 from mercer.samples import Sample
 
 Array = NDArray[Any]
@@ -78,8 +77,7 @@ def outside(sample: Sample, seed: int, refused: dict[str, str]) -> Contestant | 
     cls: Any = HistGradientBoostingRegressor if sample.numeric else HistGradientBoostingClassifier
 
     def make(size: int) -> Any:
-        trees = cls(max_iter=_ROUNDS_OF_TREES, early_stopping=False, random_state=seed)
-        return Densely(trees) if hasattr(sample.X, "indptr") else trees
+        return Trees(cls(max_iter=_ROUNDS_OF_TREES, early_stopping=False, random_state=seed))
 
     def guess(size: int, rows: int) -> float:
         return sample.outputs * _ROUNDS_OF_TREES * (1e-3 + 1e-9 * rows * sample.columns)
@@ -99,24 +97,31 @@ def exact(name: str, kernel: Kernel, sample: Sample, rows: int) -> Contestant:
     )
 
 
-class Densely(BaseEstimator):
-    """A model that takes no sparse rows, on sparse rows."""
+class Trees:
+    """scikit-learn's trees, for sparse rows too, and on one thread where trees are so small that threads only wait for each other."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
-    def fit(self, X: Any, y: Any) -> Densely:
-        """Fit on the rows as a dense array."""
-        self.model.fit(X.toarray(), y)
+    def fit(self, X: Any, y: Any) -> Trees:
+        """Grow the trees."""
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(None if worth_tree_threads(*X.shape) else 1, user_api="openmp"):
+            self.model.fit(_dense(X), y)
         return self
 
     def predict(self, X: Any) -> Any:
-        """Predictions for the rows as a dense array."""
-        return self.model.predict(X.toarray())
+        """Labels or numbers for the rows."""
+        return self.model.predict(_dense(X))
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "indptr") else X
 
 
 class Exact:
-    """An exact kernel: a support vector machine with C = 10 for labels, kernel ridge regression for numbers."""
+    """An exact kernel: a support vector machine for labels, C = 10 in units of the kernel's spread; kernel ridge regression for numbers."""
 
     def __init__(self, kernel: Kernel, *, numeric: bool) -> None:
         self.kernel, self.numeric = kernel, numeric
@@ -127,7 +132,11 @@ class Exact:
 
         self.rows = X
         K = gram(self.kernel, X)
-        self.machine = _Ridge(K, y) if self.numeric else SVC(kernel="precomputed", C=SVM_C).fit(K, y)
+        if self.numeric:
+            self.machine: Any = _Ridge(K, y)
+        else:
+            spread = float(np.trace(K)) / len(K) - float(K.mean())  # the mean squared distance from the centre
+            self.machine = SVC(kernel="precomputed", C=SVM_C / (spread if spread > 0 else 1.0)).fit(K, y)
         return self
 
     def predict(self, X: Any) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from sklearn.base import clone
 
 from mercer import door, machine
 from mercer.candidates import candidates
-from mercer.contestants import TREES
+from mercer.contestants import TREES, Contestant
 from mercer.kernels import Kernel
 from mercer.philox import seed_from
 from mercer.planner import plan_race
@@ -255,13 +256,15 @@ def _entry(contest: Contest, trial: Trial, *, finalist: bool) -> Entry:
     features = trial.rows if one.kind == "exact" else columns
     if fitted is not None:
         rows = contest.sample.X[: min(contest.sample.rows, 256)]
-        size = sum(block.nbytes for block in fitted.blocks(rows)) / rows.shape[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # which were heard when it was fitted
+            size = sum(block.nbytes for block in fitted.blocks(rows)) / rows.shape[0]
         kernel, features = kernel_of(fitted), fitted._n_features_out
     grown = finalist and one.grows and trial.size > contest.plan.sizes[0]
     return Entry(
         name=f"{one.name} x{features}" if grown else one.name,
         kind=one.kind,
-        model=None if one.kind == "exact" else one.make(trial.size),
+        model=_unfitted(one, trial.size),
         kernel=kernel,
         score=trial.score,
         spread=trial.spread,
@@ -274,6 +277,12 @@ def _entry(contest: Contest, trial: Trial, *, finalist: bool) -> Entry:
         fit_seconds=trial.fit_seconds,
         predict_seconds=trial.predict_seconds,
     )
+
+
+def _unfitted(one: Contestant, size: int) -> Any:
+    """The model of an entry: none of exact kernels, scikit-learn's own of trees."""
+    made = one.make(size)
+    return {"exact": None, "outside": getattr(made, "model", None)}.get(one.kind, made)
 
 
 def _judged(contest: Contest) -> tuple[Trial, str]:
@@ -297,7 +306,7 @@ def _judged(contest: Contest) -> tuple[Trial, str]:
     verdict = judge.verdict(winner, best, linear)
     trees = next((one for one in contest.final if one.contestant.name == TREES), None)
     if trees is not None and not by_rounds and trees.above(winner) > NOISE:
-        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than the best of ours. {verdict}"
+        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than ours. Of ours: {verdict}"
     if by_rounds:
         verdict += " There was no time for a final: this is the score of the last round, which the choice was made by."
     return winner, verdict

@@ -39,6 +39,7 @@ _FEW_ROWS = 5000  # up to which the final has more folds and finalists: it costs
 _RACE_FOLDS = 3
 _WIDE = 20_000
 _TREES = 20_000  # columns times classes
+_THREADED_TREES = 1e6  # numbers
 _EXACT_ROWS = 2000
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -321,15 +322,14 @@ def plan_race(rows: int, models: int, limit: int) -> Race:
     keep[-1] = finalists
     widest = most_features(limit)
     learnt = rows - -(-final // _RACE_FOLDS)
-    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= min(widest, max(2 * size, learnt)))
+    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= min(widest, learnt))
     folds = min(_RACE_FOLDS if rows > _FEW_ROWS else _RACE_FOLDS + 2, final)
     return Race(most, held_out, final, tuple(rounds), tuple(keep), folds, sizes or (size,))
 
 
-def most_features(limit: int | None = None) -> int:
+def most_features(limit: int) -> int:
     """Features whose moments a race takes: those of more take minutes, or do not fit into the limit."""
-    fitting = _RACE_WIDEST if limit is None else int((limit / (8 * _SOLVER_ARRAYS)) ** 0.5)
-    return max(_RACE_FEATURES, min(_RACE_WIDEST, fitting))
+    return max(_RACE_FEATURES, min(_RACE_WIDEST, int((limit / (8 * _SOLVER_ARRAYS)) ** 0.5)))
 
 
 def race_memory(limit: int) -> int:
@@ -345,6 +345,11 @@ def is_wide(columns: int) -> bool:
 def worth_boosting(columns: int, outputs: int) -> bool:
     """Whether trees are grown on so many columns, for so many classes."""
     return columns * outputs <= _TREES
+
+
+def worth_tree_threads(rows: int, columns: int) -> bool:
+    """Whether trees on so many numbers are worth more than one thread."""
+    return rows * columns >= _THREADED_TREES
 
 
 def worth_gram(rows: int) -> bool:

@@ -165,7 +165,7 @@ def racing(voice: Voice) -> Iterator[Callable[[str, str], None]]:
 
 def show(board: Leaderboard, voice: Voice) -> None:
     """The table, and what is to be said of it."""
-    from mercer.candidates import TWINS
+    from mercer.candidates import TWINS, twin
     from mercer.leaderboard import shown
 
     measure = ">R^2" if board.numeric else ">accuracy"
@@ -182,7 +182,7 @@ def show(board: Leaderboard, voice: Voice) -> None:
         + f"The first {finalists}: {board.settings['folds']}-fold cross-validation on {board.settings['final']:,} rows that no round has "
         f"seen. The others: the last round that they were in, on {board.settings['held_out']:,} held-out rows. +- is one standard error."
     )
-    twins = [name for name in board.refused if name in TWINS]
+    twins = [name for name, why in board.refused.items() if name in TWINS and why == twin(name)]
     if twins:
         voice.say(f"Other ways to kernels of the race took no part unless --kernels names them: {', '.join(twins)}.")
     for name, why in board.refused.items():

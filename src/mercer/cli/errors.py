@@ -21,6 +21,8 @@ _SAID_HERE = {  # what the library says of its arguments, and what they are on t
     "columns=[...]": "--columns or --drop",
     "max_memory=": "--max-memory ",
     "max_memory": "--max-memory",
+    "select: max_seconds": "--max-seconds",
+    "select: kernels": "--kernels",
     "loss='logistic'": "--loss logistic",
     "feature_map is one map: give a list of maps": "--map is one map: give --map 'a + b'",
     "and pca is None: give pca=": "and there are none: give --pca",

@@ -40,8 +40,11 @@ class MapType(click.ParamType):
 
     name = "map"
 
+    def __init__(self, *, auto: bool = False) -> None:
+        self.auto = auto  # whether "auto" may stand for it
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str) or value == AUTO:
+        if not isinstance(value, str) or (self.auto and value == AUTO):
             return value
         try:
             return language.parse(value)
@@ -86,7 +89,7 @@ def _estimator_options() -> list[click.Parameter]:
 @click.option(
     "--map",
     "maps",
-    type=MapType(),
+    type=MapType(auto=True),
     default="fourier",
     show_default=True,
     help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the one that mercer compare finds.",

@@ -200,7 +200,7 @@ class _Reader:
 def _known(name: str) -> Signature:
     if name == "auto":
         raise ValueError(
-            "'auto' stands alone, for the map that mercer compare finds on your data; it is no part of another."
+            "'auto' is for mercer fit, where it stands alone: the map that mercer compare finds on your data."
         )
     if name not in maps():
         raise ValueError(f"There is no map {name!r}: maps are {', '.join(maps())}.{nearest(name, list(maps()))}")

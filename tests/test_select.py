@@ -1,0 +1,367 @@
+"""select: which kernel and which size, on rows where the right answer is known, and on rows that say nothing."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mercer
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, planner, samples, select
+from mercer.candidates import TWINS, candidates
+from mercer.leaderboard import Leaderboard
+from mercer.race import Contest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.contestants._ROUNDS_OF_TREES", 25)
+        yield
+
+
+FEW = [RandomFourier(64, gamma=0.5, random_state=0), RandomFourier(64, gamma=8.0, random_state=0)]
+
+
+def rings(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.hypot(*X.T) > 1.18
+
+
+def plane(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    return X, X @ np.array([1.0, -2, 0.5, 0, 1]) + 0.5 * rng.normal(size=n) > 0
+
+
+def steps(n: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two columns say it, by which side of a threshold they are on; eighteen say nothing."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 20))
+    return X, (X[:, 0] > 0.3) ^ (X[:, 1] > 0.6)
+
+
+@pytest.fixture(scope="module")
+def board() -> Leaderboard:
+    return select(*rings(), kernels=FEW, random_state=0)
+
+
+def facts(board: Leaderboard) -> list[tuple]:
+    return [(one.name, one.score, one.spread, one.rounds, one.features, one.gram_error) for one in board.entries]
+
+
+def test_a_map_wins_where_no_plane_parts_the_classes(board):
+    assert board.winner.kind == "map"
+    assert board.winner.finalist
+    linear = next(one for one in board.entries if one.kind == "linear" and one.finalist)
+    assert board.winner.score > 0.93 > 0.75 > linear.score
+    assert re.search(r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.verdict)
+    X, y = rings(seed=1)
+    model = board.best_
+    assert not hasattr(model, "feature_map_")
+    assert model.fit(*rings()).score(X, y) > 0.93
+
+
+def test_linear_is_enough_where_it_is():
+    board = select(*plane(), kernels=FEW, random_state=0)
+    assert board.winner.kind == "linear"
+    assert board.verdict.startswith("Linear is enough: 9")
+    assert board.best_.fit(*plane()).score(*plane(seed=1)) > 0.9
+
+
+def test_trees_are_better_where_columns_are_cut_at_thresholds():
+    board = select(*steps(), kernels=["fourier"], random_state=0)
+    assert board.verdict.startswith("Trees are better here: gradient boosting has 9")
+    assert board.entries[0].name == "gradient boosting"
+    assert board.winner.kind != "outside"
+    assert isinstance(board.best_, KernelClassifier)
+
+
+def test_numbers_are_scored_by_r2():
+    X, _ = rings()
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    board = select(X, y, kernels=["fourier"], random_state=0)
+    assert board.numeric
+    assert isinstance(board.best_, KernelRegressor)
+    assert board.winner.kind == "map"
+    assert 0.9 < board.winner.score <= 1
+    assert "R^2" in str(board)
+    exact = [one for one in board.entries if one.kind == "exact"]
+    assert exact and exact[0].score > 0.9
+
+
+def test_columns_of_unlike_units_are_divided_by_their_spread():
+    rng = np.random.default_rng(0)
+    X, y = rings()
+    X = np.column_stack([X, 1000 * rng.normal(size=len(X))])
+    board = select(X, y, kernels=["fourier"], random_state=0)
+    assert board.winner.name.startswith("scaled >> fourier")
+    plain = max(one.score for one in board.entries if one.name.startswith("fourier"))
+    assert board.winner.score > plain + 0.1
+
+
+def test_the_same_seed_gives_the_same_board_and_another_seed_another(board):
+    again = select(*rings(), kernels=FEW, random_state=0)
+    assert facts(again) == facts(board)
+    assert again.verdict == board.verdict
+    assert board.stopped is None
+    other = select(*rings(), kernels=FEW, random_state=1)
+    assert facts(other) != facts(board)
+
+
+def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
+    monkeypatch.setenv("MERCER_NUM_THREADS", "1")
+    assert facts(select(*rings(), kernels=FEW, random_state=0, max_seconds=1e6)) == facts(board)
+
+
+def test_labels_that_mean_nothing_are_not_learnt():
+    """The score of the winner is that of guessing: what was chosen was not chosen by the rows that it is scored on."""
+    X, y = rings()
+    scores, spreads = [], []
+    for seed in range(4):
+        shuffled = np.random.default_rng(seed).permutation(y)
+        board = select(X, shuffled, kernels=["fourier"], random_state=seed)
+        best = max((one for one in board.entries if one.kind == "map" and one.finalist), key=lambda one: one.score)
+        scores.append(best.score - max(shuffled.mean(), 1 - shuffled.mean()))
+        spreads.append(best.spread)
+    assert np.mean(scores) < 2 * np.mean(spreads) / np.sqrt(len(scores))
+
+
+@pytest.fixture
+def splits(monkeypatch):
+    """(stage, learnt from, scored on) of every model that was tried, by the rows' own numbers."""
+    seen = []
+    tried = Contest._tried
+
+    def spy(self, one, size, splits, stage, until):
+        rows = self.sample.X[:, 0]
+        seen.extend((stage, set(rows[train]), set(rows[test])) for train, test in splits)
+        return tried(self, one, size, splits, stage, until)
+
+    monkeypatch.setattr(Contest, "_tried", spy)
+    return seen
+
+
+def test_no_round_sees_the_rows_of_the_final(splits):
+    X, y = rings(200)
+    X = np.column_stack([np.arange(200.0), X])
+    select(X, y, kernels=["fourier"], random_state=0)
+    rounds = [one for one in splits if one[0] != "the final"]
+    final = [one for one in splits if one[0] == "the final"]
+    selected = set().union(*(learnt | scored for _, learnt, scored in rounds))
+    judged = set().union(*(scored for _, _, scored in final))
+    assert rounds and final
+    assert not selected & judged
+    assert selected | judged == set(X[:, 0])
+    assert len({frozenset(scored) for _, _, scored in rounds}) == 1
+    for _, learnt, scored in splits:
+        assert learnt and scored and not learnt & scored
+    for _, learnt, scored in final:
+        assert learnt | scored == set(X[:, 0])
+
+
+def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
+    X = np.random.default_rng(0).dirichlet(np.ones(6), size=80)
+    heard = []
+    board = select(X, X[:, 0] * X[:, 1] > 0.02, random_state=0, tell=lambda stage, name: heard.append((stage, name)))
+    first = [name for stage, name in heard if stage == "round 1"]
+    assert first[0] == "linear"
+    places = {name: i for i, name in enumerate(first)}
+    tuned = [i for name, i in places.items() if "=" in name]
+    assert max(places[name] for name in ("gcws", "chi2-series", "hellinger")) < min(tuned)
+    assert first[-1] == "gradient boosting"
+    assert set(board.refused) == set(TWINS)
+
+
+def test_signed_rows_are_not_forced_into_histogram_kernels():
+    X, y = rings(300)
+    board = select(X[:80], y[:80], random_state=0)
+    nonnegative = {name for name, cls in mercer.maps.registry().items() if cls().domain == "nonnegative"} - set(TWINS)
+    assert nonnegative <= set(board.refused)
+    assert all("needs numbers of at least 0" in board.refused[name] for name in nonnegative)
+    assert not [one for one in board.entries if nonnegative & set(one.name.split())]
+
+
+def test_every_registered_map_takes_part_or_is_named_with_a_reason():
+    X = np.random.default_rng(0).dirichlet(np.ones(60), size=300)
+    found, refused, _ = candidates(X, "auto", 0, domain="nonnegative")
+    there = {word for one in found for word in one.name.split()} | set(refused)
+    assert set(mercer.maps.registry()) <= there
+    named, refused, _ = candidates(X, sorted(TWINS), 0, domain="nonnegative")
+    assert set(TWINS) <= {word for one in named for word in one.name.split()}
+    assert not refused
+
+
+def test_a_map_of_ones_own_races_as_it_is():
+    X = np.random.default_rng(0).dirichlet(np.ones(6), size=200)
+    mine = Chi2Series(2) >> RandomFourier(99, gamma=3.0, random_state=5)
+    board = select(X, X[:, 0] > X[:, 1], kernels=[mine, "hellinger"], random_state=0)
+    entry = next(one for one in board.entries if one.features == 99)
+    assert entry.model.feature_map.get_params()["randomfourier__gamma"] == 3.0
+    assert {one.kind for one in board.entries} == {"linear", "map", "outside", "exact"}
+
+
+def test_exact_kernels_and_trees_are_beside_the_race(board):
+    kinds = {one.kind for one in board.entries}
+    assert kinds == {"linear", "map", "exact", "outside"}
+    for one in board.entries:
+        assert (one.model is None) == (one.kind == "exact")
+        assert (one.gram_error is None) == (one.kind != "map" or not one.finalist)
+    assert len({one.name for one in board.entries}) == len(board.entries)
+    exact = max((one for one in board.entries if one.kind == "exact"), key=lambda one: one.score)
+    assert exact.score > 0.95
+    order = [one.score for one in board.entries if one.finalist]
+    assert order == sorted(order, reverse=True)
+
+
+def test_the_table_has_a_line_for_each_entry_and_the_verdict(board):
+    lines = str(board).splitlines()
+    assert len(lines) == len(board.entries) + 2
+    assert lines[-1] == board.verdict
+    assert lines[1].startswith(board.entries[0].name)
+
+
+@pytest.mark.parametrize("form", ["frame", "stream", "csr", "lists"])
+def test_rows_may_come_in_any_form(board, form, tmp_path):
+    X, y = rings()
+    if form == "frame":
+        found = select(pd.DataFrame(X, columns=["a", "b"]), pd.Series(y), kernels=FEW, random_state=0)
+    elif form == "stream":
+        np.savez(tmp_path / "rings.npz", X=X, y=y)
+        found = select(tmp_path / "rings.npz", kernels=FEW, random_state=0)
+    elif form == "csr":
+        found = select(sp.csr_matrix(X), y, kernels=FEW, random_state=0)
+    else:
+        found = select(X.tolist(), y.tolist(), kernels=FEW, random_state=0)
+    assert [one.name for one in found.entries if one.finalist] == [one.name for one in board.entries if one.finalist]
+    assert found.winner.score == pytest.approx(board.winner.score, abs=0.01)
+
+
+def test_of_many_rows_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(planner, "_RACE_ROWS", 100)
+    board = select(*rings(900), kernels=["fourier"], random_state=0)
+    assert board.rows == 900
+    assert board.settings["rows"] == 100
+    assert board.winner.rows < 100
+
+
+def test_little_memory_means_few_rows_and_few_features():
+    X, y = rings()
+    board = select(X, y, kernels=["fourier"], max_memory="16kB", random_state=0)
+    assert board.settings["rows"] == 250  # a quarter of 16 kB, 16 bytes a row
+    assert max(one.features for one in board.entries if one.kind == "map") <= 256
+
+
+def test_without_time_linear_is_run_and_the_rest_is_said():
+    board = select(*rings(), max_seconds=1e-9, random_state=0)
+    assert [one.name for one in board.entries] == ["linear"]
+    assert board.stopped.startswith("1e-09 s were not enough for ")
+    assert "in the final" in board.stopped
+    assert "no time for a final" in board.verdict
+    assert board.best_.fit(*rings()).score(*rings()) > 0
+
+
+def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
+    """Time is up after eight models: what was tried is ranked as it would be without a limit."""
+    whole = select(*rings(), kernels=FEW, random_state=0)
+    ticks = iter(range(10**6))
+    monkeypatch.setattr("mercer.race.Clock.spent", lambda self: float(next(ticks)))
+    cut = select(*rings(), kernels=FEW, random_state=0, max_seconds=40)
+    assert cut.stopped is not None
+    known = {one.name: one.score for one in whole.entries if not one.finalist}
+    for one in cut.entries:
+        if not one.finalist and one.name in known:
+            assert one.score == known[one.name]
+
+
+@pytest.mark.parametrize("rows", [8, 9, 13, 30])
+@pytest.mark.parametrize("words", [True, False])
+def test_few_rows_are_enough(rows, words):
+    X, y = rings(rows)
+    y = y.copy()
+    y[:3], y[3:6] = True, False
+    labels = np.where(y, "in", "out").astype(object) if words else X[:, 0] ** 2
+    board = select(X, labels, kernels=["fourier"], random_state=0)
+    assert np.isfinite(board.winner.score)
+    board.best_.fit(X, labels)
+
+
+def test_a_class_of_one_row_is_learnt_from_and_never_scored():
+    X, y = rings(300)
+    labels = np.where(y, "outside", "inside").astype(object)
+    labels[17] = "alone"
+    board = select(X, labels, kernels=["fourier"], random_state=0)
+    assert board.winner.score > 0.9
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_seconds": 0}, "max_seconds must be a finite number above 0, got 0"),
+        ({"max_seconds": -3.0}, "max_seconds must be a finite number above 0"),
+        ({"max_memory": "lots"}, "max_memory must be a number of bytes"),
+        ({"kernels": ["furier"]}, "kernels must be one of .* got 'furier'. Did you mean 'fourier'"),
+        ({"kernels": []}, "kernels must be 'auto' or a list"),
+        ({"kernels": 3}, "kernels must be 'auto' or a list"),
+        ({"task": "rank"}, "task must be one of 'classify', 'regress', got 'rank'"),
+        ({"y": np.zeros(40)}, "all 40 rows have one class: "),
+        ({"y": np.full(40, 0.5)}, "all 40 rows have the same target: "),
+        ({"y": None}, "select needs targets"),
+        ({"y": np.ones((40, 2))}, "select takes one target, got 2"),
+        ({"X": np.ones((40, 3))}, "All 40 rows are equal: no model can tell them apart"),
+        ({"X": sp.csr_matrix((40, 3))}, "All 40 rows are equal"),
+        ({"X": np.ones((5, 3)), "y": np.arange(5)}, "needs at least 8 rows for that: got 5"),
+        ({"X": np.full((40, 2), np.nan)}, "contains NaN: select needs finite numbers, got nan at row 0, column 0"),
+    ],
+)
+def test_what_cannot_be_raced_is_refused_in_a_sentence(given, words):
+    X, y = rings(40)
+    given = {"X": X, "y": y, "kernels": ["fourier"], **given}
+    with pytest.raises(ValueError, match=words):
+        select(given.pop("X"), given.pop("y"), **given)
+
+
+def test_a_hundred_thousand_columns_stay_sparse():
+    rng = np.random.default_rng(0)
+    X = sp.random(120, 100_000, density=2e-4, random_state=rng, format="csr")
+    y = np.arange(120) % 2 == 0
+    X = sp.csr_matrix(X + sp.csr_matrix((np.ones(60), (np.arange(0, 120, 2), np.zeros(60, int))), shape=X.shape))
+    board = select(X, y, max_seconds=3, max_memory="1GB", random_state=0)
+    assert board.columns == 100_000
+    assert board.winner.score > 0.9
+    assert board.stopped is not None or "gradient boosting" in board.refused
+    assert board.refused["gradient boosting"].startswith("Trees on 100,000 columns")
+
+
+@given(rows=st.integers(8, 10**6), models=st.integers(1, 100), limit=st.integers(10**3, 10**11))
+def test_the_plan_of_a_race_adds_up(rows, models, limit):
+    plan = planner.plan_race(rows, models, limit)
+    assert plan.rows + plan.held_out + plan.final == rows
+    assert min(plan.rows, plan.held_out, plan.final) > 0
+    assert 2 <= plan.folds <= plan.final
+    assert plan.rounds[-1][0] <= plan.rows
+    assert len(plan.keep) == len(plan.rounds)
+    for before, after in pairwise(plan.rounds):
+        assert after == (3 * before[0], 2 * before[1])
+    assert all(before < after for before, after in pairwise(plan.sizes))
+
+
+@given(st.lists(st.sampled_from("aaaaabbbc"), min_size=20, max_size=200))
+def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
+    y = np.array([*labels, "a", "b"])
+    order = samples._order(y, False, 0)
+    assert sorted(order) == list(range(len(y)))
+    shown = y[order]
+    classes = np.unique(y)
+    assert set(shown[: len(classes)]) == set(classes)
+    half = len(y) // 2
+    for one in classes:
+        assert abs(np.sum(shown[:half] == one) - np.sum(y == one) * half / len(y)) <= 2
