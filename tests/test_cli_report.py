@@ -36,7 +36,7 @@ def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it
     text = (table / "pages" / "report.html").read_text(encoding="utf-8")
     verdict = next(line for line in said.splitlines() if html.escape(line) in text and "linear" in line.lower())
     assert f'<p class="verdict">{html.escape(verdict)}' in text
-    again = "mercer compare table.csv --target kind --kernels hellinger,fourier --seed 3 --report report.html"
+    again = "mercer compare table.csv --target kind --max-seconds 90 --kernels hellinger,fourier --seed 3 --report report.html"
     assert f"<pre>{again}</pre>" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script" not in text
     assert str(table) not in text and "u</bdi>, <bdi>v</bdi>, <bdi>w" in text

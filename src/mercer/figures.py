@@ -192,11 +192,11 @@ def heats(shown: Heat, name: str) -> str:
             if shown.grid is None:
                 _class_ticks(axes, shown.groups)
             else:
-                axes.set_xticks([0, end], ["0", f"{end:.2g}"])
-                axes.set_yticks([0, end], ["0", f"{end:.2g}"] if title == "exact" else ["", ""])
+                axes.set_xticks([0, end], ["0", _plain(end)])
+                axes.set_yticks([0, end], ["0", _plain(end)] if title == "exact" else ["", ""])
             bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14)
             bar.set_ticks([least, most] if title != "difference" else [least, 0, most])
-            bar.ax.set_xticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=9.5)
+            bar.ax.set_xticklabels([_plain(value) for value in bar.get_ticks()], fontsize=9.5)
             bar.outline.set_linewidth(0.5)
         return _svg(figure, name)
 
@@ -276,6 +276,11 @@ def _axes(height: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **more)
+
+
+def _plain(value: float) -> str:
+    """Two digits, and no power of ten for a whole number."""
+    return f"{value:,.0f}" if 100 <= abs(value) < 1e6 else f"{value:.2g}"
 
 
 def _percent() -> Any:

@@ -126,8 +126,12 @@ def _again(data: Path | None) -> str:
             if isinstance(value, bool):
                 words.append((option.opts if value else option.secondary_opts)[0])
             else:
-                words += [option.opts[0], value.name if isinstance(value, Path) else str(value)]
+                words += [option.opts[0], value.name if isinstance(value, Path) else _word(value)]
     return shlex.join(words)
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def digits() -> tuple[Any, Any]:
