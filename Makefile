@@ -10,7 +10,7 @@ endif
 .PHONY: demo test test-pure test-slow bench lint format native clean
 
 demo: .venv/installed
-	$(BIN)/mercer compare
+	$(BIN)/mercer compare --report report.html
 
 test: .venv/developing
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -50,7 +50,7 @@ clean:
 
 # Without a compiler this is the NumPy version.
 .venv/installed: .venv/made pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable ".[plot]"
 	touch $@
 
 # Here a core that does not build is an error.

@@ -99,6 +99,21 @@ ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
 ALLOWED["machine"] = {"ops", "tiles"}
+ALLOWED["expected"] = {"pairs", "theory", *ALLOWED["pairs"]}
+ALLOWED["exhibits"] = {"expected", "pilots", *ALLOWED["pilots"]}
+ALLOWED["labels"] = set()
+ALLOWED["figures"] = {"exhibits", "labels", "planner"}
+ALLOWED["page"] = set()
+ALLOWED["report"] = {
+    "exhibits",
+    "figures",
+    "page",
+    "machine",
+    "atomic",
+    "certificate",
+    "leaderboard",
+    *ALLOWED["exhibits"],
+}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 
 HOMES = {
@@ -106,6 +121,7 @@ HOMES = {
     "dask": {"cluster.py", "streams/dask.py"},
     "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},
+    "matplotlib": {"figures.py", "labels.py"},
     "mercer._native": {"ops/cpu.py"},
 }
 

@@ -59,4 +59,6 @@ def _blas() -> str:
     from threadpoolctl import threadpool_info
 
     pools = [info for info in threadpool_info() if info["user_api"] == "blas"]
-    return ", ".join(f"{info['internal_api']} {info['version']} ({info['num_threads']} threads)" for info in pools)
+    return ", ".join(
+        sorted(f"{info['internal_api']} {info['version']} ({info['num_threads']} threads)" for info in pools)
+    )

@@ -113,7 +113,7 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
 
     @cache
     def pilot(of: int, draw: int) -> Measured:
-        return measure(_seeded(fitted.resized(of), seed + draw).fit(seen), unseen, pairs)
+        return measure(seeded(fitted.resized(of), seed + draw).fit(seen), unseen, pairs)
 
     if isinstance(rate, Rate):
         return _law(rate, knob, size, measured, pilot, rows.shape[1])
@@ -190,6 +190,7 @@ def _taken(error: Callable[[int], float], size: int) -> bool:
     return True
 
 
-def _seeded(unfitted: Map, seed: int) -> Map:
+def seeded(unfitted: Map, seed: int) -> Map:
+    """The same map with this random_state; the parts of a composition have this one and those after it."""
     names = [name for name in unfitted.get_params() if name.split("__")[-1] == "random_state"]
     return unfitted.set_params(**{name: seed + i for i, name in enumerate(names)})

@@ -28,6 +28,7 @@ _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 _STEP_ARRAYS = 16  # D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, copies of outputs
 _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 _THIN = 4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
+_FIGURE_NUMBERS, _FIGURE_PAIRS = 2**22, 4000  # that are drawn, or read, a dozen times
 _RACE_ROWS = 30_000  # a race draws no more: what differs less than their noise need not be told apart
 _RACE_HELD_OUT = 2000
 _RACE_FIRST, _RACE_MOST = 1000, 9000  # rows that the first and the last round may learn from
@@ -293,6 +294,16 @@ class Race:
 def race_rows(row_bytes: float, limit: int) -> int:
     """Rows that are drawn for a race: at most so many that a quarter of the limit holds them, and enough to tell models apart."""
     return max(1, min(_RACE_ROWS, int(limit / 4 / max(row_bytes, 1.0))))
+
+
+def worth_drawing(weights: float) -> bool:
+    """Whether a map with so many weights may be drawn a dozen times for a figure: a fraction of a second each."""
+    return weights <= _FIGURE_NUMBERS
+
+
+def figure_pairs(d: int) -> int:
+    """Pairs of rows of d columns that the errors of a figure are measured on, a dozen times."""
+    return max(_FIGURE_PAIRS // 10, min(_FIGURE_PAIRS, _FIGURE_NUMBERS // d))
 
 
 def plan_race(rows: int, models: int, limit: int) -> Race:

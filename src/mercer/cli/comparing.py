@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _OTHERS = 12  # models beside the finalists that a reader is shown
 
 
+def _page(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """A report replaces what is there, so that it must not have the name of data."""
+    if value is not None and value.suffix.lower() not in (".html", ".htm"):
+        raise click.BadParameter(f"a report is a page of HTML: {value.with_suffix('.html').name}, not {value.name}.")
+    return value
+
+
 @click.command(short_help="Which kernel and which size for your data.")
 @click.argument("data", type=PATH, required=False)
 @options("target", "columns", "drop")
@@ -31,6 +38,7 @@ _OTHERS = 12  # models beside the finalists that a reader is shown
     "--kernels", metavar="A,B,...", help="Names of maps that race (see mercer maps); one for each kernel if not given."
 )
 @options("task", "max-classes", "seed")
+@click.option("--report", type=PATH, callback=_page, help="Also write a page of HTML with figures: report.html.")
 @speaks
 def compare(
     data: Path | None,
@@ -43,6 +51,7 @@ def compare(
     task: str | None,
     max_classes: int,
     seed: int,
+    report: Path | None,
     voice: Voice,
 ) -> None:
     """Race linear, maps at several bandwidths and sizes, and trees on DATA, or without it on scikit-learn's digits as histograms.
@@ -54,7 +63,12 @@ def compare(
     Examples:
       mercer compare
       mercer compare data.parquet --target digit --kernels fourier,hellinger --max-seconds 20
+      mercer compare data.parquet --target digit --report report.html
     """
+    if report is not None:
+        from mercer.report import require_ready
+
+        require_ready(report)  # now, not after the race
     how: dict[str, Any] = {"max_seconds": max_seconds, "max_memory": max_memory, "random_state": seed}
     how["kernels"] = "auto" if kernels is None else [name.strip() for name in kernels.split(",")]
     if data is None:
@@ -75,11 +89,49 @@ def compare(
     some = f"{drawn:,} rows drawn from {board.rows:,}" if drawn < board.rows else f"{drawn:,} rows"
     voice.say(f"{about}: {some}, {board.columns:,} columns; {board.seconds:.0f} s")
     show(board, voice)
+    if report is not None:
+        rows, names = ((X, y), None) if data is None else ((stream, None), stream.columns)
+        _write(report, board, rows, names, data, about, voice)
     if data is not None:
         given = {"target": target, "columns": columns, "drop": drop, "task": task}
         named = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
         words = shlex.quote(language.spell(language.of_map(board.best_.feature_map)))
         voice.say(f"Next: mercer fit {shlex.quote(str(data))}{named} --map {words} --seed {seed} -o model.mercer")
+
+
+def _write(
+    report: Path, board: Leaderboard, rows: tuple[Any, Any], names: Any, data: Path | None, about: str, voice: Voice
+) -> None:
+    """The report, its errors measured on a sample of the rows."""
+    from mercer.exhibits import ROWS
+    from mercer.report import write_report
+    from mercer.samples import draw
+
+    seed = int(board.settings["random_state"])
+    some = draw(*rows, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
+    write_report(board, report, X=some.X, y=some.y, names=names, command=_again(data), title=f"{about}: which kernel?")
+    voice.say(f"The report is in {report}.")
+    voice.event("report", path=str(report), bytes=report.stat().st_size)
+
+
+def _again(data: Path | None) -> str:
+    """The command that runs this again, in the folder of the data."""
+    ctx = click.get_current_context()
+    words = ["mercer", "compare", *([] if data is None else [data.name])]
+    for option in ctx.command.params:
+        name = str(option.name)
+        given = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and given and name not in ("voice", "debug"):
+            value = ctx.params.get(name, ctx.meta.get("mercer.zero_based"))
+            if isinstance(value, bool):
+                words.append((option.opts if value else option.secondary_opts)[0])
+            else:
+                words += [option.opts[0], value.name if isinstance(value, Path) else _word(value)]
+    return shlex.join(words)
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def digits() -> tuple[Any, Any]:
