@@ -78,13 +78,18 @@ ALLOWED = {
         "theory",
     },
 }
-ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
+ALLOWED["outline"] = {"maps", "planner"}
+ALLOWED["learn"] = {"maps", "machine", "outline", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"maps", "pairs", *ALLOWED["maps"]}
 ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
 ALLOWED["machine"] = {"ops", "tiles"}
+ALLOWED["speeds"] = {"atomic", "ops", "tiles"}
+ALLOWED["trials"] = {"speeds", "outline", "learn", *ALLOWED["learn"]}
+ALLOWED["estimates"] = {"outline", "planner", "speeds"}
+ALLOWED["quotation"] = {"certificate", "estimates", "pilots", "learn", "machine", "speeds", *ALLOWED["learn"]}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 
 HOMES = {

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
     from mercer.model import load as load
     from mercer.model import save as save
+    from mercer.quotation import plan as plan
     from mercer.streams import open_stream as open_stream
 
 _home = {
@@ -68,6 +69,7 @@ _home = {
     "save": "model",
     "kernels": "",
     "open_stream": "streams",
+    "plan": "quotation",
     "theory": "",
 }
 

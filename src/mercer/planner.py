@@ -28,6 +28,7 @@ _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 _STEP_ARRAYS = 16  # D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, copies of outputs
 _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 _THIN = 4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
+_FLOAT32_FROM = 1e-3  # a relative error of kernel values: rounding is a hundredth of it
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -253,6 +254,11 @@ def _plan_newton(rows: int | None, columns: int, features: int, outputs: int, li
 def tolerance(itemsize: int) -> float:
     """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
     return 1e-7 if itemsize == 8 else 1e-6
+
+
+def width_for(error: float | None) -> str:
+    """The dtype of rows that are not there yet: float32 where its rounding is far below the error that is wanted."""
+    return "float32" if error is not None and error >= _FLOAT32_FROM else "float64"
 
 
 def size(count: float) -> str:
