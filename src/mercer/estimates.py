@@ -13,7 +13,7 @@ from mercer.speeds import Speeds
 CONJUGATE_PASSES = 400
 NEWTON_STEPS = 70
 NEWTON_PASSES = 1000
-_FIXED = 8 * 2**20  # bytes: buffers of BLAS, stacks of threads, modules that are loaded when they are needed
+_FIXED = 6 * 2**20  # bytes: buffers of BLAS, stacks of threads, modules that are loaded when they are needed
 _CHUNK = 8 * 2**20  # of a file, while it is read
 _PREDICTED = 10**6  # rows whose prediction is quoted
 _TARGETS = 8  # arrays of the size of the targets
@@ -115,7 +115,9 @@ def peak_bytes(plan: Plan, rows: Rows, outline: Outline, threads: int, outputs: 
     always = _FIXED + weights + read + 8 * D * outputs * 3
     if plan.route in ("moments", "two-stage"):
         copies = 1 if n <= block_rows(rows, outline) * SHARD else 2
-        panels = min(threads, math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
+        panels = (
+            min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
+        )  # half of the threads at a time
         added = 2 * block + panels if outline.form == "dense" else 2 * block + 24.0 * D**2
         return round(always + max(copies * 4 * D**2 + max(made, added), plan.held))
     blocks = kept_bytes(n, rows, outline, outputs)

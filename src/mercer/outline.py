@@ -15,7 +15,8 @@ from sklearn.base import clone
 from mercer.maps.base import Map, Rate
 from mercer.planner import Cost
 
-_DRAWN = 2**22  # numbers that are drawn at most to learn what a size costs: 32 MiB, a tenth of a second
+_DRAWN = 2**20  # numbers that are drawn at most to learn what a size costs: 8 MiB, a tenth of a second
+_LARGEST = 2**13  # and the largest size
 _FIRST = 256  # the size that is looked at first
 _SQUARE = 2.05  # times the numbers at twice the size: they grow as a square
 _ROWS = 64  # of numbers made up, for maps that must see some
@@ -83,7 +84,7 @@ class Outline:
 class Outlines:
     """The outline of a map for d columns, as a function of its knob.
 
-    Up to the size whose weights are 32 MiB the map is drawn, on rows that are made up where it must see some (its own rows would change
+    Up to the size whose weights are 8 MiB the map is drawn, on rows that are made up where it must see some (its own rows would change
     the weights, not their number). Beyond, what is known grows on: as a line, or as a square where it does, as for landmarks.
 
     Parameters
@@ -123,10 +124,11 @@ class Outlines:
         """Two sizes that can be drawn, the second the largest that is cheap, or the wanted one."""
         high = max(2, min(_FIRST, wanted, _DRAWN // self.d))
         if not isinstance(self.feature_map.rate, Rate):
-            return high // 2, min(high, self.size or high)
+            high = max(4, min(high, self.size or high))  # larger ones may be dear: series of hundreds of terms
+            return high // 2, high
         while high < wanted:
             here, half = self._drawn(high), self._drawn(high // 2)
-            if here.numbers > _SQUARE * max(half.numbers, 1) or here.numbers * 2 > _DRAWN:
+            if here.numbers > _SQUARE * max(half.numbers, 1) or here.numbers * 2 > _DRAWN or high >= _LARGEST:
                 break
             high = min(2 * high, wanted)
         return high // 2, high

@@ -256,7 +256,7 @@ def _size(
             why_not = f"an error of {share(error)} is not reachable by {fitted.knob}: {measured.why_not(error)}"
             return own, "as given", (why_not,)
         return found, f"for an error of {share(error)}, by the rate that was measured", ()
-    bound = fitted.bound(error, 1 - confidence)
+    bound = fitted.size_for(error, 1 - confidence)
     if bound is not None and bound <= rows:
         said = f"for an error of {error:g} of a pair, with probability {confidence:g}, by theory: any data"
         return bound, said, ()

@@ -75,8 +75,10 @@ class Speeds:
 
     def rates(self, table: str, name: str) -> tuple[float, ...]:
         """Those of a name in a table; of any, where it has none of its own."""
-        found = self.tables.get(table, {})
-        return found.get(name) or found.get(ANY) or _built_in(table, name)
+        found = self.tables.get(table)
+        if found is None:  # of one thread, where all were measured together
+            return tuple(self.threads * rate for rate in self.rates(table.removesuffix(" alone"), name))
+        return found[name] if name in found else found[ANY]
 
 
 def built_in(note: str = "") -> Speeds:
@@ -120,31 +122,27 @@ def write(speeds: Speeds, path: Path | None = None) -> Path:
     return path
 
 
-def _built_in(table: str, name: str) -> tuple[float, ...]:
-    known = _BUILT_IN[table.removesuffix(" alone")]
-    if table.endswith(" alone"):
-        return tuple(threads() * rate for rate in known.get(name, known[ANY]))
-    return known.get(name) or known[ANY]
-
-
 def _misfit(found: Any) -> str:
     """Why a record is not one of this installation, or is damaged; nothing where it can be used."""
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return "is no record of speeds of this version"
     tables = found.get("tables")
     words = all(isinstance(found.get(name), str) for name in ("when", "core", "mercer"))
-    if (
-        not words
-        or not isinstance(tables, dict)
-        or not set(_BUILT_IN) <= set(tables)
-        or not all(map(_is_table, tables.values()))
-    ):
+    if not words or not isinstance(tables, dict) or not _complete(tables) or not all(map(_is_table, tables.values())):
         return "is damaged"
     here = {"mercer": __version__, "core": ops.cpu.isa(), "threads": threads()}
     for name, value in here.items():
         if found.get(name) != value:
             return f"was measured with {name} {found.get(name)}, not {value}"
     return ""
+
+
+def _complete(tables: dict[str, Any]) -> bool:
+    """Whether all is there that has no rate to fall back on."""
+    return all(
+        isinstance(tables.get(table), dict) and ({ANY} if ANY in rates else set(rates)) <= set(tables[table])
+        for table, rates in _BUILT_IN.items()
+    )
 
 
 def _is_table(rates: Any) -> bool:

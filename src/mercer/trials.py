@@ -16,8 +16,13 @@ from scipy.sparse import csr_array
 from mercer import ops
 from mercer.blocks import Block, Coded, Dense, OneHot, Sparse
 from mercer.folding import fold
+from mercer.learn.products import back, product
+from mercer.learn.regressor import KernelRegressor
 from mercer.maps import registry
 from mercer.maps.base import Map
+from mercer.maps.fourier import RandomFourier
+from mercer.maps.hellinger import Hellinger
+from mercer.maps.projection import RandomProjection
 from mercer.moments import Moments
 from mercer.outline import Outline, Part
 from mercer.planner import grid
@@ -71,8 +76,6 @@ def measure(tell: Told = lambda what: None) -> Speeds:
 
 def _maps(times: int, d: int) -> Iterator[Map]:
     """Every map as it comes, and those whose stages depend on a parameter in each way."""
-    from mercer import RandomFourier, RandomProjection
-
     for cls in registry().values():
         made = cls()
         if "n_measurements" in made.get_params():
@@ -149,8 +152,6 @@ def _sums(form: str) -> tuple[float, float]:
 
 def _products(form: str) -> tuple[float, float]:
     """Seconds for a number of a row of Z, and for it and each output, of Z p and Z'r together."""
-    from mercer.learn.products import back, product
-
     n, D, seconds, units = 2048, 512, [], []
     block = _features(D, form, n)
     stored = {"csr": _DENSITY * D, "coded": 64.0}.get(form, float(D))
@@ -210,8 +211,6 @@ def _write(path: Path, rows: Any) -> None:
 
 def _start() -> float:
     """Seconds of a fit of next to nothing."""
-    from mercer import Hellinger, KernelRegressor
-
     X = np.random.default_rng(0).random((20, 2))
     return fastest(lambda: KernelRegressor(Hellinger()).fit(X, X[:, 0]))
 

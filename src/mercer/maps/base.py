@@ -115,7 +115,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """How the Gram error falls as the knob grows; None for an exact map."""
         return INDEPENDENT
 
-    def bound(self, error: float, delta: float) -> int | None:
+    def size_for(self, error: float, delta: float) -> int | None:
         """The knob for which a pair's error is below `error` with probability 1 - delta, whatever the data; None where none is known."""
         return None
 

@@ -155,7 +155,7 @@ class RandomFourier(Map):
         plain = self.design == "iid" or (self.design == "auto" and not _LAWS[self.kernel].normal)
         return INDEPENDENT if plain else STRUCTURED
 
-    def bound(self, error: float, delta: float) -> int | None:
+    def size_for(self, error: float, delta: float) -> int | None:
         """Hoeffding's, for independent frequencies."""
         return components_for_pair(error, delta, self.form) if self.rate.exact and not self.normalize else None
 
