@@ -16,7 +16,8 @@ from mercer.cli.targets import CLASSIFY, task_of
 from mercer.cli.voice import Voice, speaks
 
 _SAMPLE = 4000  # rows of the pilot
-_PAIRS = 5000  # that it measures
+_PAIRS = 500, 5000  # that it measures, at least and at most
+_NUMBERS = 2_000_000  # that they have at most where there are more than the least
 _LEAST = 8  # rows that are halved
 
 
@@ -110,8 +111,14 @@ def _pilot(feature_map: Any, stream: Any, error: float | None, seed: int) -> tup
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rows outside the range of the other half
-            return fitted, certify(fitted, unseen, pairs=_PAIRS, error=error, random_state=seed).rate
+            return fitted, certify(fitted, unseen, pairs=_pairs(stream.width), error=error, random_state=seed).rate
     except AttributeError as none:  # a composition without an exact kernel
         if error is not None:
             raise ValueError(f"--error needs an exact kernel to be measured against. {none}") from None
         return fitted, None
+
+
+def _pairs(columns: int) -> int:
+    """Pairs of rows of so many columns, whose exact kernels are evaluated for each pilot."""
+    least, most = _PAIRS
+    return max(least, min(most, _NUMBERS // columns))
