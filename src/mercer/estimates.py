@@ -13,7 +13,7 @@ from mercer.speeds import Speeds
 CONJUGATE_PASSES = 400
 NEWTON_STEPS = 70
 NEWTON_PASSES = 1000
-_FIXED = 6 * 2**20  # bytes: buffers of BLAS, stacks of threads, modules that are loaded when they are needed
+_FIXED = 2 * 2**20  # bytes: buffers of BLAS, stacks of threads
 _CHUNK = 8 * 2**20  # of a file, while it is read
 _PREDICTED = 10**6  # rows whose prediction is quoted
 _TARGETS = 8  # arrays of the size of the targets

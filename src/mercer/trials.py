@@ -30,6 +30,7 @@ from mercer.sources import blocks_of
 from mercer.speeds import ANY, Speeds
 from mercer.streams import open_sink, open_stream
 from mercer.tiles import at_most, one_blas_thread, threads
+from mercer.together import fresh
 
 _ROUNDS = 3  # of each trial, of which the fastest counts
 _LEAST = 0.004  # seconds that are timed together
@@ -92,15 +93,11 @@ def _fit(made: Map, d: int, tables: dict[str, Table], drawn: dict[str, list[tupl
     """The map, fitted; seconds for each number that it looks at, and what it has drawn in which time."""
     rows = _rows(d, "float64", 1024)
     made.set_params(**{name: 0 for name in made.get_params() if name.split("__")[-1] == "random_state"})
-    start = time.perf_counter()
-    made.fit(rows)
-    seconds = time.perf_counter() - start
-    summary = made.look(d)
+    seconds = fastest(lambda: made.fit(rows), rounds=2)
     looked = 0.0
+    summary = made.look(d)
     if summary is not None:
-        begin = time.perf_counter()
-        fold(blocks_of(rows), summary)
-        looked = time.perf_counter() - begin
+        looked = fastest(lambda: fold(blocks_of(rows), fresh(summary)))
         tables["look"][type(made).__name__] = (looked / rows.size,)
     numbers = sum(array.size for array in made.drawn_.arrays().values())
     drawn.setdefault(type(made).__name__, []).append((float(numbers), max(seconds - looked, 1e-6)))
