@@ -63,9 +63,10 @@ CASES = (
     Case("laplace:n_components=1024", 20_000, 2000, density=0.05),
     Case("chi2-series:n_terms=3", 20_000, 500, density=0.05),
     Case("fourier:n_components=4096", 5_000, 100, max_memory="50MB", alpha=1.0),
-    Case("gcws:n_hashes=64", 10_000, 50, max_memory="50MB", alpha=1.0),
+    Case("gcws:n_hashes=16", 5_000, 50, max_memory="50MB", alpha=1.0),
     Case("fourier:n_components=256", 10_000, 50, loss="logistic", alpha=1.0),
     Case("fourier:n_components=1024", 10_000, 50, loss="squared_hinge", alpha=1.0),
+    Case("fourier:n_components=4096", 5_000, 50, loss="logistic", alpha=1.0),
 )
 
 

@@ -15,6 +15,7 @@ TABLES = {
     "csr": {ANY: (13.0, 17.0)},
     "sums": {"float32": (1.0, 1.0), "float64": (19.0, 23.0), "csr": (29.0, 31.0)},
     "products": dict.fromkeys(("float32", "float64", "csr", "coded"), (37.0, 41.0)),
+    "wide products": dict.fromkeys(("float32", "float64", "csr", "coded"), (79.0, 83.0)),
     "solve": {"eigenvectors": (43.0,), "factor": (47.0,)},
     "read": {ANY: (53.0,), "array": (59.0,)},
     "look": {ANY: (61.0,)},
@@ -74,7 +75,7 @@ def test_passes_and_newton_steps():
     by_passes = steps(Rows(2000, 10, None, "float64"), limit=1000)
     features = 7e6 + 1100 + 4e5 + 50
     once = 2000 * 10 * 59 + 2000 * features
-    assert by_passes["a step of conjugate gradients"] == once + 2000 * 300 * (37 + 41)
+    assert by_passes["a step of conjugate gradients"] == once + 2000 * 300 * (79 + 83)
     newton = steps(Rows(2000, 10, None, "float64"), outputs=3, limit=10**9)
     assert newton["moments"] == once + 2000 * (19 * 300**2 + 23 * 300) + 2 * 2000 * 300 * 41
     plan = plan_fit(2000, 10, 300, limit=10**9, outputs=3)

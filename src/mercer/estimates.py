@@ -13,7 +13,7 @@ from mercer.speeds import Speeds
 CONJUGATE_PASSES = 400
 NEWTON_STEPS = 70
 NEWTON_PASSES = 1000
-_FIXED = 2 * 2**20  # bytes: buffers of BLAS, stacks of threads
+_FIXED = 2**20  # bytes: buffers of BLAS, stacks of threads
 _CHUNK = 8 * 2**20  # of a file, while it is read
 _PREDICTED = 10**6  # rows whose prediction is quoted
 _TARGETS = 8  # arrays of the size of the targets
@@ -68,6 +68,8 @@ def steps_of(plan: Plan, rows: Rows, outline: Outline, speeds: Speeds, outputs: 
         return tuple(steps)
     again = 0.0 if plan.room and kept_bytes(n, rows, outline, outputs) <= plan.room else once
     if plan.route == "passes":
+        a, b = speeds.rates("wide products", form)
+        products = n * outline.stored * (a + b * outputs)
         steps.append(Step("a step of conjugate gradients", once + products, CONJUGATE_PASSES))
     elif plan.route == "newton":
         matrices = outputs * (_sums(n, rows, outline, speeds) + speeds.rates("solve", "factor")[0] * D**3)
@@ -120,10 +122,16 @@ def peak_bytes(plan: Plan, rows: Rows, outline: Outline, threads: int, outputs: 
         )  # half of the threads at a time
         added = 2 * block + panels if outline.form == "dense" else 2 * block + 24.0 * D**2
         return round(always + max(copies * 4 * D**2 + max(made, added), plan.held))
-    blocks = kept_bytes(n, rows, outline, outputs)
-    held = blocks if plan.room and blocks <= plan.room else max(made, 3 * block)
-    arrays = plan.held if plan.route == "newton" else 8 * D * outputs * _TARGETS
-    return round(always + held + arrays)
+    kept = plan.room and kept_bytes(n, rows, outline, outputs) <= plan.room
+    blocks = n * (row_bytes(rows, outline) + 8 * outputs * _TARGETS) if kept else made
+    if plan.route == "newton":
+        return round(
+            always + blocks + 3 * block + plan.held
+        )  # rows about their mean, those with a weight, and these times their roots
+    cast = B * D * 8 if plan.route == "passes" and outline.form == "dense" and rows.dtype == "float32" else 0
+    return round(
+        always + max(blocks, 2 * block + cast) + 8 * D * outputs * _TARGETS
+    )  # a block in float64, for products
 
 
 def block_rows(rows: Rows, outline: Outline) -> int:
