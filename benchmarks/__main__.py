@@ -20,6 +20,7 @@ PARTS = (
     "losses",
     "cluster",
     "command",
+    "plan",
     "maps",
     "ops",
     "slopes",

@@ -78,7 +78,8 @@ ALLOWED = {
         "theory",
     },
 }
-ALLOWED["learn"] = {"maps", "machine", "checkpoints", "symmetric", *ALLOWED["maps"]}
+ALLOWED["outline"] = {"maps", "planner"}
+ALLOWED["learn"] = {"maps", "machine", "outline", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["samples"] = {"blocks", "door", "philox", "planner", "streams", "summaries"}
 ALLOWED["candidates"] = {"blocks", "door", "maps", "planner", "summaries"}
@@ -114,6 +115,10 @@ ALLOWED["report"] = {
     "leaderboard",
     *ALLOWED["exhibits"],
 }
+ALLOWED["speeds"] = {"atomic", "ops", "tiles"}
+ALLOWED["trials"] = {"speeds", "outline", "learn", *ALLOWED["learn"]}
+ALLOWED["estimates"] = {"outline", "planner", "speeds"}
+ALLOWED["quotation"] = {"certificate", "estimates", "pilots", "learn", "machine", "speeds", *ALLOWED["learn"]}
 ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
 
 HOMES = {

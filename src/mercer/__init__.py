@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
     from mercer.model import load as load
     from mercer.model import save as save
+    from mercer.quotation import plan as plan
     from mercer.report import write_report as write_report
     from mercer.streams import open_stream as open_stream
 
@@ -75,6 +76,7 @@ _home = {
     "select": "leaderboard",
     "kernels": "",
     "open_stream": "streams",
+    "plan": "quotation",
     "theory": "",
     "write_report": "report",
 }

@@ -42,6 +42,7 @@ _TREES = 20_000  # columns times classes
 _PROBED = 2_000_000  # numbers
 _THREADED_TREES = 1e6  # numbers
 _EXACT_ROWS = 2000
+_FLOAT32_FROM = 1e-3  # a relative error of kernel values: rounding is a hundredth of it
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -384,6 +385,11 @@ def guess_seconds(rows: int, each: Each, outputs: int) -> float:
 def tolerance(itemsize: int) -> float:
     """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
     return 1e-7 if itemsize == 8 else 1e-6
+
+
+def width_for(error: float | None) -> str:
+    """The dtype of rows that are not there yet: float32 where its rounding is far below the error that is wanted."""
+    return "float32" if error is not None and error >= _FLOAT32_FROM else "float64"
 
 
 def size(count: float) -> str:

@@ -11,6 +11,7 @@ from mercer.cli.comparing import compare
 from mercer.cli.converting import convert
 from mercer.cli.errors import Sentences
 from mercer.cli.fitting import fit
+from mercer.cli.planning import plan
 from mercer.cli.predicting import predict, transform
 
 
@@ -20,5 +21,5 @@ def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
 
 
-for command in (compare, fit, predict, transform, inspect, certify, convert, maps, info, completion):
+for command in (compare, plan, fit, predict, transform, inspect, certify, convert, maps, info, completion):
     main.add_command(command)

@@ -26,8 +26,8 @@ from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
 from mercer.learn.sparse import Penalty
 from mercer.learn.targets import write_into
-from mercer.maps.base import Map
 from mercer.moments import Moments
+from mercer.outline import lookers
 from mercer.philox import seed_from
 from mercer.planner import plan_fit, tolerance
 from mercer.sources import Rows, features
@@ -230,7 +230,7 @@ class KernelModel(Keeping, Intake):
             D,
             limit=limit,
             folds=heads.FOLDS if heads.by_folds(self.alpha, self.penalty) else 1,
-            looks=_looks(self.feature_map_),
+            looks=len(lookers(self.feature_map_)),
             labels=not self._numeric(),
             counts=getattr(self, "class_weight", None) == "balanced",
             again=isinstance(self.alpha, str) and self.alpha == "loo",
@@ -378,11 +378,3 @@ class KernelModel(Keeping, Intake):
         except ValueError:  # a wrong parameter is judged in fit
             pass
         return tags
-
-
-def _looks(fitted: Map) -> int:
-    """How often rows had to be seen before the map was drawn: its parts look one after the other."""
-    parts = getattr(fitted, "maps_", None)
-    if parts is None:
-        return int(fitted.look(fitted.n_features_in_) is not None)
-    return sum(_looks(part) for part in parts)

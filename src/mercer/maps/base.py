@@ -115,6 +115,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """How the Gram error falls as the knob grows; None for an exact map."""
         return INDEPENDENT
 
+    def size_for(self, error: float, delta: float) -> int | None:
+        """The knob for which a pair's error is below `error` with probability 1 - delta, whatever the data; None where none is known."""
+        return None
+
     @property
     def bounds_(self) -> Bounds | None:
         """The range that the map was made for; None when it takes all of its domain."""

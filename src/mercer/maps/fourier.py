@@ -28,6 +28,7 @@ from mercer.stages import linear
 from mercer.stages.links import RowNorm
 from mercer.stages.waves import frequencies, waves
 from mercer.summaries import Summary
+from mercer.theory import components_for_pair
 
 _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
 
@@ -153,6 +154,10 @@ class RandomFourier(Map):
         """-1/2 for independent draws; at least nearly that for the others."""
         plain = self.design == "iid" or (self.design == "auto" and not _LAWS[self.kernel].normal)
         return INDEPENDENT if plain else STRUCTURED
+
+    def size_for(self, error: float, delta: float) -> int | None:
+        """Hoeffding's, for independent frequencies."""
+        return components_for_pair(error, delta, self.form) if self.rate.exact and not self.normalize else None
 
     def check(self, d: int) -> None:
         who = type(self).__name__

@@ -1,0 +1,282 @@
+"""plan(rows, map): the size for an error, the route, seconds and bytes, as arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from mercer import (
+    GCWS,
+    Hellinger,
+    KernelClassifier,
+    KernelRegressor,
+    Nystroem,
+    RandomFourier,
+    RandomLaplace,
+    certify,
+    open_stream,
+    plan,
+    theory,
+)
+from mercer.maps import registry
+from mercer.outline import Outline, Outlines, kind_of
+from mercer.pilots import Law, Table
+from mercer.planner import Plan, grid
+
+LAW = Law("n_components", -0.5, 1.0, 0.0, None, (64, 128, 256), (0.125, 0.09, 0.0625))
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(tmp_path, monkeypatch):
+    """Speeds that are built in."""
+    monkeypatch.setenv("MERCER_CACHE", str(tmp_path))
+
+
+def small(name: str):
+    cls = registry()[name]
+    return cls(n_measurements=10) if name == "compressive" else cls()
+
+
+@pytest.mark.parametrize("name", sorted(registry()))
+@pytest.mark.parametrize("density", [None, 0.1], ids=["dense", "sparse"])
+def test_every_map_can_be_planned(name, density):
+    shape = (10_000, 60) if density is None else (10_000, 60, density)
+    found = plan(shape, small(name))
+    rows = np.random.default_rng(0).random((256, 60))
+    assert isinstance(found, Plan)
+    assert found.features == small(name).fit(rows).transform(rows).shape[1]
+    assert 0 < found.seconds < np.inf
+    assert 0 < found.predict_seconds < np.inf
+    assert found.bytes > 0
+    assert found.fits
+    assert f"{found.features:,} features of {type(small(name)).__name__}" in str(found)
+    assert "not measured on this machine: mercer info --measure" in str(found)
+
+
+def test_the_route_and_the_passes_are_those_of_the_fit():
+    X = np.random.default_rng(0).random((300, 5))
+    y = (X[:, 0] > 0.5).astype(int)
+    cases = [
+        (KernelRegressor, {}, {}),
+        (KernelRegressor, {"max_memory": "100kB"}, {}),
+        (KernelClassifier, {"loss": "logistic"}, {"loss": "logistic"}),
+    ]
+    for cls, more, how in cases:
+        feature_map = RandomFourier(64, random_state=0)
+        model = cls(feature_map, **more).fit(X, y)
+        found = plan(X, feature_map, max_memory=more.get("max_memory"), **how)
+        assert (found.route, found.passes) == (model.plan_.route, model.plan_.passes)
+        assert (found.rows, found.columns, found.features) == (300, 5, 64)
+
+
+def test_the_size_for_an_error_is_that_of_the_rate():
+    found = plan((10_000, 20), RandomFourier(64), error=0.01, rate=LAW)
+    assert found.amount == found.features == 10_000  # 1/sqrt(D) = 0.01
+    assert found.error == pytest.approx(0.01)
+    assert "by the rate that was measured" in str(found)
+    assert plan((10_000, 20), RandomFourier(64), rate=LAW).error == pytest.approx(0.125)
+
+
+def test_a_certificate_will_do_for_a_rate():
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    fitted = RandomFourier(128, gamma=0.1, random_state=0).fit(X[:200])
+    measured = certify(fitted, X[200:], pairs=2000, error=0.01)
+    found = plan(X, fitted, error=0.01, rate=measured)
+    assert found.amount == measured.needed
+    assert plan(X, fitted, error=0.01, rate=measured.rate).amount == measured.needed
+
+
+def test_without_a_rate_theory_says_the_size_where_it_is_not_vacuous():
+    found = plan((10**6, 20), RandomFourier(64, design="iid"), error=0.05, confidence=0.9)
+    assert found.amount == theory.components_for_pair(0.05, 1 - 0.9)
+    assert "by theory" in found.why
+    offset = plan((10**6, 20), RandomFourier(64, design="iid", form="offset"), error=0.05)
+    assert offset.amount == theory.components_for_pair(0.05, 0.05, form="offset")
+    with pytest.raises(ValueError, match=r"asks for n_components = 5,904, more than there are rows.*rate=certify"):
+        plan((1000, 20), RandomFourier(64, design="iid"), error=0.05)
+    for without in (RandomFourier(64, design="hadamard"), RandomLaplace(64), GCWS(16)):
+        with pytest.raises(ValueError, match=r"theory has no bound that holds for any data.*rate=certify"):
+            plan((10**6, 20), without, error=0.05)
+
+
+def test_an_error_that_no_size_reaches_is_said():
+    biased = Law("n_components", -0.5, 1.0, 0.02, None, (64,), (0.1,))
+    found = plan((1000, 5), RandomFourier(64), error=0.01, rate=biased)
+    assert not found.fits
+    assert found.amount == 64
+    assert "an error of 1% is not reachable by n_components: bias and rounding alone are 2%" in str(found)
+
+
+def test_an_exact_map_needs_nothing_and_several_maps_have_no_single_size():
+    exact = plan((1000, 5), Hellinger(), error=1e-6)
+    assert exact.fits
+    assert exact.error == 0
+    several = plan((1000, 5), RandomFourier(16) + GCWS(4), error=0.01)
+    assert several.short == (
+        "Stacked has no single parameter that buys accuracy: certify measures the error that it has",
+    )
+    after = plan((1000, 5), Hellinger() >> RandomFourier(16), error=0.1, rate=_last_law())
+    assert after.amount == 100
+
+
+def _last_law() -> Law:
+    knob = str((Hellinger() >> RandomFourier(16)).knob)
+    return Law(knob, -0.5, 1.0, 0.0, None, (16,), (0.25,))
+
+
+def test_a_budget_of_seconds_says_what_can_be_done_in_it():
+    whole = plan((10**6, 50), RandomFourier(4096), rate=LAW)
+    found = plan((10**6, 50), RandomFourier(4096), rate=LAW, max_seconds=whole.seconds / 10)
+    assert not found.fits
+    assert found.amount == 4096
+    over, instead = found.short
+    assert "are more than max_seconds=" in over
+    size = int(instead.split("n_components = ")[1].split(", with")[0].replace(",", ""))
+    assert size < 4096
+    assert plan((10**6, 50), RandomFourier(size), max_seconds=whole.seconds / 10).fits
+    assert not plan((10**6, 50), RandomFourier(int(1.3 * size)), max_seconds=whole.seconds / 10).fits
+    assert f"with an error of about {100 * size**-0.5:.3g}%" in instead
+    assert plan((10**6, 50), RandomFourier(4096), max_seconds=1.01 * whole.seconds).fits
+
+
+def test_a_budget_of_memory_chooses_the_route_and_says_what_does_not_fit():
+    assert plan((10**6, 50), RandomFourier(4096)).route == "moments"
+    by_passes = plan((10**6, 50), RandomFourier(4096), max_memory="300MB")
+    assert by_passes.route == "passes"
+    assert by_passes.fits
+    nothing = plan((10**6, 50), RandomFourier(4096), max_memory="1kB")
+    assert nothing.short[0].endswith("are more than max_memory, 1 kB")
+    assert nothing.short[1].startswith("nothing fits: the least is about")
+    one = plan((10**6, 50), Hellinger(), max_memory="1kB")
+    assert len(one.short) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"error": 0}, "error must be a finite number above 0, got 0"),
+        ({"error": float("nan")}, "error must be a finite number above 0"),
+        ({"confidence": 1.0}, "confidence must be a number between 0 and 1"),
+        (
+            {"max_seconds": 0},
+            r"max_seconds must be a finite number above 0, got 0. The least that this fit takes is about .* n_comp",
+        ),
+        (
+            {"max_memory": 0},
+            r"max_memory must be a number of bytes above 0.*, got 0. The least that this fit takes is about .*B",
+        ),
+        ({"max_memory": "much"}, "max_memory must be a number of bytes"),
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"outputs": 0}, "outputs must be a whole number of at least 1"),
+        ({"rate": Table("n_terms", (1,), (0.1,))}, "rate is one of n_terms, and RandomFourier has n_components"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_planned_is_one_sentence(more, words):
+    with pytest.raises(ValueError, match=words):
+        plan((1000, 5), RandomFourier(16), **more)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((0, 5), "rows must be a whole number of at least 1, got 0"),
+        ((5, 0), "columns must be a whole number of at least 1, got 0"),
+        ((5, 2.5), "columns must be a whole number"),
+        ((5, 5, 0.0), "density must be a finite number above 0"),
+        ((5, 5, 1.5), "density is a share of entries, at most 1"),
+        ((5,), r"a shape is \(rows, columns\)"),
+    ],
+    ids=str,
+)
+def test_a_shape_that_is_none_is_refused(shape, words):
+    with pytest.raises(ValueError, match=words):
+        plan(shape, RandomFourier(16))
+
+
+def test_a_rate_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="rate must be a Certificate or its rate, got a float"):
+        plan((1000, 5), RandomFourier(16), rate=0.5)
+
+
+def test_hard_rows_are_planned_like_others():
+    """A hundred thousand columns, rows that are all equal, rows fewer than folds, one row."""
+    wide = plan((1000, 100_000), RandomFourier(64, design="iid"))
+    assert wide.features == 64
+    assert wide.columns == 100_000
+    assert plan((1000, 100_000, 1e-4), GCWS(16)).features == 4096
+    for X in (np.ones((50, 3)), np.random.default_rng(0).random((3, 3)), np.ones((1, 3))):
+        found = plan(X, RandomFourier(16))
+        assert (found.rows, found.fits) == (len(X), True)
+
+
+def test_sources_are_streams_of_any_kind(tmp_path):
+    X = np.random.default_rng(0).random((30, 4)).astype(np.float32)
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b,c,d", comments="")
+    from_file = plan(tmp_path / "rows.csv", RandomFourier(16))
+    assert (from_file.rows, from_file.columns, from_file.dtype) == (30, 4, "float64")
+    assert plan(X, RandomFourier(16)).dtype == "float32"
+    sparse = scipy.sparse.csr_array(np.eye(50))
+    assert plan(open_stream(sparse), GCWS(16)).seconds < plan(np.ones((50, 50)), GCWS(16)).seconds
+    with pytest.raises(ValueError, match="has no rows"):
+        plan(np.ones((0, 3)), RandomFourier(16))
+
+
+def test_the_dtype_of_a_shape_goes_by_the_error():
+    assert plan((1000, 5), RandomFourier(16), error=0.05, rate=LAW).dtype == "float32"
+    assert plan((1000, 5), RandomFourier(16), error=1e-4, rate=LAW).dtype == "float64"
+    assert plan((1000, 5), RandomFourier(16)).dtype == "float64"
+
+
+def test_seconds_grow_with_rows_and_bytes_do_not():
+    small, large = (plan((n, 50), RandomFourier(1024)) for n in (10**6, 10**7))
+    once = {step.what: step.seconds for step in small.steps}
+    ten = {step.what: step.seconds for step in large.steps}
+    assert ten["moments"] == pytest.approx(10 * once["moments"])
+    assert ten["solving for all alphas"] == once["solving for all alphas"]
+    assert large.bytes == small.bytes
+    assert small.block_rows == grid(1024, 8).rows
+
+
+@pytest.mark.parametrize("feature_map", [RandomFourier(64, design="iid"), RandomLaplace(64), Nystroem(64)])
+def test_what_is_extrapolated_is_what_would_be_drawn(feature_map, monkeypatch):
+    """Sizes beyond those that are drawn grow on as a line, or as a square for landmarks."""
+    whole = Outlines(feature_map, 20)._drawn(600)
+    monkeypatch.setattr("mercer.outline._DRAWN", 4000)
+    near = Outlines(feature_map, 20)
+    grown = near(600)
+    assert 600 not in near._seen
+    for name in ("columns", "numbers", "stored"):
+        assert getattr(grown, name) == pytest.approx(getattr(whole, name), rel=0.01)
+    assert grown.cost.flops == pytest.approx(whole.cost.flops, rel=0.01)
+    assert grown.cost.bytes == pytest.approx(whole.cost.bytes, rel=0.01)
+
+
+def test_an_outline_is_the_cost_that_the_map_declares():
+    X = np.random.default_rng(0).random((100, 12))
+    for made in (
+        RandomFourier(64),
+        Hellinger() >> RandomFourier(32),
+        Hellinger() + RandomFourier(32),
+        Nystroem(16),
+        GCWS(8),
+    ):
+        fitted = made.fit(X)
+        found = Outline.of(fitted)
+        assert found.cost.flops == pytest.approx(fitted.drawn_.cost(12).flops)
+        assert found.columns == fitted.transform(X).shape[1]
+    chain = RandomFourier(64, design="iid").fit(X).drawn_
+    assert kind_of(chain.stages[0]) == "Waves(Matrix)"
+
+
+def test_planning_leaves_the_map_alone():
+    X = np.random.default_rng(0).random((50, 4))
+    fitted = RandomFourier(32, random_state=0).fit(X)
+    before = fitted.transform(X)
+    plan(X, fitted, error=0.05, rate=LAW)
+    assert fitted.n_components == 32
+    assert np.array_equal(fitted.transform(X), before)
+    unfitted = RandomFourier(32)
+    plan(X, unfitted)
+    assert not hasattr(unfitted, "drawn_")
