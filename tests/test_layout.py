@@ -85,13 +85,15 @@ ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
 ALLOWED["machine"] = {"ops", "tiles"}
-ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
+ALLOWED["papers"] = {*ALLOWED}
+ALLOWED["cli"] = {*ALLOWED}
 
 HOMES = {
     "torch": {"ops/gpu.py"},
     "dask": {"cluster.py", "streams/dask.py"},
     "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},
+    "matplotlib": {"papers/pictures.py"},
     "mercer._native": {"ops/cpu.py"},
 }
 
