@@ -9,7 +9,7 @@ from typing import Any
 
 from mercer.papers.records import Experiment, Measured
 
-_MARKS = "osvDP^X<>*"
+_MARKS = "osvDP^X"  # seven, and ten colours: seventy rows that differ
 _DASHES = ("--", ":", "-.")  # of rows that have no place on the x axis
 _SETTINGS: Any = {"svg.hashsalt": "mercer", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}
 
