@@ -1,13 +1,13 @@
-# make demo | test | test-slow | bench | lint: each makes .venv and installs what it needs.
+# make demo | test | test-slow | bench | papers | lint: each makes .venv and installs what it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-# Real data sets for the slow tests and the benchmarks; everything else works without them.
+# Real data sets for the slow tests, the benchmarks and the papers; everything else works without them.
 ifneq ($(wildcard ../shared/data),)
 export MERCER_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-pure test-slow bench lint format native clean
+.PHONY: demo test test-pure test-slow bench papers lint format native clean
 
 demo: .venv/installed
 	$(BIN)/mercer compare --report report.html
@@ -24,6 +24,10 @@ test-slow: .venv/developing
 
 bench: .venv/developing
 	$(BIN)/python -m benchmarks
+
+# The five papers at standard size; goes on where it was stopped.
+papers: .venv/developing
+	$(BIN)/mercer papers --size standard --out docs/papers.json --page docs
 
 lint: .venv/developing
 	$(BIN)/ruff check .

@@ -119,14 +119,15 @@ ALLOWED["speeds"] = {"atomic", "ops", "tiles"}
 ALLOWED["trials"] = {"speeds", "outline", "learn", *ALLOWED["learn"]}
 ALLOWED["estimates"] = {"outline", "planner", "speeds"}
 ALLOWED["quotation"] = {"certificate", "estimates", "pilots", "learn", "machine", "speeds", *ALLOWED["learn"]}
-ALLOWED["cli"] = {*ALLOWED, *ALLOWED["leaderboard"]}
+ALLOWED["papers"] = {*ALLOWED}
+ALLOWED["cli"] = {*ALLOWED}
 
 HOMES = {
     "torch": {"ops/gpu.py"},
     "dask": {"cluster.py", "streams/dask.py"},
     "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},
-    "matplotlib": {"figures.py", "labels.py"},
+    "matplotlib": {"figures.py", "labels.py", "papers/pictures.py"},
     "mercer._native": {"ops/cpu.py"},
 }
 

@@ -13,6 +13,7 @@ from mercer.cli.errors import Sentences
 from mercer.cli.fitting import fit
 from mercer.cli.planning import plan
 from mercer.cli.predicting import predict, transform
+from mercer.cli.reproducing import papers
 
 
 @click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,5 +22,5 @@ def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
 
 
-for command in (compare, plan, fit, predict, transform, inspect, certify, convert, maps, info, completion):
+for command in (compare, plan, fit, predict, transform, inspect, certify, convert, papers, maps, info, completion):
     main.add_command(command)

@@ -1,0 +1,130 @@
+"""mercer papers on the command line, and the page that is committed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mercer.papers import papers
+from mercer.papers.page import page
+from mercer.papers.running import Results
+from mercer.papers.verdicts import misses
+from paper_rows import Counted, paper_of, toy_paper, write_sets
+from shell import call, fails, run
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A folder of one's own; the only paper is the toy."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MERCER_DATA", raising=False)
+    monkeypatch.setattr("mercer.papers.papers", lambda: {"toy": toy_paper()})
+    return tmp_path
+
+
+def test_a_run_shows_published_ours_difference_and_verdict(toy):
+    said = run("papers toy")
+    assert "Table 7: A table; accuracy, %" in said
+    assert " low   n = 1       90.00         80.00      -10.00  misses" in said
+    assert "absent: nobody has the" in said
+    assert "low, n = 1: off by -10.00, and 1 is allowed. Half the rows." in said
+    assert "Quick: a few rows, one draw." in said
+
+
+def test_nothing_is_run_where_results_are_shown_only(toy):
+    said = run("papers --show --out r.json --size standard")
+    assert "not run" in said and "misses" not in said
+    assert not Path("r.json").exists()
+    run("papers --out r.json --size standard")
+    assert "misses" in run("papers --show --out r.json --size standard")
+
+
+def test_the_page_is_written_into_a_folder(toy):
+    assert "papers.md and 2 pictures" in run("papers --out r.json --page .")
+    files = page([toy_paper()], "quick", Results.read(Path("r.json")))
+    assert {name: Path(name).read_bytes() for name in files} == files
+
+
+def test_every_cell_and_row_is_a_line_of_json(toy):
+    lines = [json.loads(line) for line in run("papers --json").splitlines()]
+    assert [line["cell"] for line in lines if line["event"] == "cell"] == [
+        "toy/table/low/n = 1",
+        "toy/table/ours/n = 1",
+        "toy/heat/a/left",
+        "toy/heat/b/left",
+    ]
+    rows = {(line["label"], line["column"]): line for line in lines if line["event"] == "row"}
+    assert (rows["low", "n = 1"]["verdict"], rows["low", "n = 10"]["verdict"]) == ("misses", "agrees")
+    assert rows["ours", "n = 1"]["ours"] == {"mean": 95.0, "spread": 0.5, "draws": 3}
+
+
+def test_a_paper_that_there_is_not_is_a_usage_error(toy):
+    assert fails("papers toys", 2) == "There is no paper 'toys'. There are: toy."
+
+
+def test_a_cell_that_fails_is_an_error_after_the_others_are_kept(toy, monkeypatch):
+    monkeypatch.setattr("mercer.papers.papers", lambda: {"toy": paper_of(Counted("bad", "b").toy)})
+    result = call("papers --out r.json")
+    assert result.exit_code == 1
+    assert "1 of the cells failed, 'toy/table/bad/x' the first: a bad cell" in result.stderr
+    assert set(Results.read(Path("r.json")).sizes["quick"]) == {"toy/table/b/x"}
+
+
+def test_ctrl_c_says_how_much_is_kept(toy, monkeypatch):
+    monkeypatch.setattr("mercer.papers.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)})
+    result = call("papers --out r.json")
+    assert result.exit_code == 130
+    assert "1 of 3 cells are done, kept in r.json: the same command goes on from there." in result.stderr
+
+
+def test_data_are_found_by_option_and_by_environment(toy, monkeypatch):
+    monkeypatch.setattr("mercer.papers.papers", papers)
+    folder = write_sets(toy, ["caltech101_bow"])
+    for line, env in (
+        (f"papers chi2 --show --data {folder}", {}),
+        ("papers chi2 --show", {"MERCER_DATA": str(folder)}),
+    ):
+        said = call(line, COLUMNS="200", **env).stdout
+        assert "fashion_mnist.npz is not in" in said
+        assert "caltech101_bow.npz is not in" not in said
+    assert "no folder of data was given" in call("papers chi2 --show", COLUMNS="200").stdout
+
+
+@pytest.mark.skipif(not (DOCS / "papers.json").is_file(), reason="no run is committed yet")
+class TestTheCommittedRun:
+    results = Results.read(DOCS / "papers.json")
+
+    def test_the_page_is_what_the_results_make(self):
+        files = page(papers().values(), "standard", self.results)
+        assert (DOCS / "papers.md").read_text() == files["papers.md"].decode()
+        there = {f"papers/{path.name}" for path in (DOCS / "papers").glob("*.svg")}
+        assert there == set(files) - {"papers.md"}
+        for name in there:
+            committed = (DOCS / name).read_bytes()
+            if matplotlib_of(committed) == matplotlib_of(files[name]):
+                assert committed == files[name], name
+
+    def test_every_row_that_misses_has_a_reason(self):
+        for paper in papers().values():
+            for experiment, row in misses(paper, "standard", self.results):
+                assert row.note, f"{experiment.key}, {row.label}, {row.column}: {row.reason}"
+
+
+def matplotlib_of(picture: bytes) -> bytes:
+    """The version that has drawn a picture."""
+    return picture.partition(b"<dc:title>Matplotlib v")[2].partition(b",")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", papers())
+def test_a_quick_run_on_the_real_data(name, tmp_path):
+    if not os.environ.get("MERCER_DATA"):
+        pytest.skip("MERCER_DATA is not set")
+    result = call(f"papers {name} --size quick --out {tmp_path / 'r.json'} --page {tmp_path}")
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "papers.md").stat().st_size > 1000
