@@ -18,7 +18,7 @@ A paper is one file here that has PAPER; nothing else is touched, ``papers()`` f
 
 - A Cell is what is run, kept and resumed alone: seconds to a minute at standard size. ``run(bench)`` gives {column: Measured} for all or
   some of ``columns``; a small size may give fewer. It must depend on ``bench`` only: seeds are 0, 1, 2, ...
-- ``bench.pick(quick, standard, full)`` chooses by size; ``bench.sets[name].split(train, test, seed=)`` gives a ``leaderboard.Split``,
+- ``bench.pick(quick, standard, full)`` chooses by size; ``bench.sets[name].split(train, test, seed=)`` gives a ``sets.Split``,
   official rows where the set has them. ``needs`` names the sets: without them the cell is listed as absent, and never run.
 - Published numbers stand in the cells, in per cent where they are accuracies; rows of ours that the paper has not have ``ours=True``; data
   that cannot be had are ``Cell(label, columns, published={...}, absent="reason")``.

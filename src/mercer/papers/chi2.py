@@ -15,7 +15,6 @@ import numpy as np
 from mercer.grams import gram
 from mercer.kernels import Chi2
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
-from mercer.leaderboard import Split
 from mercer.learn.classifier import KernelClassifier
 from mercer.maps.base import Map
 from mercer.maps.fourier import RandomFourier
@@ -25,6 +24,7 @@ from mercer.papers.heads import Score, accuracy, exact_ridge, learner, over_draw
 from mercer.papers.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
 from mercer.papers.running import Bench
 from mercer.papers.series import BOW, FIGURE_1, OUR_SERIES, PAPERS_SERIES, PIXELS, Make, rows
+from mercer.papers.sets import Split
 
 GAMMA = 0.75
 TERMS = 5

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from mercer.grams import gram
 from mercer.kernels import Kernel
-from mercer.leaderboard import Split
 from mercer.learn.classifier import KernelClassifier
 from mercer.maps.base import Map
 from mercer.papers.records import Measured
+from mercer.papers.sets import Split
 
 Array = NDArray[Any]
 

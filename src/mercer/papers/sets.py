@@ -14,9 +14,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mercer.leaderboard import Split
-
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training rows and test rows with their labels."""
+
+    X: Any
+    y: Array
+    X_test: Any
+    y_test: Array
+
+    def score(self, predicted: Array) -> float:
+        """Share of right labels on the test rows."""
+        return float(np.mean(predicted == self.y_test))
 
 
 @dataclass(frozen=True)
