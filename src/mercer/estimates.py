@@ -118,17 +118,15 @@ def peak_bytes(plan: Plan, rows: Rows, outline: Outline, threads: int, outputs: 
     always = _FIXED + weights + read + 8 * D * outputs * 3
     if plan.route in ("moments", "two-stage"):
         copies = 1 if n <= block_rows(rows, outline) * SHARD else 2
-        panels = (
-            min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
-        )  # half of the threads at a time
+        at_once = min(math.ceil(threads / 2), math.ceil(D / PANEL))  # half of the threads have a panel in float64
+        panels = at_once * B * min(D, PANEL) * 8
         added = 2 * block + panels if outline.form == "dense" else 2 * block + 24.0 * D**2
         return round(always + max(copies * 4 * D**2 + max(made, added), plan.held))
     kept = plan.room and kept_bytes(n, rows, outline, outputs) <= plan.room
     blocks = n * (row_bytes(rows, outline) + 8 * outputs * _TARGETS) if kept else made
     if plan.route == "newton":
-        return round(
-            always + blocks + 3 * block + plan.held
-        )  # rows about their mean, those with a weight, and these times their roots
+        weighted = 3 * block  # rows about their mean, those that have a weight, and these times its root
+        return round(always + blocks + weighted + plan.held)
     cast = B * D * 8 if outline.form == "dense" and rows.dtype == "float32" else 0  # a block in float64, for products
     most = blocks + cast if kept else max(blocks, 2 * block + cast)
     return round(always + most + 8 * D * outputs * _TARGETS)
