@@ -21,5 +21,5 @@ def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
 
 
-for command in (compare, plan, fit, predict, transform, inspect, certify, convert, maps, info, completion):
+for command in (compare, fit, predict, transform, inspect, certify, plan, convert, maps, info, completion):
     main.add_command(command)
