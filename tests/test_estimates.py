@@ -15,7 +15,8 @@ TABLES = {
     "csr": {ANY: (13.0, 17.0)},
     "sums": {"float32": (1.0, 1.0), "float64": (19.0, 23.0), "csr": (29.0, 31.0)},
     "products": dict.fromkeys(("float32", "float64", "csr", "coded"), (37.0, 41.0)),
-    "wide products": dict.fromkeys(("float32", "float64", "csr", "coded"), (79.0, 83.0)),
+    "images": dict.fromkeys(("float32", "float64", "csr", "coded"), (79.0, 83.0)),
+    "gradients": dict.fromkeys(("float32", "float64", "csr", "coded"), (89.0, 97.0)),
     "solve": {"eigenvectors": (43.0,), "factor": (47.0,)},
     "read": {ANY: (53.0,), "array": (59.0,)},
     "look": {ANY: (61.0,)},
@@ -48,7 +49,7 @@ def test_the_steps_of_moments():
     assert found["start"] == 73
     assert found["what the map must know"] == numbers * (59 + 61)
     assert found["drawing the map"] == 67 + 71 * 1000
-    assert found["moments"] == numbers * 59 + 2000 * (features + 19 * 300**2 + 23 * 300)
+    assert found["moments"] == 73 + numbers * 59 + 2000 * (features + 19 * 300**2 + 23 * 300)
     assert found["solving for all alphas"] == 43 * 300**3
 
 
@@ -61,29 +62,35 @@ def test_sparse_rows_cost_what_they_store():
         (100 - 72) + 0.0,
     )  # a tenth of the multiply-adds; the bytes of nine columns less, and never below 0
     features = 13 * flops + 17 * of
-    assert found["moments"] == pytest.approx(numbers * 59 + 2000 * (features + 300**2 + 300))
+    assert found["moments"] == pytest.approx(73 + numbers * 59 + 2000 * (features + 300**2 + 300))
 
 
 def test_little_work_is_done_by_one_thread():
     """Below what is worth a thread the rates are those of one: so many times the others where only those are known."""
     light = Outline(300, (Part("Known", Cost(10.0, 100.0)),), 0.0, 300.0, "dense", (), "A")
     found = steps(Rows(2000, 10, None, "float64"), light)
-    assert found["moments"] == 2000 * 10 * 59 + 2000 * (4 * (70 + 1100) + 19 * 300**2 + 23 * 300)
+    assert found["moments"] == 73 + 2000 * 10 * 59 + 2000 * (4 * (70 + 1100) + 19 * 300**2 + 23 * 300)
 
 
 def test_passes_and_newton_steps():
     by_passes = steps(Rows(2000, 10, None, "float64"), limit=1000)
     features = 7e6 + 1100 + 4e5 + 50
-    once = 2000 * 10 * 59 + 2000 * features
+    once = 73 + 2000 * 10 * 59 + 2000 * features
     assert by_passes["a step of conjugate gradients"] == once + 2000 * 300 * (79 + 83)
     newton = steps(Rows(2000, 10, None, "float64"), outputs=3, limit=10**9)
     assert newton["moments"] == once + 2000 * (19 * 300**2 + 23 * 300) + 2 * 2000 * 300 * 41
     plan = plan_fit(2000, 10, 300, limit=10**9, outputs=3)
     found = {step.what: step.seconds for step in steps_of(plan, Rows(2000, 10, None, "float64"), OUTLINE, SPEEDS, 3)}
     assert found["the first pass"] == once
-    kept = 3 * (2000 * (19 * 300**2 + 23 * 300) + 47 * 300**3) + 2 * 2000 * 300 * (37 + 3 * 41)
+    kept = 3 * (2000 * (19 * 300**2 + 23 * 300) + 47 * 300**3) + 2 * 2000 * 300 * (89 + 3 * 97)
     assert found["a Newton step"] == kept
     assert CONJUGATE_PASSES > 1
+    few = Rows(2000, 2, None, "float64")
+    wide = Outline(3000, OUTLINE.parts, 0.0, 3000.0, "dense")
+    plan = plan_fit(2000, 2, 3000, limit=10**10, outputs=1)
+    last = steps_of(plan, few, wide, SPEEDS, 1)[-1]
+    assert (plan.route, last.what) == ("newton-cg", "a pass of Newton's method")
+    assert last.seconds == pytest.approx(2000 * 3000 * (0.75 * (37 + 41) + 0.25 * (89 + 97)))
 
 
 def test_predictions():

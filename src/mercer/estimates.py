@@ -16,6 +16,7 @@ NEWTON_PASSES = 1000
 _FIXED = 2**20  # bytes: buffers of BLAS, stacks of threads
 _CHUNK = 8 * 2**20  # of a file, while it is read
 _PREDICTED = 10**6  # rows whose prediction is quoted
+_GRADIENTS = 0.25  # of the passes of Newton's method by conjugate gradients; the others are their steps
 _TARGETS = 8  # arrays of the size of the targets
 
 
@@ -57,28 +58,28 @@ def steps_of(plan: Plan, rows: Rows, outline: Outline, speeds: Speeds, outputs: 
     steps += [Step("what the map must know", read + numbers * speeds.rates("look", name)[0]) for name in outline.looks]
     fixed, each = speeds.rates("draw", outline.draws)
     steps.append(Step("drawing the map", fixed + each * outline.numbers))
-    features = n * seconds_of_features(rows, outline, speeds)
-    once = read + features
-    form = _form(rows, outline)
-    a, b = speeds.rates("products", form)
-    products = n * outline.stored * (a + b * outputs)
+    once = speeds.rates("start", "")[0] + read + n * seconds_of_features(rows, outline, speeds)
+
+    def products(table: str, outputs: int = outputs) -> float:
+        a, b = speeds.rates(table, _form(rows, outline))
+        return n * outline.stored * (a + b * outputs)
+
     if plan.route in ("moments", "two-stage"):
-        steps.append(Step("moments", once + _sums(n, rows, outline, speeds) + (outputs - 1) * n * outline.stored * b))
+        more = products("products") - products("products", 1)
+        steps.append(Step("moments", once + _sums(n, rows, outline, speeds) + more))
         steps.append(Step("solving for all alphas", speeds.rates("solve", "eigenvectors")[0] * D**3))
         return tuple(steps)
     again = 0.0 if plan.room and kept_bytes(n, rows, outline, outputs) <= plan.room else once
     if plan.route == "passes":
-        a, b = speeds.rates("wide products", form)
-        products = n * outline.stored * (a + b * outputs)
-        steps.append(Step("a step of conjugate gradients", once + products, CONJUGATE_PASSES))
-    elif plan.route == "newton":
+        steps.append(Step("a step of conjugate gradients", once + products("images"), CONJUGATE_PASSES))
+        return tuple(steps)
+    steps.append(Step("the first pass", once))
+    if plan.route == "newton":
         matrices = outputs * (_sums(n, rows, outline, speeds) + speeds.rates("solve", "factor")[0] * D**3)
-        steps += [
-            Step("the first pass", once),
-            Step("a Newton step", 2 * again + matrices + 2 * products, NEWTON_STEPS),
-        ]
+        steps.append(Step("a Newton step", 2 * again + matrices + 2 * products("gradients"), NEWTON_STEPS))
     else:
-        steps += [Step("the first pass", once), Step("a pass of Newton's method", again + products, NEWTON_PASSES)]
+        mixed = (1 - _GRADIENTS) * products("products") + _GRADIENTS * products("gradients")
+        steps.append(Step("a pass of Newton's method", again + mixed, NEWTON_PASSES))
     return tuple(steps)
 
 
@@ -117,21 +118,18 @@ def peak_bytes(plan: Plan, rows: Rows, outline: Outline, threads: int, outputs: 
     always = _FIXED + weights + read + 8 * D * outputs * 3
     if plan.route in ("moments", "two-stage"):
         copies = 1 if n <= block_rows(rows, outline) * SHARD else 2
-        panels = (
-            min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
-        )  # half of the threads at a time
+        at_once = min(math.ceil(threads / 2), math.ceil(D / PANEL))  # half of the threads have a panel in float64
+        panels = at_once * B * min(D, PANEL) * 8
         added = 2 * block + panels if outline.form == "dense" else 2 * block + 24.0 * D**2
         return round(always + max(copies * 4 * D**2 + max(made, added), plan.held))
     kept = plan.room and kept_bytes(n, rows, outline, outputs) <= plan.room
     blocks = n * (row_bytes(rows, outline) + 8 * outputs * _TARGETS) if kept else made
     if plan.route == "newton":
-        return round(
-            always + blocks + 3 * block + plan.held
-        )  # rows about their mean, those with a weight, and these times their roots
-    cast = B * D * 8 if plan.route == "passes" and outline.form == "dense" and rows.dtype == "float32" else 0
-    return round(
-        always + max(blocks, 2 * block + cast) + 8 * D * outputs * _TARGETS
-    )  # a block in float64, for products
+        weighted = 3 * block  # rows about their mean, those that have a weight, and these times its root
+        return round(always + blocks + weighted + plan.held)
+    cast = B * D * 8 if outline.form == "dense" and rows.dtype == "float32" else 0  # a block in float64, for products
+    most = blocks + cast if kept else max(blocks, 2 * block + cast)
+    return round(always + most + 8 * D * outputs * _TARGETS)
 
 
 def block_rows(rows: Rows, outline: Outline) -> int:

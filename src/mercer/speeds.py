@@ -39,7 +39,8 @@ _BUILT_IN: dict[str, dict[str, tuple[float, ...]]] = {
     "csr": {ANY: (1e-9, 4e-10)},
     "sums": {"float32": (2e-11, 2e-8), "float64": (4e-11, 3e-8), "csr": (4e-9, 2e-9)},
     "products": {"float32": (2e-9, 1e-9), "float64": (2e-9, 1e-9), "csr": (4e-9, 4e-9), "coded": (4e-9, 4e-9)},
-    "wide products": {"float32": (4e-9, 1e-9), "float64": (2e-9, 1e-9), "csr": (4e-9, 4e-9), "coded": (4e-9, 4e-9)},
+    "gradients": {"float32": (4e-9, 1e-9), "float64": (2e-9, 1e-9), "csr": (4e-9, 4e-9), "coded": (4e-9, 4e-9)},
+    "images": {"float32": (8e-9, 1e-9), "float64": (2e-9, 1e-9), "csr": (4e-9, 4e-9), "coded": (4e-9, 4e-9)},
     "solve": {"eigenvectors": (4e-10,), "factor": (4e-11,)},
     "read": {ANY: (1e-8,), "array": (2e-10,), "npy": (1e-9,), "csv": (5e-8,), "svmlight": (1e-7,)},
     "look": {ANY: (5e-9,)},
@@ -56,7 +57,7 @@ class Speeds:
     ----------
     tables : mapping of mapping of tuple of float
         "float32", "float64", "csr", by kind of part: seconds for a multiply-add and for a byte, as ``Cost`` counts them, all threads at
-        work; with " alone" behind, the same on one thread. "sums", "products" and "wide products", by form of the features: see
+        work; with " alone" behind, the same on one thread. "sums", "products", "gradients" and "images", by form of the features: see
         ``trials``. "solve": for D^3. "read", by kind of stream: for a number. "look", by map: for a number that is seen. "draw", by map:
         at all, and for a number. "start": of a fit.
     core, threads, when : str, int, str

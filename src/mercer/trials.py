@@ -60,8 +60,10 @@ def measure(tell: Told = lambda what: None) -> Speeds:
                     tables[name] = _rates([_trial(made, d, form) for d, made in fitted])
         tell("sums")
         tables["sums"] = {form: _sums(form) for form in ("float32", "float64", "csr")}
-        for name, wide in (("products", False), ("wide products", True)):
-            tables[name] = {form: _products(form, wide=wide) for form in ("float32", "float64", "csr", "coded")}
+        forms = ("float32", "float64", "csr", "coded")
+        tables["products"] = {form: _products(form) for form in forms}
+        tables["gradients"] = {form: _products(form, wide=True) for form in forms}
+        tables["images"] = {form: _products(form, wide=True, whole=True) for form in forms}
         tell("equations")
         tables["solve"] = _solve()
         tell("files")
@@ -148,15 +150,18 @@ def _sums(form: str) -> tuple[float, float]:
     return _two(units, seconds)
 
 
-def _products(form: str, *, wide: bool) -> tuple[float, float]:
-    """Seconds for a number of a row of Z, and for it and each output, of Z p and Z'r together; wide, with p and r of float64."""
+def _products(form: str, *, wide: bool = False, whole: bool = False) -> tuple[float, float]:
+    """Seconds for a number of a row of Z, and for it and each output, of Z p and Z'r together.
+
+    wide, with p and r of float64; whole, by one product for a block, as conjugate gradients have it.
+    """
     n, D, seconds, units = 2048, 2048, [], []  # larger than any cache, as blocks are
     block = _features(D, form, n)
     dtype = np.float64 if wide else block.dtype
     stored = {"csr": _DENSITY * D, "coded": 64.0}.get(form, float(D))
     for t in (1, 8):
         P, R = np.ones((block.shape[1], t), dtype), np.ones((n, t), dtype)
-        if wide:
+        if whole:
             seconds.append(fastest(lambda P=P, R=R: (block @ P, block.T @ R)))  # type: ignore[misc]
         else:
             seconds.append(fastest(lambda P=P, R=R: (product(block, P), back(block, R))))  # type: ignore[misc]

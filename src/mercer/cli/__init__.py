@@ -22,5 +22,5 @@ def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
 
 
-for command in (compare, plan, fit, predict, transform, inspect, certify, convert, papers, maps, info, completion):
+for command in (compare, fit, predict, transform, inspect, certify, plan, convert, papers, maps, info, completion):
     main.add_command(command)
