@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.candidates import Candidate
+from mercer.course import Each, guess_seconds, worth_boosting, worth_tree_threads
 from mercer.grams import gram
 from mercer.kernels import Kernel
 from mercer.learn.classifier import KernelClassifier
 from mercer.learn.regressor import KernelRegressor
-from mercer.planner import Each, guess_seconds, worth_boosting, worth_tree_threads
 from mercer.samples import Sample
 
 Array = NDArray[Any]
