@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer
-from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, planner, samples, select
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, course, samples, select
 from mercer.candidates import TWINS, candidates
-from mercer.leaderboard import Leaderboard
-from mercer.race import Contest
+from mercer.contestants import TREES, Contestant
+from mercer.leaderboard import Leaderboard, _judged
+from mercer.planner import plan_fit
+from mercer.race import Contest, Trial, _kept, _ranked
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -246,7 +250,7 @@ def test_rows_may_come_in_any_form(board, form, tmp_path):
 
 
 def test_of_many_rows_some_are_drawn(monkeypatch):
-    monkeypatch.setattr(planner, "_RACE_ROWS", 100)
+    monkeypatch.setattr(course, "_ROWS", 100)
     board = select(*rings(900), kernels=["fourier"], random_state=0)
     assert board.rows == 900
     assert board.settings["rows"] == 100
@@ -342,8 +346,8 @@ def test_a_hundred_thousand_columns_stay_sparse():
 
 
 @given(rows=st.integers(8, 10**6), models=st.integers(1, 100), limit=st.integers(10**3, 10**11))
-def test_the_plan_of_a_race_adds_up(rows, models, limit):
-    plan = planner.plan_race(rows, models, limit)
+def test_the_course_of_a_race_adds_up(rows, models, limit):
+    plan = course.plan_course(rows, models, limit)
     assert plan.rows + plan.held_out + plan.final == rows
     assert min(plan.rows, plan.held_out, plan.final) > 0
     assert 2 <= plan.folds <= plan.final
@@ -352,6 +356,13 @@ def test_the_plan_of_a_race_adds_up(rows, models, limit):
     for before, after in pairwise(plan.rounds):
         assert after == (3 * before[0], 2 * before[1])
     assert all(before < after for before, after in pairwise(plan.sizes))
+
+
+@given(limit=st.integers(10**6, 10**11))
+def test_a_model_of_a_race_sums_moments_of_as_many_features_as_a_race_takes(limit):
+    most, memory = course.most_features(limit), course.race_memory(limit)
+    assert plan_fit(1000, 5, most, limit=memory).route == "moments"
+    assert plan_fit(1000, 5, most + 1, limit=memory).route == "passes"
 
 
 @given(st.lists(st.sampled_from("aaaaabbbc"), min_size=20, max_size=200))
@@ -365,3 +376,54 @@ def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
     half = len(y) // 2
     for one in classes:
         assert abs(np.sum(shown[:half] == one) - np.sum(y == one) * half / len(y)) <= 2
+
+
+def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float = 1.0, rows: int = 400) -> Trial:
+    """A model that has so many of the rows right, the same ones as all that have fewer."""
+    one = Contestant(name, name, kind, lambda size: None, lambda size, rows: 1.0, lambda size: work)
+    return Trial(one, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds, None)
+
+
+def judged(*final: Trial) -> tuple[str, str]:
+    winner, verdict = _judged(SimpleNamespace(final=list(final), sample=SimpleNamespace(numeric=False)))
+    return winner.contestant.name, verdict
+
+
+def test_linear_wins_within_one_standard_error_and_not_beyond():
+    """A difference in k of n rows, all one way, is k/sqrt(k (1 - k/n) + 1) standard errors: k = 1 is within one, k = 2 is not."""
+    linear = trial("linear", "linear", 300)
+    name, verdict = judged(linear, trial("fourier", "map", 301))
+    assert name == "linear"
+    assert verdict == "Linear is enough: 75.00% +- 2.17%; fourier has 75.25% +- 2.16%, no more than noise."
+    name, verdict = judged(linear, trial("fourier", "map", 302))
+    assert name == "fourier"
+    assert verdict == "fourier wins with 75.50% +- 2.15%, 0.50 points more than linear."
+
+
+def test_trees_are_better_beyond_one_standard_error_and_never_win():
+    fourier, linear = trial("fourier", "map", 350), trial("linear", "linear", 300)
+    name, verdict = judged(linear, fourier, trial(TREES, "outside", 351), trial("exact", "exact", 390))
+    assert (name, "Trees" in verdict) == ("fourier", False)
+    name, verdict = judged(linear, fourier, trial(TREES, "outside", 352))
+    assert name == "fourier"
+    assert verdict.startswith(
+        "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
+    )
+    assert verdict.endswith("Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear.")
+
+
+def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock():
+    slow = trial("slow", "map", 300, work=1.0, seconds=9.0)
+    quick = trial("quick", "map", 300, work=2.0, seconds=0.1)
+    better = trial("better", "map", 310, work=3.0)
+    assert [one.contestant.name for one in _ranked([quick, slow])] == ["slow", "quick"]
+    assert [one.contestant.name for one in _ranked([quick, slow, better])] == ["better", "quick", "slow"]
+    assert judged(trial("linear", "linear", 100), quick, slow)[0] == "slow"
+
+
+def test_linear_goes_on_wherever_it_is_and_two_bandwidths_of_a_kernel():
+    ranked = [trial(f"{i}", "map", 390 - i) for i in range(6)]
+    same = [replace(one, contestant=replace(one.contestant, family="fourier")) for one in ranked[:4]]
+    last = [trial("linear", "linear", 10), trial("scaled", "linear", 9)]
+    kept = [one.contestant.name for one in _kept([*same, *ranked[4:], *last], 3)]
+    assert kept == ["0", "1", "4", "linear"]

@@ -12,12 +12,13 @@ from mercer import fold
 from mercer.blocks import Dense, Sparse
 from mercer.histograms import ColumnHistogram, Histogram
 from mercer.moments import Moments
-from mercer.summaries import Range, Reservoir, RowMean, Spread
+from mercer.summaries import ColumnSpread, Range, Reservoir, RowMean, Spread
 from mercer.together import Together
 
 MAKERS = {
     "range": Range,
     "spread": Spread,
+    "spread by column": ColumnSpread,
     "histogram": Histogram,
     "reservoir": lambda: Reservoir(7, seed=3),
     "moments": Moments,
@@ -37,6 +38,8 @@ def facts(summary) -> dict[str, np.ndarray]:
         return {"low": summary.low, "high": summary.high, "rows": summary.rows}
     if isinstance(summary, Spread):
         return {"count": summary.count, "mean": summary.mean, "variance": summary.variance}
+    if isinstance(summary, ColumnSpread):
+        return {"count": summary.count, "mean": summary.mean, "deviation": summary.deviation}
     if isinstance(summary, Histogram):
         values, weights = summary.centers()
         return {
@@ -117,6 +120,10 @@ def test_range_and_spread_are_those_of_numpy():
     np.testing.assert_array_equal(seen.high, X.max(axis=0))
     assert spread.variance == pytest.approx(X.var(), rel=1e-13)
     assert spread.mean == pytest.approx(X.mean(), rel=1e-13)
+    for source in (X, sp.csr_array(X)):
+        columns = fold(source, ColumnSpread())
+        np.testing.assert_allclose(columns.deviation, X.std(axis=0), rtol=1e-13)
+        np.testing.assert_allclose(columns.mean, X.mean(axis=0), rtol=1e-12, atol=1e-16)
 
 
 def test_spread_keeps_its_digits_far_from_zero():
@@ -313,6 +320,7 @@ def test_equal_values_have_exactly_no_spread():
     for value in (0.1, 7.3, 1e-3):
         assert fold(np.full((3000, 7), value), Spread()).variance == 0.0
         assert fold(sp.csr_array(np.full((300, 7), value)), Spread()).variance == 0.0
+        assert not fold(np.full((3000, 7), value), ColumnSpread()).deviation.any()
 
 
 def test_fold_takes_what_users_have():

@@ -11,15 +11,15 @@ from sklearn.base import clone
 
 from mercer import door
 from mercer.blocks import as_block, matrix
+from mercer.course import is_wide, probe_rows
 from mercer.maps import registry
 from mercer.maps.base import Array, Map
 from mercer.maps.compose import Composed
 from mercer.maps.gamma import Gamma
 from mercer.maps.scaled import Scaled
-from mercer.planner import is_wide
 from mercer.summaries import ColumnSpread
 
-_PROBE_ROWS = 256  # rows that bandwidths and refusals come from
+_COUNTED_ROWS = 16  # rows whose stored features are counted
 _PROBE = 16  # value of the knob of a map that is only asked about
 _BITS = 2  # of hashes: at equal features more hashes of few bits have less noise than few hashes of many
 _UNLIKE = 1.5  # columns whose spreads differ by more are also tried at one spread
@@ -120,7 +120,7 @@ def candidates(
         Whether time is up: linear is there all the same.
     """
     chosen, given = _chosen(kernels)
-    X = X[:_PROBE_ROWS]
+    X = X[: probe_rows(X.shape[1])]
     refused = {} if kernels != "auto" else {name: twin(name) for name in TWINS if name in registry()}
     found: list[Candidate] = []
     late: list[str] = []
@@ -229,7 +229,7 @@ def _probed(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = probe.fit(X)
-            block = next(iter(fitted.blocks(X)))
+            block = next(iter(fitted.blocks(X[:_COUNTED_ROWS])))
     except ValueError as error:
         refused.setdefault(family, str(error))
         return None
