@@ -30,7 +30,8 @@ def table(tmp_path, monkeypatch):
 def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it_again(table):
     (table / "pages").mkdir()
     said = run(
-        f"compare {table}/table.csv --target kind --kernels hellinger,fourier --seed 3 --report pages/report.html"
+        f"compare {table}/table.csv --target kind --kernels hellinger,fourier --seed 3 --max-seconds 90 "
+        "--report pages/report.html"
     )
     assert "The report is in pages/report.html." in said
     text = (table / "pages" / "report.html").read_text(encoding="utf-8")

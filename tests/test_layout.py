@@ -81,10 +81,11 @@ ALLOWED = {
 ALLOWED["outline"] = {"maps", "planner"}
 ALLOWED["learn"] = {"maps", "machine", "outline", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
-ALLOWED["samples"] = {"blocks", "door", "philox", "planner", "streams", "summaries"}
-ALLOWED["candidates"] = {"blocks", "door", "maps", "planner", "summaries"}
-ALLOWED["contestants"] = {"candidates", "grams", "kernels", "learn", "planner", "samples"}
-ALLOWED["race"] = {"candidates", "contestants", "kernels", "maps", "pairs", "planner", "samples", "tiles"}
+ALLOWED["course"] = set()
+ALLOWED["samples"] = {"blocks", "door", "philox", "course", "streams", "summaries"}
+ALLOWED["candidates"] = {"blocks", "door", "maps", "course", "summaries"}
+ALLOWED["contestants"] = {"candidates", "grams", "kernels", "learn", "course", "samples"}
+ALLOWED["race"] = {"candidates", "contestants", "kernels", "maps", "pairs", "course", "samples", "tiles"}
 ALLOWED["leaderboard"] = {
     "candidates",
     "contestants",
@@ -92,7 +93,7 @@ ALLOWED["leaderboard"] = {
     "kernels",
     "machine",
     "philox",
-    "planner",
+    "course",
     "race",
     "samples",
 }

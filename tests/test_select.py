@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer
-from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, planner, samples, select
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, course, samples, select
 from mercer.candidates import TWINS, candidates
 from mercer.contestants import TREES, Contestant
 from mercer.leaderboard import Leaderboard, _judged
+from mercer.planner import plan_fit
 from mercer.race import Contest, Trial, _kept, _ranked
 
 
@@ -249,7 +250,7 @@ def test_rows_may_come_in_any_form(board, form, tmp_path):
 
 
 def test_of_many_rows_some_are_drawn(monkeypatch):
-    monkeypatch.setattr(planner, "_RACE_ROWS", 100)
+    monkeypatch.setattr(course, "_ROWS", 100)
     board = select(*rings(900), kernels=["fourier"], random_state=0)
     assert board.rows == 900
     assert board.settings["rows"] == 100
@@ -345,8 +346,8 @@ def test_a_hundred_thousand_columns_stay_sparse():
 
 
 @given(rows=st.integers(8, 10**6), models=st.integers(1, 100), limit=st.integers(10**3, 10**11))
-def test_the_plan_of_a_race_adds_up(rows, models, limit):
-    plan = planner.plan_race(rows, models, limit)
+def test_the_course_of_a_race_adds_up(rows, models, limit):
+    plan = course.plan_course(rows, models, limit)
     assert plan.rows + plan.held_out + plan.final == rows
     assert min(plan.rows, plan.held_out, plan.final) > 0
     assert 2 <= plan.folds <= plan.final
@@ -355,6 +356,13 @@ def test_the_plan_of_a_race_adds_up(rows, models, limit):
     for before, after in pairwise(plan.rounds):
         assert after == (3 * before[0], 2 * before[1])
     assert all(before < after for before, after in pairwise(plan.sizes))
+
+
+@given(limit=st.integers(10**6, 10**11))
+def test_a_model_of_a_race_sums_moments_of_as_many_features_as_a_race_takes(limit):
+    most, memory = course.most_features(limit), course.race_memory(limit)
+    assert plan_fit(1000, 5, most, limit=memory).route == "moments"
+    assert plan_fit(1000, 5, most + 1, limit=memory).route == "passes"
 
 
 @given(st.lists(st.sampled_from("aaaaabbbc"), min_size=20, max_size=200))

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.candidates import Candidate
+from mercer.course import Each, guess_seconds, worth_boosting, worth_tree_threads
 from mercer.grams import gram
 from mercer.kernels import Kernel
 from mercer.learn.classifier import KernelClassifier
 from mercer.learn.regressor import KernelRegressor
-from mercer.planner import Each, guess_seconds, worth_boosting, worth_tree_threads
 from mercer.samples import Sample
 
 Array = NDArray[Any]
 
 SVM_C = 10.0
 RIDGES = np.logspace(-4, 0, 5)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
-_ROUNDS_OF_TREES = 100
+_ROUNDS_OF_TREES, _STEP = 50, 0.2  # as good as scikit-learn's 100 and 0.1 on what we have, in half the time
 TREES = "gradient boosting"
 
 
@@ -77,10 +77,10 @@ def outside(sample: Sample, seed: int, refused: dict[str, str]) -> Contestant | 
     cls: Any = HistGradientBoostingRegressor if sample.numeric else HistGradientBoostingClassifier
 
     def make(size: int) -> Any:
-        return Trees(cls(max_iter=_ROUNDS_OF_TREES, early_stopping=False, random_state=seed))
+        return Trees(cls(max_iter=_ROUNDS_OF_TREES, learning_rate=_STEP, early_stopping=False, random_state=seed))
 
     def guess(size: int, rows: int) -> float:
-        return sample.outputs * _ROUNDS_OF_TREES * (1e-3 + 1e-9 * rows * sample.columns)
+        return sample.outputs * _ROUNDS_OF_TREES * (3e-4 + 1e-6 * rows + 3e-8 * rows * sample.columns)
 
     return Contestant(TREES, TREES, "outside", make, guess, lambda size: 0.0)
 

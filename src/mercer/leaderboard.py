@@ -12,9 +12,9 @@ from sklearn.base import clone
 from mercer import door, machine
 from mercer.candidates import candidates
 from mercer.contestants import TREES, Contestant
+from mercer.course import plan_course
 from mercer.kernels import Kernel
 from mercer.philox import seed_from
-from mercer.planner import plan_race
 from mercer.race import NOISE, Clock, Contest, Trial, kernel_of
 from mercer.samples import draw
 
@@ -211,7 +211,7 @@ def select(
     found, refused, late = candidates(
         sample.X[: sample.rows // 2], kernels, seed, domain=sample.domain, over=lambda: clock.left(_PROBING) <= 0
     )
-    contest = Contest(sample, plan_race(sample.rows, len(found), limit), limit, seed, clock, tell, refused=refused)
+    contest = Contest(sample, plan_course(sample.rows, len(found), limit), limit, seed, clock, tell, refused=refused)
     if late:
         contest.cut["round 1"] = late
     contest.run(found)
@@ -262,9 +262,8 @@ def _entry(contest: Contest, trial: Trial, *, finalist: bool) -> Entry:
             warnings.simplefilter("ignore")  # which were heard when it was fitted
             size = sum(block.nbytes for block in fitted.blocks(rows)) / rows.shape[0]
         kernel, features = kernel_of(fitted), fitted._n_features_out
-    grown = finalist and one.grows and trial.size > contest.plan.sizes[0]
     return Entry(
-        name=f"{one.name} x{features}" if grown else one.name,
+        name=trial.label,
         kind=one.kind,
         model=_unfitted(one, trial.size),
         kernel=kernel,
@@ -322,10 +321,10 @@ class _Judge:
 
     def verdict(self, winner: Trial, best: Trial, linear: Trial | None) -> str:
         if winner.contestant.kind == "linear":
-            beside = "" if best is winner else f"; {best.contestant.name} has {self.score(best)}, no more than noise"
+            beside = "" if best is winner else f"; {best.label} has {self.score(best)}, no more than noise"
             return f"Linear is enough: {self.score(winner)}{beside}."
         lead = "" if linear is None else f", {self.lead(winner, linear)} than linear"
-        return f"{winner.contestant.name} wins with {self.score(winner)}{lead}."
+        return f"{winner.label} wins with {self.score(winner)}{lead}."
 
     def score(self, one: Trial) -> str:
         if self.numeric:

@@ -29,19 +29,6 @@ _STEP_ARRAYS = 16  # D x t arrays of float64: coefficients, gradients, what conj
 _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 _THIN = 4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _FIGURE_NUMBERS, _FIGURE_PAIRS = 2**22, 4000  # that are drawn, or read, a dozen times
-_RACE_ROWS = 30_000  # a race draws no more: what differs less than their noise need not be told apart
-_RACE_HELD_OUT = 2000
-_RACE_FIRST, _RACE_MOST = 1000, 9000  # rows that the first and the last round may learn from
-_RACE_FEATURES = 256  # of the first round
-_RACE_WIDEST = 4096  # features: the eigenvectors of more take minutes
-_FINALISTS = 4
-_FEW_ROWS = 5000  # up to which the final has more folds and finalists: it costs little there, and rounds say less
-_RACE_FOLDS = 3
-_WIDE = 20_000
-_TREES = 20_000  # columns times classes
-_PROBED = 2_000_000  # numbers
-_THREADED_TREES = 1e6  # numbers
-_EXACT_ROWS = 2000
 _FLOAT32_FROM = 1e-3  # a relative error of kernel values: rounding is a hundredth of it
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -265,36 +252,9 @@ def _plan_newton(rows: int | None, columns: int, features: int, outputs: int, li
     return Plan("newton-cg", rows, d, D, vectors, limit, passes, max(0, limit - vectors))
 
 
-@dataclass(frozen=True)
-class Race:
-    """How a race of models is run: its rows, in order, are those of rounds, those that rounds are scored on, and those of the final.
-
-    Attributes
-    ----------
-    rows, held_out, final : int
-        Rows of rounds, rows that they are scored on, rows that the finalists are scored on.
-    rounds : tuple of (int, int)
-        Rows that are learnt from in each round, and features at most.
-    keep : tuple of int
-        Models that go on after each round.
-    folds : int
-        Of the cross-validation of the finalists.
-    sizes : tuple of int
-        Features that the finalists may have, rising.
-    """
-
-    rows: int
-    held_out: int
-    final: int
-    rounds: tuple[tuple[int, int], ...]
-    keep: tuple[int, ...]
-    folds: int
-    sizes: tuple[int, ...]
-
-
-def race_rows(row_bytes: float, limit: int) -> int:
-    """Rows that are drawn for a race: at most so many that a quarter of the limit holds them, and enough to tell models apart."""
-    return max(1, min(_RACE_ROWS, int(limit / 4 / max(row_bytes, 1.0))))
+def tolerance(itemsize: int) -> float:
+    """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
+    return 1e-7 if itemsize == 8 else 1e-6
 
 
 def worth_drawing(weights: float) -> bool:
@@ -305,86 +265,6 @@ def worth_drawing(weights: float) -> bool:
 def figure_pairs(d: int) -> int:
     """Pairs of rows of d columns that the errors of a figure are measured on, a dozen times."""
     return max(_FIGURE_PAIRS // 10, min(_FIGURE_PAIRS, _FIGURE_NUMBERS // d))
-
-
-def plan_race(rows: int, models: int, limit: int) -> Race:
-    """Half of the rows for rounds that learn from three times as many rows each, half for the final."""
-    final = rows // 2
-    held_out = max(1, min(_RACE_HELD_OUT, (rows - final) // 3))
-    most = rows - final - held_out
-    rounds, size = [], _RACE_FEATURES
-    count = min(most, _RACE_FIRST)
-    while True:
-        rounds.append((count, size))
-        if count * 3 > min(most, _RACE_MOST):
-            break
-        count, size = count * 3, size * 2
-    finalists = _FINALISTS if rows > _FEW_ROWS else _FINALISTS + 2
-    keep = [max(finalists, -(-models // 3 ** (i + 1))) for i in range(len(rounds))]
-    keep[-1] = finalists
-    widest = most_features(limit)
-    learnt = rows - -(-final // _RACE_FOLDS)
-    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= min(widest, learnt))
-    folds = min(_RACE_FOLDS if rows > _FEW_ROWS else _RACE_FOLDS + 2, final)
-    return Race(most, held_out, final, tuple(rounds), tuple(keep), folds, sizes or (size,))
-
-
-def most_features(limit: int) -> int:
-    """Features whose moments a race takes: those of more take minutes, or do not fit into the limit."""
-    return max(_RACE_FEATURES, min(_RACE_WIDEST, int((limit / (8 * _SOLVER_ARRAYS)) ** 0.5)))
-
-
-def race_memory(limit: int) -> int:
-    """What a model of a race may hold: moments of as many features as a race takes, and passes over the rows beyond that."""
-    return 8 * _SOLVER_ARRAYS * most_features(limit) ** 2
-
-
-def probe_rows(columns: int) -> int:
-    """Rows that bandwidths come from, before a race: fewer where they are very wide."""
-    return max(16, min(256, _PROBED // max(columns, 1)))
-
-
-def is_wide(columns: int) -> bool:
-    """Whether there are so many columns that drawing weights for them is most of the work: kernels are then tried at one width only."""
-    return columns > _WIDE
-
-
-def worth_boosting(columns: int, outputs: int) -> bool:
-    """Whether trees are grown on so many columns, for so many classes."""
-    return columns * outputs <= _TREES
-
-
-def worth_tree_threads(rows: int, columns: int) -> bool:
-    """Whether trees on so many numbers are worth more than one thread."""
-    return rows * columns >= _THREADED_TREES
-
-
-def worth_gram(rows: int) -> bool:
-    """Whether exact kernels are learnt from so many rows."""
-    return rows <= _EXACT_ROWS
-
-
-@dataclass(frozen=True)
-class Each:
-    """What a model of a race costs: for a row, stored numbers of its features and multiply-adds; weights that are drawn, and features."""
-
-    entries: float
-    flops: float
-    weights: float
-    features: float
-
-
-def guess_seconds(rows: int, each: Each, outputs: int) -> float:
-    """A rough time of a fit that nothing was measured of: weights drawn, features made, and moments or passes, on one core."""
-    solving = rows * each.entries * each.features + 10 * each.features**3
-    if each.features > _RACE_WIDEST:
-        solving = 100.0 * rows * each.entries * outputs
-    return each.weights * 5e-8 + (rows * each.flops + solving) * 2e-10
-
-
-def tolerance(itemsize: int) -> float:
-    """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
-    return 1e-7 if itemsize == 8 else 1e-6
 
 
 def width_for(error: float | None) -> str:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from mercer.candidates import Candidate
 from mercer.contestants import Contestant, exact, mapped, outside
+from mercer.course import Course, race_memory, worth_gram
 from mercer.kernels import Kernel
 from mercer.maps.base import Map
 from mercer.maps.compose import Composed
 from mercer.maps.drawn import Featured
 from mercer.pairs import gram_error
-from mercer.planner import Race, race_memory, worth_gram
 from mercer.samples import Sample
 from mercer.tiles import one_blas_thread
 
@@ -28,7 +28,7 @@ NOISE = 1.0  # standard errors of a difference: models that are nearer than that
 _OF_A_KIND = 2  # bandwidths of one kernel that go on
 _PAIRS = 5000
 _PAIR_ROWS = 500
-_EXACT = 3  # kernels that are also learnt exactly
+_EXACT = 2  # kernels that are also learnt exactly
 _ROUNDS_SHARE = 0.5  # of the time: what is left is for the final
 _TREES_SHARE = 0.25  # of the time, for the trees of the final: they are there to be compared with
 _GROWING = 2  # finalists that are tried with more features
@@ -63,6 +63,13 @@ class Trial:
     model: Any  # fitted, of the last fold
     grain: float = 1.0  # the least that two models can differ by on a row: a label is right or wrong, a number may be as near as can be
 
+    grown: bool = False  # has more features than all finalists begin with
+
+    @property
+    def label(self) -> str:
+        """The name, and about how many features it has grown to."""
+        return f"{self.contestant.name} x{self.size}" if self.grown else self.contestant.name
+
     @property
     def score(self) -> float:
         return float(self.credits.mean())
@@ -87,7 +94,7 @@ class Contest:
     """What is raced, on what, and what was found."""
 
     sample: Sample
-    plan: Race
+    plan: Course
     limit: int
     seed: int
     clock: Clock
@@ -226,7 +233,15 @@ class Contest:
         rows = len(y[splits[0][0]])
         n = len(splits)
         return Trial(
-            one, size, rows, np.concatenate(credits), fitting / n, predicting / n, model, float(not self.sample.numeric)
+            one,
+            size,
+            rows,
+            np.concatenate(credits),
+            fitting / n,
+            predicting / n,
+            model,
+            grain=0.0 if self.sample.numeric else 1.0,
+            grown=one.grows and size > self.plan.sizes[0],
         )
 
     def gram_error(self, trial: Trial) -> float | None:
