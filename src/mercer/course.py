@@ -17,6 +17,10 @@ _TREES = 20_000  # columns times classes
 _PROBED = 2_000_000  # numbers
 _THREADED_TREES = 1e6  # numbers
 _EXACT_ROWS = 2000
+_PASSES = (
+    5000.0  # steps of conjugate gradients over a grid of alphas, each of which is slower than products of matrices
+)
+_DEAR = 1.0  # seconds of a guess: such models race after all others
 _SOLVER_ARRAYS = 4  # D x D arrays of float64 that least squares from moments holds, as in mercer.planner
 
 
@@ -94,6 +98,11 @@ def is_wide(columns: int) -> bool:
     return columns > _WIDE
 
 
+def is_dear(seconds: float) -> bool:
+    """Whether a model of the first round is guessed to take so long that it waits until all others have run."""
+    return seconds > _DEAR
+
+
 def worth_boosting(columns: int, outputs: int) -> bool:
     """Whether trees are grown on so many columns, for so many classes."""
     return columns * outputs <= _TREES
@@ -121,7 +130,7 @@ class Each:
 
 def guess_seconds(rows: int, each: Each, outputs: int) -> float:
     """A rough time of a fit that nothing was measured of: weights drawn, features made, and moments or passes, on one core."""
-    solving = rows * each.entries * each.features + 10 * each.features**3
+    solving = rows * each.entries * each.features + 2 * each.features**3
     if each.features > _WIDEST:
-        solving = 100.0 * rows * each.entries * outputs
+        solving = _PASSES * outputs * (rows * each.entries + 20 * each.features)
     return each.weights * 5e-8 + (rows * each.flops + solving) * 2e-10

@@ -172,7 +172,7 @@ def select(
     Parameters
     ----------
     X : array-like, sparse matrix, data frame, path or stream
-        Of more rows than are needed, a sample is drawn.
+        Of more rows than are needed, a sample is drawn. Weights of a stream's rows are not used.
     y : array-like of shape (n_samples,), optional
         Labels or numbers; None where the stream has them.
     max_seconds : float, default=60

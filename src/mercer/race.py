@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.candidates import Candidate
 from mercer.contestants import Contestant, exact, mapped, outside
-from mercer.course import Course, race_memory, worth_gram
+from mercer.course import Course, is_dear, race_memory, worth_gram
 from mercer.kernels import Kernel
 from mercer.maps.base import Map
 from mercer.maps.compose import Composed
@@ -109,6 +109,8 @@ class Contest:
     def run(self, candidates: Iterable[Candidate]) -> None:
         """The rounds, then the final."""
         maps = [mapped(one, self.sample, race_memory(self.limit), self.seed) for one in candidates]
+        rows, size = self.plan.rounds[0]
+        maps.sort(key=lambda one: one.kind != "linear" and is_dear(one.guess(size, rows)))
         trees = outside(self.sample, self.seed, self.refused)
         ranked = self._run_rounds(maps, trees)
         self._run_final(ranked, trees)
