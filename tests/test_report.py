@@ -194,6 +194,28 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     Page(text)
 
 
+def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(tmp_path):
+    linear = next(one for one in board().entries if one.kind == "linear")
+
+    def made(i: int, finalist: bool):
+        return type(linear)(
+            **{**vars(linear), "name": f"model {i:02}", "kind": "map", "model": None, "finalist": finalist}
+        )
+
+    entries = (*(made(i, i < 3) for i in range(30)), linear)
+    text = written(tmp_path / "many.html", board=board(entries=entries, winner=entries[20]))
+    first, _, folded = text.partition("<details>")
+    folded = folded.partition("</details>")[0]
+    shown = [*range(15), 20]  # three finalists, twelve others, the winner
+    for i in range(30):
+        assert (f"<bdi>model {i:02}</bdi>" in first) == (i in shown) and (f"<bdi>model {i:02}</bdi>" in folded) == (
+            i not in shown
+        )
+    assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
+    assert first.count('<tr class="marked">') == 1 and first.count('<tr class="early">') == 12
+    Page(text)
+
+
 def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
     X, y = rows()
     wrong = [
