@@ -19,9 +19,10 @@ import scipy.sparse
 
 from benchmarks.learning import ROOT, resident
 from benchmarks.measure import Row
-from mercer import KernelClassifier, KernelRegressor, open_stream, plan, speeds
+from mercer import KernelClassifier, KernelRegressor, open_stream, plan
 from mercer.cli import language
-from mercer.trials import measure
+from mercer.quotation import speeds
+from mercer.quotation.trials import measure
 
 SECONDS, BYTES = 2.0, 1.25  # how far a prediction may be off, as a factor
 

@@ -21,7 +21,7 @@ from shell import call, fails, run
 
 
 def test_compare_shows_the_race_and_its_verdict(monkeypatch):
-    monkeypatch.setattr("mercer.contestants._ROUNDS_OF_TREES", 5)
+    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
     output = run("compare --kernels hellinger,fourier --max-seconds 600")
     lines = output.splitlines()
     assert re.match(r"Digits as histograms: 1,797 rows, 64 columns; \d+ s", lines[0])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mercer.estimates import CONJUGATE_PASSES, Rows, block_rows, peak_bytes, seconds_to_predict, steps_of
 from mercer.outline import Outline, Part
 from mercer.planner import Cost, plan_fit
-from mercer.speeds import ANY, Speeds
+from mercer.quotation.estimates import CONJUGATE_PASSES, Rows, block_rows, peak_bytes, seconds_to_predict, steps_of
+from mercer.quotation.speeds import ANY, Speeds
 
 TABLES = {
     "float32": {ANY: (2.0, 3.0)},

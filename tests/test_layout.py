@@ -81,45 +81,14 @@ ALLOWED = {
 ALLOWED["outline"] = {"maps", "planner"}
 ALLOWED["learn"] = {"maps", "machine", "outline", "checkpoints", "symmetric", *ALLOWED["maps"]}
 ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
-ALLOWED["course"] = set()
-ALLOWED["samples"] = {"blocks", "door", "philox", "course", "streams", "summaries"}
-ALLOWED["candidates"] = {"blocks", "door", "maps", "course", "summaries"}
-ALLOWED["contestants"] = {"candidates", "grams", "kernels", "learn", "course", "samples"}
-ALLOWED["race"] = {"candidates", "contestants", "kernels", "maps", "pairs", "course", "samples", "tiles"}
-ALLOWED["leaderboard"] = {
-    "candidates",
-    "contestants",
-    "door",
-    "kernels",
-    "machine",
-    "philox",
-    "course",
-    "race",
-    "samples",
-}
 ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
 ALLOWED["machine"] = {"ops", "tiles"}
-ALLOWED["expected"] = {"pairs", "theory", *ALLOWED["pairs"]}
-ALLOWED["exhibits"] = {"expected", "pilots", *ALLOWED["pilots"]}
-ALLOWED["labels"] = set()
-ALLOWED["figures"] = {"exhibits", "labels", "planner"}
-ALLOWED["page"] = set()
-ALLOWED["report"] = {
-    "exhibits",
-    "figures",
-    "page",
-    "machine",
-    "atomic",
-    "certificate",
-    "leaderboard",
-    *ALLOWED["exhibits"],
-}
-ALLOWED["speeds"] = {"atomic", "ops", "tiles"}
-ALLOWED["trials"] = {"speeds", "outline", "learn", *ALLOWED["learn"]}
-ALLOWED["estimates"] = {"outline", "planner", "speeds"}
-ALLOWED["quotation"] = {"certificate", "estimates", "pilots", "learn", "machine", "speeds", *ALLOWED["learn"]}
+ALLOWED["quotation"] = {"atomic", "certificate", "learn", "machine", *ALLOWED["certificate"], *ALLOWED["learn"]}
+ALLOWED["race"] = {"learn", "pairs", *ALLOWED["learn"]}
+ALLOWED["leaderboard"] = {"door", "kernels", "machine", "philox", "race"}
+ALLOWED["report"] = {"atomic", "leaderboard", "machine", "theory", "certificate", *ALLOWED["certificate"]}
 ALLOWED["papers"] = {*ALLOWED}
 ALLOWED["cli"] = {*ALLOWED}
 
@@ -128,7 +97,7 @@ HOMES = {
     "dask": {"cluster.py", "streams/dask.py"},
     "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},
-    "matplotlib": {"figures.py", "labels.py", "papers/pictures.py"},
+    "matplotlib": {"report/figures.py", "report/labels.py", "papers/pictures.py"},
     "mercer._native": {"ops/cpu.py"},
 }
 

@@ -46,7 +46,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
-    monkeypatch.setattr("mercer.contestants._ROUNDS_OF_TREES", 5)
+    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
     for line, shown in commands(document):
         result = call(f"{line} --kernels hellinger" if line.startswith("compare data") else line)
         error = re.search(r"^Error: .*", shown, flags=re.MULTILINE)

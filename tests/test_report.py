@@ -15,8 +15,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from boards import HOSTILE, board, hostile_report, plain_report, rows, written
-from mercer import figures, page, write_report
-from mercer.labels import place, short
+from mercer import write_report
+from mercer.report import figures, page
+from mercer.report.labels import place, short
 
 pytest.importorskip("matplotlib")
 VOID = {"meta", "link", "img", "br", "hr"}

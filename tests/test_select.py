@@ -15,19 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer
-from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, course, leaderboard, samples, select
-from mercer.candidates import TWINS, candidates
-from mercer.contestants import TREES, Contestant
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, leaderboard, select
 from mercer.leaderboard import Leaderboard, _judged
 from mercer.planner import plan_fit
-from mercer.race import Contest, Trial, _kept, _ranked
+from mercer.race import course, samples
+from mercer.race.candidates import TWINS, candidates
+from mercer.race.contestants import TREES, Contestant
+from mercer.race.rounds import Contest, Trial, _kept, _ranked
 
 
 @pytest.fixture(autouse=True, scope="module")
 def few_trees():
     """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.contestants._ROUNDS_OF_TREES", 3)
+        patch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 3)
         yield
 
 
@@ -82,7 +83,7 @@ def test_linear_is_enough_where_it_is():
 
 
 def test_trees_are_better_where_columns_are_cut_at_thresholds(monkeypatch):
-    monkeypatch.setattr("mercer.contestants._ROUNDS_OF_TREES", 25)
+    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 25)
     board = select(*steps(), kernels=["fourier"], random_state=0)
     assert board.verdict.startswith("Trees are better here: gradient boosting has 9")
     assert board.entries[0].name == "gradient boosting"
@@ -282,7 +283,7 @@ def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
     """Time is up after eight models: what was tried is ranked as it would be without a limit."""
     whole = select(*rings(), kernels=FEW, random_state=0)
     ticks = iter(range(10**6))
-    monkeypatch.setattr("mercer.race.Clock.spent", lambda self: float(next(ticks)))
+    monkeypatch.setattr("mercer.race.rounds.Clock.spent", lambda self: float(next(ticks)))
     cut = select(*rings(), kernels=FEW, random_state=0, max_seconds=40)
     assert cut.stopped is not None
     known = {one.name: one.score for one in whole.entries if not one.finalist}

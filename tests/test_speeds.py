@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from mercer import plan, speeds
+from mercer import plan
 from mercer.outline import Part
 from mercer.planner import Cost
-from mercer.speeds import Speeds, built_in
-from mercer.trials import _rates, _two
+from mercer.quotation import speeds
+from mercer.quotation.speeds import Speeds, built_in
+from mercer.quotation.trials import _rates, _two
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +110,7 @@ def test_rates_are_found_again_from_trials_of_chains():
 @pytest.mark.slow
 def test_all_that_a_plan_needs_is_measured():
     from mercer.maps import registry
-    from mercer.trials import measure
+    from mercer.quotation.trials import measure
 
     told: list[str] = []
     found = measure(told.append)

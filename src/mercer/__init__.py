@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from mercer.maps.unary import UnaryIntersection as UnaryIntersection
     from mercer.model import load as load
     from mercer.model import save as save
-    from mercer.quotation import plan as plan
-    from mercer.report import write_report as write_report
+    from mercer.quotation.quoting import plan as plan
+    from mercer.report.writing import write_report as write_report
     from mercer.streams import open_stream as open_stream
 
 _home = {
@@ -76,9 +76,9 @@ _home = {
     "select": "leaderboard",
     "kernels": "",
     "open_stream": "streams",
-    "plan": "quotation",
+    "plan": "quotation.quoting",
     "theory": "",
-    "write_report": "report",
+    "write_report": "report.writing",
 }
 
 __version__ = "0.1.0"

@@ -10,13 +10,13 @@ from typing import Any
 from sklearn.base import clone
 
 from mercer import door, machine
-from mercer.candidates import candidates
-from mercer.contestants import TREES, Contestant
-from mercer.course import plan_course
 from mercer.kernels import Kernel
 from mercer.philox import seed_from
-from mercer.race import NOISE, Clock, Contest, Trial, kernel_of
-from mercer.samples import draw
+from mercer.race.candidates import candidates
+from mercer.race.contestants import TREES, Contestant
+from mercer.race.course import plan_course
+from mercer.race.rounds import NOISE, Clock, Contest, Trial, kernel_of
+from mercer.race.samples import draw
 
 _PROBING = 0.25  # of the time, at most, goes into finding out who can take part
 

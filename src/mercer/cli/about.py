@@ -111,11 +111,11 @@ def info(again: bool, voice: Voice) -> None:
       mercer info
       mercer info --measure
     """
-    from mercer import speeds
     from mercer.machine import facts
+    from mercer.quotation import speeds
 
     if again:
-        from mercer.trials import measure
+        from mercer.quotation.trials import measure
 
         path = speeds.write(measure(lambda what: voice.event("trial", what=what)))
         voice.say(f"Speeds are in {path}.")

@@ -66,7 +66,7 @@ def compare(
       mercer compare data.parquet --target digit --report report.html
     """
     if report is not None:
-        from mercer.report import require_ready
+        from mercer.report.writing import require_ready
 
         require_ready(report)  # now, not after the race
     how: dict[str, Any] = {"max_seconds": max_seconds, "max_memory": max_memory, "random_state": seed}
@@ -103,9 +103,9 @@ def _write(
     report: Path, board: Leaderboard, rows: tuple[Any, Any], names: Any, data: Path | None, about: str, voice: Voice
 ) -> None:
     """The report, its errors measured on a sample of the rows."""
-    from mercer.exhibits import ROWS
-    from mercer.report import write_report
-    from mercer.samples import draw
+    from mercer.race.samples import draw
+    from mercer.report.exhibits import ROWS
+    from mercer.report.writing import write_report
 
     seed = int(board.settings["random_state"])
     some = draw(*rows, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
@@ -169,8 +169,8 @@ def racing(voice: Voice) -> Iterator[Callable[[str, str], None]]:
 
 def show(board: Leaderboard, voice: Voice) -> None:
     """The table, and what is to be said of it."""
-    from mercer.candidates import TWINS, twin
     from mercer.leaderboard import shown
+    from mercer.race.candidates import TWINS, twin
 
     measure = ">R^2" if board.numeric else ">accuracy"
     table = plain_table("model", measure, ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s")

@@ -65,7 +65,7 @@ def plan(
       mercer plan data.csv --target digit --map fourier --error 0.05 --max-seconds 10
     """
     from mercer import door
-    from mercer.quotation import plan as quote
+    from mercer.quotation.quoting import plan as quote
 
     if error is not None:
         door.positive("plan", "error", error)

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.candidates import Candidate
-from mercer.contestants import Contestant, exact, mapped, outside
-from mercer.course import Course, is_dear, race_memory, worth_gram
 from mercer.kernels import Kernel
 from mercer.maps.base import Map
 from mercer.maps.compose import Composed
 from mercer.maps.drawn import Featured
 from mercer.pairs import gram_error
-from mercer.samples import Sample
+from mercer.race.candidates import Candidate
+from mercer.race.contestants import Contestant, exact, mapped, outside
+from mercer.race.course import Course, is_dear, race_memory, worth_gram
+from mercer.race.samples import Sample
 from mercer.tiles import one_blas_thread
 
 Array = NDArray[Any]

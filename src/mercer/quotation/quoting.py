@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from mercer import door, machine, speeds
+from mercer import door, machine
 from mercer.certificate import Certificate, share
-from mercer.estimates import Rows, Step, block_rows, peak_bytes, seconds_to_predict, steps_of, tile
 from mercer.learn.losses import LOSSES
 from mercer.learn.mapping import make_map
 from mercer.maps.base import Map
 from mercer.outline import Outline, Outlines
 from mercer.pilots import Law, Table
 from mercer.planner import Plan, plan_fit, size, width_for
-from mercer.speeds import Speeds
+from mercer.quotation import speeds
+from mercer.quotation.estimates import Rows, Step, block_rows, peak_bytes, seconds_to_predict, steps_of, tile
+from mercer.quotation.speeds import Speeds
 from mercer.streams import open_stream
 from mercer.tiles import threads
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mercer import door
 from mercer.blocks import Dense
-from mercer.course import race_rows
 from mercer.philox import Rng
+from mercer.race.course import race_rows
 from mercer.streams import Stream, open_stream
 from mercer.summaries import Reservoir
 

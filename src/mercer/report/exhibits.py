@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from mercer.expected import Expected, expected
 from mercer.grams import gram
 from mercer.kernels import Kernel
 from mercer.kernels.additive import Additive
@@ -20,6 +19,7 @@ from mercer.maps.compose import Composed
 from mercer.pairs import drawn_pairs, measure
 from mercer.pilots import Law, law_of, seeded
 from mercer.planner import figure_pairs, worth_drawing
+from mercer.report.expected import Expected, expected
 
 Array = NDArray[Any]
 

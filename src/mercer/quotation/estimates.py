@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mercer.outline import Outline
 from mercer.planner import CSR_TILE_ROWS, PANEL, SHARD, TILE_ROWS, Cost, Plan, grid, tile_rows, worth_threads
-from mercer.speeds import Speeds
+from mercer.quotation.speeds import Speeds
 
 # What nobody knows before: about what they were on digits, alpha chosen among 25 (315 to 478; 67 to 75; 609 to 2349).
 CONJUGATE_PASSES = 400

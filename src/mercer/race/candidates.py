@@ -11,12 +11,12 @@ from sklearn.base import clone
 
 from mercer import door
 from mercer.blocks import as_block, matrix
-from mercer.course import is_wide, probe_rows
 from mercer.maps import registry
 from mercer.maps.base import Array, Map
 from mercer.maps.compose import Composed
 from mercer.maps.gamma import Gamma
 from mercer.maps.scaled import Scaled
+from mercer.race.course import is_wide, probe_rows
 from mercer.summaries import ColumnSpread
 
 _COUNTED_ROWS = 16  # rows whose stored features are counted

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer import door, figures, machine, page
+from mercer import door, machine
 from mercer.atomic import remove_leftovers, replacing
 from mercer.certificate import share
-from mercer.exhibits import HEAT_ROWS, Curve, Heat, Rows, curve, heat, map_of, scalar_heat
 from mercer.kernels.additive import Additive
 from mercer.leaderboard import Entry, Leaderboard, shown
 from mercer.planner import size as in_words
+from mercer.report import figures, page
+from mercer.report.exhibits import HEAT_ROWS, Curve, Heat, Rows, curve, heat, map_of, scalar_heat
 
 LEAST_ROWS = 8
 OTHERS = 12  # models beside the finalists that are shown at once

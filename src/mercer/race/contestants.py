@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.candidates import Candidate
-from mercer.course import Each, guess_seconds, worth_boosting, worth_tree_threads
 from mercer.grams import gram
 from mercer.kernels import Kernel
 from mercer.learn.classifier import KernelClassifier
 from mercer.learn.regressor import KernelRegressor
-from mercer.samples import Sample
+from mercer.race.candidates import Candidate
+from mercer.race.course import Each, guess_seconds, worth_boosting, worth_tree_threads
+from mercer.race.samples import Sample
 
 Array = NDArray[Any]
 

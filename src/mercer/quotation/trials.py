@@ -26,8 +26,8 @@ from mercer.maps.projection import RandomProjection
 from mercer.moments import Moments
 from mercer.outline import Outline, Part
 from mercer.planner import grid
+from mercer.quotation.speeds import ANY, Speeds
 from mercer.sources import blocks_of
-from mercer.speeds import ANY, Speeds
 from mercer.streams import open_sink, open_stream
 from mercer.tiles import at_most, one_blas_thread, threads
 from mercer.together import fresh

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.exhibits import Curve, Heat
-from mercer.labels import place, short
 from mercer.planner import size as in_words
+from mercer.report.exhibits import Curve, Heat
+from mercer.report.labels import place, short
 
 WIDTH = 5.6  # inches; with this size of type, words can be read on a phone and are not too large on a screen
 BEST, GREY, INK, RED = "#0b5fa5", "#9a9a9a", "#222222", "#b3261e"
