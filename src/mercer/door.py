@@ -115,7 +115,7 @@ def as_array(who: str, X: Any) -> Any:
         raise ValueError(
             f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them first (X.filled, sklearn.impute)."
         )
-    return np.asarray(X)
+    return X if getattr(X, "resident", False) else np.asarray(X)
 
 
 def extremes(X: Any) -> tuple[float, float]:
@@ -206,6 +206,7 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
         inside = stored.max() <= np.min(high) and stored.min() >= np.max(low)
     if inside:
         return False
+    stored = np.asarray(stored)
     columns = X.indices if hasattr(X, "indptr") else np.broadcast_to(np.arange(X.shape[1]), X.shape)
     lows, highs = (np.broadcast_to(bound, X.shape[1])[columns] for bound in (low, high))
     outside = np.argwhere((stored > highs) | (stored < lows))

@@ -9,6 +9,8 @@ _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside 
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
 CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
+_DEVICE_BYTES = 4 * 2**30  # working space of a tile on a device: what it takes to fill it, while a few fit beside each other
+_MOST_DEVICE_ROWS = 2**18
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
 PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
@@ -50,6 +52,11 @@ def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
     """Rows of a tile. It depends on the width of the work only, so that the grid is the same for every thread count."""
     fitting = int(_TILE_BYTES / max(cost.bytes, 1))
     return max(_LEAST_ROWS, min(most_rows, fitting))
+
+
+def device_rows(bytes_each: float, free: int) -> int:
+    """Rows of a tile on a device: a quarter of what is free, and no more than keep it busy."""
+    return max(_LEAST_ROWS, min(_MOST_DEVICE_ROWS, int(min(free / 4, _DEVICE_BYTES) / max(bytes_each, 1))))
 
 
 def long_tile_rows(cost: Cost) -> int:

@@ -242,8 +242,8 @@ def blocks_of(rows: Any) -> Iterator[Block]:
     for span in spans(n, tile_rows(Cost(d, d * rows.dtype.itemsize))):
         block = rows[span]
         yield as_block(
-            block if hasattr(block, "indptr") else np.ascontiguousarray(block)
-        )  # the same bits for every memory order
+            block if hasattr(block, "indptr") else np.ascontiguousarray(np.asarray(block))
+        )  # the same bits for every memory order, and on the CPU, where rows are looked at
 
 
 def _digest(maps: Iterable[Any]) -> str:

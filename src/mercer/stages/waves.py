@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer import ops
 from mercer.door import RowError
 from mercer.philox import Rng
 from mercer.stages.base import Array, Stage, require
@@ -35,14 +36,16 @@ class Waves(Stage):
         require(abs(self.reach - right) <= 1e-9 * right < np.inf, self, f"a reach of {right}, got {self.reach}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        out = np.empty((X.shape[0], self.columns(X.shape[1])), X.dtype) if out is None else out
+        out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
         far = self._beyond(X, X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(self.linear, Hadamard):
                 rows = X.toarray() if hasattr(X, "indptr") else X
                 self.link.of_hadamard(rows, self.linear.signs, self.linear.lengths, out)
-            else:
+            elif hasattr(X, "indptr"):
                 self.link(self.linear(X, out if isinstance(self.link, Cos) else None), out)
+            else:
+                self.link.of_product(X, self.linear.panel, out)
         if len(far):
             rows = X[far].astype(np.float64)
             self._refuse(rows, far)
