@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -109,6 +110,32 @@ def entered(X: Any) -> Any:
     return gpu().array.array(X.to_dense() if "sparse" in str(X.layout) else X)
 
 
+def brought_home(values: Any) -> Any:
+    """A tensor as an array of NumPy; all else as it is."""
+    return values.detach().cpu().numpy() if is_tensor(values) else values
+
+
+def answer(values: Any, X: Any) -> Any:
+    """Numbers as a tensor beside X, where X is one; all else as it is."""
+    if not is_tensor(X) or getattr(values, "dtype", None) is None or values.dtype.kind not in "biuf":
+        return values
+    return moved(values, entered(X)).tensor
+
+
+def its_own(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of rows X that works on the device of its object's parameters, or where X is; numbers come out beside X."""
+
+    @wraps(method)
+    def wrapped(self: Any, X: Any, *args: Any, **named: Any) -> Any:
+        with on(self.device, precision=self.precision):
+            if not is_tensor(X):
+                return method(self, X, *args, **named)
+            with at(place_of(entered(X))):
+                return answer(method(self, X, *args, **named), X)
+
+    return wrapped
+
+
 def left(Z: Any) -> Any:
     """The tensor of an array on a device; all else as it is."""
     return Z.tensor if ops.is_device(Z) else Z
@@ -134,6 +161,12 @@ def precision() -> str | None:
     return None if here() is None else str(gpu().products.current())
 
 
+def arithmetic() -> str:
+    """What the bits of a result depend on: the instruction set of the CPU, or the device and its precision."""
+    place = here()
+    return ops.cpu.isa() if place is None else f"{place.device.type} {precision()}"
+
+
 def moved(values: Any, rows: Any) -> Any:
     """Values of NumPy where rows are."""
     return gpu().transfer.put(values, rows.tensor.device)
@@ -157,20 +190,33 @@ def tile_rows(bytes_each: float, place: Place) -> int:
 
 def each(work: Callable[[slice], None], n: int, rows: int, place: Place) -> None:
     """work(rows) for every tile of n rows; where the device is full, the tile is halved and the run goes on, with one warning."""
+    for _ in pieces(work, n, rows, place):
+        pass
+
+
+def pieces(work: Callable[[slice], T], n: int, rows: int, place: Place) -> Iterator[tuple[slice, T]]:
+    """Tiles of n rows and work(rows) of each, in order; a tile for which the device has no memory is halved, down to 16 rows."""
     start, size = 0, max(1, rows)
     while start < n:
-        try:
-            work(slice(start, min(start + size, n)))
-        except BaseException as error:
-            transfer = gpu().transfer
-            if not transfer.is_full(error) or size <= min(_LEAST, n):
-                raise
-            size = max(1, min(size, n - start) // 2)
+        tile = slice(start, min(start + size, n))
+        made = _tried(work, tile)
+        if made is None:
+            size = max(1, (tile.stop - tile.start) // 2)
             _say_full(place, size)
+            gpu().transfer.forget()
         else:
-            start += size
-            continue
-        transfer.forget()  # outside of `except`, where the error still holds the tensors of what it was raised in
+            yield tile, made[0]
+            start = tile.stop
+
+
+def _tried(work: Callable[[slice], T], tile: slice) -> tuple[T] | None:
+    """(work(tile),), or None when the device has no memory left for it; nothing of what was begun is held any more then."""
+    try:
+        return (work(tile),)
+    except Exception as error:
+        if not gpu().transfer.is_full(error) or tile.stop - tile.start <= _LEAST:
+            raise
+    return None
 
 
 def _say_full(place: Place, rows: int) -> None:

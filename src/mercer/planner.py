@@ -10,7 +10,9 @@ TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand 
 CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
 _DEVICE_BYTES = 4 * 2**30  # working space of a tile on a device: what it takes to fill it, while a few fit beside each other
+_DEVICE_BLOCK = 2**30  # bytes of a block there
 _MOST_DEVICE_ROWS = 2**18
+DEVICE_PANEL = 2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
 PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
@@ -97,8 +99,13 @@ class Grid:
     shard: int
 
 
-def grid(width: int, itemsize: int) -> Grid:
-    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where those take no more than 128 MiB."""
+def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
+    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where those take no more than 128 MiB.
+
+    On a device all blocks have the most rows, so that adding their products up costs little beside making them, up to 1 GiB.
+    """
+    if device:
+        return Grid(max(_LEAST_ROWS, min(_MOST_BLOCK, _DEVICE_BLOCK // max(1, width * itemsize))), SHARD)
     fitting = _TILE_BYTES // max(1, width * itemsize) // TILE_ROWS * TILE_ROWS
     rows = max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting))
     return Grid(max(_LEAST_ROWS, min(rows, _BLOCK_BYTES // max(1, width * itemsize))), SHARD)

@@ -47,6 +47,11 @@ class KernelRegressor(RegressorMixin, KernelModel):
     cluster : address, distributed.Client or None, default=None
         A cluster of Dask that sums the rows, to the same model bit for bit: "tcp://host:8786". ``clone`` copies an address, and no Client.
         For Dask arrays None is the current client, when there is one.
+    device : {"cuda", "cuda:0", ...} or None, default=None
+        A GPU, through torch, that makes features, moments, the ridge solution and predictions; rows stream through it. None is the CPU, or
+        what ``mercer.on`` has chosen. Other losses and penalties have their features made there, and are solved on the CPU.
+    precision : {"float32", "tf32", "bf16"} or None, default=None
+        How products of float32 are made on a GPU, as in ``mercer.on``.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
     verbose : int, default=0

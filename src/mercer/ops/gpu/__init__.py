@@ -5,6 +5,7 @@ The only place that names torch. Nothing imports it but `mercer.devices`, when a
 
 from __future__ import annotations
 
+from mercer.ops.gpu import algebra as algebra
 from mercer.ops.gpu import array as array
 from mercer.ops.gpu import products as products
 from mercer.ops.gpu import sparse as sparse

@@ -318,6 +318,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "broadcast_arrays": lambda like, *arrays: tuple(
         map(DeviceArray, torch.broadcast_tensors(*(_operand(one, like) for one in arrays)))
     ),
+    "triu": lambda like, a, k=0: DeviceArray(torch.triu(a.tensor, k)),
     "sum": _sum,
     "all": lambda like, a: a.all(),
     "any": lambda like, a: a.any(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -44,6 +44,22 @@ def exact(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """A B without shorter numbers, whatever the precision in use."""
     with _tf32(False):
         return torch.matmul(A, B)
+
+
+def add_gram(Z: torch.Tensor, panels: Sequence[tuple[slice, torch.Tensor]]) -> None:
+    """S += Z'Z, of which the panels keep the columns from their rows on. All memory is taken before the first sum is changed."""
+    short = Z.to(torch.bfloat16) if Z.dtype == torch.float32 and current() == "bf16" else Z
+    room = Z.new_empty(max((kept.numel() for _, kept in panels), default=0))
+    for rows, kept in panels:
+        found = room[: kept.numel()].view(kept.shape)
+        left, right = short[:, rows].T, short[:, rows.start :]
+        if short is Z:
+            matmul(left, right, out=found)
+        elif Z.device.type == "cuda":
+            torch.mm(left, right, out_dtype=torch.float32, out=found)
+        else:
+            torch.matmul(left.float(), right.float(), out=found)
+        kept.add_(found)
 
 
 def einsum(words: str, *parts: torch.Tensor) -> torch.Tensor:

@@ -68,12 +68,13 @@ def ahead(items: Iterable[T], rows: Callable[[T], Any], where: torch.device) -> 
     """Each item with its rows on the device; those of the next are on their way while this one is in use."""
     if where.type != "cuda":
         for item in items:
-            yield item, put(rows(item), where)
+            values = rows(item)
+            yield item, values if isinstance(values, DeviceArray) else put(values, where)
         return
     lane = _Lane(where)
     waiting: tuple[T, torch.Tensor, Any] | None = None
     for item in items:
-        sent = (item, *lane.send(np.ascontiguousarray(rows(item))))
+        sent = (item, *lane.send(rows(item)))
         if waiting is not None:
             yield lane.arrived(*waiting)
         waiting = sent
@@ -91,6 +92,9 @@ class _Lane:
         self.turn = 0
 
     def send(self, rows: Any) -> tuple[torch.Tensor, Any]:
+        if isinstance(rows, DeviceArray):
+            return rows.tensor, None
+        rows = np.ascontiguousarray(rows)
         slot = self.slots[self.turn]
         if slot is None or slot[0].numel() < rows.nbytes:
             slot = (torch.empty(rows.nbytes, dtype=torch.uint8, pin_memory=True), None)
@@ -107,9 +111,10 @@ class _Lane:
         return moved, done
 
     def arrived(self, item: T, moved: torch.Tensor, done: Any) -> tuple[T, DeviceArray]:
-        computing = torch.cuda.current_stream(self.where)
-        computing.wait_event(done)
-        moved.record_stream(computing)
+        if done is not None:
+            computing = torch.cuda.current_stream(self.where)
+            computing.wait_event(done)
+            moved.record_stream(computing)
         return item, DeviceArray(moved)
 
 
