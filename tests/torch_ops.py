@@ -17,6 +17,14 @@ from op_cases import CASES
 DEVICE = os.environ.get("MERCER_TEST_DEVICE", "cpu")
 MISSING = None if importlib.util.find_spec("torch") else "torch is not installed"
 
+if MISSING is None:
+    import torch
+
+    from mercer.ops.gpu import kernels
+
+    kernels.least = 0  # so that small arrays test them too
+    torch.set_num_threads(1)  # small arrays: threads would only wait for each other
+
 
 def to_device(a: Any) -> Any:
     import torch

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mercer import kernels as kernels
     from mercer import theory as theory
     from mercer.certificate import certify as certify
+    from mercer.devices import on as on
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
     from mercer.learn.classifier import KernelClassifier as KernelClassifier
@@ -67,6 +68,7 @@ _home = {
     "load": "model",
     "save": "model",
     "kernels": "",
+    "on": "devices",
     "open_stream": "streams",
     "theory": "",
 }

@@ -153,7 +153,10 @@ def here() -> Place | None:
 
 def place_of(rows: Any) -> Place | None:
     """Where rows are, or where they are to go."""
-    return _of(rows.tensor.device) if ops.is_device(rows) else here()
+    place = here()
+    if not ops.is_device(rows) or (place is not None and place.device.type == rows.tensor.device.type):
+        return place
+    return _of(rows.tensor.device)
 
 
 def precision() -> str | None:
@@ -167,9 +170,9 @@ def arithmetic() -> str:
     return ops.cpu.isa() if place is None else f"{place.device.type} {precision()}"
 
 
-def moved(values: Any, rows: Any) -> Any:
-    """Values of NumPy where rows are."""
-    return gpu().transfer.put(values, rows.tensor.device)
+def moved(values: Any, rows: Any, *, columns: bool = False) -> Any:
+    """Values of NumPy where rows are; with columns, laid out for the right side of a product."""
+    return gpu().transfer.put(values, rows.tensor.device, columns=columns)
 
 
 def ahead(items: Iterable[T], rows: Callable[[T], Any], place: Place) -> Iterator[tuple[T, Any]]:
@@ -221,7 +224,10 @@ def _tried(work: Callable[[slice], T], tile: slice) -> tuple[T] | None:
 
 def _say_full(place: Place, rows: int) -> None:
     if not place.halved:
-        warn(f"{place.device} has no memory left: tiles are halved, to {rows} rows now, and the run goes on.", stacklevel=4)
+        warn(
+            f"{place.device} has no memory left: tiles are halved, to {rows} rows now, and the run goes on.",
+            stacklevel=4,
+        )
     place.halved += 1
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mercer import devices, door, ops
 from mercer.kernels import (
     GMM,
+    Called,
     Chi2,
     ExpChi2,
     Intersection,
@@ -46,9 +47,7 @@ class _Fast:
     squares: bool = False  # float32 rows must have squares that float32 can hold
 
 
-def gram(
-    kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None
-) -> Any:
+def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None) -> Any:
     """K[i, j] = k(X[i], Z[j]), exact, without ever holding more than a few tiles of working space.
 
     Parameters
@@ -77,6 +76,8 @@ def gram(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
+    if isinstance(kernel, Called) and devices.place_of(devices.entered(X)) is not None:
+        raise TypeError(f"{kernel!r} is a function of NumPy's arrays, and has no form for a GPU.")
     if devices.is_tensor(X):
         return devices.left(gram(kernel, devices.entered(X), devices.entered(Z), n_jobs=n_jobs))
     with devices.on(device):

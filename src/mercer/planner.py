@@ -9,7 +9,9 @@ _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside 
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
 CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
-_DEVICE_BYTES = 4 * 2**30  # working space of a tile on a device: what it takes to fill it, while a few fit beside each other
+_DEVICE_BYTES = (
+    4 * 2**30
+)  # working space of a tile on a device: what it takes to fill it, while a few fit beside each other
 _DEVICE_BLOCK = 2**30  # bytes of a block there
 _MOST_DEVICE_ROWS = 2**18
 DEVICE_PANEL = 2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device

@@ -25,7 +25,9 @@ class Symmetric:
 
     def __init__(self, size: int, packed: Array | None = None, *, beside: Any = None) -> None:
         self.size = size
-        self.panel = DEVICE_PANEL if ops.is_device(beside) else PANEL  # on a device, beside the array that is given there
+        self.panel = (
+            DEVICE_PANEL if ops.is_device(beside) else PANEL
+        )  # on a device, beside the array that is given there
         length = _length(size, self.panel)
         self.packed: Any = packed if packed is not None else np.zeros(length, like=beside if self.away else None)
         if self.packed.shape != (length,):

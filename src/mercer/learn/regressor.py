@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from mercer import devices
 from mercer.learn.base import KernelModel
 from mercer.learn.folds import Folds
 from mercer.learn.normal import Array, Normal
@@ -85,7 +86,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 of the predictions; y, and weights, may be None where the stream has them."""
         truth, weights = targets_of(X, y, sample_weight)
-        return float(r2_score(truth, np.asarray(self.predict(X)), sample_weight=weights))
+        found = np.asarray(devices.brought_home(self.predict(X)))
+        return float(r2_score(truth, found, sample_weight=weights))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.

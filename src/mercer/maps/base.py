@@ -175,6 +175,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.domain == "nonnegative"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = True
         return tags
 
     @property
@@ -188,7 +189,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
         summary = self.look(d)
-        with devices.at(None), one_blas_thread():  # the CPU, and one thread: nothing else changes a bit of what is drawn
+        with (
+            devices.at(None),
+            one_blas_thread(),
+        ):  # the CPU, and one thread: nothing else changes a bit of what is drawn
             seen = None if summary is None else fold(blocks(), summary)
             self.drawn_ = self.draw(Rng(self.seed_), d, seen)
         self._remember(seen)

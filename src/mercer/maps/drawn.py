@@ -121,7 +121,7 @@ def for_rows(drawn: Any, rows: Any) -> Any:
 def _moved(part: Any, rows: Any) -> Any:
     """The same with its arrays where rows are; CSR matrices become dense."""
     if isinstance(part, np.ndarray) or hasattr(part, "indptr"):
-        return devices.moved(part.toarray() if hasattr(part, "indptr") else part, rows)
+        return devices.moved(part.toarray() if hasattr(part, "indptr") else part, rows, columns=True)
     if isinstance(part, tuple):
         return tuple(_moved(one, rows) for one in part)
     if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):

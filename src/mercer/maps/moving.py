@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import _check_n_features
 
 from mercer import devices, door, ops
-from mercer.blocks import Array, Coded, Sparse, at_home, fresh, stacked
+from mercer.blocks import Array, Coded, Dense, Sparse, at_home, fresh, stacked
 from mercer.maps.drawn import Drawn, for_rows, in_dtype
 from mercer.tiles import spans
 
@@ -36,6 +36,7 @@ def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, Non
     n, d = X.shape
     cast = in_dtype(drawn, X.dtype)
     shape = (n, cast.columns(d))
+    sparse = hasattr(X, "indptr") and not cast.dense(True)  # CSR rows are made dense there, and their features CSR again here
     given = None if out is None else room(who, X, out, shape)
     back, parts = devices.returning(place), []
     step = devices.tile_rows(cast.cost(d).bytes, place)
@@ -48,6 +49,8 @@ def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, Non
                 made = make(tile[part], for_rows(drawn, tile), None)
             except door.RowError as error:
                 raise error.at(at.start) from None
+            if ops.is_device(made) and sparse:
+                made = Dense(made).tocsr()
             if not ops.is_device(made):
                 parts.append(at_home(made) if isinstance(made, Coded) else Sparse(made))
                 return

@@ -54,9 +54,7 @@ class Between(Lift):
         return self.tables.shape[2]
 
     def coded(self, X: Array) -> Coded:
-        codes, fractions = (
-            ops.empty(X.shape, kind, X) for kind in (code_type(self.tables.shape[1]), X.dtype)
-        )
+        codes, fractions = (ops.empty(X.shape, kind, X) for kind in (code_type(self.tables.shape[1]), X.dtype))
         ops.brackets(X, self.anchors, codes, fractions)
         return Coded(codes, self.tables, fractions)
 

@@ -155,9 +155,14 @@ class DeviceArray(NDArrayOperatorsMixin):
 
 def array(tensor: torch.Tensor) -> DeviceArray:
     """A tensor of numbers that we know as an array; half floats become float32."""
+    tensor = tensor.detach()
     if tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
-    return DeviceArray(tensor.detach())
+    elif tensor.dtype not in _NAMES and not tensor.is_complex():
+        tensor = tensor.long()
+    if tensor.dtype not in _NAMES:
+        raise ValueError(f"Complex data not supported: tensors of real numbers are needed, got {tensor.dtype}.")
+    return DeviceArray(tensor)
 
 
 def tensor(value: Any, like: torch.Tensor) -> torch.Tensor:

@@ -66,7 +66,7 @@ def hadamard_cossin(X: DeviceArray, signs: Any, lengths: Any, scale: float, out:
 def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -> DeviceArray:
     x, places, target = X.tensor, tensor(poles, X.tensor), out.tensor
     _check(x, bad)
-    if kernels.lifts(x, target, len(places)):
+    if kernels.lifts(x, target, len(places)) and kernels.moderate(places):
         kernels.series(x, places, target)
         return out
     product = torch.ones_like(x)

@@ -1,17 +1,183 @@
-"""Where a kernel of our own is used instead of torch: float32 on a CUDA device, with Triton there. `written` has the kernels."""
+"""Where a kernel of our own is used instead of torch: float32 on a CUDA device, with Triton there. written.py has the kernels."""
 
 from __future__ import annotations
 
+import importlib.util
+import math
+from functools import cache
+from typing import Any
+
 import torch
+
+_TERMS = (
+    "gram_chi2",
+    "gram_chi2_distance",
+    "gram_intersection",
+    "gram_minmax",
+    "gram_l1",
+    "gram_l2",
+    "gram_jensen_shannon",
+)
+least = 2**16  # entries from which a kernel of our own is worth its compilation
+_RANGE = 2.0**-60, 2.0**60  # numbers whose products and sums float32 holds
+_BLOCK = 8  # columns whose terms are summed apart
+_VALUES = 8  # of a lift, at most
+_DEEPEST = 1024  # columns up to which our own product is the faster one
+
+
+@cache
+def there() -> bool:
+    """Whether Triton is installed."""
+    return importlib.util.find_spec("triton") is not None
 
 
 def take(*tensors: torch.Tensor) -> bool:
-    return False
+    """Whether kernels of our own can work on these."""
+    known = all(t.is_cuda and t.dtype == torch.float32 and t.numel() > 0 for t in tensors)
+    return known and max(t.numel() for t in tensors) >= least and there()
+
+
+def fuses(X: torch.Tensor, W: torch.Tensor, out: torch.Tensor) -> bool:
+    """Whether our own product, which takes the cosines of its sums in passing, is faster than that of torch and a second pass."""
+    lies = X.stride(1) == 1 == out.stride(1) and W.stride(0) == 1
+    return lies and 0 < W.shape[0] <= _DEEPEST and take(X, W, out) and _has_room(X.device)
+
+
+def product(
+    X: torch.Tensor, W: torch.Tensor, scale: float, phases: torch.Tensor | None, out: torch.Tensor, *, paired: bool
+) -> None:
+    """out = the cosines of X W, or its cosines and sines, in tf32."""
+    (n, d), m = X.shape, W.shape[1]
+    rows, columns = 128, 128 if paired else 256
+    grid = (_parts(n, rows) * _parts(m, columns),)
+    strides = X.stride(0), W.stride(1), out.stride(0)
+    fixed = paired, phases is not None, rows, columns, 32, 8
+    _written().product_kernel[grid](
+        X, W, X if phases is None else phases, out, scale, n, m, d, *strides, *fixed, num_warps=8, num_stages=4
+    )
+
+
+def cos_(T: torch.Tensor, scale: float, phases: torch.Tensor | None) -> None:
+    n, m = T.shape
+    grid = (_parts(m, 1024), _parts(n, 8))
+    _written().cos_kernel[grid](
+        T, T if phases is None else phases, scale, n, m, T.stride(0), phases is not None, 8, 1024, num_warps=8
+    )
+
+
+def cossin(T: torch.Tensor, scale: float, out: torch.Tensor) -> None:
+    n, m = T.shape
+    grid = (_parts(m, 512), _parts(n, 8))
+    _written().cossin_kernel[grid](T, out, scale, n, m, T.stride(0), out.stride(0), 8, 512, num_warps=8)
 
 
 def lifts(x: torch.Tensor, out: torch.Tensor, values: int) -> bool:
-    return False
+    """Whether a lift of so many values can be made in one pass."""
+    return values <= _VALUES and take(x, out) and x.is_contiguous() and out.is_contiguous()
+
+
+def moderate(poles: torch.Tensor) -> bool:
+    """Whether reciprocals of sums with these poles are in the range of float32."""
+    return bool(((poles >= 2.0**-100) & (poles <= 2.0**70)).all())
+
+
+def series(x: torch.Tensor, poles: torch.Tensor, out: torch.Tensor) -> None:
+    numbers = torch.cat((poles, (2 * poles.double().sqrt()).to(poles.dtype)))
+    _lift(x, numbers, out, 0, len(poles))
+
+
+def chebyshev(x: torch.Tensor, n_terms: int, center: float, out: torch.Tensor) -> None:
+    numbers = [center, 2 * math.sqrt(center), math.log(center)]
+    _lift(x, torch.tensor(numbers, dtype=torch.float32, device=x.device), out, 1, n_terms)
+
+
+def homogeneous(
+    x: torch.Tensor, amplitudes: torch.Tensor, harmonics: torch.Tensor, step: float, degree: float, out: torch.Tensor
+) -> None:
+    steps = torch.cat((harmonics.new_zeros(1), harmonics)).double() * step
+    numbers = torch.cat((amplitudes, steps.to(amplitudes.dtype)))
+    _lift(x, numbers, out, 2, 2 * len(harmonics) + 1, degree / 2)
+
+
+def _lift(
+    x: torch.Tensor, numbers: torch.Tensor, out: torch.Tensor, kind: int, values: int, exponent: float = 0.5
+) -> None:
+    block, times, count = 128, 4, x.numel()
+    fixed = kind, exponent == 0.5, values, 1 << (values - 1).bit_length(), block, times
+    grid = (_parts(count, block * times),)
+    _written().lift_kernel[grid](x, numbers, out, count, exponent, *fixed, num_warps=4)
 
 
 def grams(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> bool:
-    return False
+    """Whether a Gram block can be made by the kernel: all numbers far from the ends of float32."""
+    return take(x, z, out) and out.stride(-1) == 1 and _moderate(x) and _moderate(z)
+
+
+def gram(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> None:
+    rows, columns = 16, 128
+    block = 4 if name == "gram_jensen_shannon" else _BLOCK
+    left, right = _turned(x, rows), _turned(z, columns)
+    (n, m), d = out.shape, len(left)
+    grid = (_parts(n, rows), _parts(m, columns))
+    strides = left.stride(0), right.stride(0), out.stride(0)
+    _written().gram_kernel[grid](
+        left, right, out, n, m, d, *strides, _TERMS.index(name), rows, columns, block, num_warps=4
+    )
+
+
+def winners(L: torch.Tensor, P: torch.Tensor, hashes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first column with the smallest a, and its t, for each row and hash."""
+    n, rows, unroll = len(L), 32, 8
+    d = _parts(L.shape[1], unroll) * unroll
+    turned = L.new_full((d, _parts(n, rows) * rows), -torch.inf)
+    turned[: L.shape[1], :n] = L.T
+    if d > L.shape[1]:
+        P = torch.cat((P, P[:, :1].expand(-1, d - L.shape[1], -1, -1)), 1)  # columns that no row has
+    found = torch.empty((n, hashes), dtype=torch.int32, device=L.device)
+    ts = torch.empty((n, hashes), dtype=torch.float32, device=L.device)
+    grid = (_parts(n, rows), _parts(hashes, 64))
+    _written().winners_kernel[grid](
+        turned,
+        P.contiguous(),
+        found,
+        ts,
+        n,
+        d,
+        hashes,
+        turned.stride(0),
+        rows,
+        unroll,
+        num_warps=4,
+        enable_fp_fusion=False,
+    )
+    return found, ts
+
+
+@cache
+def _has_room(device: torch.device) -> bool:
+    """Whether a block may have the shared memory that our product takes."""
+    return bool(torch.cuda.get_device_properties(device).shared_memory_per_block_optin >= 200 * 1024)
+
+
+def _turned(x: torch.Tensor, rows: int) -> torch.Tensor:
+    """x', filled up with zeros to whole blocks of columns and rows."""
+    n, d = x.shape
+    turned = x.new_zeros((_parts(d, _BLOCK) * _BLOCK, _parts(n, rows) * rows))
+    turned[:d, :n] = x.T
+    return turned
+
+
+def _moderate(x: torch.Tensor) -> bool:
+    low, high = _RANGE
+    sizes = x.abs()
+    return bool(((sizes == 0) | ((sizes >= low) & (sizes <= high))).all())
+
+
+def _parts(count: int, size: int) -> int:
+    return -(-count // size)
+
+
+def _written() -> Any:
+    from mercer.ops.gpu import written
+
+    return written

@@ -80,15 +80,19 @@ def _tf32(allowed: bool) -> Iterator[None]:
 
 
 def cos(X: torch.Tensor, W: torch.Tensor, scale: float, phases: torch.Tensor | None, out: torch.Tensor) -> None:
-    """out = scale cos(2 pi (X W + phases)); the product goes into out, some rows at a time that stay in the cache."""
-    for rows in _rows_in_cache(X, out.shape[1] * out.element_size()):
-        cos_(matmul(X[rows], W, out=out[rows]), scale, phases)
+    """out = scale cos(2 pi (X W + phases))."""
+    if current() == "tf32" and kernels.fuses(X, W, out):
+        kernels.product(X, W, scale, phases, out, paired=False)
+    else:
+        cos_(matmul(X, W, out=out), scale, phases)
 
 
 def cossin(X: torch.Tensor, W: torch.Tensor, scale: float, out: torch.Tensor) -> None:
     """out[:, 2j] and out[:, 2j + 1] = scale cos and scale sin of 2 pi X W."""
-    for rows in _rows_in_cache(X, W.shape[1] * X.element_size()):
-        turns_(matmul(X[rows], W), scale, out[rows])
+    if current() == "tf32" and kernels.fuses(X, W, out):
+        kernels.product(X, W, scale, None, out, paired=True)
+    else:
+        turns_(matmul(X, W), scale, out)
 
 
 def cos_(T: torch.Tensor, scale: float, phases: torch.Tensor | None) -> torch.Tensor:
@@ -129,10 +133,3 @@ def _bf16(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 def _kept(found: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     return found if out is None else out.copy_(found)
 
-
-def _rows_in_cache(X: torch.Tensor, row_bytes: int) -> Iterator[slice]:
-    """All rows at once; on a GPU as many as its second cache holds the products of."""
-    n = len(X)
-    step = kernels.rows_in_cache(X, row_bytes) if kernels.take(X) else max(n, 1)
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))

@@ -58,8 +58,10 @@ def room(where: torch.device) -> int:
     return free + torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
 
 
-def put(values: Any, where: torch.device) -> DeviceArray:
-    """An array of NumPy on a device."""
+def put(values: Any, where: torch.device, *, columns: bool = False) -> DeviceArray:
+    """An array of NumPy on a device; with columns, the numbers of a column lie side by side, as the right side of a product wants them."""
+    if columns and values.ndim == 2:
+        return DeviceArray(put(values.T, where).tensor.T)
     values = np.ascontiguousarray(values)
     return DeviceArray(torch.from_numpy(values if values.flags.writeable else values.copy()).to(where))
 
