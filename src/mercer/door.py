@@ -120,6 +120,9 @@ def as_array(who: str, X: Any) -> Any:
 
 def extremes(X: Any) -> tuple[float, float]:
     """The least and the largest of 0 and all numbers of an array or a CSR matrix; NaN for both where it has one."""
+    if getattr(X, "resident", False):
+        ends: tuple[float, float] = X.ends()
+        return ends
     stored = X.data if hasattr(X, "indptr") else X
     with np.errstate(invalid="ignore"):
         return float(stored.min(initial=0)), float(stored.max(initial=0))

@@ -319,9 +319,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         if not hasattr(tile, "indptr"):
             tile = np.ascontiguousarray(tile, like=tile)  # the same bits for every memory order
         try:
-            if look and not getattr(drawn, "looks", False):
+            wanted = look and not getattr(drawn, "looks", False)
+            if wanted and ops.is_device(tile):
+                tile.look()  # and see what was found when the device has its work
+            elif wanted:
                 self._let_in(tile)
-            return drawn(tile, out)
+            block = drawn(tile, out)
+            if wanted and ops.is_device(tile):
+                self._let_in(tile)
+            return block
         except door.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
 

@@ -36,7 +36,9 @@ def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, Non
     n, d = X.shape
     cast = in_dtype(drawn, X.dtype)
     shape = (n, cast.columns(d))
-    sparse = hasattr(X, "indptr") and not cast.dense(True)  # CSR rows are made dense there, and their features CSR again here
+    sparse = hasattr(X, "indptr") and not cast.dense(
+        True
+    )  # CSR rows are made dense there, and their features CSR again here
     given = None if out is None else room(who, X, out, shape)
     back, parts = devices.returning(place), []
     step = devices.tile_rows(cast.cost(d).bytes, place)

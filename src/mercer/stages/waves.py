@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
-from mercer.door import RowError
+from mercer.door import RowError, extremes
 from mercer.philox import Rng
 from mercer.stages.base import Array, Stage, require
 from mercer.stages.linear import Hadamard, Matrix
@@ -37,7 +37,6 @@ class Waves(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
-        far = self._beyond(X, X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(self.linear, Hadamard):
                 rows = X.toarray() if hasattr(X, "indptr") else X
@@ -46,6 +45,7 @@ class Waves(Stage):
                 self.link(self.linear(X, out if isinstance(self.link, Cos) else None), out)
             else:
                 self.link.of_product(X, self.linear.panel, out)
+        far = self._beyond(X, X.dtype)
         if len(far):
             rows = X[far].astype(np.float64)
             self._refuse(rows, far)
@@ -75,11 +75,11 @@ class Waves(Stage):
     def _beyond(self, X: Any, dtype: Any) -> Array:
         """The rows whose phases this dtype does not resolve."""
         most = self.largest(dtype, X.shape[1])
-        values = X.data if hasattr(X, "indptr") else X
-        if max(values.max(initial=0.0), -values.min(initial=0.0)) <= most:
+        least, largest = extremes(X)
+        if max(largest, -least) <= most:
             return np.empty(0, dtype=np.intp)
-        largest = abs(X).max(axis=1)
-        return np.flatnonzero((largest.toarray().ravel() if hasattr(largest, "toarray") else largest) > most)
+        sizes = abs(X).max(axis=1)
+        return np.flatnonzero((sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes) > most)
 
     def _refuse(self, rows: Any, numbers: Array) -> None:
         beyond = self._beyond(rows, np.float64)

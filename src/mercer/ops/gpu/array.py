@@ -32,12 +32,26 @@ _WIDE = {float: torch.float64, int: torch.int64, bool: torch.bool}
 class DeviceArray(NDArrayOperatorsMixin):
     """The array that a tensor is. Slices are views, in-place operators work in place; `tensor` is the tensor itself."""
 
-    __slots__ = ("tensor",)
+    __slots__ = ("_ends", "tensor")
     resident = True  # what says to all others that it is on a device
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
+        self._ends: torch.Tensor | None = None
+
+    def look(self) -> None:
+        """Begin to look for the least and the largest number, without waiting for them."""
+        if self._ends is None and self.size:
+            self._ends = torch.stack(torch.aminmax(self.tensor))
+
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest of 0 and all numbers; NaN for both where there is one. An array that was looked at is not written to."""
+        self.look()
+        if self._ends is None:
+            return 0.0, 0.0
+        least, largest = self._ends.tolist()
+        return (least, largest) if least != least else (min(least, 0.0), max(largest, 0.0))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -264,6 +278,8 @@ def _sum(like: torch.Tensor, a: Any, axis: int | None = None, keepdims: bool = F
 
 
 def _contiguous(like: torch.Tensor, a: Any, dtype: Any = None) -> DeviceArray:
+    if isinstance(a, DeviceArray) and a.tensor.is_contiguous() and dtype in (None, a.dtype):
+        return a
     found = _operand(a, like).contiguous()
     return DeviceArray(found if dtype is None else found.to(TYPES[np.dtype(dtype)]))
 

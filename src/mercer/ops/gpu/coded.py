@@ -52,12 +52,13 @@ def _codes(
     if not L.shape[1]:
         target.zero_()
         return out
-    streams = _mix(
-        _signed(seed) + torch.arange(first + 1, first + target.shape[1] + 1, device=L.device) * _signed(_GOLDEN)
-    )
-    known = order is None and kernels.take(L, P)
-    winners, ts = kernels.winners(L, P, target.shape[1]) if known else _winners(L, P, target.shape[1], order)
-    words = _mix(streams ^ columns[winners.long()])
+    places = torch.arange(first + 1, first + target.shape[1] + 1, device=L.device)
+    streams = _mix(_signed(seed) + places * _signed(_GOLDEN))
+    if order is None and kernels.take(L, P):
+        kernels.codes(L, P, streams, columns, bits, keep_t, target)
+        return out
+    winners, ts = _winners(L, P, target.shape[1], order)
+    words = _mix(streams ^ columns[winners])
     if keep_t:
         words = _mix(words + (ts.view(torch.int32).long() & 0xFFFFFFFF) * _signed(_GOLDEN))
     codes = _shift(words, 64 - bits)

@@ -65,10 +65,10 @@ def hadamard_cossin(X: DeviceArray, signs: Any, lengths: Any, scale: float, out:
 
 def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -> DeviceArray:
     x, places, target = X.tensor, tensor(poles, X.tensor), out.tensor
-    _check(x, bad)
     if kernels.lifts(x, target, len(places)) and kernels.moderate(places):
-        kernels.series(x, places, target)
+        kernels.series(x, places, target, bad)
         return out
+    _check(x, bad)
     product = torch.ones_like(x)
     for q, k in enumerate(places):
         target[:, q :: len(places)] = product * (2 * torch.sqrt(k) * (x / (x + k)))
@@ -78,10 +78,10 @@ def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -
 
 def chi2_chebyshev(X: DeviceArray, n_terms: int, center: float, out: DeviceArray, bad: Any = None) -> DeviceArray:
     x, target = X.tensor, out.tensor
-    _check(x, bad)
     if kernels.lifts(x, target, n_terms):
-        kernels.chebyshev(x, n_terms, center, target)
+        kernels.chebyshev(x, n_terms, center, target, bad)
         return out
+    _check(x, bad)
     logs = _logs(x) - math.log(center)
     before, last = torch.zeros_like(x), 2 * math.sqrt(center) * (x / (x + center))
     for q in range(n_terms):
@@ -98,11 +98,11 @@ def homogeneous(
     X: DeviceArray, amplitudes: Any, harmonics: Any, step: float, degree: float, out: DeviceArray, bad: Any = None
 ) -> DeviceArray:
     x, a, target = X.tensor, tensor(amplitudes, X.tensor), out.tensor
-    _check(x, bad)
     width = 2 * len(harmonics) + 1
     if kernels.lifts(x, target, width):
-        kernels.homogeneous(x, a, tensor(harmonics, x), step, degree, target)
+        kernels.homogeneous(x, a, tensor(harmonics, x), step, degree, target, bad)
         return out
+    _check(x, bad)
     logs = _logs(x)
     root = torch.where(x == 0, x, torch.exp((degree / 2) * logs) if degree != 1 else torch.sqrt(x))
     target[:, 0::width] = a[0] * root

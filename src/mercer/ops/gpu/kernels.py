@@ -8,7 +8,9 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
+_poles = WeakTensorKeyDictionary()  # poles -> whether they are moderate
 _TERMS = (
     "gram_chi2",
     "gram_chi2_distance",
@@ -22,6 +24,7 @@ least = 2**16  # entries from which a kernel of our own is worth its compilation
 _RANGE = 2.0**-60, 2.0**60  # numbers whose products and sums float32 holds
 _BLOCK = 8  # columns whose terms are summed apart
 _VALUES = 8  # of a lift, at most
+_ENTRIES, _TIMES, _WARPS = 64, 4, 1  # of a lift: entries at once, how often, and warps for them
 _DEEPEST = 1024  # columns up to which our own product is the faster one
 
 
@@ -77,35 +80,56 @@ def lifts(x: torch.Tensor, out: torch.Tensor, values: int) -> bool:
 
 
 def moderate(poles: torch.Tensor) -> bool:
-    """Whether reciprocals of sums with these poles are in the range of float32."""
-    return bool(((poles >= 2.0**-100) & (poles <= 2.0**70)).all())
+    """Whether reciprocals of sums with these poles are in the range of float32; asked once for the poles of a map."""
+    if poles not in _poles:
+        _poles[poles] = bool(((poles >= 2.0**-100) & (poles <= 2.0**70)).all())
+    return bool(_poles[poles])
 
 
-def series(x: torch.Tensor, poles: torch.Tensor, out: torch.Tensor) -> None:
+def series(x: torch.Tensor, poles: torch.Tensor, out: torch.Tensor, bad: Any) -> None:
     numbers = torch.cat((poles, (2 * poles.double().sqrt()).to(poles.dtype)))
-    _lift(x, numbers, out, 0, len(poles))
+    _lift(x, numbers, out, bad, 0, len(poles))
 
 
-def chebyshev(x: torch.Tensor, n_terms: int, center: float, out: torch.Tensor) -> None:
+def chebyshev(x: torch.Tensor, n_terms: int, center: float, out: torch.Tensor, bad: Any) -> None:
     numbers = [center, 2 * math.sqrt(center), math.log(center)]
-    _lift(x, torch.tensor(numbers, dtype=torch.float32, device=x.device), out, 1, n_terms)
+    _lift(x, torch.tensor(numbers, dtype=torch.float32, device=x.device), out, bad, 1, n_terms)
 
 
 def homogeneous(
-    x: torch.Tensor, amplitudes: torch.Tensor, harmonics: torch.Tensor, step: float, degree: float, out: torch.Tensor
+    x: torch.Tensor,
+    amplitudes: torch.Tensor,
+    harmonics: torch.Tensor,
+    step: float,
+    degree: float,
+    out: torch.Tensor,
+    bad: Any,
 ) -> None:
     steps = torch.cat((harmonics.new_zeros(1), harmonics)).double() * step
     numbers = torch.cat((amplitudes, steps.to(amplitudes.dtype)))
-    _lift(x, numbers, out, 2, 2 * len(harmonics) + 1, degree / 2)
+    _lift(x, numbers, out, bad, 2, 2 * len(harmonics) + 1, degree / 2)
 
 
 def _lift(
-    x: torch.Tensor, numbers: torch.Tensor, out: torch.Tensor, kind: int, values: int, exponent: float = 0.5
+    x: torch.Tensor,
+    numbers: torch.Tensor,
+    out: torch.Tensor,
+    bad: Any,
+    kind: int,
+    values: int,
+    exponent: float = 0.5,
 ) -> None:
-    block, times, count = 128, 4, x.numel()
-    fixed = kind, exponent == 0.5, values, 1 << (values - 1).bit_length(), block, times
-    grid = (_parts(count, block * times),)
-    _written().lift_kernel[grid](x, numbers, out, count, exponent, *fixed, num_warps=4)
+    """Whole pieces of entries without a mask, and what is left with one; bad[0] becomes whether a number is outside [0, inf)."""
+    fixed = kind, exponent == 0.5, values, 1 << (values - 1).bit_length(), _ENTRIES, _TIMES
+    count, piece = x.numel(), _ENTRIES * _TIMES
+    wrong = torch.zeros(1, dtype=torch.int32, device=x.device)
+    for first, programs, even in ((0, count // piece, True), (count // piece * piece, 1, False)):
+        if programs and first < count:
+            _written().lift_kernel[(programs,)](
+                x, numbers, out, wrong, first, count, exponent, *fixed, even, num_warps=_WARPS
+            )
+    if bad is not None:
+        bad[0] = bool(wrong)
 
 
 def grams(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> bool:
@@ -125,32 +149,40 @@ def gram(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> None
     )
 
 
-def winners(L: torch.Tensor, P: torch.Tensor, hashes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first column with the smallest a, and its t, for each row and hash."""
-    n, rows, unroll = len(L), 32, 8
-    d = _parts(L.shape[1], unroll) * unroll
+def codes(
+    L: torch.Tensor,
+    P: torch.Tensor,
+    streams: torch.Tensor,
+    ids: torch.Tensor,
+    bits: int,
+    keep_t: bool,
+    out: torch.Tensor,
+) -> None:
+    """The codes of all hashes; a row without columns has the code 0."""
+    (n, width), rows, unroll, hashes = L.shape, 32, 8, len(streams)
+    d = _parts(width, unroll) * unroll
     turned = L.new_full((d, _parts(n, rows) * rows), -torch.inf)
-    turned[: L.shape[1], :n] = L.T
-    if d > L.shape[1]:
-        P = torch.cat((P, P[:, :1].expand(-1, d - L.shape[1], -1, -1)), 1)  # columns that no row has
+    turned[:width, :n] = L.T
+    if d > width:
+        P = torch.cat((P, P[:, :1].expand(-1, d - width, -1, -1)), 1)  # columns that no row has
     found = torch.empty((n, hashes), dtype=torch.int32, device=L.device)
-    ts = torch.empty((n, hashes), dtype=torch.float32, device=L.device)
+    fixed = 64 - bits, keep_t, rows, unroll
     grid = (_parts(n, rows), _parts(hashes, 64))
-    _written().winners_kernel[grid](
+    _written().codes_kernel[grid](
         turned,
         P.contiguous(),
+        streams,
+        ids,
         found,
-        ts,
         n,
         d,
         hashes,
         turned.stride(0),
-        rows,
-        unroll,
+        *fixed,
         num_warps=4,
         enable_fp_fusion=False,
     )
-    return found, ts
+    out.copy_(found)
 
 
 @cache

@@ -132,4 +132,3 @@ def _bf16(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 def _kept(found: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     return found if out is None else out.copy_(found)
-

@@ -91,7 +91,11 @@ def product_kernel(
     height = tl.minimum(down - group * GROUP, GROUP)
     row = group * GROUP + (place % (GROUP * across)) % height
     column = (place % (GROUP * across)) // height
-    rows, columns, depth = row * ROWS + tl.arange(0, ROWS), column * COLUMNS + tl.arange(0, COLUMNS), tl.arange(0, DEPTH)
+    rows, columns, depth = (
+        row * ROWS + tl.arange(0, ROWS),
+        column * COLUMNS + tl.arange(0, COLUMNS),
+        tl.arange(0, DEPTH),
+    )
     x_at = X + (rows % n)[:, None].to(tl.int64) * x_stride + depth[None, :]
     w_at = W + depth[:, None] + (columns % m)[None, :].to(tl.int64) * w_stride
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
@@ -150,11 +154,13 @@ def _value(x, numbers, product, before, logs, KIND: tl.constexpr, q: tl.constexp
     return value, product, before
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit(do_not_specialize=["first", "count"])
 def lift_kernel(
     X,
     numbers,
     out,
+    wrong,
+    first,
     count,
     exponent,
     KIND: tl.constexpr,
@@ -163,13 +169,19 @@ def lift_kernel(
     PADDED: tl.constexpr,
     BLOCK: tl.constexpr,
     TIMES: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
-    """out[N e + q] = value q of X[e], for `count` entries that lie side by side."""
+    """out[N e + q] = value q of X[e], for entries that lie side by side, from `first` on; wrong becomes 1 for one outside [0, inf)."""
     place, q = tl.arange(0, BLOCK), tl.arange(0, PADDED)
+    strange = tl.zeros([BLOCK], tl.int1)
     for time in range(TIMES):
-        start = (tl.program_id(0).to(tl.int64) * TIMES + time) * BLOCK
+        start = first + (tl.program_id(0).to(tl.int64) * TIMES + time) * BLOCK
         inside = start + place < count
-        x = tl.load(X + start + place, mask=inside, other=1.0)
+        if EVEN:
+            x = tl.load(X + start + place)
+        else:
+            x = tl.load(X + start + place, mask=inside, other=1.0)
+        strange = strange | ((x >= 0) & (x < float("inf")) == 0)
         product, before, logs = 1.0 + (x - x), x, x  # NaN and infinity stay NaN
         if KIND == 0:
             x = tl.minimum(x, 1.2676506e30)  # beyond 2^100 all factors are 1
@@ -206,7 +218,12 @@ def lift_kernel(
             even = tl.join(tl.join(v0, v4), tl.join(v2, v6))
             side_by_side = tl.reshape(tl.join(even, tl.join(tl.join(v1, v5), tl.join(v3, v7))), [BLOCK, 8])
         target = out + start * N + place[:, None] * N + q[None, :]
-        tl.store(target, side_by_side, mask=inside[:, None] & (q < N)[None, :])
+        if EVEN:
+            tl.store(target, side_by_side, mask=(q < N)[None, :])
+        else:
+            tl.store(target, side_by_side, mask=inside[:, None] & (q < N)[None, :])
+    if tl.max(strange.to(tl.int32), 0) > 0:
+        tl.store(wrong, 1)
 
 
 # Gram blocks of rows that come transposed, (d, n) and (d, m), d filled up with zeros to whole blocks of columns.
@@ -288,28 +305,38 @@ def gram_kernel(
 # Consistent weighted sampling. Logs come transposed, (d, n). No step is fused: one rounding for each operation, as everywhere.
 
 
+@triton.jit
+def _mix(word):
+    """The finaliser of SplitMix64."""
+    z = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
 @triton.jit(do_not_specialize=["n", "d", "hashes"])
-def winners_kernel(
+def codes_kernel(
     Lt,
     P,
-    winners,
-    ts,
+    streams,
+    ids,
+    out,
     n,
     d,
     hashes,
     stride,
+    SHIFT: tl.constexpr,
+    KEEP_T: tl.constexpr,
     ROWS: tl.constexpr,
     UNROLL: tl.constexpr,
 ):
-    """winners[i, j]: the first column with the smallest a for hash j of row i; ts: its t."""
+    """out[i, j]: bits of a mixing hash of (j, i*), or of (j, i*, t*), i* the first column with the smallest a for hash j of row i."""
     block = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.arange(0, 64)
-    parameters = P + block.to(tl.int64) * d * 256 + lane
     best = tl.full([ROWS, 64], float("inf"), tl.float32)
     winner = tl.zeros([ROWS, 64], tl.int32)
     level = tl.full([ROWS, 64], float("-inf"), tl.float32)
-    logs_at, at = Lt + rows, parameters
+    logs_at, at = Lt + rows, P + block.to(tl.int64) * d * 256 + lane
     for c in range(0, d, UNROLL):
         for step in tl.static_range(UNROLL):
             log = tl.load(logs_at + step * stride)[:, None]
@@ -321,8 +348,12 @@ def winners_kernel(
             level = tl.where(better, t, level)
         logs_at += UNROLL * stride
         at += UNROLL * 256
-    hash_ = block * 64 + lane
-    inside = (rows[:, None] < n) & (hash_[None, :] < hashes)
-    target = rows[:, None].to(tl.int64) * hashes + hash_[None, :]
-    tl.store(winners + target, winner, mask=inside)
-    tl.store(ts + target, level, mask=inside)
+    number = block * 64 + lane
+    inside = (rows[:, None] < n) & (number[None, :] < hashes)
+    stream = tl.load(streams + number, mask=number < hashes, other=0).to(tl.uint64, bitcast=True)
+    star = tl.load(ids + winner).to(tl.uint64, bitcast=True)
+    word = _mix(stream[None, :] ^ star)
+    if KEEP_T:
+        word = _mix(word + level.to(tl.uint32, bitcast=True).to(tl.uint64) * 0x9E3779B97F4A7C15)
+    code = tl.where(best == float("inf"), 0, (word >> SHIFT).to(tl.int32))  # a row without columns
+    tl.store(out + rows[:, None].to(tl.int64) * hashes + number[None, :], code, mask=inside)
