@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import mercer
-from mercer import devices, ops
+from mercer import ops
 from mercer.learn.targets import targets_of
 from mercer.ops.gpu import DeviceArray, products
 from mercer.ops.gpu.array import array
@@ -92,7 +92,6 @@ def ceilings(rounds: int) -> Ceilings:
     source = torch.empty(2**30, dtype=torch.float32, device="cuda").normal_()
     target = torch.empty_like(source)
     found.copy = 2 * 4 * 2**30 / events(lambda: target.copy_(source), rounds)[0] * 1e3
-    del source, target
     A, B = random(8192, 8192), random(8192, 8192)
     for name in ("float32", "tf32", "bf16"):
         with products.precision(name):

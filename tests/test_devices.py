@@ -120,7 +120,7 @@ def test_gram_matrices_of_tensors(name: str, dtype: Any) -> None:
 
 def test_a_function_has_no_form_for_a_gpu() -> None:
     phi = mercer.Nystroem(3, kernel=lambda X, Z: X @ Z.T, random_state=0).fit(np.eye(4))
-    with pytest.raises(TypeError, match="function of NumPy's arrays"):
+    with pytest.raises(TypeError, match=r"function of NumPy's arrays"):
         phi.transform(there(np.eye(4)))
 
 
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_tensor_is_said_as_for_an_array() -> None:
         with pytest.raises(ValueError, match=r"Negative values in data.*-3.5 at row 7, column 2"):
             phi.transform(rows)
     wrong[7, 2] = np.nan
-    with pytest.raises(ValueError, match="contains NaN.*row 7, column 2"):
+    with pytest.raises(ValueError, match=r"contains NaN.*row 7, column 2"):
         phi.transform(there(wrong))
     with pytest.raises(ValueError, match="expecting 4 features"):
         phi.transform(there(X[:, :3]))
@@ -160,7 +160,7 @@ def test_rows_that_float32_does_not_resolve_are_projected_in_float64() -> None:
     X = np.array([[3e6, 1.0], [0.5, 0.25]], dtype=np.float32)
     phi = mercer.RandomFourier(64, gamma=1.0, design="iid", random_state=0).fit(X)
     close(back(phi.transform(there(X))), phi.transform(X), np.float32)
-    with pytest.raises(ValueError, match="Values too large for this kernel.*row 1, column 0"):
+    with pytest.raises(ValueError, match=r"Values too large for this kernel.*row 1, column 0"):
         phi.transform(there([[1.0, 1.0], [1e18, 1.0]]))
 
 
@@ -172,7 +172,7 @@ def test_features_are_written_into_a_tensor() -> None:
     close(back(out), phi.transform(X), np.float64)
     with pytest.raises(ValueError, match="float64 tensor of shape"):
         phi.transform(there(X), out=out[:, :7])
-    with pytest.raises(ValueError, match="got Tensor|got DeviceArray"):
+    with pytest.raises(ValueError, match=r"got Tensor|got DeviceArray"):
         phi.transform(X, out=out)
     array = np.empty((6, 8))
     with devices.at(place()):
@@ -221,9 +221,10 @@ def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.M
     X = np.random.default_rng(4).random((100, 5))
     phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
     monkeypatch.setattr(products, "cossin", never)
-    with warnings.catch_warnings(), devices.at(place()), pytest.raises(torch.OutOfMemoryError):
+    with warnings.catch_warnings(), devices.at(place()):
         warnings.simplefilter("ignore")
-        phi.transform(X)
+        with pytest.raises(torch.OutOfMemoryError):
+            phi.transform(X)
 
 
 def test_moments_are_right_when_the_device_is_full_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +252,7 @@ def test_moments_are_right_when_the_device_is_full_on_the_way(monkeypatch: pytes
 
 def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
     if torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match="there is no such GPU, the last one is cuda:"), mercer.on("cuda:99"):
+        with pytest.raises(RuntimeError, match=r"there is no such GPU, the last one is cuda:"), mercer.on("cuda:99"):
             pass
         return
     with pytest.raises(RuntimeError, match="there is no GPU to run on"), mercer.on("cuda"):
@@ -307,6 +308,21 @@ def test_float64_stays_float64_in_any_precision() -> None:
     phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
     with devices.at(place()), products.precision("bf16"):
         close(phi.transform(X), phi.transform(there(X)).cpu().numpy(), np.float64)
+
+
+def test_a_certificate_says_how_products_were_made() -> None:
+    from mercer.ops.gpu import products
+
+    X = np.random.default_rng(14).random((400, 20), dtype=np.float32)
+    phi = mercer.RandomFourier(64, gamma=0.05, design="iid", random_state=0).fit(X[:200])
+    assert mercer.certify(phi, X[200:], pairs=500).arithmetic == "cpu"
+    with devices.at(place()):
+        exact = mercer.certify(phi, X[200:], pairs=500)
+        with products.precision("bf16"):
+            short = mercer.certify(phi, X[200:], pairs=500)
+    assert exact.arithmetic == f"{DEVICE} float32" and short.arithmetic == f"{DEVICE} bf16"
+    assert f"on {DEVICE} bf16" in str(short)
+    assert short.rounding > 100 * exact.rounding
 
 
 # Models
@@ -433,7 +449,7 @@ def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> N
         mercer.RandomFourier(30, random_state=0), alpha=0.1, checkpoint=tmp_path / "sums", random_state=0
     )
     clone(model).fit(X, y)
-    with devices.at(place()), pytest.raises(ValueError, match="checkpoint|isa|grid"):
+    with devices.at(place()), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):
         clone(model).fit(X, y)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import torch_ops
 from mercer import ops
 from mercer.ops import coded, cpu, reference
-import torch_ops
 from op_cases import CASES, LITERAL, agree, call, check, hadamard_arrays, histogram, promise, result, truth, wide
 
 Array = NDArray[Any]

@@ -44,7 +44,7 @@ def on(device: str | None = "cuda", *, precision: str | None = None) -> Iterator
     device : {"cuda", "cuda:0", ..., "cpu"} or None, default="cuda"
         "cpu" leaves the GPU again; None changes nothing.
     precision : {"float32", "tf32", "bf16"} or None, default=None
-        How products of float32 are made: float32, unless the shorter numbers of tf32 (10 bits of a fraction) or bf16 (7 bits) are asked for.
+        How products of float32 are made: float32, unless the shorter numbers of tf32 (10 bits of a fraction) or bf16 (7) are asked for.
         Sums are float32 all the same; float64 stays float64. None changes nothing.
 
     Examples
@@ -177,7 +177,14 @@ def moved(values: Any, rows: Any, *, columns: bool = False) -> Any:
 
 def ahead(items: Iterable[T], rows: Callable[[T], Any], place: Place) -> Iterator[tuple[T, Any]]:
     """Each item with its rows at the place, CSR rows as dense ones; the next are on their way while these are in use."""
-    return gpu().transfer.ahead(items, lambda item: _dense(rows(item)), place.device)  # type: ignore[no-any-return]
+    found: Iterator[tuple[T, Any]] = gpu().transfer.ahead(items, lambda item: _dense(rows(item)), place.device)
+    return found
+
+
+def sent(rows: Any) -> Any:
+    """Rows at the place that `on` has chosen."""
+    place = here()
+    return rows if place is None or ops.is_device(rows) else gpu().transfer.put(_dense(rows), place.device)
 
 
 def returning(place: Place) -> Any:

@@ -115,14 +115,19 @@ class Symmetric:
     def _whole(self, minus: tuple[Array, Array] | None) -> Array:
         """toarray, made on the device panel by panel and brought home."""
         full = np.empty((self.size, self.size))
+        place = devices.place_of(self.packed)
+        assert place is not None
+        back = devices.returning(place)
         one, other = (None, None) if minus is None else (ops.beside(part, self.packed) for part in minus)
         for rows, kept in self._panels():
             part = kept if one is None or other is None else kept - one[rows, None] * other[None, rows.start :]
             width = part.shape[0]
             square = np.triu(part[:, :width])
-            full[rows, rows] = np.asarray(square + np.triu(square, 1).T)
-            full[rows, rows.stop :] = np.asarray(part[:, width:])
-            full[rows.stop :, rows] = np.asarray(np.ascontiguousarray(part[:, width:].T, like=part))
+            back.bring(square + np.triu(square, 1).T, full[rows, rows])
+            if rows.stop < self.size:
+                back.bring(part[:, width:], full[rows, rows.stop :])
+                back.bring(part[:, width:].T, full[rows.stop :, rows])
+        back.finish()
         return full
 
     def _panels(self) -> Iterator[tuple[slice, Any]]:

@@ -46,7 +46,7 @@ class DeviceArray(NDArrayOperatorsMixin):
             self._ends = torch.stack(torch.aminmax(self.tensor))
 
     def ends(self) -> tuple[float, float]:
-        """The least and the largest of 0 and all numbers; NaN for both where there is one. An array that was looked at is not written to."""
+        """The least and the largest of 0 and all numbers; NaN for both where there is one. Nobody writes to an array that was looked at."""
         self.look()
         if self._ends is None:
             return 0.0, 0.0
@@ -263,7 +263,8 @@ def _kept(found: torch.Tensor, out: Any) -> DeviceArray:
     if out is None:
         return DeviceArray(found)
     out.tensor.copy_(found)
-    return out  # type: ignore[no-any-return]
+    kept: DeviceArray = out
+    return kept
 
 
 def _on_list(work: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import torch
 
 from mercer.ops.gpu import kernels, products
 from mercer.ops.gpu.array import DeviceArray, tensor
+from mercer.ops.gpu.kernels import hadamard_signs
 
-_SIGNS = 32  # rows of the small Hadamard matrices
+_SIGNS = 128  # rows of the Hadamard matrices that are multiplied by
 
 
 def cos_(T: DeviceArray, scale: float, phases: Any = None) -> DeviceArray:
@@ -41,6 +41,9 @@ def product_cossin(X: DeviceArray, W: Any, scale: float, out: DeviceArray) -> De
 
 def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
+    if kernels.transforms(rows, flips, scales, out.tensor):
+        kernels.hadamard(rows, flips, scales[: out.shape[1]], 1.0, None, out.tensor, 0)
+        return out
     n, d = rows.shape
     p = flips.shape[2]
     for b, (first, *others) in enumerate(flips):
@@ -55,11 +58,19 @@ def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> Devi
 
 
 def hadamard_cos(X: DeviceArray, signs: Any, lengths: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
+    rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
+    if kernels.transforms(rows, flips, scales, out.tensor):
+        kernels.hadamard(rows, flips, scales, scale, _optional(phases, rows), out.tensor, 1)
+        return out
     return cos_(hadamard(X, signs, lengths, out), scale, phases)
 
 
 def hadamard_cossin(X: DeviceArray, signs: Any, lengths: Any, scale: float, out: DeviceArray) -> DeviceArray:
-    turns = DeviceArray(X.tensor.new_empty((len(X), len(lengths))))
+    rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
+    if kernels.transforms(rows, flips, scales, out.tensor):
+        kernels.hadamard(rows, flips, scales, scale, None, out.tensor, 2)
+        return out
+    turns = DeviceArray(rows.new_empty((len(X), len(lengths))))
     return cossin(hadamard(X, signs, lengths, turns), scale, out)
 
 
@@ -124,22 +135,11 @@ def _walsh(work: torch.Tensor) -> torch.Tensor:
     half = 1
     while half < p:
         size = min(_SIGNS, p // half)
-        H = _signs(size, work.dtype, work.device)
-        if half == 1:
-            work = products.exact(work.view(-1, size), H).view(n, p)
-        else:
-            work = products.exact(H, work.view(-1, size, half)).view(n, p)
+        H = hadamard_signs(size, work.dtype, work.device)
+        left, right = (work.view(-1, size), H) if half == 1 else (H, work.view(-1, size, half))
+        work = products.exact(left, right).view(n, p)
         half *= size
     return work
-
-
-@cache
-def _signs(size: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """The Hadamard matrix of signs, in Sylvester's order."""
-    H = torch.ones((1, 1), dtype=dtype, device=device)
-    while len(H) < size:
-        H = torch.cat((torch.cat((H, H), 1), torch.cat((H, -H), 1)))
-    return H
 
 
 def _logs(x: torch.Tensor) -> torch.Tensor:

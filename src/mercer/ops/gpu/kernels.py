@@ -25,6 +25,7 @@ _RANGE = 2.0**-60, 2.0**60  # numbers whose products and sums float32 holds
 _BLOCK = 8  # columns whose terms are summed apart
 _VALUES = 8  # of a lift, at most
 _ENTRIES, _TIMES, _WARPS = 64, 4, 1  # of a lift: entries at once, how often, and warps for them
+_LEAST_ROW, _MOST_ROW = 256, 8192  # columns of a Hadamard transform that is made on the chip
 _DEEPEST = 1024  # columns up to which our own product is the faster one
 
 
@@ -43,7 +44,7 @@ def take(*tensors: torch.Tensor) -> bool:
 def fuses(X: torch.Tensor, W: torch.Tensor, out: torch.Tensor) -> bool:
     """Whether our own product, which takes the cosines of its sums in passing, is faster than that of torch and a second pass."""
     lies = X.stride(1) == 1 == out.stride(1) and W.stride(0) == 1
-    return lies and 0 < W.shape[0] <= _DEEPEST and take(X, W, out) and _has_room(X.device)
+    return lies and 0 < W.shape[0] <= _DEEPEST and take(X, W, out) and _shared(X.device) >= 196 * 1024
 
 
 def product(
@@ -72,6 +73,52 @@ def cossin(T: torch.Tensor, scale: float, out: torch.Tensor) -> None:
     n, m = T.shape
     grid = (_parts(m, 512), _parts(n, 8))
     _written().cossin_kernel[grid](T, out, scale, n, m, T.stride(0), out.stride(0), 8, 512, num_warps=8)
+
+
+def transforms(x: torch.Tensor, signs: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> bool:
+    """Whether all rounds of a Hadamard transform can be made on the chip."""
+    lies = x.stride(-1) == 1 == out.stride(-1) and signs.is_contiguous()
+    p = signs.shape[2]
+    return (
+        lies
+        and _LEAST_ROW <= p <= _MOST_ROW
+        and take(x, signs, lengths, out)
+        and _shared(x.device) >= max(28 * p, 80 * 1024)
+    )
+
+
+def hadamard(
+    x: torch.Tensor,
+    signs: torch.Tensor,
+    lengths: torch.Tensor,
+    scale: float,
+    phases: torch.Tensor | None,
+    out: torch.Tensor,
+    link: int,
+) -> None:
+    """out = the transform, its cosines (1), or its cosines and sines (2)."""
+    from mercer.ops.gpu import transforms as written
+
+    (n, d), (_, rounds, p) = x.shape, signs.shape
+    m, bits = len(lengths), p.bit_length() - 1
+    A, B = 1 << (bits + 1) // 2, 1 << bits // 2
+    rows, warps = max(1, 4096 // p), 4 if p <= 1024 else 8
+    fixed = A, B, rows, rounds, link, phases is not None
+    H = hadamard_signs(128, x.dtype, x.device)
+    grid = (_parts(n, rows), _parts(m, p))
+    phase = lengths if phases is None else phases
+    written.hadamard_kernel[grid](
+        x, signs, lengths, H, phase, out, scale, n, d, m, x.stride(0), out.stride(0), *fixed, num_warps=warps
+    )
+
+
+@cache
+def hadamard_signs(size: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """The Hadamard matrix of signs, in Sylvester's order."""
+    H = torch.ones((1, 1), dtype=dtype, device=device)
+    while len(H) < size:
+        H = torch.cat((torch.cat((H, H), 1), torch.cat((H, -H), 1)))
+    return H
 
 
 def lifts(x: torch.Tensor, out: torch.Tensor, values: int) -> bool:
@@ -186,9 +233,9 @@ def codes(
 
 
 @cache
-def _has_room(device: torch.device) -> bool:
-    """Whether a block may have the shared memory that our product takes."""
-    return bool(torch.cuda.get_device_properties(device).shared_memory_per_block_optin >= 200 * 1024)
+def _shared(device: torch.device) -> int:
+    """Bytes of shared memory that a block may have; 28 bytes for an entry of a transform, and some more for small ones."""
+    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0))
 
 
 def _turned(x: torch.Tensor, rows: int) -> torch.Tensor:

@@ -77,8 +77,8 @@ def _rows(indptr: torch.Tensor) -> torch.Tensor:
 
 def as_tensor(block: Any) -> torch.Tensor:
     """A block as a CSR tensor; one entry for each code where its tables are one-hot."""
-    codes, tables = getattr(block, "codes", None), getattr(block, "tables", None)
-    if codes is None or isinstance(tables, DeviceArray):
+    tables: Any = getattr(block, "tables", None)  # of codes; one-hot, or an array
+    if tables is None or isinstance(tables, DeviceArray):
         with _calmly():
             return block.toarray().tensor.to_sparse_csr()
     columns = block._columns().tensor.long()

@@ -177,10 +177,7 @@ def lift_kernel(
     for time in range(TIMES):
         start = first + (tl.program_id(0).to(tl.int64) * TIMES + time) * BLOCK
         inside = start + place < count
-        if EVEN:
-            x = tl.load(X + start + place)
-        else:
-            x = tl.load(X + start + place, mask=inside, other=1.0)
+        x = tl.load(X + start + place) if EVEN else tl.load(X + start + place, mask=inside, other=1.0)
         strange = strange | ((x >= 0) & (x < float("inf")) == 0)
         product, before, logs = 1.0 + (x - x), x, x  # NaN and infinity stay NaN
         if KIND == 0:
