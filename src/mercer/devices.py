@@ -192,9 +192,9 @@ def returning(place: Place) -> Any:
     return gpu().transfer.Returning(place.device)
 
 
-def tile_rows(bytes_each: float, place: Place) -> int:
-    """Rows of a tile that fit into the free memory of the place, each with so many bytes of working space."""
-    fitting = device_rows(bytes_each, gpu().transfer.room(place.device))
+def tile_rows(bytes_each: float, place: Place, *, travelling: bool = False) -> int:
+    """Rows of a tile that fit into the memory of the place, each with so many bytes of working space; fewer when they travel there."""
+    fitting = device_rows(bytes_each, gpu().transfer.memory(place.device), travelling=travelling)
     return max(1, fitting >> place.halved)
 
 

@@ -127,7 +127,7 @@ def _there_and_back(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Arr
     K = np.empty((n, m), np.result_type(X.dtype, Z.dtype))
     back = devices.returning(place)
     ((_, right),) = devices.ahead([Z], lambda rows: rows, place)
-    step = devices.tile_rows(_ARRAYS * 8.0 * (m + d), place)
+    step = devices.tile_rows(_ARRAYS * 8.0 * (m + d), place, travelling=True)
     for span, left in devices.ahead(spans(n, step), lambda span: X[span], place):
 
         def work(rows: slice, span: slice = span, left: Any = left) -> None:

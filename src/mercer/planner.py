@@ -9,11 +9,8 @@ _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside 
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
 CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
-_DEVICE_BYTES = (
-    4 * 2**30
-)  # working space of a tile on a device: what it takes to fill it, while a few fit beside each other
+_TRAVEL_BYTES = 2**30  # working space of a tile that is copied to a device while it works on the one before
 _DEVICE_BLOCK = 2**30  # bytes of a block there
-_MOST_DEVICE_ROWS = 2**18
 DEVICE_PANEL = 2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
@@ -58,9 +55,10 @@ def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
     return max(_LEAST_ROWS, min(most_rows, fitting))
 
 
-def device_rows(bytes_each: float, free: int) -> int:
-    """Rows of a tile on a device: a quarter of what is free, and no more than keep it busy."""
-    return max(_LEAST_ROWS, min(_MOST_DEVICE_ROWS, int(min(free / 4, _DEVICE_BYTES) / max(bytes_each, 1))))
+def device_rows(bytes_each: float, memory: int, *, travelling: bool = False) -> int:
+    """Rows of a tile on a device: an eighth of its memory; of those that travel there and back, what keeps both ways busy."""
+    most = min(memory / 8, _TRAVEL_BYTES) if travelling else memory / 8
+    return max(_LEAST_ROWS, int(most / max(bytes_each, 1)))
 
 
 def long_tile_rows(cost: Cost) -> int:

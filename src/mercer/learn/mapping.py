@@ -83,7 +83,9 @@ def _chunks(stream: Stream, cost: Cost, place: devices.Place | None) -> Iterator
     """Chunks of a stream, and their rows where they are predicted."""
     if place is None:
         return ((chunk, chunk.X) for chunk in stream.blocks(rows_at_once(cost)))
-    return devices.ahead(stream.blocks(devices.tile_rows(cost.bytes, place)), lambda chunk: chunk.X, place)
+    return devices.ahead(
+        stream.blocks(devices.tile_rows(cost.bytes, place, travelling=True)), lambda chunk: chunk.X, place
+    )
 
 
 def _first_error(feature_map: Map, X: Any, columns: Any, error: door.RowError) -> door.RowError:

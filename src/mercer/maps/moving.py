@@ -41,7 +41,7 @@ def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, Non
     )  # CSR rows are made dense there, and their features CSR again here
     given = None if out is None else room(who, X, out, shape)
     back, parts = devices.returning(place), []
-    step = devices.tile_rows(cast.cost(d).bytes, place)
+    step = devices.tile_rows(cast.cost(d).bytes, place, travelling=True)
     for rows, tile in devices.ahead(spans(n, step), lambda span: X[span], place):
 
         def work(part: slice, rows: slice = rows, tile: Any = tile) -> None:

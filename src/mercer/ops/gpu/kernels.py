@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
-_poles = WeakTensorKeyDictionary()  # poles -> whether they are moderate
+_poles: Any = WeakTensorKeyDictionary()  # poles -> what the kernel reads, None where it cannot be used
 _TERMS = (
     "gram_chi2",
     "gram_chi2_distance",
@@ -25,7 +25,7 @@ _RANGE = 2.0**-60, 2.0**60  # numbers whose products and sums float32 holds
 _BLOCK = 8  # columns whose terms are summed apart
 _VALUES = 8  # of a lift, at most
 _ENTRIES, _TIMES, _WARPS = 64, 4, 1  # of a lift: entries at once, how often, and warps for them
-_LEAST_ROW, _MOST_ROW = 256, 8192  # columns of a Hadamard transform that is made on the chip
+_LEAST_ROW, _MOST_ROW = 16, 8192  # columns of a Hadamard transform that is made on the chip
 _DEEPEST = 1024  # columns up to which our own product is the faster one
 
 
@@ -101,7 +101,7 @@ def hadamard(
 
     (n, d), (_, rounds, p) = x.shape, signs.shape
     m, bits = len(lengths), p.bit_length() - 1
-    A, B = 1 << (bits + 1) // 2, 1 << bits // 2
+    A, B = (1 << (bits + 1) // 2, 1 << bits // 2) if p > 128 else (1, p)
     rows, warps = max(1, 4096 // p), 4 if p <= 1024 else 8
     fixed = A, B, rows, rounds, link, phases is not None
     H = hadamard_signs(128, x.dtype, x.device)
@@ -129,13 +129,13 @@ def lifts(x: torch.Tensor, out: torch.Tensor, values: int) -> bool:
 def moderate(poles: torch.Tensor) -> bool:
     """Whether reciprocals of sums with these poles are in the range of float32; asked once for the poles of a map."""
     if poles not in _poles:
-        _poles[poles] = bool(((poles >= 2.0**-100) & (poles <= 2.0**70)).all())
-    return bool(_poles[poles])
+        good = bool(((poles >= 2.0**-100) & (poles <= 2.0**70)).all())
+        _poles[poles] = torch.cat((poles, (2 * poles.double().sqrt()).to(poles.dtype))) if good else None
+    return _poles[poles] is not None
 
 
 def series(x: torch.Tensor, poles: torch.Tensor, out: torch.Tensor, bad: Any) -> None:
-    numbers = torch.cat((poles, (2 * poles.double().sqrt()).to(poles.dtype)))
-    _lift(x, numbers, out, bad, 0, len(poles))
+    _lift(x, _poles[poles], out, bad, 0, len(poles))
 
 
 def chebyshev(x: torch.Tensor, n_terms: int, center: float, out: torch.Tensor, bad: Any) -> None:
@@ -212,24 +212,28 @@ def codes(
     turned[:width, :n] = L.T
     if d > width:
         P = torch.cat((P, P[:, :1].expand(-1, d - width, -1, -1)), 1)  # columns that no row has
-    found = torch.empty((n, hashes), dtype=torch.int32, device=L.device)
-    fixed = 64 - bits, keep_t, rows, unroll
+    winners = torch.empty((n, hashes), dtype=torch.int32, device=L.device)
+    levels = torch.empty((n, hashes), dtype=torch.float32, device=L.device)
     grid = (_parts(n, rows), _parts(hashes, 64))
-    _written().codes_kernel[grid](
+    _written().winners_kernel[grid](
         turned,
         P.contiguous(),
-        streams,
-        ids,
-        found,
+        winners,
+        levels,
         n,
         d,
         hashes,
         turned.stride(0),
-        *fixed,
+        rows,
+        unroll,
         num_warps=4,
         enable_fp_fusion=False,
     )
-    out.copy_(found)
+    count = n * hashes
+    _written().codes_kernel[(_parts(count, 1024),)](
+        winners, levels, streams, ids, winners, count, hashes, 64 - bits, keep_t, 1024, num_warps=4
+    )
+    out.copy_(winners)
 
 
 @cache

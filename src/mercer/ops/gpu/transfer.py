@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,12 +51,10 @@ def forget() -> None:
         torch.cuda.empty_cache()
 
 
-def room(where: torch.device) -> int:
-    """Bytes that are free on a device: those that it has, and those that torch keeps for later; 4 GiB where it does not say."""
-    if where.type != "cuda":
-        return 4 * 2**30
-    free, _ = torch.cuda.mem_get_info(where)
-    return free + torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
+@cache
+def memory(where: torch.device) -> int:
+    """Bytes that a device has; 4 GiB where it does not say. How many of them are free takes as long to ask as a tile takes."""
+    return int(torch.cuda.get_device_properties(where).total_memory) if where.type == "cuda" else 4 * 2**30
 
 
 def put(values: Any, where: torch.device, *, columns: bool = False) -> DeviceArray:

@@ -11,7 +11,7 @@ from triton.language.extra import libdevice
 from mercer.ops.gpu.written import _cosine_of_fraction, _sine_of_fraction
 
 
-@triton.jit(do_not_specialize=["n", "d", "m"])
+@triton.jit(do_not_specialize=["n"])
 def hadamard_kernel(
     X,
     signs,
@@ -32,7 +32,7 @@ def hadamard_kernel(
     LINK: tl.constexpr,
     PHASED: tl.constexpr,
 ):
-    """H = H_A x H_B, so that a round is a product with H_B, and one with H_A after a turn; H holds the signs of both, 128 in a row.
+    """H = H_A x H_B, so that a round is a product with H_B, and one with H_A after a turn, none for A = 1. H has the signs of both.
 
     Signs are exact in tf32, and so are rows once they are split in two: three products in tf32 are one in float32. LINK is 0 for the
     transform itself, 1 for its cosines, 2 for cosines and sines side by side.
@@ -42,13 +42,15 @@ def hadamard_kernel(
     row = (tl.program_id(0) * ROWS + t // A)[:, None]
     place = (t % A)[:, None] * B + b[None, :]
     x = tl.load(X + row.to(tl.int64) * x_stride + place, mask=(row < n) & (place < d), other=0.0)
-    HA, HB = tl.load(H + aa[:, None] * 128 + aa[None, :]), tl.load(H + b[:, None] * 128 + b[None, :])
+    HB = tl.load(H + b[:, None] * 128 + b[None, :])
     for turn in tl.static_range(ROUNDS):
         x = x * tl.load(signs + (block * ROUNDS + turn) * (A * B) + place)
-        y = tl.dot(x, HB, input_precision="tf32x3")
-        y = tl.reshape(tl.permute(tl.reshape(y, [ROWS, A, B]), (0, 2, 1)), [ROWS * B, A])
-        y = tl.dot(y, HA, input_precision="tf32x3")
-        x = tl.reshape(tl.permute(tl.reshape(y, [ROWS, B, A]), (0, 2, 1)), [ROWS * A, B])
+        x = tl.dot(x, HB, input_precision="tf32x3")
+        if A > 1:
+            HA = tl.load(H + aa[:, None] * 128 + aa[None, :])
+            y = tl.reshape(tl.permute(tl.reshape(x, [ROWS, A, B]), (0, 2, 1)), [ROWS * B, A])
+            y = tl.dot(y, HA, input_precision="tf32x3")
+            x = tl.reshape(tl.permute(tl.reshape(y, [ROWS, B, A]), (0, 2, 1)), [ROWS * A, B])
     column = block * (A * B) + place
     x = x * tl.load(lengths + column, mask=column < m, other=0.0)
     if LINK == 0:

@@ -64,7 +64,7 @@ def cossin_kernel(T, out, scale, n, m, stride, out_stride, ROWS: tl.constexpr, C
 # A product of matrices in tf32 whose sums never leave the registers before their cosines are taken.
 
 
-@triton.jit(do_not_specialize=["n", "m"])
+@triton.jit(do_not_specialize=["n"])
 def product_kernel(
     X,
     W,
@@ -311,27 +311,13 @@ def _mix(word):
 
 
 @triton.jit(do_not_specialize=["n", "d", "hashes"])
-def codes_kernel(
-    Lt,
-    P,
-    streams,
-    ids,
-    out,
-    n,
-    d,
-    hashes,
-    stride,
-    SHIFT: tl.constexpr,
-    KEEP_T: tl.constexpr,
-    ROWS: tl.constexpr,
-    UNROLL: tl.constexpr,
-):
-    """out[i, j]: bits of a mixing hash of (j, i*), or of (j, i*, t*), i* the first column with the smallest a for hash j of row i."""
+def winners_kernel(Lt, P, winners, levels, n, d, hashes, stride, ROWS: tl.constexpr, UNROLL: tl.constexpr):
+    """The first column with the smallest a for hash j of row i, and its t; -1 for a row without columns."""
     block = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.arange(0, 64)
     best = tl.full([ROWS, 64], float("inf"), tl.float32)
-    winner = tl.zeros([ROWS, 64], tl.int32)
+    winner = tl.full([ROWS, 64], -1, tl.int32)
     level = tl.full([ROWS, 64], float("-inf"), tl.float32)
     logs_at, at = Lt + rows, P + block.to(tl.int64) * d * 256 + lane
     for c in range(0, d, UNROLL):
@@ -347,10 +333,22 @@ def codes_kernel(
         at += UNROLL * 256
     number = block * 64 + lane
     inside = (rows[:, None] < n) & (number[None, :] < hashes)
-    stream = tl.load(streams + number, mask=number < hashes, other=0).to(tl.uint64, bitcast=True)
-    star = tl.load(ids + winner).to(tl.uint64, bitcast=True)
-    word = _mix(stream[None, :] ^ star)
+    target = rows[:, None].to(tl.int64) * hashes + number[None, :]
+    tl.store(winners + target, winner, mask=inside)
+    tl.store(levels + target, level, mask=inside)
+
+
+@triton.jit(do_not_specialize=["count", "hashes"])
+def codes_kernel(
+    winners, levels, streams, ids, out, count, hashes, SHIFT: tl.constexpr, KEEP_T: tl.constexpr, BLOCK: tl.constexpr
+):
+    """out[e]: bits of a mixing hash of (hash, winner), or of (hash, winner, t); 0 where there is no winner."""
+    entry = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = entry < count
+    winner = tl.load(winners + entry, mask=inside, other=-1)
+    star = tl.load(ids + winner, mask=winner >= 0, other=0).to(tl.uint64, bitcast=True)
+    word = _mix(tl.load(streams + entry % hashes, mask=inside, other=0).to(tl.uint64, bitcast=True) ^ star)
     if KEEP_T:
+        level = tl.load(levels + entry, mask=inside, other=0.0)
         word = _mix(word + level.to(tl.uint32, bitcast=True).to(tl.uint64) * 0x9E3779B97F4A7C15)
-    code = tl.where(best == float("inf"), 0, (word >> SHIFT).to(tl.int32))  # a row without columns
-    tl.store(out + rows[:, None].to(tl.int64) * hashes + number[None, :], code, mask=inside)
+    tl.store(out + entry, tl.where(winner < 0, 0, (word >> SHIFT).to(tl.int32)), mask=inside)
