@@ -24,7 +24,7 @@ least = 2**16  # entries from which a kernel of our own is worth its compilation
 _RANGE = 2.0**-60, 2.0**60  # numbers whose products and sums float32 holds
 _BLOCK = 8  # columns whose terms are summed apart
 _VALUES = 8  # of a lift, at most
-_ENTRIES, _TIMES, _WARPS = 64, 4, 1  # of a lift: entries at once, how often, and warps for them
+_ENTRIES, _TIMES, _WARPS = 64, 2, 1  # of a lift: entries at once, how often, and warps for them
 _LEAST_ROW, _MOST_ROW = 16, 8192  # columns of a Hadamard transform that is made on the chip
 _DEEPEST = 1024  # columns up to which our own product is the faster one
 
@@ -101,9 +101,9 @@ def hadamard(
 
     (n, d), (_, rounds, p) = x.shape, signs.shape
     m, bits = len(lengths), p.bit_length() - 1
-    A, B = (1 << (bits + 1) // 2, 1 << bits // 2) if p > 128 else (1, p)
+    A, B = (1 << (bits + 1) // 2, 1 << bits // 2) if p > 256 else (p // 16, 16)
     rows, warps = max(1, 4096 // p), 4 if p <= 1024 else 8
-    fixed = A, B, rows, rounds, link, phases is not None
+    fixed = A, B, max(A, 16), rows, rounds, link, phases is not None
     H = hadamard_signs(128, x.dtype, x.device)
     grid = (_parts(n, rows), _parts(m, p))
     phase = lengths if phases is None else phases

@@ -216,7 +216,7 @@ def lift_kernel(
             side_by_side = tl.reshape(tl.join(even, tl.join(tl.join(v1, v5), tl.join(v3, v7))), [BLOCK, 8])
         target = out + start * N + place[:, None] * N + q[None, :]
         if EVEN:
-            tl.store(target, side_by_side, mask=(q < N)[None, :])
+            tl.store(target, side_by_side, mask=(q < N)[None, :], cache_modifier=".cs")
         else:
             tl.store(target, side_by_side, mask=inside[:, None] & (q < N)[None, :])
     if tl.max(strange.to(tl.int32), 0) > 0:
