@@ -1,4 +1,4 @@
-# make demo | test | test-slow | bench | papers | lint: each makes .venv and installs what it needs.
+# make demo | test | test-slow | test-gpu | bench | papers | lint: each makes .venv and installs what it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export MERCER_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-pure test-slow bench papers lint format native clean
+.PHONY: demo test test-pure test-slow test-gpu bench papers lint format native clean
 
 demo: .venv/installed
 	$(BIN)/mercer compare --report report.html
@@ -21,6 +21,11 @@ test-pure: .venv/developing
 
 test-slow: .venv/developing
 	$(BIN)/python -m pytest -m slow
+
+# On a real GPU; without torch and a GPU these tests run on torch's CPU, or are left out.
+test-gpu: .venv/developing
+	$(BIN)/pip install --quiet --editable ".[gpu]" --no-build-isolation
+	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 tests/test_devices.py tests/test_every_op.py -k "devices or torch"
 
 bench: .venv/developing
 	$(BIN)/python -m benchmarks

@@ -101,6 +101,16 @@ def promise(truth: Array, args: Args) -> Array:
     return linked(norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5, truth, args)
 
 
+def projected(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    return {"X": normal(rng, dtype, n, d), "W": normal(rng, dtype, d, m)}
+
+
+def product_bound(truth: Array, args: Args) -> Array:
+    """The worst case of d additions, before the link."""
+    size = norms(args["X"])[:, None] * norms(args["W"].T)
+    return linked((args["X"].shape[1] + 1) / 2 * size, truth, args)
+
+
 def hadamard_arrays(rng: np.random.Generator, dtype: type, n: int, d: int, m: int, p: int = 0) -> Args:
     p = p or 1 << max(d - 1, 0).bit_length()
     signs = rng.choice(np.array([-1, 1], dtype=dtype), size=(-(-m // p), 3, p))
@@ -436,6 +446,19 @@ CASES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         hadamard_link_bound,
+    ),
+    "product_cos": Case(
+        lambda rng, t, n, d, m: {
+            **projected(rng, t, n, d, m),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+            "out": np.empty((n, m), dtype=t),
+        },
+        product_bound,
+    ),
+    "product_cossin": Case(
+        lambda rng, t, n, d, m: {**projected(rng, t, n, d, m), "scale": SCALE, "out": np.empty((n, 2 * m), dtype=t)},
+        product_bound,
     ),
     "gram_chi2": gram(histogram),
     "gram_chi2_distance": gram(histogram),

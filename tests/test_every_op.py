@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import torch_ops
 from mercer import ops
 from mercer.ops import coded, cpu, reference
 from op_cases import CASES, LITERAL, agree, call, check, hadamard_arrays, histogram, promise, result, truth, wide
@@ -22,7 +23,9 @@ MODULES = [
     pytest.param(reference, id="reference"),
     pytest.param(cpu, id="cpu", marks=pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))),
 ]
-every_module = pytest.mark.parametrize("module", MODULES)
+TWIN = pytest.param(torch_ops, id="torch", marks=pytest.mark.skipif(torch_ops.MISSING is not None, reason="no torch"))
+every_module = pytest.mark.parametrize("module", [*MODULES, TWIN])
+every_host_module = pytest.mark.parametrize("module", MODULES)  # for what arrays of NumPy alone can be
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 every_op = pytest.mark.parametrize("name", sorted(CASES))
 
@@ -42,6 +45,10 @@ def sizes() -> Iterator[tuple[int, int, int]]:
 def test_no_op_is_forgotten() -> None:
     assert public(reference) | public(coded) == set(reference.__all__)
     assert set(reference.__all__) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
+    if torch_ops.MISSING is None:
+        from mercer.ops import gpu
+
+        assert set(gpu.__all__) == {*ops.__all__, "DeviceArray"}
     assert public(cpu) == set(ops.__all__) | {"available", "isa", "why_not"}
     for name in ops.__all__:
         assert inspect.signature(getattr(cpu, name)) == inspect.signature(getattr(reference, name))
@@ -52,7 +59,7 @@ def test_no_op_is_forgotten() -> None:
 @every_op
 def test_all_sizes(module: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(1)
-    for n, d, m in sizes():
+    for n, d, m in sizes() if module is not torch_ops else list(sizes())[::11]:
         args = CASES[name].make(rng, dtype, n, d, m)
         try:
             check(module, name, args)
@@ -165,7 +172,7 @@ LAYOUTS = {
 }
 
 
-@every_module
+@every_host_module
 @every_dtype
 @every_op
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
@@ -186,7 +193,7 @@ def test_layout_of_the_input_does_not_matter(module: Any, dtype: type, name: str
     agree(found, exact, CASES[name].bound(exact, args))
 
 
-@every_module
+@every_host_module
 @every_dtype
 @every_op
 @pytest.mark.parametrize("layout", ["gaps between rows", "rows backwards", "columns apart", "Fortran", "unaligned"])
@@ -200,7 +207,7 @@ def test_layout_of_the_output_does_not_matter(module: Any, dtype: type, name: st
     agree(found, exact, CASES[name].bound(exact, args))
 
 
-@every_module
+@every_host_module
 @every_dtype
 @every_op
 def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> None:
@@ -219,7 +226,7 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
             assert (guard == 77).all()
 
 
-@every_module
+@every_host_module
 @every_op
 def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> None:
     rng = np.random.default_rng(8)

@@ -23,27 +23,29 @@ ALLOWED = {
     "kernels": {"door"},
     "theory": {"door", "kernels"},
     "ops": set(),
+    "devices": {"hearing", "ops", "planner"},
     "blocks": {"ops"},
     "stages": {"ops", "door", "philox", "blocks"},
     "summaries": {"ops", "blocks", "philox"},
     "histograms": {"blocks", "summaries"},
     "tiles": {"planner"},
-    "symmetric": {"planner", "tiles"},
-    "moments": {"blocks", "summaries", "symmetric", "planner", "tiles"},
-    "classes": {"door", "blocks", "summaries", "planner", "tiles"},
+    "symmetric": {"devices", "ops", "planner", "tiles"},
+    "moments": {"blocks", "devices", "ops", "summaries", "symmetric", "planner", "tiles"},
+    "classes": {"door", "blocks", "ops", "summaries", "planner", "tiles"},
     "together": {"blocks", "summaries"},
     "atomic": set(),
     "tensors": {"atomic"},
     "known": set(),
     "records": {"known"},
     "checkpoints": {"tensors", "summaries"},
-    "grams": {"door", "kernels", "ops", "tiles", "planner"},
+    "grams": {"devices", "door", "kernels", "ops", "tiles", "planner"},
     "streams": {"door", "atomic"},
-    "sources": {"door", "blocks", "planner", "streams", "tiles"},
+    "sources": {"devices", "door", "blocks", "planner", "streams", "tiles"},
     "jobs": {"hearing", "ops", "sources", "summaries", "tiles", "together"},
     "cluster": {"door", "hearing", "jobs", "planner", "sources", "summaries", "tiles"},
     "folding": {
         "cluster",
+        "devices",
         "door",
         "ops",
         "summaries",
@@ -58,6 +60,7 @@ ALLOWED = {
     },
     "maps": {
         "cluster",
+        "devices",
         "door",
         "philox",
         "planner",
@@ -84,7 +87,7 @@ ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
 ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
 ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
 ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
-ALLOWED["machine"] = {"ops", "tiles"}
+ALLOWED["machine"] = {"devices", "ops", "tiles"}
 ALLOWED["quotation"] = {"atomic", "certificate", "learn", "machine", *ALLOWED["certificate"], *ALLOWED["learn"]}
 ALLOWED["race"] = {"learn", "pairs", *ALLOWED["learn"]}
 ALLOWED["leaderboard"] = {"door", "kernels", "machine", "philox", "race"}
@@ -93,7 +96,8 @@ ALLOWED["papers"] = {*ALLOWED}
 ALLOWED["cli"] = {*ALLOWED}
 
 HOMES = {
-    "torch": {"ops/gpu.py"},
+    "torch": {f"ops/gpu/{path.name}" for path in (SOURCE / "ops" / "gpu").glob("*.py")},
+    "triton": {"ops/gpu/transforms.py", "ops/gpu/written.py"},
     "dask": {"cluster.py", "streams/dask.py"},
     "distributed": {"cluster.py", "jobs.py"},
     "pyarrow": {"streams/arrow.py"},

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mercer import kernels as kernels
     from mercer import theory as theory
     from mercer.certificate import certify as certify
+    from mercer.devices import on as on
     from mercer.folding import fold as fold
     from mercer.grams import gram as gram
     from mercer.leaderboard import select as select
@@ -75,6 +76,7 @@ _home = {
     "save": "model",
     "select": "leaderboard",
     "kernels": "",
+    "on": "devices",
     "open_stream": "streams",
     "plan": "quotation.quoting",
     "theory": "",

@@ -72,7 +72,7 @@ class Dense:
     def tocsr(self) -> Any:
         from scipy.sparse import csr_array
 
-        return csr_array(self.Z)
+        return csr_array(np.asarray(self.Z))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,12 +164,12 @@ class Coded:
         return _Transposed(self)
 
     def __matmul__(self, w: Array) -> Array:
-        w = np.asarray(w)
+        w = ops.beside(w, self.codes)
         kind = np.result_type(self.dtype, w.dtype)
         panels = w.astype(kind, copy=False).reshape(self.codes.shape[1], self.values, -1)
         if not isinstance(self.tables, OneHot):
             panels = np.matmul(self.tables.astype(kind, copy=False), panels)
-        out = np.empty((len(self.codes), panels.shape[2]), kind)
+        out = ops.empty((len(self.codes), panels.shape[2]), kind, self.codes)
         ops.coded_product(self.codes, panels, self._fractions(kind), out)
         if isinstance(self.tables, OneHot):
             out *= kind.type(self.tables.scale)
@@ -179,7 +179,7 @@ class Coded:
 
     def gram(self) -> Array:
         """Z'Z as a dense array."""
-        if isinstance(self.tables, OneHot):
+        if isinstance(self.tables, OneHot) and not ops.is_device(self.codes):
             Z = self.tocsr()
             return (Z.T @ Z).toarray()
         Z = self.toarray()
@@ -187,7 +187,7 @@ class Coded:
 
     def toarray(self, out: Array | None = None) -> Array:
         """The features; written into out where it is given."""
-        out = np.empty(self.shape, self.dtype) if out is None else out
+        out = ops.empty(self.shape, self.dtype, self.codes) if out is None else out
         if isinstance(self.tables, OneHot):
             out[:] = 0
             rows = np.arange(len(self.codes))[:, None]
@@ -202,6 +202,8 @@ class Coded:
         """The features as a canonical CSR matrix without explicit zeros; one entry for each code where the tables are one-hot."""
         from scipy.sparse import csr_array
 
+        if ops.is_device(self.codes):
+            return at_home(self).tocsr()
         if not isinstance(self.tables, OneHot):
             return csr_array(self.toarray())
         n, places = self.codes.shape
@@ -216,13 +218,13 @@ class Coded:
 
     def sums(self, R: Array) -> Array:
         """Z'R."""
-        R = np.asarray(R)
+        R = ops.beside(R, self.codes)
         kind = np.result_type(self.dtype, R.dtype)
         rows = R.astype(kind, copy=False).reshape(len(self.codes), -1)
         if self.empty is not None:
             rows = np.where(self.empty[:, None], kind.type(0), rows)
         known = self.tables.width if isinstance(self.tables, OneHot) else self.tables.shape[1]
-        totals = np.empty((self.codes.shape[1], known, rows.shape[1]), kind)
+        totals = ops.empty((self.codes.shape[1], known, rows.shape[1]), kind, self.codes)
         ops.coded_sums(self.codes, rows, self._fractions(kind), totals)
         if isinstance(self.tables, OneHot):
             totals *= kind.type(self.tables.scale)
@@ -279,8 +281,19 @@ def fresh(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 def matrix(block: Block) -> Any:
     """The array or the CSR matrix that a block is nearest to, without a copy where it is one."""
-    many = isinstance(block, Sparse) or (isinstance(block, Coded) and isinstance(block.tables, OneHot))
-    return block.tocsr() if many else block.toarray()
+    codes = isinstance(block, Coded) and isinstance(block.tables, OneHot) and not ops.is_device(block.codes)
+    return block.tocsr() if codes or isinstance(block, Sparse) else block.toarray()
+
+
+def at_home(block: Block) -> Block:
+    """The same block as arrays of NumPy, wherever it is."""
+    if isinstance(block, Dense):
+        return Dense(np.asarray(block.Z))
+    if not isinstance(block, Coded):
+        return block
+    tables = block.tables if isinstance(block.tables, OneHot) else np.asarray(block.tables)
+    rest = (None if array is None else np.asarray(array) for array in (block.fractions, block.empty))
+    return Coded(np.asarray(block.codes), tables, *rest)
 
 
 def stacked(blocks: Sequence[Block]) -> Block:
@@ -291,7 +304,7 @@ def stacked(blocks: Sequence[Block]) -> Block:
     if len(coded) == len(blocks):
         codes = np.concatenate([block.codes for block in coded])
         parts = [block.fractions for block in coded if block.fractions is not None]
-        masks = [np.zeros(len(b.codes), bool) if b.empty is None else b.empty for b in coded]
+        masks = [ops.beside(np.zeros(len(b.codes), bool), b.codes) if b.empty is None else b.empty for b in coded]
         empty = np.concatenate(masks)
         return Coded(codes, coded[0].tables, np.concatenate(parts) if parts else None, empty if empty.any() else None)
     from scipy.sparse import vstack

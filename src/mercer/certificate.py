@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
+from mercer import devices, door
 from mercer.folding import fold
 from mercer.maps.base import Map
 from mercer.pairs import drawn_pairs, measure
@@ -32,6 +32,8 @@ class Certificate:
         Rows, and pairs of different rows that were drawn from them with replacement.
     dtype : str
         Of the rows, and so of the features.
+    arithmetic : str
+        Where features were made and how their products: "cpu", or the device and its precision, "cuda tf32".
     mean, rms, p95 : float
         Mean absolute error of a kernel value, root of the mean square, and the 95th percentile: not relative.
     relative : float
@@ -72,11 +74,12 @@ class Certificate:
     rate: Law | Table | None
     wanted: float | None = None
     needed: int | None = None
+    arithmetic: str = "cpu"
 
     def __str__(self) -> str:
         low, high = self.interval
         lines = [
-            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} rows, {self.dtype}",
+            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} rows, {self.dtype}{self._where()}",
             f"  relative error          {share(self.relative)} ({self.confidence:.0%} interval {share(low)} to {share(high)})",
             f"    more features remove  {share(self.sampling)}",
             f"    they cannot remove    {share(self.bias)}",
@@ -86,6 +89,9 @@ class Certificate:
         if self.wanted is not None:
             lines.append(f"  {self._verdict(self.wanted)}")
         return "\n".join(lines)
+
+    def _where(self) -> str:
+        return "" if self.arithmetic == "cpu" else f" on {self.arithmetic}"
 
     def _verdict(self, wanted: float) -> str:
         if self.knob is None:
@@ -180,6 +186,7 @@ def certify(
         rate=rate,
         wanted=error,
         needed=needed,
+        arithmetic="cpu" if devices.here() is None else devices.arithmetic(),
     )
 
 

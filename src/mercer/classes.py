@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import door
+from mercer import door, ops
 from mercer.blocks import Block, matrix
 from mercer.planner import PANEL, Cost, most_classes
 from mercer.summaries import Array, State, frequency_weights
@@ -156,6 +156,10 @@ def _sums(rows: Any, w: Array, codes: Array, classes: int) -> Array:
     from scipy.sparse import csr_array
 
     n, D = rows.shape
+    if ops.is_device(rows):
+        weights = np.zeros((n, classes))
+        weights[np.arange(n), codes] = w
+        return np.asarray(ops.beside(weights, rows).T @ rows.astype(np.float64))
     chosen = csr_array((w, codes, np.arange(n + 1)), shape=(n, classes)).T.tocsr()
     if hasattr(rows, "indptr"):
         return (chosen @ rows.astype(np.float64)).toarray()

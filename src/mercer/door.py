@@ -115,11 +115,14 @@ def as_array(who: str, X: Any) -> Any:
         raise ValueError(
             f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them first (X.filled, sklearn.impute)."
         )
-    return np.asarray(X)
+    return X if getattr(X, "resident", False) else np.asarray(X)
 
 
 def extremes(X: Any) -> tuple[float, float]:
     """The least and the largest of 0 and all numbers of an array or a CSR matrix; NaN for both where it has one."""
+    if getattr(X, "resident", False):
+        ends: tuple[float, float] = X.ends()
+        return ends
     stored = X.data if hasattr(X, "indptr") else X
     with np.errstate(invalid="ignore"):
         return float(stored.min(initial=0)), float(stored.max(initial=0))
@@ -206,6 +209,7 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
         inside = stored.max() <= np.min(high) and stored.min() >= np.max(low)
     if inside:
         return False
+    stored = np.asarray(stored)
     columns = X.indices if hasattr(X, "indptr") else np.broadcast_to(np.arange(X.shape[1]), X.shape)
     lows, highs = (np.broadcast_to(bound, X.shape[1])[columns] for bound in (low, high))
     outside = np.argwhere((stored > highs) | (stored < lows))

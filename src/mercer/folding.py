@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mercer import cluster, door, ops
+from mercer import cluster, devices, door
 from mercer.atomic import remove_leftovers
 from mercer.blocks import Block
 from mercer.checkpoints import Checkpoint, plain
@@ -132,7 +132,7 @@ class _Keeper:
             "source": plain("The fingerprint", rows.stream.fingerprint()),
             "map": plain("The map", rows.mark()),
             "grid": {"rows": rows.grid.rows, "shard": rows.grid.shard, "width": rows.width, "dtype": str(rows.dtype)},
-            "isa": ops.cpu.isa(),
+            "isa": devices.arithmetic(),
             "summary": described(total.like),
         }
         remove_leftovers(path)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import door, ops
+from mercer import devices, door, ops
 from mercer.kernels import (
     GMM,
+    Called,
     Chi2,
     ExpChi2,
     Intersection,
@@ -31,6 +32,7 @@ Array = NDArray[Any]
 
 _FLOPS_PER_ENTRY = 4.0  # a kernel's work for one pair and one column, about
 _TILE = 320  # rows of a tile: Z is packed once for each, which costs 5% here and 25% at 128
+_ARRAYS = 4  # as large as a tile of the Gram matrix, that a device has at once
 _SPARSE_TILE = 512  # rows of a CSR matrix Z against one tile of X, so that they are never dense all at once
 
 
@@ -45,17 +47,19 @@ class _Fast:
     squares: bool = False  # float32 rows must have squares that float32 can hold
 
 
-def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) -> Array:
+def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None) -> Any:
     """K[i, j] = k(X[i], Z[j]), exact, without ever holding more than a few tiles of working space.
 
     Parameters
     ----------
     kernel : Kernel
         One of ``mercer.kernels``, or a map's ``kernel_``.
-    X, Z : array-like or sparse matrix of shape (n, d) and (m, d)
-        Z is X when it is None.
+    X, Z : array-like, sparse matrix or torch tensor of shape (n, d) and (m, d)
+        Z is X when it is None. Of tensors, K is one too, where X is.
     n_jobs : int or None
         Threads; None and -1 use all that the process may use.
+    device : {"cuda", "cuda:0", ..., "cpu"} or None
+        A GPU to work on, as in ``mercer.on``; None is the one that ``on`` has chosen.
 
     Returns
     -------
@@ -72,9 +76,21 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
+    if isinstance(kernel, Called) and devices.place_of(devices.entered(X)) is not None:
+        raise TypeError(f"{kernel!r} is a function of NumPy's arrays, and has no form for a GPU.")
+    if devices.is_tensor(X):
+        return devices.left(gram(kernel, devices.entered(X), devices.entered(Z), n_jobs=n_jobs))
+    with devices.on(device):
+        return _gram(kernel, X, devices.entered(Z), n_jobs)
+
+
+def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     same = Z is None
     X = door.rows("gram", X)
     Z = X if same else door.rows("gram", Z)
+    place = devices.place_of(X)
+    if place is not None and not ops.is_device(X):
+        return _there_and_back(kernel, X, Z, place)
     kernel.same_width(X, Z)
     for rows in (X,) if same else (X, Z):
         kernel.check(rows)
@@ -86,7 +102,7 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
         X, Z = fast.prepare(X, Z)
     X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
     n, m, d = X.shape[0], Z.shape[0], X.shape[1]
-    K = np.empty((n, m), dtype)
+    K = ops.empty((n, m), dtype, X)
 
     def work(rows: slice) -> None:
         for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
@@ -98,14 +114,43 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None) ->
             after = f", column {column}, with row {j} of Z. Scale the data or use float64."
             raise door.RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
 
-    each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
+    if place is None:
+        each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
+    else:
+        devices.each(work, n, devices.tile_rows(_ARRAYS * 8.0 * (m + d), place), place)
+    return K
+
+
+def _there_and_back(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Array:
+    """The Gram matrix of rows of NumPy, by a device that holds Z and some rows of X at a time."""
+    n, m, d = X.shape[0], Z.shape[0], X.shape[1]
+    K = np.empty((n, m), np.result_type(X.dtype, Z.dtype))
+    back = devices.returning(place)
+    ((_, right),) = devices.ahead([Z], lambda rows: rows, place)
+    step = devices.tile_rows(_ARRAYS * 8.0 * (m + d), place, travelling=True)
+    for span, left in devices.ahead(spans(n, step), lambda span: X[span], place):
+
+        def work(rows: slice, span: slice = span, left: Any = left) -> None:
+            at = slice(span.start + rows.start, span.start + rows.stop)
+            try:
+                back.bring(_gram(kernel, left[rows], right, None), K[at])
+            except door.RowError as error:
+                raise error.at(at.start) from None
+
+        devices.each(work, left.shape[0], left.shape[0], place)
+    back.finish()
     return K
 
 
 def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> None:
     if fast is None:
         with np.errstate(over="ignore"):
-            out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
+            try:
+                out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
+            except TypeError:
+                if ops.is_device(X):
+                    raise TypeError(f"{kernel!r} has no form for a GPU: give its rows as arrays of NumPy.") from None
+                raise
     else:
         if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
             parts = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)

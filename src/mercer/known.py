@@ -59,6 +59,8 @@ def needed(cls: type) -> set[str]:
 def agrees(value: Any, hint: Any) -> bool:
     """Whether a value has the type that a field says."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hasattr(origin, "__value__"):  # an alias with a name of its own, as NumPy's NDArray is from 2.5 on
+        origin = typing.get_origin(origin.__value__)
     if hint is Any:
         return value is not None and (not isinstance(value, float) or value == value)
     if origin in (typing.Union, types.UnionType):

@@ -9,11 +9,11 @@ import platform
 
 import numpy as np
 
-from mercer import __version__, ops
+from mercer import __version__, devices, ops
 from mercer.tiles import threads
 
 _CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "click", "rich")
-_EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "plot": "matplotlib"}
+_EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "gpu": "torch", "plot": "matplotlib"}
 
 
 def facts() -> dict[str, str]:
@@ -28,6 +28,7 @@ def facts() -> dict[str, str]:
         "blas": _blas(),
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
+        "gpu": devices.gpu().transfer.describe() if _there("torch") else 'not in use: pip install "mercer[gpu]"',
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer import devices, ops
 from mercer.blocks import Block, as_block, matrix
 from mercer.planner import PANEL, SHARD, Cost, grid
 from mercer.summaries import Array, State, frequency_weights
@@ -52,11 +53,17 @@ class Moments:
         w = None if weight is None else frequency_weights(n, weight)
         Y = np.empty((n, 0)) if y is None or not self.target else _targets(n, y)
         self._must_fit(D, Y.shape[1])
-        most = grid(D, block.dtype.itemsize).rows
-        if n <= most:
-            self._add(matrix(block), Y, w)
-            return
         rows = matrix(block)
+        away = ops.is_device(rows)
+        most = grid(D, block.dtype.itemsize, device=away).rows
+        if away:
+            place = devices.place_of(rows)
+            assert place is not None
+            devices.each(lambda at: self._add(rows[at], Y[at], None if w is None else w[at]), n, most, place)
+            return
+        if n <= most:
+            self._add(rows, Y, w)
+            return
         for span in spans(n, most):
             self._add(matrix(as_block(rows[span])), Y[span], None if w is None else w[span])
 
@@ -111,7 +118,7 @@ class Moments:
         """Arrays and plain values that from_state makes the same Moments of."""
         arrays = {"shift": self._shift, "sum": self._sum, "cross": self._cross, "squares": self._squares}
         facts = {"rows": self.rows, "n": self.n, "targets": self.targets, "size": self._products.size}
-        return State({**arrays, "products": self._moved().packed}, facts)
+        return State({**arrays, "products": self._moved().home().packed}, facts)
 
     def from_state(self, state: State) -> Moments:
         """Moments like these with that state."""
@@ -133,12 +140,12 @@ class Moments:
         y_mean = weights @ Y / n
         Y = Y - y_mean
         weighted = Y * weights[:, None]
-        part = (_csr if hasattr(rows, "indptr") else _centred)(
-            rows, weights, None if w is None else np.sqrt(w), weighted
-        )
+        make = _csr if hasattr(rows, "indptr") else _centred_there if ops.is_device(rows) else _centred
+        part = make(rows, weights, None if w is None else np.sqrt(w), weighted)
         if self.targets is None:
-            self._begin(np.concatenate([part.mean, y_mean]), rows.shape[1], Y.shape[1])
+            self._begin(np.concatenate([part.mean, y_mean]), rows, Y.shape[1])
         D = rows.shape[1]
+        part.add_to(self._products)  # first: where a device has no memory for it, nothing has changed
         steps = np.concatenate([part.mean, y_mean]) - self._shift
         a, b = steps[:D], steps[D:]
         rest = np.concatenate([part.residual, weighted.sum(axis=0)])
@@ -148,15 +155,15 @@ class Moments:
         self._sum += moved
         self._cross += part.cross + np.outer(part.residual, b) + np.outer(a, moved[D:])
         self._squares += weighted.T @ Y + np.outer(rest[D:], b) + np.outer(b, moved[D:])
-        part.add_to(self._products)
         self._pending.append((n, a, part.residual))
         if len(self._pending) == SHARD:
             self._moved()
 
-    def _begin(self, shift: Array, D: int, targets: int) -> None:
+    def _begin(self, shift: Array, rows: Any, targets: int) -> None:
+        D = rows.shape[1]
+        self._products = Symmetric(D, beside=rows)
         self.targets = targets
         self._shift, self._sum = shift, np.zeros(D + targets)
-        self._products = Symmetric(D)
         self._cross, self._squares = np.zeros((D, targets)), np.zeros((targets, targets))
 
     def _moved(self) -> Symmetric:
@@ -269,6 +276,27 @@ def _centred_in(
 
     share(work, list(spans(D, PANEL)), Cost(8.0 * D, 0.0), n)
     return _Part(Z, mean.astype(np.float64), residual, cross), largest
+
+
+def _centred_there(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _Part:
+    """_centred on the device of the rows; what is small comes home."""
+    Z, mean = _about_mean(rows, w)
+    if rows.dtype == np.float32:
+        low, high = _FLOAT32_SAFE
+        largest = np.maximum(Z.max(axis=0), -Z.min(axis=0))
+        largest = largest if roots is None else largest * float(roots.max())
+        if not ((largest == 0) | ((largest >= low) & (largest <= high))).all():
+            Z, mean = _about_mean(rows.astype(np.float64), w)
+    exact = Z.astype(np.float64, copy=False)
+    residual, cross = ops.beside(w, rows) @ exact, exact.T @ ops.beside(weighted, rows)
+    if roots is not None:
+        Z *= ops.beside(roots.astype(Z.dtype)[:, None], rows)
+    return _Part(Z, *(np.asarray(part, dtype=np.float64) for part in (mean, residual, cross)))
+
+
+def _about_mean(rows: Any, w: Array) -> tuple[Any, Any]:
+    mean = ops.beside((w / w.sum()).astype(rows.dtype), rows) @ rows
+    return rows - mean, mean
 
 
 def _targets(n: int, y: Array) -> Array:

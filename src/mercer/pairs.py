@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.blocks import as_block, matrix
+from mercer import devices
+from mercer.blocks import as_block, at_home, matrix
 from mercer.kernels import Kernel
 from mercer.maps.base import Map
 from mercer.philox import Rng
@@ -83,10 +84,14 @@ def measure(fitted: Map, rows: Any, pairs: Pairs) -> Measured:
     kernel, limit = fitted.kernel_, fitted.limit_
     exact = kernel_values(kernel, rows, pairs)
     reached = exact if limit == kernel else None if limit is None else kernel_values(limit, rows, pairs)
-    products = inner_products(fitted._block, rows, pairs)
+
+    def features(rows: Any) -> Any:
+        return at_home(fitted._block(devices.sent(rows)))
+
+    products = inner_products(features, rows, pairs)
     wide = products
     if rows.dtype != np.float64:
-        wide = inner_products(fitted._block, rows.astype(np.float64), pairs)
+        wide = inner_products(features, rows.astype(np.float64), pairs)
     return Measured(
         exact,
         products - exact,

@@ -9,6 +9,9 @@ _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside 
 TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
 CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
 _LEAST_ROWS = 16
+_TRAVEL_BYTES = 2**30  # working space of a tile that is copied to a device while it works on the one before
+_DEVICE_BLOCK = 2**30  # bytes of a block there
+DEVICE_PANEL = 2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device
 _THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
 _THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
 PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
@@ -54,6 +57,12 @@ def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
     return max(_LEAST_ROWS, min(most_rows, fitting))
 
 
+def device_rows(bytes_each: float, memory: int, *, travelling: bool = False) -> int:
+    """Rows of a tile on a device: an eighth of its memory; of those that travel there and back, what keeps both ways busy."""
+    most = min(memory / 8, _TRAVEL_BYTES) if travelling else memory / 8
+    return max(_LEAST_ROWS, int(most / max(bytes_each, 1)))
+
+
 def long_tile_rows(cost: Cost) -> int:
     """Rows of a tile of sparse features, whose memory is small: as many as are worth a thread."""
     return tile_rows(cost, max(TILE_ROWS, int(_THREADS_FROM / max(cost.flops, 1))))
@@ -92,8 +101,13 @@ class Grid:
     shard: int
 
 
-def grid(width: int, itemsize: int) -> Grid:
-    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where those take no more than 128 MiB."""
+def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
+    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where those take no more than 128 MiB.
+
+    On a device all blocks have the most rows, so that adding their products up costs little beside making them, up to 1 GiB.
+    """
+    if device:
+        return Grid(max(_LEAST_ROWS, min(_MOST_BLOCK, _DEVICE_BLOCK // max(1, width * itemsize))), SHARD)
     fitting = _TILE_BYTES // max(1, width * itemsize) // TILE_ROWS * TILE_ROWS
     rows = max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting))
     return Grid(max(_LEAST_ROWS, min(rows, _BLOCK_BYTES // max(1, width * itemsize))), SHARD)

@@ -24,7 +24,9 @@ from mercer.known import Known, agrees, is_whole, names_of, needed
 Array = NDArray[Any]
 
 _DEPTH = 100
-HOW = frozenset({"n_jobs", "verbose", "checkpoint", "cluster"})  # how a fit ran, not what the model is
+HOW = frozenset(
+    {"n_jobs", "verbose", "checkpoint", "cluster", "device", "precision"}
+)  # how a fit ran, not what the model is
 _NUMBERS = {
     np.dtype(kind).name: np.dtype(kind) for kind in ("?", "f4", "f8", *(f"{s}{n}" for s in "iu" for n in (1, 2, 4, 8)))
 }

@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from mercer import door
+from mercer import devices, door
 from mercer.blocks import Array, Block, Dense, as_block, matrix
 from mercer.planner import Cost, Grid, grid, tile_rows
 from mercer.streams import Chunk, Stream
@@ -57,7 +57,13 @@ class Rows:
     @property
     def grid(self) -> Grid:
         """Rows of a block and blocks of a shard, by the width of a row (that of the inputs too, where they are dense) and the dtype."""
-        return grid(self.width if self.stream.sparse else max(self.width, self.stream.width), self.dtype.itemsize)
+        width = self.width if self.stream.sparse else max(self.width, self.stream.width)
+        return grid(width, self.dtype.itemsize, device=self.place is not None)
+
+    @property
+    def place(self) -> devices.Place | None:
+        """Where blocks are made: on the CPU, where rows are looked at."""
+        return None
 
     @property
     def step(self) -> int:
@@ -68,12 +74,24 @@ class Rows:
         """The blocks from row `start`, the first of a block, up to row `stop`. With several threads the next rows are read meanwhile."""
         read = self.stream.blocks(self.grid.rows, start, stop)
         with closing(_ahead(read) if width(None) > 1 else read) as chunks:
-            for chunk in chunks:
-                try:
-                    block = self._block(chunk)
-                except door.RowError as error:
-                    raise self.stream.located(error, chunk.start) from None
-                yield Piece(block, chunk.y, chunk.weight, chunk.start)
+            for chunk in chunks if self.place is None else _arriving(chunks, self.place):
+                for part, block in self._made(chunk):
+                    yield Piece(block, part.y, part.weight, part.start)
+
+    def _made(self, chunk: Chunk) -> Iterator[tuple[Chunk, Block]]:
+        """The block of a chunk; those of its parts, where a device has no memory for the whole."""
+
+        def work(rows: slice) -> tuple[Chunk, Block]:
+            part = chunk.part(rows.start, rows.stop)
+            try:
+                return part, self._block(part)
+            except door.RowError as error:
+                raise self.stream.located(error, part.start) from None
+
+        if self.place is None:
+            yield work(slice(0, len(chunk)))
+        else:
+            yield from (made for _, made in devices.pieces(work, len(chunk), len(chunk), self.place))
 
     def blocks(self) -> Iterator[Block]:
         """The blocks alone, in order."""
@@ -131,6 +149,11 @@ class Features(Rows):
     @property
     def width(self) -> int:
         return int(self.feature_map._n_features_out)
+
+    @property
+    def place(self) -> devices.Place | None:
+        """Where features are made: on the device that was chosen, or on the CPU."""
+        return devices.here()
 
     def mark(self) -> dict[str, Any]:
         """The class, the plain parameters but those of chance and threads, and a hash of what was drawn."""
@@ -227,6 +250,11 @@ def features(stream: Stream, feature_map: Any) -> Features:
     return Features(stream, feature_map)
 
 
+def _arriving(chunks: Iterable[Chunk], place: devices.Place) -> Iterator[Chunk]:
+    """The same chunks with their rows on a device."""
+    return (replace(chunk, X=rows) for chunk, rows in devices.ahead(chunks, lambda chunk: chunk.X, place))
+
+
 def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
     """The same chunks, each read by another thread while the one before it is in use."""
     with closing(chunks), ThreadPoolExecutor(1, thread_name_prefix="mercer-reader") as reader:
@@ -242,8 +270,8 @@ def blocks_of(rows: Any) -> Iterator[Block]:
     for span in spans(n, tile_rows(Cost(d, d * rows.dtype.itemsize))):
         block = rows[span]
         yield as_block(
-            block if hasattr(block, "indptr") else np.ascontiguousarray(block)
-        )  # the same bits for every memory order
+            block if hasattr(block, "indptr") else np.ascontiguousarray(np.asarray(block))
+        )  # the same bits for every memory order, and on the CPU, where rows are looked at
 
 
 def _digest(maps: Iterable[Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.planner import PANEL, Cost
+from mercer import devices, ops
+from mercer.planner import DEVICE_PANEL, PANEL, Cost
 from mercer.tiles import share, spans
 
 Array = NDArray[Any]
@@ -22,16 +23,28 @@ class Symmetric:
     upper half of what is added counts: the lower one is its mirror.
     """
 
-    def __init__(self, size: int, packed: Array | None = None) -> None:
+    def __init__(self, size: int, packed: Array | None = None, *, beside: Any = None) -> None:
         self.size = size
-        self.packed: Array = np.zeros(_length(size)) if packed is None else packed
-        if self.packed.shape != (_length(size),):
-            raise ValueError(
-                f"A symmetric matrix of {size} columns keeps {_length(size)} numbers, got {self.packed.shape}."
-            )
+        self.panel = (
+            DEVICE_PANEL if ops.is_device(beside) else PANEL
+        )  # on a device, beside the array that is given there
+        length = _length(size, self.panel)
+        self.packed: Any = packed if packed is not None else np.zeros(length, like=beside if self.away else None)
+        if self.packed.shape != (length,):
+            raise ValueError(f"A symmetric matrix of {size} columns keeps {length} numbers, got {self.packed.shape}.")
 
-    def add_gram(self, Z: Array) -> None:
+    @property
+    def away(self) -> bool:
+        """Whether it is on a device."""
+        return self.panel != PANEL
+
+    def add_gram(self, Z: Any) -> None:
         """S += Z'Z, with products in the dtype of Z."""
+        if self.away:
+            panels = [(rows, kept.tensor) for rows, kept in self._panels()]
+            devices.gpu().products.add_gram(ops.beside(Z, self.packed).tensor, panels)
+            return
+        Z = np.asarray(Z)
 
         def work(tile: Tile) -> None:
             rows, columns, kept = tile
@@ -41,6 +54,11 @@ class Symmetric:
 
     def add_products(self, A: Array, B: Array) -> None:
         """S += A'B, for A'B that is symmetric but for rounding."""
+        if self.away:
+            A, B = (ops.beside(part, self.packed) for part in (A, B))
+            for rows, kept in self._panels():
+                kept += A[:, rows].T @ B[:, rows.start :]
+            return
 
         def work(tile: Tile) -> None:
             rows, columns, kept = tile
@@ -50,18 +68,36 @@ class Symmetric:
 
     def add_csr(self, other: Any) -> None:
         """S += a symmetric CSR matrix."""
+        self._come_home()
         for rows, kept in self._panels():
             kept += other[rows].toarray()[:, rows.start :]
 
     def add(self, other: Symmetric, sign: int) -> None:
         """S += other, or S -= other."""
+        if self.away != other.away:
+            self._come_home()
+            other = other.home()
         (np.add if sign > 0 else np.subtract)(self.packed, other.packed, out=self.packed)
 
-    def copy(self) -> Symmetric:
-        return Symmetric(self.size, self.packed.copy())
+    def home(self) -> Symmetric:
+        """The same on the CPU."""
+        if not self.away:
+            return self
+        found = Symmetric(self.size)
+        panels = found._panels()
+        for rows, kept in self._panels():
+            whole = np.asarray(kept)
+            for at in spans(rows.stop - rows.start, PANEL):
+                next(panels)[1][:] = whole[at, at.start :]
+        return found
+
+    def _come_home(self) -> None:
+        self.packed, self.panel = self.home().packed, PANEL
 
     def toarray(self, minus: tuple[Array, Array] | None = None) -> Array:
         """The whole matrix, less the outer product of two vectors (proportional to each other) where they are given."""
+        if self.away:
+            return self._whole(minus)
         full = np.empty((self.size, self.size))
         for rows, kept in self._panels():
             part = full[rows, rows.start :]
@@ -76,10 +112,28 @@ class Symmetric:
             full[rows.stop :, rows] = part[:, part.shape[0] :].T
         return full
 
-    def _panels(self) -> Iterator[tuple[slice, Array]]:
+    def _whole(self, minus: tuple[Array, Array] | None) -> Array:
+        """toarray, made on the device panel by panel and brought home."""
+        full = np.empty((self.size, self.size))
+        place = devices.place_of(self.packed)
+        assert place is not None
+        back = devices.returning(place)
+        one, other = (None, None) if minus is None else (ops.beside(part, self.packed) for part in minus)
+        for rows, kept in self._panels():
+            part = kept if one is None or other is None else kept - one[rows, None] * other[None, rows.start :]
+            width = part.shape[0]
+            square = np.triu(part[:, :width])
+            back.bring(square + np.triu(square, 1).T, full[rows, rows])
+            if rows.stop < self.size:
+                back.bring(part[:, width:], full[rows, rows.stop :])
+                back.bring(part[:, width:].T, full[rows.stop :, rows])
+        back.finish()
+        return full
+
+    def _panels(self) -> Iterator[tuple[slice, Any]]:
         """Rows, and what is kept of them: columns from rows.start on."""
         at = 0
-        for rows in spans(self.size, PANEL):
+        for rows in spans(self.size, self.panel):
             shape = (rows.stop - rows.start, self.size - rows.start)
             yield rows, self.packed[at : at + shape[0] * shape[1]].reshape(shape)
             at += shape[0] * shape[1]
@@ -94,5 +148,5 @@ class Symmetric:
         share(work, tiles, Cost(float(len(self.packed)), 0.0), depth)
 
 
-def _length(size: int) -> int:
-    return sum((rows.stop - rows.start) * (size - rows.start) for rows in spans(size, PANEL))
+def _length(size: int, panel: int) -> int:
+    return sum((rows.stop - rows.start) * (size - rows.start) for rows in spans(size, panel))

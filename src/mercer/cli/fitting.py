@@ -25,6 +25,8 @@ _HELP = {  # of parameters of the estimators; one that is not here appears by it
     "max_memory": "What moments or matrices may hold: 2GB; a few blocks of rows come on top.",
     "checkpoint": "A file from which a fit that was stopped goes on (squared loss from moments).",
     "cluster": "The address of a Dask scheduler.",
+    "device": "cuda, or cuda:0: a GPU, through torch.",
+    "precision": "tf32 or bf16: shorter products of float32 on a GPU.",
     "fit_intercept": "false to leave the intercept out.",
     "max_iter": "Steps, at most.",
     "tol": "How far from the optimum steps end.",

@@ -130,14 +130,14 @@ def _terms(kernel: Kernel) -> tuple[Kernel, ...]:
 
 
 def sum_columns(term: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
-    K = np.zeros(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]))
+    K = np.zeros(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]), like=X)
     for i in range(X.shape[-1]):
         K += term(X[..., i], Z[..., i])
     return K
 
 
 def multiply_columns(factor: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
-    K = np.ones(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]))
+    K = np.ones(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]), like=X)
     for i in range(X.shape[-1]):
         K *= factor(X[..., i], Z[..., i])
     return K
@@ -146,4 +146,4 @@ def multiply_columns(factor: Callable[[Array, Array], Array], X: Array, Z: Array
 def ratio(a: Array, b: Array) -> Array:
     """a / b, and 0 where b is 0."""
     a, b = np.broadcast_arrays(a, b)
-    return np.divide(a, b, out=np.zeros(b.shape), where=b != 0)
+    return np.divide(a, b, out=np.zeros(b.shape, like=b), where=b != 0)

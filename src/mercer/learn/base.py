@@ -10,8 +10,8 @@ from typing import Any, Self, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door, machine
-from mercer.blocks import Block
+from mercer import devices, door, machine
+from mercer.blocks import Block, at_home
 from mercer.checkpoints import Checkpoint
 from mercer.cluster import in_use, on_its_cluster
 from mercer.folding import fold
@@ -50,6 +50,8 @@ class KernelModel(Keeping, Intake):
         max_memory: int | str | None = None,
         checkpoint: Any = None,
         cluster: Any = None,
+        device: str | None = None,
+        precision: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -62,10 +64,13 @@ class KernelModel(Keeping, Intake):
         self.max_memory = max_memory
         self.checkpoint = checkpoint
         self.cluster = cluster
+        self.device = device
+        self.precision = precision
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
 
+    @devices.its_own
     @on_its_cluster
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
@@ -105,6 +110,7 @@ class KernelModel(Keeping, Intake):
         self._taken = stream.rows or 0
         return self
 
+    @devices.its_own
     @on_its_cluster
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
@@ -169,6 +175,7 @@ class KernelModel(Keeping, Intake):
         columns = spans(tuple(widths.values()))
         return [name for name, part in zip(widths, columns, strict=True) if not coef[part].any()]
 
+    @devices.its_own
     def predict(self, X: Any, out: Any = None) -> Any:
         """Predictions, tile by tile: the features of all rows never exist at once.
 
@@ -246,6 +253,8 @@ class KernelModel(Keeping, Intake):
                     f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
                     f"or leave {name} out."
                 )
+        if devices.here() is not None and in_use(stream):
+            raise ValueError(f"{who}: a cluster sums on the CPUs of its workers: leave out either device= or cluster=.")
         sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
         if not sums and in_use(stream):
             raise ValueError(
@@ -348,7 +357,7 @@ class KernelModel(Keeping, Intake):
 
     def _again(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
         for piece in rows.pieces():
-            yield piece.block, self._encoded(piece.y), piece.weight
+            yield at_home(piece.block), self._encoded(piece.y), piece.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:
         who = type(self).__name__

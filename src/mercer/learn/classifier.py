@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer import door
+from mercer import devices, door
 from mercer.classes import ClassSums
 from mercer.cluster import map_chunks
 from mercer.learn import heads
@@ -46,7 +46,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    feature_map, fit_intercept, max_memory, cluster, n_jobs, verbose, random_state : as in KernelRegressor
+    feature_map, fit_intercept, max_memory, cluster, device, precision, n_jobs, verbose, random_state : as in KernelRegressor
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of a list, of a grid of 25 for "auto",
         that has the smallest mean loss on a tenth of the rows, held out by a hash of the row's index.
@@ -97,6 +97,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         max_memory: int | str | None = None,
         checkpoint: Any = None,
         cluster: Any = None,
+        device: str | None = None,
+        precision: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -110,6 +112,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             max_memory=max_memory,
             checkpoint=checkpoint,
             cluster=cluster,
+            device=device,
+            precision=precision,
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
@@ -150,6 +154,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self._announced = False
         return super().fit(X, y, sample_weight, unlabeled=unlabeled)
 
+    @devices.its_own
     def decision_function(self, X: Any) -> Array:
         """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
         if is_lazy(X):
@@ -159,6 +164,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(lambda model: model.loss == "logistic")
+    @devices.its_own
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, a column for each: 1/(1 + exp(-f)), divided by their sum where there are more than two."""
         if is_lazy(X):
@@ -169,7 +175,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of right predictions; y, and weights, may be None where the stream has them."""
         truth, weights = targets_of(X, y, sample_weight)
-        return float(accuracy_score(truth, np.asarray(self.predict(X)), sample_weight=weights))
+        found = np.asarray(devices.brought_home(self.predict(X)))
+        return float(accuracy_score(truth, found, sample_weight=weights))
 
     def _numeric(self) -> bool:
         return False

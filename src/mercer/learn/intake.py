@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
+from mercer import devices
 from mercer.learn.normal import Array
 from mercer.learn.targets import is_source, require_targets
+from mercer.maps.moving import tensor_rows
 from mercer.streams import Stream, open_stream
 from mercer.streams.matrix import MatrixStream
 
@@ -57,7 +59,14 @@ class Intake(BaseEstimator):
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         targets = weights = None
-        if y is None and not reset:
+        y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
+        if devices.is_tensor(X):
+            rows = tensor_rows(self, X, reset=reset)
+            if y is not None or reset:
+                require_targets(type(self).__name__, y)
+                targets = self._checked(np.asarray(y))
+                check_consistent_length(rows, targets)
+        elif y is None and not reset:
             rows = validate_data(self, X, reset=False, **options)
         else:
             require_targets(type(self).__name__, y)

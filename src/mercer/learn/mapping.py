@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer import door
+from mercer import devices, door
 from mercer.learn.heads import Head
 from mercer.learn.normal import Array
 from mercer.maps import registry
 from mercer.maps.base import Map
 from mercer.maps.compose import Stacked, copied
-from mercer.maps.drawn import in_dtype
+from mercer.maps.drawn import for_rows, in_dtype
 from mercer.philox import Rng, seed_from
 from mercer.planner import Cost, rows_at_once
 from mercer.streams import Chunk, Stream
@@ -59,21 +59,33 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
     drawn = in_dtype(feature_map.drawn_, stream.dtype)
     coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
     cost = drawn.cost(d) + Cost(float(coef.size), 0.0)
-    warned = False
-    for chunk in stream.blocks(rows_at_once(cost)):
+    warned, place = False, devices.here()
+    for chunk, X in _chunks(stream, cost, place):
         out = np.empty((len(chunk), coef.shape[1]))
 
-        def work(rows: slice, chunk: Chunk = chunk, out: Array = out) -> None:
-            out[rows] = feature_map._tile(drawn, chunk.X, rows, look=True) @ coef
+        def work(rows: slice, X: Any = X, out: Array = out) -> None:
+            out[rows] = feature_map._tile(for_rows(feature_map.drawn_, X), X, rows, look=True) @ coef
 
         try:
-            each(work, len(chunk), cost, n_jobs)
+            if place is None:
+                each(work, len(chunk), cost, n_jobs)
+            else:
+                devices.each(work, len(chunk), devices.tile_rows(cost.bytes, place), place)
         except door.RowError as error:
             raise stream.located(_first_error(feature_map, chunk.X, stream.columns, error), chunk.start) from None
         if feature_map.bounds_ is not None and not warned:
             warned = feature_map.bounds_(chunk.X, numbered=chunk.start == 0)
         out += head.intercept
         yield out
+
+
+def _chunks(stream: Stream, cost: Cost, place: devices.Place | None) -> Iterator[tuple[Chunk, Any]]:
+    """Chunks of a stream, and their rows where they are predicted."""
+    if place is None:
+        return ((chunk, chunk.X) for chunk in stream.blocks(rows_at_once(cost)))
+    return devices.ahead(
+        stream.blocks(devices.tile_rows(cost.bytes, place, travelling=True)), lambda chunk: chunk.X, place
+    )
 
 
 def _first_error(feature_map: Map, X: Any, columns: Any, error: door.RowError) -> door.RowError:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from mercer import devices
 from mercer.learn.base import KernelModel
 from mercer.learn.folds import Folds
 from mercer.learn.normal import Array, Normal
@@ -47,6 +48,11 @@ class KernelRegressor(RegressorMixin, KernelModel):
     cluster : address, distributed.Client or None, default=None
         A cluster of Dask that sums the rows, to the same model bit for bit: "tcp://host:8786". ``clone`` copies an address, and no Client.
         For Dask arrays None is the current client, when there is one.
+    device : {"cuda", "cuda:0", ...} or None, default=None
+        A GPU, through torch, that makes features, moments, the ridge solution and predictions; rows stream through it. None is the CPU, or
+        what ``mercer.on`` has chosen. Other losses and penalties have their features made there, and are solved on the CPU.
+    precision : {"float32", "tf32", "bf16"} or None, default=None
+        How products of float32 are made on a GPU, as in ``mercer.on``.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
     verbose : int, default=0
@@ -80,7 +86,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 of the predictions; y, and weights, may be None where the stream has them."""
         truth, weights = targets_of(X, y, sample_weight)
-        return float(r2_score(truth, np.asarray(self.predict(X)), sample_weight=weights))
+        found = np.asarray(devices.brought_home(self.predict(X)))
+        return float(r2_score(truth, found, sample_weight=weights))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows in: their moments are added to those of all rows before. The map sees the rows of the first call only.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer import devices
 from mercer.blocks import Block
 from mercer.learn.components import Components
 from mercer.learn.normal import Array, Normal
@@ -69,7 +70,11 @@ class Spectrum:
             return replace(inside, normal=rest, vectors=basis.expand(inside.vectors))
         D = len(normal.scatter)
         scale = normal.scale
-        values, vectors = eigh(normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd")
+        place = devices.here()
+        if place is None:
+            values, vectors = eigh(normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd")
+        else:
+            values, vectors = devices.gpu().algebra.eigh(normal.scatter, place.device)
         cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
         known = slice(np.count_nonzero(values <= cut), None)
         values, vectors = values[known], vectors[:, known]
@@ -122,6 +127,13 @@ def solve(normal: Normal, alpha: float, *, overwrite: bool = False) -> tuple[Arr
     from scipy.linalg import lapack
 
     alpha = float(grid("solve", [alpha])[0])
+    place = devices.here()
+    if place is not None:
+        coef = devices.gpu().algebra.solve(normal.scatter, alpha, normal.cross, place.device)
+        if coef is not None:
+            return coef, normal.intercept(coef)
+        spectrum = Spectrum.of(normal)
+        return spectrum.coef(alpha), spectrum.intercept(alpha)
     D = len(normal.scatter)
     A = (normal.scatter if overwrite else normal.scatter.copy()).T  # columns, as LAPACK wants them
     diagonal = np.diag(A).copy()

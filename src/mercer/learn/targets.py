@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import door
+from mercer import devices, door
 from mercer.learn.normal import Array
 from mercer.streams import Stream, open_stream
 from mercer.streams.dask import is_lazy
@@ -37,6 +37,7 @@ def require_targets(who: str, y: Any) -> None:
 
 def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Array, Any]:
     """The true targets and weights of rows that are scored: those given, or those of the stream."""
+    y, sample_weight = devices.brought_home(y), devices.brought_home(sample_weight)
     if y is not None:
         return np.asarray(y), sample_weight
     stream = open_stream(X)

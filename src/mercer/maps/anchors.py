@@ -258,7 +258,10 @@ class Lookup(CodedDrawn):
 
     def dense(self, sparse: bool) -> bool:
         """CSR rows stay sparse where zeros do: a zero row says so."""
-        return not (self.sparse_output or (sparse and not self.stage.coded(np.zeros((1, self.d))).toarray().any()))
+        return not (self.sparse_output or (sparse and not self.stage.coded(self._zeros()).toarray().any()))
+
+    def _zeros(self) -> Array:
+        return np.zeros((1, self.d), self.stage.tables.dtype, like=self.stage.tables)
 
     def columns(self, d: int) -> int:
         return self.stage.columns(d)

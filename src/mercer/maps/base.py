@@ -13,13 +13,19 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer import door
+from mercer import devices, door, ops
 from mercer.blocks import Block, Dense, fresh, matrix, stacked
 from mercer.cluster import map_chunks
 from mercer.folding import fold
 from mercer.kernels import Kernel
-from mercer.maps.drawn import Drawn, in_dtype
+from mercer.maps.drawn import Drawn, for_rows
+from mercer.maps.moving import room, tensor_rows, there_and_back
 from mercer.maps.packing import Packing
+from mercer.maps.rates import INDEPENDENT as INDEPENDENT
+from mercer.maps.rates import STRUCTURED as STRUCTURED
+from mercer.maps.rates import SUBSPACE as SUBSPACE
+from mercer.maps.rates import Decay as Decay
+from mercer.maps.rates import Rate as Rate
 from mercer.philox import Rng, seed_from
 from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
 from mercer.sources import Piece, Tiles, blocks_of
@@ -30,26 +36,6 @@ from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Rate:
-    """How the Gram error falls with the knob: error ~ knob ** slope, or steeper where exact is False.
-
-    Where the knob ends at the d columns of the data, error ~ (knob / (1 - knob/d)) ** slope, which is 0 at d.
-    """
-
-    slope: float
-    exact: bool
-    ends: bool = False
-
-
-@dataclass(frozen=True)
-class Decay:
-    """How the Gram error of a deterministic map falls: from each of these sizes to the next, to at most `factor` of what it was."""
-
-    sizes: tuple[int, ...]
-    factor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +49,6 @@ class Bounds:
     def __call__(self, rows: Any, *, numbered: bool = True) -> bool:
         """Warn about rows that are outside, and say whether there were any; numbered, when rows count from the first of the data."""
         return door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
-
-
-INDEPENDENT = Rate(-0.5, exact=True)  # independent draws
-STRUCTURED = Rate(-0.43, exact=False)  # orthogonal, Hadamard, low-discrepancy
-SUBSPACE = Rate(-0.5, exact=True, ends=True)  # orthogonal rows of which there are at most d
 
 
 class _Contained(TransformerMixin, BaseEstimator):
@@ -198,6 +179,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.domain == "nonnegative"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = True
         return tags
 
     @property
@@ -211,7 +193,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
         summary = self.look(d)
-        with one_blas_thread():  # so that threads do not change a bit of what QR or eigenvectors give
+        with (
+            devices.at(None),
+            one_blas_thread(),
+        ):  # the CPU, and one thread: nothing else changes a bit of what is drawn
             seen = None if summary is None else fold(blocks(), summary)
             self.drawn_ = self.draw(Rng(self.seed_), d, seen)
         self._remember(seen)
@@ -227,7 +212,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def _step(self, block: Block, following: Map | None) -> Block:
         """The features of a block, in the domain of the map that follows."""
         try:
-            made: Block = in_dtype(self.drawn_, block.dtype)(matrix(block))
+            rows = matrix(block)
+            made: Block = for_rows(self.drawn_, rows)(rows)
             if following is not None:
                 following._require_domain(matrix(made))
         except door.RowError as error:
@@ -242,18 +228,21 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
                 self, "transform", X, self._n_features_out, as_float([X.dtype]), sparse=not self.drawn_.dense(sparse)
             )
 
-        def make(rows: Any, drawn: Drawn) -> Any:
+        def make(rows: Any, drawn: Drawn, out: Array | None) -> Any:
             dense = drawn.dense(hasattr(rows, "indptr"))
             return (self._dense_features if dense else self._sparse_features)(rows, drawn, out)
 
-        return self._made(X, make)
+        return devices.left(self._made(X, make, out))
 
-    def _made(self, X: Any, make: Callable[[Any, Any], Any]) -> Any:
-        """make(rows, drawn), whose tiles are checked on the way; what it says of a row does not depend on which tile came first."""
+    def _made(self, X: Any, make: Callable[[Any, Any, Any], Any], out: Array | None = None) -> Any:
+        """make(rows, drawn, out), whose tiles are checked on the way; what it says of a row does not depend on which tile came first."""
         check_is_fitted(self)
         X = self._form(X, reset=False)
         try:
-            Z = make(X, in_dtype(self.drawn_, X.dtype))
+            if devices.here() is not None and not ops.is_device(X):
+                Z = there_and_back(type(self).__name__, X, self.drawn_, make, out)
+            else:
+                Z = make(X, for_rows(self.drawn_, X), out)
         except door.RowError:
             self._let_in(X)  # the first of all rows, whichever tile came first
             raise
@@ -265,9 +254,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         n, d = X.shape
         shape = (n, drawn.columns(d))
         if out is None:
-            out = fresh(shape, X.dtype)
+            out = ops.empty(shape, X.dtype, X) if ops.is_device(X) else fresh(shape, X.dtype)
         else:
-            self._check_out(X, out, shape)
+            out = self._check_out(X, out, shape)
         return self._fill(X, drawn, out, look=True)
 
     def _fill(self, X: Any, drawn: Drawn, out: Array, *, look: bool = False) -> Array:
@@ -280,20 +269,29 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         cost, most_rows = drawn.cost(d), TILE_ROWS
         if hasattr(X, "indptr"):
             cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
-        each(work, n, cost, getattr(self, "n_jobs", None), most_rows)
+        self._each(work, X, cost, most_rows)
         return out
+
+    def _each(self, work: Callable[[slice], None], X: Any, cost: Cost, most_rows: int) -> None:
+        """work(rows) for all tiles of X: over threads, or one after the other where X is on a device."""
+        place = devices.place_of(X) if ops.is_device(X) else None
+        if place is None:
+            each(work, X.shape[0], cost, getattr(self, "n_jobs", None), most_rows)
+        else:
+            devices.each(work, X.shape[0], devices.tile_rows(cost.bytes, place), place)
 
     def _block(self, X: Any) -> Block:
         """The features of rows that were let in as one block, of the kind that the map makes of a row."""
-        drawn = in_dtype(self.drawn_, X.dtype)
+        drawn = for_rows(self.drawn_, X)
         if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
             return self._whole_block(X, drawn, drawn, look=False)
-        return Dense(self._fill(X, drawn, np.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype)))
+        return Dense(self._fill(X, drawn, ops.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype, X)))
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
         if out is not None:
             raise ValueError(f"{type(self).__name__}: out= is for dense features, and this input gives sparse ones.")
-        return self._whole_block(X, drawn, drawn).tocsr()
+        block = self._whole_block(X, drawn, drawn)
+        return devices.sparse(block) if ops.is_device(X) and devices.here() is None else block.tocsr()
 
     def _whole_block(self, X: Any, make: Callable[..., Block], drawn: Drawn, *, look: bool = True) -> Block:
         """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long. With look, rows are checked."""
@@ -305,12 +303,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         def work(rows: slice) -> None:
             parts[rows.start] = self._tile(make, X, rows, look=look)
 
-        each(work, n, cost, getattr(self, "n_jobs", None), long_tile_rows(cost))
+        self._each(work, X, cost, long_tile_rows(cost))
         return stacked([parts[start] for start in sorted(parts)])
 
     def _tiles(self, X: Any, drawn: Drawn) -> Iterator[Block]:
         n, d = X.shape
-        for rows in spans(n, tile_rows(drawn.cost(d))):
+        place = devices.place_of(X) if ops.is_device(X) else None
+        cost = drawn.cost(d)
+        for rows in spans(n, tile_rows(cost) if place is None else devices.tile_rows(cost.bytes, place)):
             with one_blas_thread():
                 block = self._tile(drawn, X, rows)
             yield block
@@ -321,11 +321,17 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """The features of some rows. With look, their numbers are checked: here, where they come into the cache anyway."""
         tile = X if rows == slice(0, X.shape[0]) else X[rows]
         if not hasattr(tile, "indptr"):
-            tile = np.ascontiguousarray(tile)  # the same bits for every memory order
+            tile = np.ascontiguousarray(tile, like=tile)  # the same bits for every memory order
         try:
-            if look and not getattr(drawn, "looks", False):
+            wanted = look and not getattr(drawn, "looks", False)
+            if wanted and ops.is_device(tile):
+                tile.look()  # and see what was found when the device has its work
+            elif wanted:
                 self._let_in(tile)
-            return drawn(tile, out)
+            block = drawn(tile, out)
+            if wanted and ops.is_device(tile):
+                self._let_in(tile)
+            return block
         except door.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
 
@@ -334,7 +340,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         X = self._enter(X, reset=False)
         if self.bounds_ is not None:
             self.bounds_(X)
-        return X, in_dtype(self.drawn_, X.dtype)
+        return X, for_rows(self.drawn_, X)
 
     def _enter(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
@@ -345,6 +351,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def _form(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix."""
         who = type(self).__name__
+        if devices.is_tensor(X):
+            return tensor_rows(self, X, reset=reset)
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
         try:
             rows = (
@@ -382,16 +390,6 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         if self.domain == "nonnegative":
             door.require_nonnegative(type(self).__name__, rows, names, instead=self.instead)
 
-    def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> None:
-        who = type(self).__name__
-        if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype or not out.flags.writeable:
-            array = isinstance(out, np.ndarray)
-            seen = (
-                f"{'a' if out.flags.writeable else 'a read-only'} {out.dtype} {out.shape}"
-                if array
-                else type(out).__name__
-            )
-            raise ValueError(f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {seen}.")
-        data = X.data if hasattr(X, "indptr") else X
-        if np.may_share_memory(out, data) and np.shares_memory(out, data):
-            raise ValueError(f"{who}: out must not share memory with X.")
+    def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> Any:
+        """out as an array that features can be written to; refused where it is none."""
+        return room(type(self).__name__, X, out, shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mercer import door
+from mercer import devices, door
 from mercer.blocks import Block, Coded
 from mercer.maps.base import Array, Map
 from mercer.planner import Cost
@@ -24,10 +24,10 @@ class CodedMap(Map):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         """
-        return self._coded(X).codes
+        return devices.left(self._coded(X).codes)
 
     def _coded(self, X: Any) -> Coded:
-        block = self._made(X, lambda rows, drawn: self._whole_block(rows, drawn.coded, drawn))
+        block = self._made(X, lambda rows, drawn, out: self._whole_block(rows, drawn.coded, drawn))
         assert isinstance(block, Coded)
         return block
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mercer import devices, ops
 from mercer.blocks import Block, as_block
 from mercer.kernels import Kernel
 from mercer.planner import Cost
@@ -100,6 +101,32 @@ def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
     if drawn not in _casts:
         _casts[drawn] = drawn.astype(dtype)
     return _casts[drawn]
+
+
+_moves: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def for_rows(drawn: Any, rows: Any) -> Any:
+    """drawn in the dtype of rows, and where they are: moved to a device once, and kept there as long as the original."""
+    cast = in_dtype(drawn, rows.dtype)
+    if not ops.is_device(rows):
+        return cast
+    kept = _moves.setdefault(cast, {})
+    name = str(rows.tensor.device)
+    if name not in kept:
+        kept[name] = _moved(cast, rows)
+    return kept[name]
+
+
+def _moved(part: Any, rows: Any) -> Any:
+    """The same with its arrays where rows are; CSR matrices become dense."""
+    if isinstance(part, np.ndarray) or hasattr(part, "indptr"):
+        return devices.moved(part.toarray() if hasattr(part, "indptr") else part, rows, columns=True)
+    if isinstance(part, tuple):
+        return tuple(_moved(one, rows) for one in part)
+    if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{field.name: _moved(getattr(part, field.name), rows) for field in fields(part)})
+    return part
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class _Hashes(CodedDrawn):
         require(good and self.dtype == np.float64, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
 
     def coded(self, tile: Any, out: None = None) -> Coded:
-        codes = np.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits))
+        codes = ops.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits), tile)
         if hasattr(tile, "indptr"):
             stored = tile.data != 0
             indptr = np.concatenate([[0], np.cumsum(stored)])[tile.indptr]
@@ -204,7 +204,7 @@ class _Hashes(CodedDrawn):
         kept = _kept.setdefault(self, {})
         if first in kept and np.array_equal(kept[first][0], ids):
             return kept[first][1]
-        made = ops.gcws_parameters(self.seed, ids, first, np.empty((blocks, len(ids), 4, _HASHES), np.float32))
+        made = ops.gcws_parameters(self.seed, ids, first, ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids))
         if worth_keeping(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
             kept[first] = ids, made
         return made

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import door
+from mercer import door, ops
 from mercer.blocks import Block, Dense, Sparse
 from mercer.maps.base import Array, Bounds
 from mercer.maps.drawn import Drawn, in_dtype
@@ -42,7 +42,7 @@ class After:
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, guard in zip(self.parts[:-1], self.guards, strict=True):
             block, dense = part(tile), part.dense(hasattr(tile, "indptr"))
-            tile = block.toarray() if dense else block.tocsr()
+            tile = block.toarray() if dense or ops.is_device(tile) else block.tocsr()
             guard(tile)
         return self.parts[-1](tile, out)
 
@@ -84,11 +84,11 @@ class Beside:
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         n, d = tile.shape
         sparse = hasattr(tile, "indptr")
-        if not self.dense(sparse):
+        if not self.dense(sparse) and not ops.is_device(tile):
             from scipy.sparse import hstack
 
             return Sparse(hstack([part(tile).tocsr() for part in self.parts], format="csr"))
-        out = np.empty((n, self.columns(d)), tile.dtype) if out is None else out
+        out = ops.empty((n, self.columns(d)), tile.dtype, tile) if out is None else out
         start = 0
         for part in self.parts:
             stop = start + part.columns(d)

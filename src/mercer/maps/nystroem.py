@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
+from mercer import door, ops
 from mercer.blocks import Block, Dense
 from mercer.grams import gram
 from mercer.kernels import Called, Kernel
@@ -287,7 +287,7 @@ class Landmarks:
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        Z = np.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype) if out is None else out
+        Z = ops.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype, tile) if out is None else out
         rows = tile.astype(self.projection.dtype, copy=False)
         K = gram(self.kernel, rows, self.landmarks)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, Self
 
+from mercer import devices
 from mercer.maps.drawn import Drawn
 from mercer.philox import Rng
 from mercer.planner import worth_redrawing
@@ -52,7 +53,7 @@ class Packing:
         if hasattr(self, "drawn_"):
             return self
         other = copy.copy(self)
-        with one_blas_thread():
+        with devices.at(None), one_blas_thread():
             other.drawn_ = other.draw(Rng(self.seed_), self.n_features_in_, self._seen_)
         return other
 

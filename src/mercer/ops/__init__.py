@@ -5,9 +5,10 @@ reference.py defines each one; faster twins stand beside it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -44,6 +45,8 @@ __all__ = [
     "hadamard_cossin",
     "homogeneous",
     "levels",
+    "product_cos",
+    "product_cossin",
     "spread",
 ]
 
@@ -53,16 +56,38 @@ R = TypeVar("R")
 
 def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
     """The fastest op for the type of the first array: the place where a compiled or a device twin enters."""
+    name = op.__name__
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
-        if cpu.available():
-            for argument in (*args, *kwargs.values()):
-                if isinstance(argument, np.ndarray):
-                    return compiled(*args, **kwargs)
+        gpu = sys.modules.get("mercer.ops.gpu")  # there once a device or a tensor was asked for
+        if gpu is not None and any(isinstance(one, gpu.DeviceArray) for one in (*args, *kwargs.values())):
+            return cast(R, getattr(gpu, name)(*args, **kwargs))
+        if cpu.available() and any(isinstance(one, np.ndarray) for one in (*args, *kwargs.values())):
+            return compiled(*args, **kwargs)
         return op(*args, **kwargs)
 
     return dispatched
+
+
+def is_device(array: Any) -> bool:
+    """Whether an array is a tensor on a device."""
+    return bool(getattr(array, "resident", False))
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, of NumPy or on a device."""
+    return isinstance(value, np.ndarray) or is_device(value)
+
+
+def empty(shape: tuple[int, ...], dtype: Any, beside: Any) -> Any:
+    """An empty array where another array or a CSR matrix is."""
+    return np.empty(shape, dtype, like=beside) if is_device(beside) else np.empty(shape, dtype)
+
+
+def beside(values: Any, other: Any) -> Any:
+    """Values as an array where another array is."""
+    return np.asarray(values, like=other) if is_device(other) else values if is_device(values) else np.asarray(values)
 
 
 def home(name: str) -> str:
@@ -100,4 +125,6 @@ hadamard_cos = _by_array(reference.hadamard_cos, cpu.hadamard_cos)
 hadamard_cossin = _by_array(reference.hadamard_cossin, cpu.hadamard_cossin)
 homogeneous = _by_array(reference.homogeneous, cpu.homogeneous)
 levels = _by_array(reference.levels, cpu.levels)
+product_cos = _by_array(reference.product_cos, cpu.product_cos)
+product_cossin = _by_array(reference.product_cossin, cpu.product_cossin)
 spread = _by_array(reference.spread, cpu.spread)

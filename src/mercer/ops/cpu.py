@@ -47,6 +47,8 @@ __all__ = [
     "hadamard_cossin",
     "homogeneous",
     "levels",
+    "product_cos",
+    "product_cossin",
     "spread",
 ]
 
@@ -97,6 +99,14 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
         return reference.cossin(T, scale, out)
     _native.cossin(_rows(T), scale, out)
     return out
+
+
+def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
+    return cos_(np.matmul(X, W, out=out), scale, phases)
+
+
+def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
+    return cossin(np.matmul(X, W), scale, out)
 
 
 def exp2neg_(T: Array, scale: float) -> Array:

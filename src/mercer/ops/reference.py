@@ -54,6 +54,8 @@ __all__ = [
     "hadamard_cossin",
     "homogeneous",
     "levels",
+    "product_cos",
+    "product_cossin",
     "spread",
 ]
 
@@ -80,6 +82,16 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
     np.sin(T, out=out[:, 1::2])
     out *= out.dtype.type(scale)
     return out
+
+
+def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
+    """cos_ of X W: out has as many columns as W."""
+    return cos_(np.matmul(X, W, out=out), scale, phases)
+
+
+def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
+    """cossin of X W: out has two columns for each one of W."""
+    return cossin(np.matmul(X, W), scale, out)
 
 
 def exp2neg_(T: Array, scale: float) -> Array:

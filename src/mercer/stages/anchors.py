@@ -28,7 +28,7 @@ class Nearest(Lift):
         return self.tables.shape[2]
 
     def coded(self, X: Array) -> Coded:
-        codes = np.empty(X.shape, code_type(self.tables.shape[1]))
+        codes = ops.empty(X.shape, code_type(self.tables.shape[1]), X)
         return Coded(ops.levels(X, self.edges, self.inclusive, codes), self.tables)
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
@@ -54,7 +54,7 @@ class Between(Lift):
         return self.tables.shape[2]
 
     def coded(self, X: Array) -> Coded:
-        codes, fractions = np.empty(X.shape, code_type(self.tables.shape[1])), np.empty(X.shape, X.dtype)
+        codes, fractions = (ops.empty(X.shape, kind, X) for kind in (code_type(self.tables.shape[1]), X.dtype))
         ops.brackets(X, self.anchors, codes, fractions)
         return Coded(codes, self.tables, fractions)
 

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mercer import ops
+
 Array = NDArray[Any]
 
 
@@ -18,7 +20,7 @@ class Frozen:
     def arrays(self) -> dict[str, Array]:
         """The drawn arrays by field name: casting, moving, saving and measuring are loops over these."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        return {name: value for name, value in values.items() if ops.is_array(value)}
 
     def astype(self, dtype: DTypeLike) -> Self:
         """The same with its arrays of floats in another dtype."""

@@ -72,7 +72,7 @@ class Decays(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         if self.exponent is None and hasattr(X, "indptr"):
-            out = np.empty((X.shape[0], self.columns(X.shape[1])), X.dtype) if out is None else out
+            out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
             offsets = self.offsets if self.shift else None
             scale = 1 / np.sqrt(out.shape[1])
             return ops.csr_exp2neg(X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out)

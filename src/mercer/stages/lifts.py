@@ -40,7 +40,7 @@ class Lift(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         sparse = hasattr(X, "indptr")
         stored = X.data[:, None] if sparse else X
-        out = np.empty((len(stored), stored.shape[1] * self.values), X.dtype) if out is None else out
+        out = ops.empty((len(stored), stored.shape[1] * self.values), X.dtype, X) if out is None else out
         bad = np.zeros(1, dtype=bool)
         with np.errstate(divide="ignore", invalid="ignore"):  # of numbers that are refused below
             self._signed_lift(stored, out, bad)

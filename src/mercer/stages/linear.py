@@ -35,7 +35,7 @@ class Matrix(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         if hasattr(X, "indptr"):
-            T = np.empty((X.shape[0], self.panel.shape[1]), X.dtype) if out is None else out
+            T = ops.empty((X.shape[0], self.panel.shape[1]), X.dtype, X) if out is None else out
             return ops.csr_product(X.indptr, X.indices, X.data, self.panel, T)
         return np.matmul(X, self.panel, out=out)
 
@@ -143,7 +143,7 @@ class Hadamard(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         rows = X.toarray() if hasattr(X, "indptr") else X
-        out = np.empty((len(rows), len(self.lengths)), rows.dtype) if out is None else out
+        out = ops.empty((len(rows), len(self.lengths)), rows.dtype, rows) if out is None else out
         return ops.hadamard(rows, self.signs, self.lengths, out)
 
     def columns(self, d: int) -> int:

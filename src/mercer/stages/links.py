@@ -28,6 +28,10 @@ class Cos(Stage):
         ops.cos_(X, self.scale, self.phases)
         return X if out is None or out is X else _copy(X, out)
 
+    def of_product(self, X: Array, panel: Array, out: Array) -> Array:
+        """The cosines of X times the panel, in one pass where there is one."""
+        return ops.product_cos(X, panel, self.scale, self.phases, out)
+
     def of_hadamard(self, X: Array, signs: Array, lengths: Array, out: Array) -> Array:
         """The cosines of Hadamard(signs, lengths)(X), in one pass."""
         return ops.hadamard_cos(X, signs, lengths, self.scale, self.phases, out)
@@ -47,12 +51,18 @@ class CosSin(Stage):
         require(good, self, f"one phase or none, got an array of shape {self.phase.shape}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        out = np.empty((len(X), self.columns(X.shape[1])), X.dtype) if out is None else out
+        out = ops.empty((len(X), self.columns(X.shape[1])), X.dtype, X) if out is None else out
         pairs = X.shape[1] - len(self.phase)
         ops.cossin(X[:, :pairs], self.scale, out[:, : 2 * pairs])
         if len(self.phase):
             _copy(ops.cos_(X[:, pairs:], self.scale, self.phase), out[:, 2 * pairs :])
         return out
+
+    def of_product(self, X: Array, panel: Array, out: Array) -> Array:
+        """The cosines and sines of X times the panel, in one pass where there is one."""
+        if len(self.phase):
+            return self(np.matmul(X, panel), out)
+        return ops.product_cossin(X, panel, self.scale, out)
 
     def of_hadamard(self, X: Array, signs: Array, lengths: Array, out: Array) -> Array:
         """The cosines and sines of Hadamard(signs, lengths)(X), in one pass."""
@@ -61,7 +71,7 @@ class CosSin(Stage):
         if len(self.phase):
             block, last = divmod(pairs, signs.shape[2])
             own = signs[block : block + 1]
-            T = ops.hadamard(X, own, lengths[block * signs.shape[2] :], np.empty((len(X), last + 1), X.dtype))
+            T = ops.hadamard(X, own, lengths[block * signs.shape[2] :], ops.empty((len(X), last + 1), X.dtype, X))
             _copy(ops.cos_(T[:, last:], self.scale, self.phase), out[:, 2 * pairs :])
         return out
 

@@ -39,7 +39,7 @@ class SampledHadamard(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         X = X.toarray() if hasattr(X, "indptr") else X
-        T = ops.hadamard(X, self.signs, self.lengths, np.empty((len(X), len(self.lengths)), X.dtype))
+        T = ops.hadamard(X, self.signs, self.lengths, ops.empty((len(X), len(self.lengths)), X.dtype, X))
         return np.take(T, self.rows, axis=1, out=out, mode="clip")
 
     def columns(self, d: int) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.door import RowError
+from mercer import ops
+from mercer.door import RowError, extremes
 from mercer.philox import Rng
 from mercer.stages.base import Array, Stage, require
 from mercer.stages.linear import Hadamard, Matrix
@@ -35,14 +36,16 @@ class Waves(Stage):
         require(abs(self.reach - right) <= 1e-9 * right < np.inf, self, f"a reach of {right}, got {self.reach}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        out = np.empty((X.shape[0], self.columns(X.shape[1])), X.dtype) if out is None else out
-        far = self._beyond(X, X.dtype)
+        out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(self.linear, Hadamard):
                 rows = X.toarray() if hasattr(X, "indptr") else X
                 self.link.of_hadamard(rows, self.linear.signs, self.linear.lengths, out)
-            else:
+            elif hasattr(X, "indptr"):
                 self.link(self.linear(X, out if isinstance(self.link, Cos) else None), out)
+            else:
+                self.link.of_product(X, self.linear.panel, out)
+        far = self._beyond(X, X.dtype)
         if len(far):
             rows = X[far].astype(np.float64)
             self._refuse(rows, far)
@@ -72,11 +75,11 @@ class Waves(Stage):
     def _beyond(self, X: Any, dtype: Any) -> Array:
         """The rows whose phases this dtype does not resolve."""
         most = self.largest(dtype, X.shape[1])
-        values = X.data if hasattr(X, "indptr") else X
-        if max(values.max(initial=0.0), -values.min(initial=0.0)) <= most:
+        least, largest = extremes(X)
+        if max(largest, -least) <= most:
             return np.empty(0, dtype=np.intp)
-        largest = abs(X).max(axis=1)
-        return np.flatnonzero((largest.toarray().ravel() if hasattr(largest, "toarray") else largest) > most)
+        sizes = abs(X).max(axis=1)
+        return np.flatnonzero((sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes) > most)
 
     def _refuse(self, rows: Any, numbers: Array) -> None:
         beyond = self._beyond(rows, np.float64)

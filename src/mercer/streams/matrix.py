@@ -55,7 +55,7 @@ class MatrixStream(Stream):
         if roles.weight is not None:
             weight = _columns(matrix, [roles.weight])[:, 0]
         X = matrix if roles.plain else matrix[:, list(roles.inputs)]
-        X = door.rows(self.name, X) if self.sparse else np.ascontiguousarray(X, dtype=self.dtype)
+        X = door.rows(self.name, X) if self.sparse else np.ascontiguousarray(X, dtype=self.dtype, like=X)
         return X, y, None if weight is None else weight.astype(np.float64, copy=False)
 
 

@@ -1,0 +1,485 @@
+"""Maps, Gram matrices, moments and models on a device: torch tensors, and rows of NumPy that go there and come back.
+
+Here the device is torch's CPU; with MERCER_TEST_DEVICE=cuda (`make test-gpu`) it is a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import mercer
+from battery import data
+from mercer import devices
+from mercer.kernels.names import names
+from mercer.maps import registry
+from mercer.maps.compose import Composed, Stacked
+from torch_ops import DEVICE
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+CASES = [case for cls in (*registry().values(), Composed, Stacked) for case in cls.cases()]
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case)[:60])
+every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+
+
+def there(X: Any) -> Any:
+    return torch.from_numpy(np.array(X)).to(DEVICE)
+
+
+def back(Z: Any) -> Any:
+    Z = Z.cpu()
+    return (Z if Z.layout == torch.strided else Z.to_dense()).numpy()
+
+
+def dense(Z: Any) -> Any:
+    return Z.toarray() if hasattr(Z, "toarray") else Z
+
+
+def place() -> devices.Place:
+    return devices.Place(torch.device(DEVICE))
+
+
+def close(found: Any, expected: Any, dtype: Any) -> None:
+    """1e-6 relative in float64 (much less, in fact); float32 as the battery has it for both dtypes."""
+    assert found.dtype == expected.dtype
+    tolerance = 1e-11 if dtype == np.float64 else 2e-5
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@every_case
+@every_dtype
+def test_tensors_give_the_features_of_arrays(case: Any, dtype: Any) -> None:
+    X = data(case).astype(dtype)
+    fitted = clone(case).fit(X)
+    expected = fitted.transform(X)
+    found = fitted.transform(there(X))
+    assert isinstance(found, torch.Tensor)
+    assert found.device.type == DEVICE
+    assert (found.layout == torch.strided) == (not sp.issparse(expected))
+    close(back(found), dense(expected), dtype)
+
+
+@every_case
+@every_dtype
+def test_rows_of_numpy_go_there_and_come_back(case: Any, dtype: Any) -> None:
+    X = data(case).astype(dtype)
+    fitted = clone(case).fit(X)
+    with devices.at(place()):
+        for rows in (X, np.asfortranarray(X), sp.csr_array(X)):
+            found, expected = fitted.transform(rows), None
+            with devices.at(None):
+                expected = fitted.transform(rows)
+            assert type(dense(found)) is np.ndarray
+            assert sp.issparse(found) == sp.issparse(expected)
+            close(dense(found), dense(expected), dtype)
+
+
+@every_case
+def test_a_map_fitted_on_tensors_is_the_same_map(case: Any) -> None:
+    X = data(case)
+    expected = clone(case).fit(X).transform(X)
+    with devices.at(place()):
+        again = clone(case).fit(X)
+    for fitted in (clone(case).fit(there(X)), again):
+        np.testing.assert_array_equal(dense(fitted.transform(X)), dense(expected))
+
+
+def test_codes_of_sampling_are_those_of_the_cpu() -> None:
+    X = np.random.default_rng(0).standard_cauchy((300, 40))
+    fitted = mercer.GCWS(1024, bits=16, random_state=0).fit(X)
+    expected, found = fitted.codes(X), back(fitted.codes(there(X)))
+    assert found.dtype == expected.dtype
+    assert np.mean(found != expected) <= 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(names()))
+@every_dtype
+def test_gram_matrices_of_tensors(name: str, dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.gamma(1.0, size=(30, 6)).astype(dtype)
+    X[rng.random(X.shape) < 0.2] = 0
+    Z = 2 * X[:11]
+    kernel = names()[name]()
+    if name == "sign-stable":
+        with pytest.raises(TypeError, match="no form for a GPU"):
+            mercer.gram(kernel, there(X))
+        return
+    expected = mercer.gram(kernel, X, Z)
+    close(back(mercer.gram(kernel, there(X), there(Z))), expected, dtype)
+    with devices.at(place()):
+        close(mercer.gram(kernel, X, Z), expected, dtype)
+        close(mercer.gram(kernel, sp.csr_array(X), Z), expected, dtype)
+
+
+def test_a_function_has_no_form_for_a_gpu() -> None:
+    phi = mercer.Nystroem(3, kernel=lambda X, Z: X @ Z.T, random_state=0).fit(np.eye(4))
+    with pytest.raises(TypeError, match=r"function of NumPy's arrays"):
+        phi.transform(there(np.eye(4)))
+
+
+# Input
+
+
+def test_half_floats_and_integers_are_taken() -> None:
+    X = np.arange(12.0).reshape(4, 3)
+    phi = mercer.RandomFourier(8, gamma=0.01, random_state=0).fit(X)
+    assert phi.transform(there(X).half()).dtype == torch.float32
+    close(back(phi.transform(there(X).int())), phi.transform(X), np.float64)
+    assert phi.transform(there(X).to(torch.int16)).dtype == torch.float64
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        phi.transform(there(X).to(torch.complex64))
+
+
+def test_what_is_wrong_with_a_tensor_is_said_as_for_an_array() -> None:
+    X = np.random.default_rng(2).random((9, 4))
+    phi = mercer.Chi2Series().fit(X)
+    wrong = X.copy()
+    wrong[7, 2] = -3.5
+    for rows in (there(wrong), wrong):
+        with pytest.raises(ValueError, match=r"Negative values in data.*-3.5 at row 7, column 2"):
+            phi.transform(rows)
+    wrong[7, 2] = np.nan
+    with pytest.raises(ValueError, match=r"contains NaN.*row 7, column 2"):
+        phi.transform(there(wrong))
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        phi.transform(there(X[:, :3]))
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        phi.transform(there(X[0]))
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        phi.transform(there(X[:0]))
+
+
+def test_rows_that_float32_does_not_resolve_are_projected_in_float64() -> None:
+    X = np.array([[3e6, 1.0], [0.5, 0.25]], dtype=np.float32)
+    phi = mercer.RandomFourier(64, gamma=1.0, design="iid", random_state=0).fit(X)
+    close(back(phi.transform(there(X))), phi.transform(X), np.float32)
+    with pytest.raises(ValueError, match=r"Values too large for this kernel.*row 1, column 0"):
+        phi.transform(there([[1.0, 1.0], [1e18, 1.0]]))
+
+
+def test_features_are_written_into_a_tensor() -> None:
+    X = np.random.default_rng(3).random((6, 3))
+    phi = mercer.RandomFourier(8, random_state=0).fit(X)
+    out = torch.empty((6, 8), dtype=torch.float64, device=DEVICE)
+    assert phi.transform(there(X), out=out).data_ptr() == out.data_ptr()
+    close(back(out), phi.transform(X), np.float64)
+    with pytest.raises(ValueError, match="float64 tensor of shape"):
+        phi.transform(there(X), out=out[:, :7])
+    with pytest.raises(ValueError, match=r"got Tensor|got DeviceArray"):
+        phi.transform(X, out=out)
+    array = np.empty((6, 8))
+    with devices.at(place()):
+        assert phi.transform(X, out=array) is array
+    close(array, phi.transform(X), np.float64)
+
+
+def test_the_input_is_left_alone() -> None:
+    for case in CASES:
+        X = there(data(case))
+        before = X.clone()
+        clone(case).fit(X).transform(X)
+        assert torch.equal(X, before)
+
+
+# Memory
+
+
+def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mercer.ops.gpu import products
+
+    X = np.random.default_rng(4).random((1000, 5))
+    phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
+    expected = phi.transform(X)
+    right, sizes = products.cossin, []
+
+    def small(rows: Any, *rest: Any) -> None:
+        sizes.append(len(rows))
+        if len(rows) > 100:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        right(rows, *rest)
+
+    monkeypatch.setattr(products, "cossin", small)
+    with devices.at(place()), pytest.warns(UserWarning, match="no memory left: tiles are halved") as told:
+        close(phi.transform(X), expected, np.float64)
+    assert len(told) == 1
+    assert max(sizes) == 1000 and sizes[-1] <= 100
+
+
+def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mercer.ops.gpu import products
+
+    def never(*rest: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    X = np.random.default_rng(4).random((100, 5))
+    phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
+    monkeypatch.setattr(products, "cossin", never)
+    with warnings.catch_warnings(), devices.at(place()):
+        warnings.simplefilter("ignore")
+        with pytest.raises(torch.OutOfMemoryError):
+            phi.transform(X)
+
+
+def test_moments_are_right_when_the_device_is_full_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mercer.ops.gpu import products
+
+    rng = np.random.default_rng(5)
+    X, y = rng.random((3000, 4)), rng.random(3000)
+    model = mercer.KernelRegressor(mercer.RandomFourier(48, random_state=0), alpha=0.1)
+    expected = clone(model).fit(X, y).coef_
+    right = products.add_gram
+
+    def small(Z: Any, panels: Any) -> None:
+        if len(Z) > 700:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        right(Z, panels)
+
+    monkeypatch.setattr(products, "add_gram", small)
+    with devices.at(place()), pytest.warns(UserWarning, match="halved"):
+        found = clone(model).fit(X, y).coef_
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+# Devices by name
+
+
+def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
+    if torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"there is no such GPU, the last one is cuda:"), mercer.on("cuda:99"):
+            pass
+        return
+    with pytest.raises(RuntimeError, match="there is no GPU to run on"), mercer.on("cuda"):
+        pass
+    with pytest.raises(RuntimeError, match="there is no GPU to run on"):
+        mercer.KernelRegressor(device="cuda").fit(np.eye(3), np.arange(3))
+    with pytest.raises(RuntimeError, match="there is no GPU to run on"):
+        mercer.gram(mercer.kernels.Chi2(), np.eye(3), device="cuda")
+
+
+def test_words_that_name_no_device_are_refused() -> None:
+    with pytest.raises(ValueError, match='device must be "cpu", "cuda"'), mercer.on("gpu!"):
+        pass
+    with pytest.raises(ValueError, match="precision must be one of"), mercer.on("cpu", precision="fp8"):
+        pass
+    with pytest.raises(ValueError, match='give device="cuda" too'), mercer.on(None, precision="tf32"):
+        pass
+
+
+def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("mercer.ops.gpu")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("mercer.ops.gpu", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"mercer\[gpu\]"), mercer.on("cuda"):
+        pass
+
+
+# Precision
+
+
+def test_shorter_numbers_are_used_only_where_they_are_asked_for() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.random((50, 30), dtype=np.float32)
+    phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
+    expected = phi.transform(X.astype(np.float64))
+    errors = {}
+    for precision in (None, "float32", "bf16"):
+        name = None if precision is None else precision
+        from mercer.ops.gpu import products
+
+        with devices.at(place()), products.precision(name or "float32"):
+            errors[precision] = np.abs(phi.transform(X) - expected).max()
+        assert products.current() == "float32"
+    assert errors[None] == errors["float32"] < 1e-6
+    assert 1e-4 < errors["bf16"] < 1e-1
+
+
+def test_float64_stays_float64_in_any_precision() -> None:
+    from mercer.ops.gpu import products
+
+    X = np.random.default_rng(7).random((50, 30))
+    phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
+    with devices.at(place()), products.precision("bf16"):
+        close(phi.transform(X), phi.transform(there(X)).cpu().numpy(), np.float64)
+
+
+def test_a_certificate_says_how_products_were_made() -> None:
+    from mercer.ops.gpu import products
+
+    X = np.random.default_rng(14).random((400, 20), dtype=np.float32)
+    phi = mercer.RandomFourier(64, gamma=0.05, design="iid", random_state=0).fit(X[:200])
+    assert mercer.certify(phi, X[200:], pairs=500).arithmetic == "cpu"
+    with devices.at(place()):
+        exact = mercer.certify(phi, X[200:], pairs=500)
+        with products.precision("bf16"):
+            short = mercer.certify(phi, X[200:], pairs=500)
+    assert exact.arithmetic == f"{DEVICE} float32" and short.arithmetic == f"{DEVICE} bf16"
+    assert f"on {DEVICE} bf16" in str(short)
+    assert short.rounding > 100 * exact.rounding
+
+
+# Models
+
+MODELS = {
+    "gcv": {},
+    "fixed alpha": {"alpha": 0.5},
+    "pseudo-inverse": {"alpha": 0.0},
+    "kfold": {"alpha": "kfold"},
+    "loo": {"alpha": "loo"},
+    "pca": {"pca": 20},
+    "lasso": {"penalty": "l1", "alpha": 1.0},
+    "passes": {"max_memory": 20_000, "alpha": 1.0},
+    "without an intercept": {"fit_intercept": False, "alpha": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@every_dtype
+def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(700, 6)).astype(dtype)
+    Y = np.stack([np.sin(X[:, 0] + X[:, 1]), X[:, 2] ** 2], axis=1)
+    weight = rng.integers(1, 4, 700).astype(float)
+    model = mercer.KernelRegressor(mercer.RandomFourier(60, gamma=0.1, random_state=0), **MODELS[name])
+    expected = clone(model).fit(X, Y, weight).predict(X)
+    with devices.at(place()):
+        fitted = clone(model).fit(X, Y, weight)
+        found = fitted.predict(X)
+    tolerance = 1e-6 if dtype == np.float64 else 2e-3
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    if name == "passes":
+        assert fitted.plan_.route == "passes"
+    beside = clone(model).fit(there(X), there(Y), there(weight))
+    predicted = beside.predict(there(X))
+    assert isinstance(predicted, torch.Tensor) and predicted.device.type == DEVICE
+    np.testing.assert_allclose(back(predicted), expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    assert abs(beside.score(there(X), there(Y)) - fitted.score(X, Y)) < 1e-3
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], y[:600]
+    words = np.array(list("abcdefghij"))[y]
+    model = mercer.KernelClassifier(mercer.RandomFourier(100, random_state=0), loss=loss, alpha=1.0)
+    expected = clone(model).fit(X, words)
+    fitted = clone(model).fit(there(X), words)
+    np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max())
+    assert (fitted.predict(there(X)) == expected.predict(X)).all()
+    scores = fitted.decision_function(there(X))
+    assert isinstance(scores, torch.Tensor)
+    np.testing.assert_allclose(back(scores), expected.decision_function(X), atol=1e-6)
+    if loss == "logistic":
+        np.testing.assert_allclose(back(fitted.predict_proba(there(X))), expected.predict_proba(X), atol=1e-6)
+    numbers = clone(model).fit(there(X), there(y))
+    assert numbers.predict(there(X)).dtype == torch.int64
+    assert numbers.score(there(X), there(y)) == expected.score(X, words)
+
+
+def test_codes_and_lists_of_maps_are_learnt_from_on_a_device() -> None:
+    rng = np.random.default_rng(9)
+    X = rng.gamma(1.0, size=(400, 5))
+    y = X[:, 0] + np.sqrt(X[:, 1])
+    for feature_map in (
+        mercer.GCWS(16, bits=2, random_state=0),
+        mercer.Anchors(8),
+        [mercer.Chi2Series(), mercer.UnaryIntersection(5)],
+        mercer.Chi2Series() >> mercer.RandomFourier(32, random_state=0),
+    ):
+        model = mercer.KernelRegressor(feature_map, alpha=1.0)
+        expected = clone(model).fit(X, y).predict(X)
+        with devices.at(place()):
+            found = clone(model).fit(X, y).predict(X)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_moments_of_cpu_and_device_add_up() -> None:
+    rng = np.random.default_rng(10)
+    X, y = rng.random((500, 4)), rng.random(500)
+    model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=1.0, random_state=0), alpha=0.1)
+    expected = clone(model).fit(X, y).coef_
+    for first, second in ((X, there(X)), (there(X), X), (there(X), there(X))):
+        parts = clone(model).partial_fit(first[:200], y[:200]).partial_fit(second[200:], y[200:])
+        np.testing.assert_allclose(parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_large_means_cost_no_digits_on_a_device() -> None:
+    from mercer.blocks import Dense
+    from mercer.moments import Moments
+    from mercer.ops.gpu import DeviceArray
+
+    rng = np.random.default_rng(11)
+    X = (1e4 + rng.normal(size=(3000, 700))).astype(np.float32)
+    seen, found = Moments(), Moments()
+    for part in np.split(X, 3):
+        seen.add(Dense(part))
+        found.add(Dense(DeviceArray(there(part))))
+    np.testing.assert_allclose(found.scatter, seen.scatter, rtol=0, atol=1e-4 * seen.scatter.max())
+    again = Moments().from_state(found.state())
+    np.testing.assert_array_equal(again.scatter, found.scatter)
+    huge = Moments()
+    huge.add(Dense(DeviceArray(there(X * np.float32(1e20)))))
+    assert np.isfinite(huge.scatter).all()
+
+
+def test_a_model_of_a_device_is_saved_as_any_other(tmp_path: Any) -> None:
+    rng = np.random.default_rng(12)
+    X, y = rng.random((300, 4)), rng.random(300)
+    model = mercer.KernelRegressor(mercer.RandomFourier(30, random_state=0), alpha=0.1)
+    fitted = clone(model).fit(there(X), y)
+    mercer.save(fitted, tmp_path / "model.mercer")
+    again = mercer.load(tmp_path / "model.mercer")
+    assert again.device is None and again.precision is None
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> None:
+    rng = np.random.default_rng(13)
+    X, y = rng.random((300, 4)), rng.random(300)
+    model = mercer.KernelRegressor(
+        mercer.RandomFourier(30, random_state=0), alpha=0.1, checkpoint=tmp_path / "sums", random_state=0
+    )
+    clone(model).fit(X, y)
+    with devices.at(place()), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):
+        clone(model).fit(X, y)
+
+
+# scikit-learn's array API
+
+FITTED_ARRAYS = {  # maps that keep arrays of NumPy as attributes, where the check wants them beside X
+    "Anchors",
+    "AdditiveNystroem",
+    "Chi2Chebyshev",
+    "Chi2Series",
+    "FeaturePCA",
+}
+
+
+def test_maps_say_that_they_take_tensors() -> None:
+    from sklearn.utils import get_tags
+
+    assert all(get_tags(case).array_api_support for case in CASES)
+
+
+@every_case
+def test_the_array_api_of_scikit_learn(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sklearn
+    from sklearn.utils._array_api import get_namespace
+
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    X = data(case)
+    with sklearn.config_context(array_api_dispatch=True):
+        fitted = clone(case).fit(there(X))
+        found = fitted.transform(there(X))
+        if found.layout == torch.strided:
+            assert get_namespace(found)[0].__name__.endswith("torch")
+    close(back(found), dense(clone(case).fit(X).transform(X)), np.float64)
