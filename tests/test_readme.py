@@ -56,7 +56,7 @@ def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folde
 
 
 def test_the_readme_shows_the_road_from_data_to_predictions():
-    assert [line.split()[0] for line, _ in commands(README)] == ["compare", "fit", "predict"]
+    assert [line.split()[0] for line, _ in commands(README)] == ["compare", "plan", "fit", "predict"]
 
 
 def knob(cls) -> str:
