@@ -68,6 +68,7 @@ class AdditiveNystroem(AdditiveMap):
     """
 
     name = "additive-nystroem"
+    keeps_arrays = True
     kernels = tuple(_KERNELS)
     paper = "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 for any kernel (greedy)"
     landmarks_: Array

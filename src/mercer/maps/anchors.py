@@ -80,6 +80,7 @@ class Anchors(CodedMap):
     """
 
     name = "anchors"
+    keeps_arrays = True
     kernels = tuple(_KERNELS)
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
     knob = "n_anchors"

@@ -72,6 +72,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     instead: ClassVar[str] = "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
     knob: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
+    keeps_arrays: ClassVar[bool] = (
+        False  # fitted attributes that are arrays of NumPy, whatever X is: not what the array API asks for
+    )
     random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
     # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others. A subclass adds its own.
@@ -179,7 +182,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.domain == "nonnegative"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.array_api_support = True
+        tags.array_api_support = not self.keeps_arrays and not getattr(self, "sparse_output", False)
         return tags
 
     @property

@@ -50,6 +50,7 @@ class Chi2Series(AdditiveMap):
     """
 
     name = "chi2-series"
+    keeps_arrays = True
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     rate = Decay((2, 4, 8), 0.2)

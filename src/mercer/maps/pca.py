@@ -57,6 +57,7 @@ class FeaturePCA(Map):
     """
 
     name = "pca"
+    keeps_arrays = True
     kernels = ("linear",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
     extends = False

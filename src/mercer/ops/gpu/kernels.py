@@ -107,8 +107,9 @@ def hadamard(
     H = hadamard_signs(128, x.dtype, x.device)
     grid = (_parts(n, rows), _parts(m, p))
     phase = lengths if phases is None else phases
+    limit = torch.finfo(x.dtype).max / 2 / float(p) ** rounds  # of entries whose sums stay in float32
     written.hadamard_kernel[grid](
-        x, signs, lengths, H, phase, out, scale, n, d, m, x.stride(0), out.stride(0), *fixed, num_warps=warps
+        x, signs, lengths, H, phase, out, scale, limit, n, d, m, x.stride(0), out.stride(0), *fixed, num_warps=warps
     )
 
 
@@ -186,7 +187,7 @@ def grams(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> boo
 
 def gram(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> None:
     rows, columns = 16, 128
-    block = 4 if name == "gram_jensen_shannon" else _BLOCK
+    block = 4 if name == "gram_jensen_shannon" else _BLOCK  # its terms are long
     left, right = _turned(x, rows), _turned(z, columns)
     (n, m), d = out.shape, len(left)
     grid = (_parts(n, rows), _parts(m, columns))

@@ -20,6 +20,7 @@ def hadamard_kernel(
     phases,
     out,
     scale,
+    limit,
     n,
     d,
     m,
@@ -45,6 +46,12 @@ def hadamard_kernel(
     row = (tl.program_id(0) * ROWS + t // A)[:, None]
     place = (t % A)[:, None] * B + b[None, :]
     x = tl.load(X + row.to(tl.int64) * x_stride + place, mask=(row < n) & (place < d), other=0.0)
+    if (
+        GROUP > A
+    ):  # rows that share a product must not see each other: one that would leave float32 is 0 in it, and NaN in the end
+        over = tl.max(tl.reshape((tl.abs(x) <= limit) == 0, [ROWS, A * B]).to(tl.int32), 1)
+        over = tl.reshape(tl.broadcast_to(over[:, None], [ROWS, A * B]), [ROWS * A, B]) > 0
+        x = tl.where(over, 0.0, x)
     HB = tl.load(H + b[:, None] * 128 + b[None, :])
     HA = tl.load(H + (g % A)[:, None] * 128 + (g % A)[None, :])
     HA = tl.where((g // A)[:, None] == (g // A)[None, :], HA, 0.0)
@@ -57,6 +64,8 @@ def hadamard_kernel(
             )
             y = tl.dot(y, HA, input_precision="tf32x3")
             x = tl.reshape(tl.permute(tl.reshape(y, [ROWS * A // GROUP, B, GROUP]), (0, 2, 1)), [ROWS * A, B])
+    if GROUP > A:
+        x = tl.where(over, float("nan"), x)
     column = block * (A * B) + place
     x = x * tl.load(lengths + column, mask=column < m, other=0.0)
     if LINK == 0:
