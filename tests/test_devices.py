@@ -254,14 +254,14 @@ def test_moments_are_right_when_the_device_is_full_on_the_way(monkeypatch: pytes
 
 def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
     if torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match=r"there is no such GPU, the last one is cuda:"), mercer.on("cuda:99"):
+        with pytest.raises(ValueError, match="there is no such GPU, the last one is cuda:"), mercer.on("cuda:99"):
             pass
         return
-    with pytest.raises(RuntimeError, match="there is no GPU to run on"), mercer.on("cuda"):
+    with pytest.raises(ValueError, match="there is no GPU to run on"), mercer.on("cuda"):
         pass
-    with pytest.raises(RuntimeError, match="there is no GPU to run on"):
+    with pytest.raises(ValueError, match="there is no GPU to run on"):
         mercer.KernelRegressor(device="cuda").fit(np.eye(3), np.arange(3))
-    with pytest.raises(RuntimeError, match="there is no GPU to run on"):
+    with pytest.raises(ValueError, match="there is no GPU to run on"):
         mercer.gram(mercer.kernels.Chi2(), np.eye(3), device="cuda")
 
 
@@ -279,7 +279,7 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("mercer.ops.gpu", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ModuleNotFoundError, match=r"mercer\[gpu\]"), mercer.on("cuda"):
+    with pytest.raises(ValueError, match=r"mercer\[gpu\]"), mercer.on("cuda"):
         pass
 
 
@@ -354,7 +354,7 @@ def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
     with devices.at(place()):
         fitted = clone(model).fit(X, Y, weight)
         found = fitted.predict(X)
-    tolerance = 1e-6 if dtype == np.float64 else 2e-3
+    tolerance = 2e-3 if dtype == np.float32 else 1e-6 if name in ("passes", "lasso") else 1e-9
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
     if name == "passes":
         assert fitted.plan_.route == "passes"
@@ -412,6 +412,32 @@ def test_moments_of_cpu_and_device_add_up() -> None:
     for first, second in ((X, there(X)), (there(X), X), (there(X), there(X))):
         parts = clone(model).partial_fit(first[:200], y[:200]).partial_fit(second[200:], y[200:])
         np.testing.assert_allclose(parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
+    rng = np.random.default_rng(15)
+    X, y = rng.random((300, 20), dtype=np.float32), rng.random(300)
+    model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=0.1, random_state=0), alpha=1.0)
+    exact = clone(model).fit(there(X), y)
+    short = clone(model).set_params(precision="bf16").fit(there(X), y)
+    off = np.abs(short.coef_ - exact.coef_).max() / np.abs(exact.coef_).max()
+    assert 1e-5 < off < 0.3
+
+
+def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
+    from mercer.sources import features
+    from mercer.summaries import Range, Reservoir
+
+    X = np.random.default_rng(16).random((500, 4))
+    phi = mercer.RandomFourier(8, random_state=0).fit(X)
+    rows = features(mercer.open_stream(X), phi)
+    for make in (Range, lambda: Reservoir(10, 0)):
+        expected = mercer.fold(rows, make())
+        with devices.at(place()):
+            found = mercer.fold(rows, make())
+        names = ("low", "high") if isinstance(found, Range) else ("rows",)
+        for name in names:
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)
 
 
 def test_large_means_cost_no_digits_on_a_device() -> None:

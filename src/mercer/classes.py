@@ -22,6 +22,8 @@ class ClassSums:
     Labels are numbers or words of any dtype. For the target 1 in class c and 0 elsewhere, sum w (z - mean)(y - mean)' is s_c - n_c mean.
     """
 
+    anywhere = True  # blocks are summed where they are
+
     def __init__(self) -> None:
         self._places: dict[Any, int] = {}  # label -> row of the counts and sums
         self._kind: str | None = None  # what all labels are

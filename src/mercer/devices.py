@@ -94,7 +94,7 @@ def gpu() -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ModuleNotFoundError('A GPU needs torch: pip install "mercer[gpu]".', name="torch") from None
+        raise ValueError("A GPU needs torch: pip install 'mercer[gpu]'.") from None
     return found
 
 
@@ -127,11 +127,11 @@ def its_own(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **named: Any) -> Any:
-        with on(self.device, precision=self.precision):
-            if not is_tensor(X):
+        if not is_tensor(X):
+            with on(self.device, precision=self.precision):
                 return method(self, X, *args, **named)
-            with at(place_of(entered(X))):
-                return answer(method(self, X, *args, **named), X)
+        with at(place_of(entered(X))), on(None, precision=self.precision):
+            return answer(method(self, X, *args, **named), X)
 
     return wrapped
 

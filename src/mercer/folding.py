@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from mercer import cluster, devices, door
 from mercer.atomic import remove_leftovers
-from mercer.blocks import Block
+from mercer.blocks import Block, at_home
 from mercer.checkpoints import Checkpoint, plain
 from mercer.planner import SHARD, worth_writing
 from mercer.sources import Piece, Rows
@@ -180,6 +180,7 @@ def _sum(
 ) -> None:
     pieces = _pieces(source) if rows is None else rows.pieces(total.rows)
     shard, blocks, done = fresh(total.like), 0, total.rows
+    anywhere = getattr(total.like, "anywhere", False)  # else blocks are brought to the CPU
 
     def is_full() -> bool:
         return blocks == SHARD if rows is None else done - total.rows >= rows.step
@@ -194,7 +195,8 @@ def _sum(
             if is_full():
                 finish(last=False)
                 shard, blocks = fresh(total.like), 0
-            shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
+            block = piece.block if anywhere else at_home(piece.block)
+            shard.add(block, y=piece.y, weight=piece.weight, start=piece.start)
             blocks, done = blocks + 1, piece.start + piece.block.shape[0]
             if progress is not None:
                 progress(done, None if rows is None else rows.stream.rows)

@@ -34,6 +34,8 @@ class Moments:
         Take float32 rows to float64 first: what is small beside the rest then keeps its digits.
     """
 
+    anywhere = True  # blocks are summed where they are
+
     def __init__(self, *, target: bool = True, wide: bool = False) -> None:
         self.target = target
         self.wide = wide

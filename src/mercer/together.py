@@ -18,6 +18,11 @@ class Together:
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether all of them sum blocks where they are."""
+        return all(getattr(part, "anywhere", False) for part in self.parts)
+
     def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
         for part in self.parts:
             part.add(block, y=y, weight=weight, start=start)

@@ -24,10 +24,10 @@ def device(name: str) -> torch.device:
     if found.type == "cuda":
         if not torch.cuda.is_available():
             why = "this torch was built without CUDA" if torch.version.cuda is None else "no NVIDIA GPU was found"
-            raise RuntimeError(f"device={name!r}: there is no GPU to run on, {why} (torch {torch.__version__}).")
+            raise ValueError(f"device={name!r}: there is no GPU to run on, {why} (torch {torch.__version__}).")
         count = torch.cuda.device_count()
         if found.index is not None and found.index >= count:
-            raise RuntimeError(f"device={name!r}: there is no such GPU, the last one is cuda:{count - 1}.")
+            raise ValueError(f"device={name!r}: there is no such GPU, the last one is cuda:{count - 1}.")
     return found
 
 
