@@ -1,0 +1,231 @@
+"""Additive nearest-neighbour feature maps (ANNFM): additive kernels looked up in a table, on digits and on bags of words.
+
+k-ANNFM is ``Anchors`` with k neighbours of equal weights, ANNFM is k = 1. The paper's tables keep a share of the eigenvalues, its "energy",
+that is 0.95 in the caption of Table 1 and 0.99 in the text: the published numbers stand beside both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels import Chi2
+from mercer.maps.base import Map
+from mercer.maps.homogeneous import Homogeneous
+from mercer.maps.signs import SignCauchy
+from mercer.maps.unary import UnaryIntersection
+from mercer.papers.anchors_bags import BAGS, DAIMLER, STORAGE
+from mercer.papers.anchors_errors import ERRORS
+from mercer.papers.anchors_maps import C_UNIT, CAPTION, DIGITS, KERNELS, TEXT, Make, between, digits, near, score
+from mercer.papers.heads import exact_svm, over_draws
+from mercer.papers.records import RANDOM, SPLIT, Cell, Experiment, Measured, Paper, Rule, not_comparable
+from mercer.papers.running import Bench
+
+C = 0.01  # of pixels in [0, 1]: on the last 10,000 training rows VZ and ANNFM have 93.6 with it, and 93.0 with 0.003
+C_EXACT = 0.1
+
+Sizes = Mapping[str, Make]  # by column
+
+
+# Tables 1 and 2: MNIST.
+
+ROWS = {
+    "chi2": None,
+    "jensen-shannon": 20000,
+    "intersection": 20000,
+}  # for training, at standard size; None: all 60,000
+
+
+def _on_digits(kernel: str, column: str, make: Make, C: float, bench: Bench) -> dict[str, Measured]:
+    split = digits(bench, bench.pick(200, ROWS[kernel], None), bench.pick(200, None, None))
+    return {column: over_draws(1, partial(score, make, split, C))}
+
+
+def _exact_digits(kernel: str, bench: Bench) -> dict[str, Measured]:
+    split = digits(bench, bench.pick(200, 4000, 20000), bench.pick(200, 5000, None))
+    found = exact_svm(KERNELS[kernel], split, C=C_EXACT)
+    return {"all values": Measured(found.accuracy, seconds=found.seconds)}
+
+
+def _of_sum_one(bench: Bench) -> dict[str, Measured]:
+    split = digits(bench, bench.pick(200, ROWS["chi2"], None), bench.pick(200, None, None))
+    X, X_test = (rows / np.maximum(rows.sum(axis=1, keepdims=True), 1) for rows in (split.X, split.X_test))
+    return {"all values": over_draws(1, partial(score, lambda seed: None, replace(split, X=X, X_test=X_test), 1.0))}
+
+
+def _sizes(noun: str, counts: tuple[int, ...], make: Callable[[int, int], Map]) -> Sizes:
+    """make(count, seed) by "30 anchors" and so on."""
+    return {f"{count} {noun}": partial(make, count) for count in counts}
+
+
+def _anchors(counts: tuple[int, ...], make: Callable[..., Map], *args: Any) -> Sizes:
+    return _sizes("anchors", counts, lambda n, seed: make(n, *args))
+
+
+def _rows(kernel: str) -> dict[str, Sizes]:
+    """The maps of a table, the paper's and ours."""
+    three, two, one = (30, 40, 50), (30, 40), (30,)
+    rows = {"VZ": _sizes("values", (3, 5), lambda n, seed: Homogeneous((n - 1) // 2, kernel=kernel))}
+    if kernel == "chi2":
+        rows["sign Cauchy"] = _sizes("signs", (1000, 2000), lambda n, seed: SignCauchy(n, random_state=seed))
+    if kernel == "intersection":
+        unary = partial(UnaryIntersection, feature_range=(0.0, 1.0))
+        rows["Maji-Berg"] = _sizes("levels", (10, 20), lambda n, seed: unary(n))
+        rows["Maji-Berg, no interpolation"] = _sizes("levels", (10,), lambda n, seed: unary(n, interpolate=False))
+    rows |= {
+        f"ANNFM, energy {CAPTION}": _anchors(three, near, kernel),
+        f"2-ANNFM, energy {CAPTION}": _anchors(three, near, kernel, 2),
+        f"3-ANNFM, energy {CAPTION}": _anchors(one, near, kernel, 3),
+        f"ANNFM, k-means, energy {CAPTION}": _anchors(two, near, kernel, 1, CAPTION, "kmeans"),
+    }
+    if kernel == "intersection":  # 16 values for each pixel, and nothing gained
+        return rows | {
+            f"ANNFM, energy {TEXT}": _anchors(one, near, kernel, 1, TEXT),
+            f"linear weights, energy {CAPTION}": _anchors(one, between, kernel, CAPTION),
+        }
+    return rows | {
+        f"ANNFM, energy {TEXT}": _anchors(three, near, kernel, 1, TEXT),
+        f"2-ANNFM, energy {TEXT}": _anchors(three, near, kernel, 2, TEXT),
+        f"3-ANNFM, energy {TEXT}": _anchors(one, near, kernel, 3, TEXT),
+        f"linear weights, energy {TEXT}": _anchors(one, between, kernel),
+    }
+
+
+PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
+    "chi2": {
+        "exact": (94.18,),
+        "VZ": (93.86, 93.83),
+        "sign Cauchy": (93.86, 93.83),
+        "ANNFM": (93.26, 93.84, 93.98),
+        "2-ANNFM": (93.53, 94.06, 94.12),
+        "ANNFM, k-means": (92.90, 92.92),
+    },
+    "jensen-shannon": {
+        "exact": (93.98,),
+        "VZ": (93.67, 93.67),
+        "ANNFM": (93.14, 93.67, 93.66),
+        "2-ANNFM": (93.27, 93.81, 93.79),
+        "ANNFM, k-means": (92.87, 92.94),
+    },
+    "intersection": {
+        "exact": (94.05,),
+        "VZ": (93.96, 93.92),
+        "Maji-Berg": (91.39, 91.42),
+        "ANNFM": (93.52, 94.05, 94.01),
+        "2-ANNFM": (93.75, 94.11, 94.06),
+        "ANNFM, k-means": (92.99, 93.33),
+    },
+}
+LINEAR = 87.2
+
+_ONE_VALUE = (
+    "energy 0.95 keeps one value for each pixel, which leaves a linear machine on a bent pixel; the 0.99 of the text keeps two, and its "
+    "rows are a point nearer: the energy of the caption cannot be that of the table"
+)
+_LINEAR = (
+    "LIBLINEAR finds 91.7 on pixels in [0, 1], for C = 0.01 and for 0.1; the paper's machine is not one that was trained to the end on "
+    "these pixels (rows of sum 1 with C = 1, in the next row, come nearer)"
+)
+
+
+def _tables(kernel: str, rule: Rule, about: str, notes: Mapping[str, str]) -> Experiment:
+    published, cells = PUBLISHED[kernel], []
+    if kernel == "chi2":
+        linear = partial(_on_digits, kernel, "all values", lambda seed: None, C)
+        cells += [
+            Cell("linear", ("all values",), linear, {"all values": LINEAR}, needs=(DIGITS,), note=_LINEAR),
+            Cell("linear, rows of sum 1, C = 1", ("all values",), _of_sum_one, needs=(DIGITS,), ours=True),
+        ]
+    (top,) = published["exact"]
+    cells.append(
+        Cell("exact", ("all values",), partial(_exact_digits, kernel), {"all values": top}, (DIGITS,), rule=RANDOM)
+    )
+    for label, sizes in _rows(kernel).items():
+        numbers = dict(zip(sizes, published.get(label.split(", energy")[0], ()), strict=False))
+        for column, make in sizes.items():
+            run = partial(_on_digits, kernel, column, make, C_UNIT if label == "sign Cauchy" else C)
+            known = {column: numbers[column]} if column in numbers else {}
+            cells.append(Cell(label, (column,), run, known, needs=(DIGITS,), ours=not known, note=notes.get(label, "")))
+    return Experiment(
+        f"anchors/mnist-{kernel}", f"{kernel} on MNIST", "Tables 1 and 2", tuple(cells), rule, about=about
+    )
+
+
+_DIGITS = (
+    f"Pixels in [0, 1], the 10,000 official test rows, LIBLINEAR with C = {C:g} (signs, whose rows have norm 1: {C_UNIT:g}), uniform "
+    "anchors on [0, 1] unless k-means; seconds are for map and training, bytes what a row is kept in. The exact kernel is a "
+    "one-against-one machine on 4000 rows (standard size), the others are one against all. The paper speaks of 10,000 rows for each class, "
+    "which MNIST has not."
+)
+_SOME = "20,000 of the official training rows at standard size, so that the rule is that of a random split."
+
+TABLES = (
+    _tables(
+        "chi2",
+        SPLIT,
+        f"All 60,000 official training rows. {_DIGITS}",
+        {f"{k}ANNFM, energy {CAPTION}": _ONE_VALUE for k in ("", "2-")},
+    ),
+    _tables("jensen-shannon", RANDOM, f"{_SOME} {_DIGITS}", {}),
+    _tables("intersection", RANDOM, f"{_SOME} {_DIGITS}", {}),
+)
+
+
+# What they cost.
+
+
+def _seconds(make: Make, C: float, bench: Bench) -> dict[str, Measured]:
+    split = digits(bench, bench.pick(100, 5000, None), 100)
+    runs = [score(make, split, C, 0) for _ in range(bench.pick(1, 3, 3))]
+    return {"seconds": Measured.of([run.seconds for run in runs], features=runs[0].features)}
+
+
+def _exact_seconds(bench: Bench) -> dict[str, Measured]:
+    found = exact_svm(Chi2(), digits(bench, bench.pick(100, 5000, 20000), 100), C=C_EXACT)
+    return {"seconds": Measured(found.seconds)}
+
+
+def _timed() -> tuple[Cell, ...]:
+    rows = _rows("chi2")
+    published = {
+        "VZ": (6.5, 10.3),
+        "sign Cauchy": (7.5, 13.9),
+        f"ANNFM, energy {CAPTION}": (2.7, 2.6, 2.6),
+        f"2-ANNFM, energy {CAPTION}": (4.1, 4.0, 4.0),
+    }
+    cells = [
+        Cell("linear", ("seconds",), partial(_seconds, lambda seed: None, C), {"seconds": 1.0}, (DIGITS,)),
+        Cell("exact", ("seconds",), _exact_seconds, {"seconds": 661.0}, (DIGITS,)),
+    ]
+    for label, times in published.items():
+        for (column, make), seconds in zip(rows[label].items(), times, strict=True):
+            run = partial(_seconds, make, C_UNIT if label == "sign Cauchy" else C)
+            cells.append(Cell(f"{label}, {column}", ("seconds",), run, {"seconds": seconds}, (DIGITS,)))
+    for label in (f"ANNFM, energy {TEXT}", f"linear weights, energy {TEXT}"):
+        cells.append(
+            Cell(label, ("seconds",), partial(_seconds, rows[label]["30 anchors"], C), needs=(DIGITS,), ours=True)
+        )
+    return tuple(cells)
+
+
+SECONDS = Experiment(
+    "anchors/seconds",
+    "map and training, chi2 on MNIST",
+    "Table 1",
+    _timed(),
+    not_comparable("another machine, and fewer rows"),
+    unit="seconds",
+    about="5000 training rows at standard size, three times; LIBLINEAR on one core, the maps on all. What counts is how they compare.",
+)
+
+
+PAPER = Paper(
+    "anchors",
+    "Additive nearest-neighbour feature maps",
+    "Wang, Yuan, Liu and Yan, ICCV 2015",
+    (*TABLES, SECONDS, STORAGE, BAGS, DAIMLER, *ERRORS),
+)
