@@ -160,6 +160,17 @@ def test_k_means_anchors_are_better_than_uniform_ones_on_clusters():
     assert error("kmeans") < 0.25 * error("uniform")
 
 
+def test_columns_of_zeros_do_not_ask_for_more_values_of_the_others():
+    X = np.random.default_rng(0).random((200, 3))
+    wider = np.column_stack([X, np.zeros(len(X))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a constant column has a single anchor
+        phi = [Anchors(16, spacing="kmeans", energy=0.95).fit(rows) for rows in (X, wider)]
+    assert phi[0].table_.shape == (3, 16, 1)
+    assert phi[1].table_.shape == (4, 16, 1)
+    np.testing.assert_array_equal(phi[1].transform(wider), np.column_stack([phi[0].transform(X), np.zeros(len(X))]))
+
+
 def test_a_constant_column_has_one_k_means_anchor_and_it_is_said():
     X = np.random.default_rng(0).gamma(1.0, size=(40, 3))
     X[:, 1] = 0.25

@@ -300,7 +300,8 @@ def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: boo
             f"its largest {values[worst, 0]:.3g}. Such a kernel has no feature map."
         )
     values = np.maximum(values, 0.0)
-    share = np.cumsum(values, axis=1) / np.maximum(values.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    total = values.sum(axis=1, keepdims=True)
+    share = np.where(total > 0, np.cumsum(values, axis=1) / np.where(total > 0, total, 1.0), 1.0)
     rank = (
         int(np.max(np.sum(share < energy - 1e-12, axis=1))) + 1
         if energy < 1
