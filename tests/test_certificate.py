@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
 from mercer import (
@@ -22,7 +23,9 @@ from mercer import (
     certify,
     pairs,
 )
-from mercer.pairs import Measured, drawn_pairs, measure
+from mercer.kernels import GMM, Chi2, Gaussian, SkewedChi2
+from mercer.pairs import Measured, drawn_pairs, kernel_values, measure
+from mercer.pilots import Law
 
 rng = np.random.default_rng(0)
 X = rng.dirichlet(np.ones(8), size=400)
@@ -256,3 +259,30 @@ def test_intervals_cover_the_error_of_all_pairs_as_often_as_they_say(feature_map
         inside += low <= truth <= high
     print(f"{type(phi).__name__}: {inside / 10:.1f}%")
     assert 930 <= inside <= 970
+
+
+def test_sizes_are_those_that_pilots_have_seen():
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    phi = RandomFourier(1024, gamma=0.001, random_state=0).fit(X[:200])
+    found = certify(phi, X[200:], error=0.05, pairs=2000)
+    assert found.rate.sizes == (16, 32)
+    assert found.needed == 16
+    again = certify(phi.resized(16).fit(X[:200]), X[200:], pairs=2000)
+    assert again.relative == pytest.approx(found.rate.error(16), rel=0.5)
+
+
+@pytest.mark.parametrize(("error", "size"), [(1e-300, None), (1e-9, None), (0.01, 10_000), (1e300, 64)])
+def test_no_error_is_too_small_or_too_large_for_a_law(error, size):
+    law = Law("n_components", -0.5, 1.0, 0.0, None, (64, 128), (0.125, 0.088))
+    assert law.size_for(error) == size
+    if size is None:
+        assert "it would take more than 2,147,483,647" in law.why_not(error)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.3), Chi2(), SkewedChi2(0.1), GMM(1.0)], ids=repr)
+def test_kernel_values_of_sparse_pairs_are_those_of_dense_ones(kernel):
+    X = sp.random_array((60, 5000), density=0.002, rng=np.random.default_rng(0), format="csr")
+    X.data[:] = np.abs(X.data)
+    pairs = drawn_pairs(60, 300, 0)
+    dense = X.toarray()
+    assert_allclose(kernel_values(kernel, X, pairs), kernel.pairs(dense[pairs[0]], dense[pairs[1]]), rtol=1e-11)

@@ -71,11 +71,13 @@ def test_several_maps_have_no_error_that_could_be_planned(folder):
         ("plan data.csv --target digit --error nan", "error must be a finite number above 0, got nan"),
         ("plan nothing.csv", "There is no file"),
         ("plan data.csv --target digits", "has no column 'digits'"),
-        ("plan one.csv --error 0.1", "needs pairs of different rows, got 1 row(s)"),
+        ("plan numbers.csv --target b --loss logistic", "--loss logistic is for classes, and the target is numbers"),
+        ("plan one.csv --error 0.1", "measured on pairs of different rows, and there is 1 row"),
     ],
 )
 def test_what_cannot_be_planned_is_one_sentence(line, words, folder):
     (folder / "one.csv").write_text("a,b\n1,2\n")
+    (folder / "numbers.csv").write_text("a,b\n" + "\n".join(f"{i},{i / 7}" for i in range(20)))
     assert words in fails(line)
 
 

@@ -104,8 +104,30 @@ def measure(fitted: Map, rows: Any, pairs: Pairs) -> Measured:
 def kernel_values(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
     """k(x, z) for each pair, in float64; some pairs at a time."""
     i, j = pairs
-    size = blocks_in(8 * 4 * rows.shape[1])
-    return np.concatenate([kernel.pairs(rows[i[part]], rows[j[part]]) for part in spans(len(i), size)])
+    if not (hasattr(rows, "indptr") and kernel.ignores_zeros):
+        size = blocks_in(8 * 4 * rows.shape[1])
+        return np.concatenate([kernel.pairs(rows[i[part]], rows[j[part]]) for part in spans(len(i), size)])
+    size = blocks_in(8 * 8 * max(1, int(np.diff(rows.indptr).max(initial=0))))
+    return np.concatenate([kernel.pairs(*_closed_up(rows[i[part]], rows[j[part]])) for part in spans(len(i), size)])
+
+
+def _closed_up(A: Any, B: Any) -> Pairs:
+    """Rows of two CSR matrices as arrays in which row k of both has the columns that either of them stores, then zeros.
+
+    Pairs have columns of their own, which kernels that ignore zeros do not see.
+    """
+    n, d = A.shape
+    numbers = np.arange(n)
+    cells = [np.repeat(numbers, np.diff(one.indptr)) * d + one.indices.astype(np.int64) for one in (A, B)]
+    known = np.unique(np.concatenate(cells))
+    starts = np.searchsorted(known // d, numbers)
+    width = int(np.diff(starts, append=len(known)).max(initial=0))
+    made = []
+    for one, cell in zip((A, B), cells, strict=True):
+        dense = np.zeros((n, max(width, 1)))
+        dense[cell // d, np.searchsorted(known, cell) - starts[cell // d]] = one.data
+        made.append(dense)
+    return made[0], made[1]
 
 
 def inner_products(features: Callable[[Any], Any], rows: Any, pairs: Pairs) -> Array:

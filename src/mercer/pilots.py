@@ -17,6 +17,8 @@ from mercer.pairs import Measured, drawn_pairs, measure
 _DRAWS = 4  # of each pilot
 _LARGEST = 2**16  # the largest size of a deterministic map that is tried
 _STEEPEST = -0.75  # what is believed of a slope that was measured on three sizes
+_SMALLEST = 16  # size of a pilot: a few features, odd ones of pairs among them, are on no law
+_MOST = 2**31 - 1  # of a size
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,34 @@ class Law:
         return math.hypot(self.floor, self.constant * at**self.slope)
 
     def size_for(self, error: float) -> int | None:
-        """The smallest size with at most this error; None where there is none."""
-        if error <= self.floor:
+        """The smallest size with at most this error, of those from the smallest pilot on; None where there is none."""
+        at = self._place(error)
+        if at is None or (self.end is None and at > _MOST):
             return None
-        at = (math.sqrt(error**2 - self.floor**2) / self.constant) ** (1 / self.slope)
         if self.end is not None:
-            return min(math.ceil(at / (1 + at / self.end)), self.end)
-        return math.ceil(at)
+            at = at / (1 + at / self.end)
+        least = max(min(self.sizes, default=1), math.ceil(at))
+        return least if self.end is None else min(least, self.end)
+
+    def below(self, error: float) -> int | None:
+        """A size for this error below all pilots, where the law was not measured; None where it lies among them."""
+        at = self._place(error)
+        smallest = min(self.sizes, default=1)
+        return None if at is None or smallest <= _SMALLEST or at >= smallest else max(_SMALLEST, math.ceil(at))
 
     def why_not(self, error: float) -> str:
         """Why no size has this error."""
+        if error > self.floor:
+            return f"it would take more than {_MOST:,}"
         return f"bias and rounding alone are {100 * self.floor:.3g}%"
+
+    def _place(self, error: float) -> float | None:
+        """size of the law for this error; infinity where no float has it, None where no size does."""
+        if error <= self.floor:
+            return None
+        left = error * math.sqrt(1 - (self.floor / error) ** 2)
+        power = math.log(left / self.constant) / self.slope if left > 0 else math.inf
+        return math.exp(min(power, 700.0))
 
 
 @dataclass(frozen=True)
@@ -116,14 +135,26 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
         return measure(seeded(fitted.resized(of), seed + draw).fit(seen), unseen, pairs)
 
     if isinstance(rate, Rate):
-        return _law(rate, knob, size, measured, pilot, rows.shape[1])
+        small = max(1, size // 4)
+        end = rows.shape[1] if rate.ends else None
+        law = _law(rate, knob, (small, max(small + 1, size // 2)), (size, measured), pilot, end)
+        near = None if wanted is None else law.below(wanted)
+        return law if near is None else _law(rate, knob, (near, 2 * near), (size, measured), pilot, end, near=True)
     return _table(knob, size, measured, pilot, wanted)
 
 
-def _law(rate: Rate, knob: str, size: int, measured: Measured, pilot: Callable[[int, int], Measured], d: int) -> Law:
-    small = max(1, size // 4)
-    sizes = (small, max(small + 1, size // 2))
-    end = d if rate.ends else None
+def _law(
+    rate: Rate,
+    knob: str,
+    sizes: tuple[int, int],
+    own: tuple[int, Measured],
+    pilot: Callable[[int, int], Measured],
+    end: int | None,
+    *,
+    near: bool = False,
+) -> Law:
+    """The law through pilots of two sizes, four draws each, and through the map itself; with near, through the pilots alone."""
+    size, measured = own
     pilots = [[pilot(of, draw) for draw in range(_DRAWS)] for of in sizes]
     bias = measured.part(measured.bias)
     if bias is None:  # errors of independent draws have nothing in common but the bias
@@ -135,8 +166,9 @@ def _law(rate: Rate, knob: str, size: int, measured: Measured, pilot: Callable[[
         known = one.part(one.sampling)
         return max(float(one.part(one.errors) or 0.0) ** 2 - bias**2 if known is None else known**2, 1e-300)
 
-    tried = (*sizes, size)
-    squares = [*(float(np.mean([squared(one) for one in draws])) for draws in pilots), squared(measured)]
+    tried = sizes if near else (*sizes, size)
+    squares = [float(np.mean([squared(one) for one in draws])) for draws in pilots]
+    squares += [] if near else [squared(measured)]
     at = np.log([of if end is None else of / max(1 - of / end, 1e-9) for of in tried])
     errors = np.log(squares) / 2
     slope = rate.slope

@@ -70,7 +70,7 @@ def plan(
     if error is not None:
         door.positive("plan", "error", error)
     stream = open_data(data, target=target, weight=weight, columns=columns, drop=drop)
-    outputs = _outputs(stream, task, max_classes)
+    outputs = _outputs(stream, task, max_classes, loss)
     feature_map = language.build(maps)
     with voice.watching("plan") as watch:
         fitted, rate = _pilot(feature_map, stream.watched(watch), error, seed)
@@ -82,14 +82,16 @@ def plan(
     voice.event("plan", **{**asdict(found), "seconds": found.seconds, "fits": found.fits})
 
 
-def _outputs(stream: Any, task: str | None, max_classes: int) -> int:
-    """Targets, or classes that the first rows have; one for two classes, and without a target."""
+def _outputs(stream: Any, task: str | None, max_classes: int, loss: str) -> int:
+    """Targets, or classes that the first rows have; one for two classes, and without a target. Losses other than squared need classes."""
     import numpy as np
 
     if stream.target is None:
         return 1
     y = np.asarray(next(stream.chunks()).y)
     if task_of(stream, task, max_classes).name != CLASSIFY:
+        if loss != "squared":
+            raise ValueError(f"--loss {loss} is for classes, and the target is numbers (--task classify if not).")
         return 1 if y.ndim == 1 else y.shape[1]
     count = len(np.unique(y))
     return count if count > 2 else 1
@@ -105,6 +107,10 @@ def _pilot(feature_map: Any, stream: Any, error: float | None, seed: int) -> tup
     kept = Reservoir(_SAMPLE, seed)
     fold(Rows(stream, feature_map), kept)
     rows = kept.rows
+    if error is not None and rows.shape[0] < 2:
+        raise ValueError(
+            f"--error is measured on pairs of different rows, and there is {rows.shape[0]} row: leave it out."
+        )
     seen, unseen = (rows[::2], rows[1::2]) if rows.shape[0] >= _LEAST else (rows, rows)
     names = [name for name in feature_map.get_params() if name.split("__")[-1] == "random_state"]
     fitted = feature_map.set_params(**{name: seed + i for i, name in enumerate(names)}).fit(seen)

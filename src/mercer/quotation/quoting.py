@@ -81,7 +81,7 @@ class Quotation(Plan):
             f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> {self.features:,} features of {self.feature_map}",
         ]
         if self.knob is not None and self.amount is not None:
-            lines.append(f"  {self.knob:<14}{self.amount:,}: {self.why}")
+            lines.append(f"  {self.knob + ' ':<14}{self.amount:,}: {self.why}")
         if self.error is not None:
             lines.append(f"  {'error':<14}about {share(self.error)}")
         route = f"{_ROUTES[self.route]}; passes: {', '.join(self.passes)}"
@@ -129,7 +129,7 @@ def plan(
         A relative error of kernel values that is wanted. The size for it comes from ``rate``; without it, from a bound that holds for
         any data, where the map has one and it asks for fewer features than there are rows.
     confidence : float, default=0.95
-        With which a bound is to hold.
+        With which a bound is to hold; a rate that was measured has none.
     max_memory : int or str, optional
         Bytes, "2GB": what the fit may hold. Moments may have half of the machine's memory by default, as in a fit.
     max_seconds : float, optional
@@ -181,7 +181,7 @@ def plan(
     room, time = budget("max_memory", max_memory, door.memory), budget("max_seconds", max_seconds, door.positive)
     amount, why, short = _size(who, fitted, outlines.size, error, confidence, measured, rows.rows)
     found = quote(amount, why, room)
-    over = _over(found, time, room)
+    over = _over(found, time, room) + _beyond(found)
     if over and amount is not None:
         over += (_instead(lambda one: quote(one, limit=room), amount, time, room),)
     return replace(found, short=short + over)
@@ -318,6 +318,12 @@ def _over(found: Quotation, max_seconds: float | None, max_memory: int | None) -
     return tuple(over)
 
 
+def _beyond(found: Quotation) -> tuple[str, ...]:
+    """What this machine has no room for."""
+    has = machine.memory()
+    return (f"{size(found.bytes)} are more than this machine has, {size(has)}",) if found.bytes > has else ()
+
+
 def _instead(quote: Callable[[int], Quotation], amount: int, max_seconds: float | None, max_memory: int | None) -> str:
     """The largest size that a budget has room for, in words."""
     sizes = sorted({max(1, int(amount * 0.5 ** (i / _FINER))) for i in range(1, 64)})
@@ -326,7 +332,7 @@ def _instead(quote: Callable[[int], Quotation], amount: int, max_seconds: float 
     while high - low > 1:
         middle = (low + high) // 2
         tried = quote(sizes[middle])
-        if _over(tried, max_seconds, max_memory):
+        if _over(tried, max_seconds, max_memory) or _beyond(tried):
             high = middle
         else:
             low, best = middle, tried

@@ -116,7 +116,10 @@ def read(path: Path | None = None) -> Speeds:
 def write(speeds: Speeds, path: Path | None = None) -> Path:
     """Keep the record, whole or not at all."""
     path = place() if path is None else path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ValueError(f"{path.parent} is a file, and must be a folder: MERCER_CACHE names another.") from None
     kept = {"version": _VERSION, **asdict(speeds)}
     del kept["note"]
     with replacing(path) as file:
