@@ -87,7 +87,7 @@ def test_docstring_examples_run():
 
     ran = 0
     for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
-        if module.name != "mercer._native":
+        if module.name != "mercer._native" and not module.name.startswith("mercer.ops.gpu"):  # which needs torch
             result = doctest.testmod(importlib.import_module(module.name))
             assert result.failed == 0, module.name
             ran += result.attempted
