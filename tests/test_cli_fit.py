@@ -390,3 +390,12 @@ def test_columns_of_svmlight_that_may_count_either_way_are_refused(folder):
     run("predict model.mercer rows.svm --zero-based -o p.csv")
     run("predict model.mercer data.csv -o q.csv")
     assert Path("p.csv").read_text() == Path("q.csv").read_text()
+
+
+def test_a_device_that_is_not_there_is_one_sentence_of_fit_and_predict(folder):
+    run("fit data.csv --target digit --map fourier:n_components=8 -o m.mercer")
+    for line in (
+        "predict m.mercer data.csv --device cuda:99 -o p.csv",
+        "fit data.csv --target digit --device cuda:99 -o n.mercer",
+    ):
+        assert "cuda:99" in fails(line)

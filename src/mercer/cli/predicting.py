@@ -22,10 +22,18 @@ _PIECE = 2**25  # bytes of features that are made dense at once
 @options("output")
 @click.option("--scores", is_flag=True, help="Columns score_<class> too; of two classes the second has one.")
 @click.option("--proba", is_flag=True, help="Columns probability_<class> too.")
-@options("columns", "force")
+@options("columns", "device", "force")
 @speaks
 def predict(
-    model: Path, data: Path, output: Path, scores: bool, proba: bool, columns: str | None, force: bool, voice: Voice
+    model: Path,
+    data: Path,
+    output: Path,
+    scores: bool,
+    proba: bool,
+    columns: str | None,
+    device: str | None,
+    force: bool,
+    voice: Voice,
 ) -> None:
     """Predict the rows of DATA with a saved model.
 
@@ -40,6 +48,7 @@ def predict(
     require_output(output, force, (*TABLES, ".npy"), (model, data))
     if scores and proba:
         raise click.UsageError("--scores or --proba, not both.")
+    from mercer.devices import on
     from mercer.learn.answers import write_answers
     from mercer.maps.base import Map
     from mercer.model import load
@@ -49,7 +58,7 @@ def predict(
         raise ValueError(f"{model.name} is a map, which predicts nothing: use mercer transform.")
     stream = _open_for(loaded, data, columns)
     start = time.perf_counter()
-    with voice.watching("predict") as watch:
+    with on(device), voice.watching("predict") as watch:
         beside = "score" if scores else "probability" if proba else None
         rows = write_answers(loaded, stream.watched(watch), output, beside)
     voice.written("Predicted", rows, time.perf_counter() - start, output)

@@ -68,6 +68,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         show_default=True,
         help="A target with more is refused.",
     ),
+    "device": click.option("--device", help="cuda, or cuda:0: a GPU, through torch."),
     "seed": click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn at random."),
 }
 
