@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, leaderboard, select
@@ -20,8 +21,8 @@ from mercer.leaderboard import Leaderboard, _judged
 from mercer.planner import plan_fit
 from mercer.race import course, samples
 from mercer.race.candidates import TWINS, candidates
-from mercer.race.contestants import TREES, Contestant
-from mercer.race.rounds import Contest, Trial, _kept, _ranked
+from mercer.race.contestants import TREES, Contestant, Trees
+from mercer.race.rounds import Clock, Contest, Trial, _kept, _ranked
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -272,11 +273,60 @@ def test_little_memory_means_few_rows_and_few_features():
 
 def test_without_time_linear_is_run_and_the_rest_is_said():
     board = select(*rings(), max_seconds=1e-9, random_state=0)
-    assert [one.name for one in board.entries] == ["linear"]
-    assert board.stopped.startswith("1e-09 s were not enough for ")
-    assert "in the final" in board.stopped
-    assert "no time for a final" in board.verdict
+    assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
+    assert "1e-09 s" in board.stopped and "in round 1" in board.stopped
+    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert board.verdict.endswith("There was no time for others.")
     assert board.best_.fit(*rings()).score(*rings()) > 0
+
+
+@pytest.mark.parametrize(
+    ("kernels", "why"),
+    [
+        (
+            [Chi2Series()],
+            "Chi2Series() took no part: Chi2Series needs numbers of at least 0, and the rows have others.",
+        ),
+        (
+            ["hellinger", "chi2-series"],
+            "hellinger took no part: Hellinger needs numbers of at least 0, and the rows have others. 1 more ",
+        ),
+        (["linear"], "No map beside it was asked for."),
+    ],
+    ids=["refused", "two refused", "linear"],
+)
+def test_where_no_map_takes_part_linear_wins_by_its_final_and_the_verdict_says_why(kernels, why):
+    board = select(*plane(100), kernels=kernels, random_state=0)
+    assert board.winner.kind == "linear" and board.winner.finalist
+    assert board.winner in board.entries
+    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert f"%. {why}" in board.verdict
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(rings, "map"), (plane, "linear")])
+def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind, monkeypatch):
+    """Time is up when the first model of the final is tried, and that is linear, which is always run."""
+    over = []
+    left = Clock.left
+    monkeypatch.setattr(Clock, "left", lambda self, share=1.0: -1.0 if over else left(self, share))
+    heard = []
+
+    def tell(stage, name):
+        heard.append((stage, name))
+        over.extend([True] * (stage == "the final"))
+
+    board = select(*rows(), kernels=FEW, random_state=0, max_seconds=600, tell=tell)
+    assert [one for one in heard if one[0] == "the final"] == [("the final", "linear")]
+    assert [one.name for one in board.entries if one.finalist] == ["linear"]
+    assert board.winner.kind == kind and board.winner in board.entries
+    assert "No map got through the final" in board.verdict
+    assert "600 s were not enough for RandomFourier(" in board.stopped
+
+
+def test_linear_goes_first_in_the_final(board):
+    heard = []
+    select(*rings(), kernels=FEW, random_state=0, tell=lambda stage, name: heard.append((stage, name)))
+    assert next(name for stage, name in heard if stage == "the final") == "linear"
 
 
 def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
@@ -302,6 +352,42 @@ def test_few_rows_are_enough(rows, words):
     board = select(X, labels, kernels=["fourier"], random_state=0)
     assert np.isfinite(board.winner.score)
     board.best_.fit(X, labels)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "words"),
+    [
+        (lambda x: x, "classify", "Unknown label type: continuous"),
+        (lambda x: np.where(x > 0, "a", "b"), "regress", "targets that are numbers"),
+        (lambda x: x * 1e200, "regress", "leave the range of float64: scale them down"),
+    ],
+    ids=["numbers as labels", "words as numbers", "too large"],
+)
+def test_targets_that_linear_refuses_are_refused_in_its_words(target, task, words):
+    X, _ = rings(60)
+    with pytest.raises(ValueError, match=words):
+        select(X, target(X[:, 0]), task=task, kernels=["fourier"], random_state=0)
+
+
+def test_trees_predict_on_as_many_threads_as_they_grow_on():
+    def threads(X, y=None):
+        seen.append({one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"})
+
+    with threadpool_limits(2, user_api="openmp"):
+        for rows, count in ((100, {1}), (10**6, {2})):
+            seen: list[set[int]] = []
+            trees = Trees(SimpleNamespace(fit=threads, predict=threads))
+            trees.fit(np.empty((rows, 1)), None).predict(np.empty((100, 1)))
+            assert seen == [count, count]
+
+
+def test_trees_get_what_time_is_left_when_their_share_was_not_enough(monkeypatch):
+    monkeypatch.setattr("mercer.race.rounds._TREES_SHARE", 0.0)
+    heard = []
+    board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600, tell=lambda *words: heard.append(words))
+    assert heard[-1] == ("the final", TREES)
+    assert next(one for one in board.entries if one.name == TREES).finalist
+    assert board.stopped is None
 
 
 def test_a_class_of_one_row_is_learnt_from_and_never_scored():
@@ -391,7 +477,7 @@ def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float
 
 
 def judged(*final: Trial) -> tuple[str, str]:
-    winner, verdict = _judged(SimpleNamespace(final=list(final), sample=SimpleNamespace(numeric=False)))
+    winner, verdict = _judged(SimpleNamespace(final=list(final), last={}, sample=SimpleNamespace(numeric=False)))
     return winner.contestant.name, verdict
 
 

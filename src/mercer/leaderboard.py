@@ -12,12 +12,13 @@ from sklearn.base import clone
 from mercer import door, machine
 from mercer.kernels import Kernel
 from mercer.philox import seed_from
-from mercer.race.candidates import candidates
+from mercer.race.candidates import LINEAR, TWINS, candidates, twin
 from mercer.race.contestants import TREES, Contestant
 from mercer.race.course import plan_course
 from mercer.race.rounds import NOISE, Clock, Contest, Trial, kernel_of
 from mercer.race.samples import draw
 
+_OURS = ("linear", "map")
 _PROBING = 0.25  # of the time, at most, goes into finding out who can take part
 
 
@@ -287,16 +288,16 @@ def _unfitted(one: Contestant, size: int) -> Any:
 
 
 def _judged(contest: Contest) -> tuple[Trial, str]:
-    """The winner, and the verdict. By cross-validation where a map has reached it, otherwise by the last round."""
-    final = [trial for trial in contest.final if trial.contestant.kind in ("linear", "map")]
-    by_rounds = not any(trial.contestant.kind == "map" for trial in final)
+    """The winner, and the verdict. By cross-validation where a map has reached it or none was tried, otherwise by the last round."""
+    validated = [one for one in contest.final if one.contestant.kind in _OURS]
+    raced = {name: one for name, one in contest.last.items() if one.contestant.kind in _OURS}
+    alone = not _maps([*validated, *raced.values()])
+    by_rounds = not validated or (not alone and not _maps(validated))
+    final = validated
     if by_rounds:
-        most = max(contest.rounds[name] for name, one in contest.last.items() if one.contestant.kind == "linear")
-        final = [
-            one
-            for name, one in contest.last.items()
-            if contest.rounds[name] == most and one.contestant.kind in ("linear", "map")
-        ]
+        known = [name for name, one in raced.items() if one.contestant.kind == "linear"]
+        most = max(contest.rounds[name] for name in known or raced)
+        final = [one for name, one in raced.items() if contest.rounds[name] == most]
     best = max(final, key=lambda one: one.score)
     near = [one for one in final if best.above(one) <= NOISE / 2]
     winner = min(near, key=lambda one: (one.contestant.work(one.size), -one.score))
@@ -304,13 +305,39 @@ def _judged(contest: Contest) -> tuple[Trial, str]:
     if linear is not None and best.above(linear) <= NOISE:
         winner = linear
     judge = _Judge(contest.sample.numeric)
-    verdict = judge.verdict(winner, best, linear)
+    if alone:
+        verdict = f"Only linear was tried: {judge.score(winner)}. {_why_alone(contest)}"
+    else:
+        verdict = judge.verdict(winner, best, linear)
     trees = next((one for one in contest.final if one.contestant.name == TREES), None)
     if trees is not None and not by_rounds and trees.above(winner) > NOISE:
         verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than ours. Of ours: {verdict}"
     if by_rounds:
-        verdict += " There was no time for a final: this is the score of the last round, which the choice was made by."
-    return winner, verdict
+        verdict += " No map got through the final: this is the score of the last round, which the choice was made by."
+    return next(
+        (one for one in validated if one.contestant is winner.contestant), winner
+    ) if by_rounds else winner, verdict
+
+
+def _maps(trials: list[Trial]) -> list[Trial]:
+    return [one for one in trials if one.contestant.kind == "map"]
+
+
+def _why_alone(contest: Contest) -> str:
+    """Why no map took part beside linear."""
+    refused = {
+        name: why
+        for name, why in contest.refused.items()
+        if name != TREES and name not in LINEAR and not (name in TWINS and why == twin(name))
+    }
+    whys = []
+    if refused:
+        name, why = next(iter(refused.items()))
+        more = f" {len(refused) - 1} more refuse the rows." if len(refused) > 1 else ""
+        whys.append(f"{name} took no part: {why}{more}")
+    if contest.cut.get("round 1"):
+        whys.append("There was no time for others.")
+    return " ".join(whys) or "No map beside it was asked for."
 
 
 @dataclass(frozen=True)

@@ -131,27 +131,27 @@ class Contest:
                         here.append(trial)
             before = [trial for trial in ranked if self.rounds[trial.contestant.name] <= i]
             ranked = [*_ranked(here), *before]
+            if not ranked:
+                raise ValueError(self.refused.get("linear", "select: no model takes these rows."))
             ranked = _kept(ranked, self.plan.keep[i])
             alive = [trial.contestant for trial in ranked]
         return ranked
 
     def _run_final(self, ranked: list[Trial], trees: Contestant | None) -> None:
-        """Cross-validation of the finalists, then of exact kernels and trees; then more features for as long as they gain."""
-        if not self.cut_short():
-            found = [
-                trial for one in ranked if (trial := self._validated(one.contestant, self.plan.sizes[0])) is not None
-            ]
-            if trees is not None and trees.name in self.last:
-                self._validated(trees, 1, min(self.clock.left(), self.clock.seconds * _TREES_SHARE))
-            self._grow([trial for trial in found if trial.contestant.grows])
-            self._run_exact(found)
-
-    def cut_short(self) -> bool:
-        """Whether there is no time for a final."""
-        if self.clock.left() > 0:
-            return False
-        self.cut["the final"] = ["all models"]
-        return True
+        """Cross-validation of the finalists, linear first and always; of trees, more features for as long as they gain, exact kernels."""
+        found = []
+        for one in sorted((trial.contestant for trial in ranked), key=lambda one: one.kind != "linear"):
+            trial = self._validated(one, self.plan.sizes[0], np.inf if one.kind == "linear" else None)
+            found += [] if trial is None else [trial]
+        share = min(self.clock.left(), self.clock.seconds * _TREES_SHARE)
+        beside = trees is not None and trees.name in self.last
+        missing = beside and self._validated(trees, 1, share) is None and trees.name not in self.refused
+        self._grow([trial for trial in found if trial.contestant.grows])
+        self._run_exact(found)
+        if missing:  # now that nothing else waits, all that is left is theirs
+            self.cut["the final"].remove(trees.name)
+            self.cut = {stage: names for stage, names in self.cut.items() if names}
+            self._validated(trees, 1)
 
     def _run_exact(self, found: list[Trial]) -> None:
         rows = self.sample.rows - self.plan.final // self.plan.folds
