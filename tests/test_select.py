@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, leaderboard, select
-from mercer.leaderboard import Leaderboard, _judged
+from mercer.leaderboard import Leaderboard
 from mercer.planner import plan_fit
-from mercer.race import course, samples
+from mercer.race import course, samples, verdicts
 from mercer.race.candidates import TWINS, candidates
 from mercer.race.contestants import TREES, Contestant, Trees
 from mercer.race.rounds import Clock, Contest, Trial, _kept, _ranked
@@ -144,6 +144,18 @@ def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_h
     final = [np.mean([one.score for one in contest.final if one.contestant.kind == "map"]) for contest in contests]
     assert np.mean(rounds) > 0.57
     assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_enough(numbers):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    y = rng.normal(size=300) if numbers else np.where(np.arange(300) % 10, "often", "seldom").astype(object)
+    board = select(X, y, kernels=FEW, random_state=0)
+    words = "R^2 0" if numbers else "90.00%"
+    assert board.verdict.startswith(f"Nothing here beats guessing ({words}): {board.winner.name} has ")
+    alone = select(X, y, kernels=["linear"], random_state=0)
+    assert f", no better than guessing ({words}). No map beside it was asked for." in alone.verdict
 
 
 @pytest.fixture
@@ -274,7 +286,8 @@ def test_little_memory_means_few_rows_and_few_features():
 def test_without_time_linear_is_run_and_the_rest_is_said():
     board = select(*rings(), max_seconds=1e-9, random_state=0)
     assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
-    assert "1e-09 s" in board.stopped and "in round 1" in board.stopped
+    assert board.stopped.startswith("Their share of 1e-09 s was not enough for ")
+    assert re.search(r" in round 1\. 1e-09 s were not enough for .* in the final\.$", board.stopped)
     assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
     assert board.verdict.endswith("There was no time for others.")
     assert board.best_.fit(*rings()).score(*rings()) > 0
@@ -476,8 +489,12 @@ def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float
     return Trial(one, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds, None)
 
 
-def judged(*final: Trial) -> tuple[str, str]:
-    winner, verdict = _judged(SimpleNamespace(final=list(final), last={}, sample=SimpleNamespace(numeric=False)))
+def judged(*final: Trial, guess: int = 0) -> tuple[str, str]:
+    guessed = trial("guess", "outside", guess)
+    contest = SimpleNamespace(
+        final=list(final), last={}, sample=SimpleNamespace(numeric=False), guess=lambda in_final: guessed
+    )
+    winner, verdict = verdicts.judged(contest)
     return winner.contestant.name, verdict
 
 
@@ -502,6 +519,17 @@ def test_trees_are_better_beyond_one_standard_error_and_never_win():
         "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
     )
     assert verdict.endswith("Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear.")
+
+
+def test_what_is_within_one_standard_error_of_guessing_is_called_guessing():
+    linear, fourier = trial("linear", "linear", 300), trial("fourier", "map", 310)
+    name, verdict = judged(linear, fourier, guess=309)
+    assert (name, verdict) == ("fourier", "Nothing here beats guessing (77.25%): fourier has 77.50% +- 2.09%.")
+    assert judged(linear, fourier, guess=308)[1].startswith("fourier wins with ")
+    _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=310)
+    assert verdict.startswith("Trees are better here: ") and "Of ours: nothing beats guessing (77.50%): " in verdict
+    _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=320)
+    assert verdict.startswith("Nothing here beats guessing (80.00%): ")
 
 
 def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock():

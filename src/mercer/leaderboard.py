@@ -12,13 +12,13 @@ from sklearn.base import clone
 from mercer import door, machine
 from mercer.kernels import Kernel
 from mercer.philox import seed_from
-from mercer.race.candidates import LINEAR, TWINS, candidates, twin
-from mercer.race.contestants import TREES, Contestant
+from mercer.race.candidates import candidates
+from mercer.race.contestants import Contestant
 from mercer.race.course import plan_course
-from mercer.race.rounds import NOISE, Clock, Contest, Trial, kernel_of
+from mercer.race.rounds import Clock, Contest, Trial, kernel_of
 from mercer.race.samples import draw
+from mercer.race.verdicts import judged, stopped
 
-_OURS = ("linear", "map")
 _PROBING = 0.25  # of the time, at most, goes into finding out who can take part
 
 
@@ -223,7 +223,7 @@ def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, 
     finals = {id(trial): _entry(contest, trial, finalist=True) for trial in contest.final}
     named = {trial.contestant.name for trial in contest.final}
     others = {id(one): _entry(contest, one, finalist=False) for name, one in contest.last.items() if name not in named}
-    winner, verdict = _judged(contest)
+    winner, verdict = judged(contest)
     entries = {**others, **finals}
     order = sorted(finals.values(), key=lambda one: -one.score)
     order += sorted(others.values(), key=lambda one: (-one.rounds, -one.score))
@@ -235,7 +235,7 @@ def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, 
         columns=contest.sample.columns,
         seconds=contest.clock.spent(),
         winner=entries[id(winner)],
-        stopped=_stopped(contest, max_seconds),
+        stopped=stopped(contest, max_seconds),
         refused=contest.refused,
         settings={
             "max_seconds": max_seconds,
@@ -285,91 +285,3 @@ def _unfitted(one: Contestant, size: int) -> Any:
     """The model of an entry: none of exact kernels, scikit-learn's own of trees."""
     made = one.make(size)
     return {"exact": None, "outside": getattr(made, "model", None)}.get(one.kind, made)
-
-
-def _judged(contest: Contest) -> tuple[Trial, str]:
-    """The winner, and the verdict. By cross-validation where a map has reached it or none was tried, otherwise by the last round."""
-    validated = [one for one in contest.final if one.contestant.kind in _OURS]
-    raced = {name: one for name, one in contest.last.items() if one.contestant.kind in _OURS}
-    alone = not _maps([*validated, *raced.values()])
-    by_rounds = not validated or (not alone and not _maps(validated))
-    final = validated
-    if by_rounds:
-        known = [name for name, one in raced.items() if one.contestant.kind == "linear"]
-        most = max(contest.rounds[name] for name in known or raced)
-        final = [one for name, one in raced.items() if contest.rounds[name] == most]
-    best = max(final, key=lambda one: one.score)
-    near = [one for one in final if best.above(one) <= NOISE / 2]
-    winner = min(near, key=lambda one: (one.contestant.work(one.size), -one.score))
-    linear = max((one for one in final if one.contestant.kind == "linear"), key=lambda one: one.score, default=None)
-    if linear is not None and best.above(linear) <= NOISE:
-        winner = linear
-    judge = _Judge(contest.sample.numeric)
-    if alone:
-        verdict = f"Only linear was tried: {judge.score(winner)}. {_why_alone(contest)}"
-    else:
-        verdict = judge.verdict(winner, best, linear)
-    trees = next((one for one in contest.final if one.contestant.name == TREES), None)
-    if trees is not None and not by_rounds and trees.above(winner) > NOISE:
-        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than ours. Of ours: {verdict}"
-    if by_rounds:
-        verdict += " No map got through the final: this is the score of the last round, which the choice was made by."
-    return next(
-        (one for one in validated if one.contestant is winner.contestant), winner
-    ) if by_rounds else winner, verdict
-
-
-def _maps(trials: list[Trial]) -> list[Trial]:
-    return [one for one in trials if one.contestant.kind == "map"]
-
-
-def _why_alone(contest: Contest) -> str:
-    """Why no map took part beside linear."""
-    refused = {
-        name: why
-        for name, why in contest.refused.items()
-        if name != TREES and name not in LINEAR and not (name in TWINS and why == twin(name))
-    }
-    whys = []
-    if refused:
-        name, why = next(iter(refused.items()))
-        more = f" {len(refused) - 1} more refuse the rows." if len(refused) > 1 else ""
-        whys.append(f"{name} took no part: {why}{more}")
-    if contest.cut.get("round 1"):
-        whys.append("There was no time for others.")
-    return " ".join(whys) or "No map beside it was asked for."
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Scores in words."""
-
-    numeric: bool
-
-    def verdict(self, winner: Trial, best: Trial, linear: Trial | None) -> str:
-        if winner.contestant.kind == "linear":
-            beside = "" if best is winner else f"; {best.label} has {self.score(best)}, no more than noise"
-            return f"Linear is enough: {self.score(winner)}{beside}."
-        lead = "" if linear is None else f", {self.lead(winner, linear)} than linear"
-        return f"{winner.label} wins with {self.score(winner)}{lead}."
-
-    def score(self, one: Trial) -> str:
-        if self.numeric:
-            return f"R^2 {one.score:.4f} +- {one.spread:.4f}"
-        return f"{one.score:.2%} +- {one.spread:.2%}"
-
-    def lead(self, one: Trial, other: Trial) -> str:
-        lead = one.score - other.score
-        return f"{lead:.4f} more" if self.numeric else f"{100 * lead:.2f} points more"
-
-
-def _stopped(contest: Contest, max_seconds: float) -> str | None:
-    """What the clock has left out, in a sentence."""
-    if not contest.cut:
-        return None
-    parts = []
-    for stage, names in contest.cut.items():
-        names = list(dict.fromkeys(names))
-        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        parts.append(f"{some} in {stage}")
-    return f"{max_seconds:g} s were not enough for {'; '.join(parts)}."

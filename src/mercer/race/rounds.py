@@ -246,6 +246,19 @@ class Contest:
             grown=one.grows and size > self.plan.sizes[0],
         )
 
+    def guess(self, *, in_final: bool) -> Trial:
+        """What the most frequent class, or the mean, has on the rows of the final, or on those that rounds are scored on."""
+        first = self.sample.rows - self.plan.final
+        y = self.sample.y[first:] if in_final else self.sample.y[first - self.plan.held_out : first]
+        if self.sample.numeric:
+            guessed: Any = y.astype(np.float64).mean()
+        else:
+            _, places, counts = np.unique(y.astype(str), return_index=True, return_counts=True)
+            guessed = y[places[np.argmax(counts)]]
+        one = Contestant("guess", "guess", "outside", lambda size: None, lambda size, rows: 0.0, lambda size: 0.0)
+        grain = 0.0 if self.sample.numeric else 1.0
+        return Trial(one, 1, len(y), _credits(y, guessed, y, self.sample.numeric), 0.0, 0.0, None, grain=grain)
+
     def gram_error(self, trial: Trial) -> float | None:
         """Of the features that a trial has made, over pairs of rows of the last fold; None where the map is exact."""
         fitted = getattr(trial.model, "feature_map_", None)
