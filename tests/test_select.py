@@ -283,6 +283,18 @@ def test_little_memory_means_few_rows_and_few_features():
     assert max(one.features for one in board.entries if one.kind == "map") <= 256
 
 
+def test_the_least_memory_that_is_asked_for_is_enough():
+    board = select(*plane(40), kernels=["linear"], max_memory=8 * 5 * 8 * 4, random_state=0)
+    assert board.settings["rows"] == 8
+
+
+def test_kernels_may_be_a_set_or_a_tuple():
+    X, y = rings(60)
+    boards = [select(X, y, kernels=some, random_state=0) for some in ({"fourier", "gcws"}, ("fourier", "gcws"))]
+    assert facts(boards[0]) == facts(boards[1])
+    assert any(one.name.startswith("fourier") for one in boards[0].entries)
+
+
 def test_without_time_linear_is_run_and_the_rest_is_said():
     board = select(*rings(), max_seconds=1e-9, random_state=0)
     assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
@@ -421,13 +433,22 @@ def test_a_class_of_one_row_is_learnt_from_and_never_scored():
         ({"kernels": []}, "kernels must be 'auto' or a list"),
         ({"kernels": 3}, "kernels must be 'auto' or a list"),
         ({"task": "rank"}, "task must be one of 'classify', 'regress', got 'rank'"),
-        ({"y": np.zeros(40)}, "all 40 rows have one class: "),
-        ({"y": np.full(40, 0.5)}, "all 40 rows have the same target: "),
+        ({"y": np.ones(40, int)}, "all 40 rows have one class: 1. Give rows of at least two"),
+        ({"y": np.full(40, "a")}, "all 40 rows have one class: 'a'. Give rows of at least two"),
+        ({"y": np.full(40, 0.5)}, "all 40 rows have the same target: 0.5. Give rows of at least two"),
+        (
+            {"max_memory": 100},
+            "max_memory is 100 bytes, .* holds 1 row of 2 columns, and at least 8 .* give 512 bytes or more",
+        ),
+        (
+            {"max_memory": 511},
+            "max_memory is 511 bytes, .* holds 7 rows of 2 columns, and at least 8 .* give 512 bytes or more",
+        ),
         ({"y": None}, "select needs targets"),
         ({"y": np.ones((40, 2))}, "select takes one target, got 2"),
-        ({"X": np.ones((40, 3))}, "All 40 rows are equal: no model can tell them apart"),
+        ({"X": np.ones((40, 3))}, "All 40 rows are equal: no model can tell them apart. Give columns that differ"),
         ({"X": sp.csr_matrix((40, 3))}, "All 40 rows are equal"),
-        ({"X": np.ones((5, 3)), "y": np.arange(5)}, "needs at least 8 rows for that: got 5"),
+        ({"X": np.ones((5, 3)), "y": np.arange(5)}, "needs at least 8 rows for that: got 5. Give more rows"),
         ({"X": np.full((40, 2), np.nan)}, "contains NaN: select needs finite numbers, got nan at row 0, column 0"),
     ],
 )

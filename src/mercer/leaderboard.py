@@ -43,7 +43,7 @@ class Entry:
     rounds : int
         Rounds that it took part in.
     finalist : bool
-        Whether the score is that of cross-validation, on rows that nothing was selected by.
+        Whether the score is that of cross-validation, on rows that no round has seen; sizes and the winner are chosen on them.
     gram_error : float or None
         Root mean square over pairs of held-out rows, relative; None where nothing is approximated.
     features : int
@@ -181,7 +181,7 @@ def select(
         off, and linear is always run.
     max_memory : int, str or None, default=None
         Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's memory when None.
-    kernels : "auto" or list, default="auto"
+    kernels : "auto", list, tuple or set, default="auto"
         Names of maps ("fourier", with its kernels and bandwidths), and maps as they are. "auto" has a map for each kernel.
     task : {"classify", "regress"} or None, default=None
         None: words, booleans and at most 100 different whole numbers are labels, other numbers are numbers.

@@ -144,14 +144,15 @@ class Contest:
             trial = self._validated(one, self.plan.sizes[0], np.inf if one.kind == "linear" else None)
             found += [] if trial is None else [trial]
         share = min(self.clock.left(), self.clock.seconds * _TREES_SHARE)
-        beside = trees is not None and trees.name in self.last
-        missing = beside and self._validated(trees, 1, share) is None and trees.name not in self.refused
+        late = None
+        if trees is not None and trees.name in self.last and self._validated(trees, 1, share) is None:
+            late = None if trees.name in self.refused else trees
         self._grow([trial for trial in found if trial.contestant.grows])
         self._run_exact(found)
-        if missing:  # now that nothing else waits, all that is left is theirs
-            self.cut["the final"].remove(trees.name)
+        if late is not None:  # now that nothing else waits, all that is left is theirs
+            self.cut["the final"].remove(late.name)
             self.cut = {stage: names for stage, names in self.cut.items() if names}
-            self._validated(trees, 1)
+            self._validated(late, 1)
 
     def _run_exact(self, found: list[Trial]) -> None:
         rows = self.sample.rows - self.plan.final // self.plan.folds
