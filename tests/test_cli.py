@@ -34,6 +34,33 @@ def test_compare_shows_the_race_and_its_verdict(monkeypatch):
     assert max(map(len, lines[:12])) <= 80
 
 
+@pytest.mark.parametrize(
+    ("finalists", "words"),
+    [
+        (0, "All: the last round that they were in, on 1 held-out row. +- is"),
+        (
+            1,
+            "The first: 2-fold cross-validation on 4 rows that no round has seen. The others: the last round that they were in, on 1 h",
+        ),
+        (2, "The first 2: 2-fold cross-validation on 4 rows that no round has seen. +- is one standard error."),
+    ],
+)
+def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(finalists, words, monkeypatch):
+    from boards import board
+
+    some = board()
+    entries = tuple(
+        type(one)(**{**vars(one), "finalist": i < finalists})
+        for i, one in enumerate([one for one in some.entries if one.kind in ("linear", "map")][:2])
+    )
+    settings = {**some.settings, "folds": 2, "final": 4, "held_out": 1, "rows": 8}
+    made = board(entries=entries, winner=entries[0], settings=settings, columns=1)
+    monkeypatch.setattr("mercer.cli.comparing._select", lambda *args, **how: made)
+    output = " ".join(run("compare").split())
+    assert words in output
+    assert " 1 column; " in output
+
+
 def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)

@@ -213,6 +213,7 @@ def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(
             i not in shown
         )
     assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
+    assert "the others by cross-validation, on rows that no round has seen." in text
     assert first.count('<tr class="marked">') == 1 and first.count('<tr class="early">') == 12
     Page(text)
 

@@ -13,15 +13,16 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, leaderboard, select
-from mercer.leaderboard import Leaderboard, _judged
+from mercer.leaderboard import Leaderboard
 from mercer.planner import plan_fit
-from mercer.race import course, samples
+from mercer.race import course, samples, verdicts
 from mercer.race.candidates import TWINS, candidates
-from mercer.race.contestants import TREES, Contestant
-from mercer.race.rounds import Contest, Trial, _kept, _ranked
+from mercer.race.contestants import TREES, Contestant, Trees
+from mercer.race.rounds import Clock, Contest, Trial, _kept, _ranked
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -143,6 +144,18 @@ def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_h
     final = [np.mean([one.score for one in contest.final if one.contestant.kind == "map"]) for contest in contests]
     assert np.mean(rounds) > 0.57
     assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_enough(numbers):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    y = rng.normal(size=300) if numbers else np.where(np.arange(300) % 10, "often", "seldom").astype(object)
+    board = select(X, y, kernels=FEW, random_state=0)
+    words = "R^2 0" if numbers else "90.00%"
+    assert board.verdict.startswith(f"Nothing here beats guessing ({words}): {board.winner.name} has ")
+    alone = select(X, y, kernels=["linear"], random_state=0)
+    assert f", no better than guessing ({words}). No map beside it was asked for." in alone.verdict
 
 
 @pytest.fixture
@@ -270,13 +283,75 @@ def test_little_memory_means_few_rows_and_few_features():
     assert max(one.features for one in board.entries if one.kind == "map") <= 256
 
 
+def test_the_least_memory_that_is_asked_for_is_enough():
+    board = select(*plane(40), kernels=["linear"], max_memory=8 * 5 * 8 * 4, random_state=0)
+    assert board.settings["rows"] == 8
+
+
+def test_kernels_may_be_a_set_or_a_tuple():
+    X, y = rings(60)
+    boards = [select(X, y, kernels=some, random_state=0) for some in ({"fourier", "gcws"}, ("fourier", "gcws"))]
+    assert facts(boards[0]) == facts(boards[1])
+    assert any(one.name.startswith("fourier") for one in boards[0].entries)
+
+
 def test_without_time_linear_is_run_and_the_rest_is_said():
     board = select(*rings(), max_seconds=1e-9, random_state=0)
-    assert [one.name for one in board.entries] == ["linear"]
-    assert board.stopped.startswith("1e-09 s were not enough for ")
-    assert "in the final" in board.stopped
-    assert "no time for a final" in board.verdict
+    assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
+    assert board.stopped.startswith("Their share of 1e-09 s was not enough for ")
+    assert re.search(r" in round 1\. 1e-09 s were not enough for .* in the final\.$", board.stopped)
+    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert board.verdict.endswith("There was no time for others.")
     assert board.best_.fit(*rings()).score(*rings()) > 0
+
+
+@pytest.mark.parametrize(
+    ("kernels", "why"),
+    [
+        (
+            [Chi2Series()],
+            "Chi2Series() took no part: Chi2Series needs numbers of at least 0, and the rows have others.",
+        ),
+        (
+            ["hellinger", "chi2-series"],
+            "hellinger took no part: Hellinger needs numbers of at least 0, and the rows have others. 1 more ",
+        ),
+        (["linear"], "No map beside it was asked for."),
+    ],
+    ids=["refused", "two refused", "linear"],
+)
+def test_where_no_map_takes_part_linear_wins_by_its_final_and_the_verdict_says_why(kernels, why):
+    board = select(*plane(100), kernels=kernels, random_state=0)
+    assert board.winner.kind == "linear" and board.winner.finalist
+    assert board.winner in board.entries
+    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert f"%. {why}" in board.verdict
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(rings, "map"), (plane, "linear")])
+def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind, monkeypatch):
+    """Time is up when the first model of the final is tried, and that is linear, which is always run."""
+    over = []
+    left = Clock.left
+    monkeypatch.setattr(Clock, "left", lambda self, share=1.0: -1.0 if over else left(self, share))
+    heard = []
+
+    def tell(stage, name):
+        heard.append((stage, name))
+        over.extend([True] * (stage == "the final"))
+
+    board = select(*rows(), kernels=FEW, random_state=0, max_seconds=600, tell=tell)
+    assert [one for one in heard if one[0] == "the final"] == [("the final", "linear")]
+    assert [one.name for one in board.entries if one.finalist] == ["linear"]
+    assert board.winner.kind == kind and board.winner in board.entries
+    assert "No map got through the final" in board.verdict
+    assert "600 s were not enough for RandomFourier(" in board.stopped
+
+
+def test_linear_goes_first_in_the_final(board):
+    heard = []
+    select(*rings(), kernels=FEW, random_state=0, tell=lambda stage, name: heard.append((stage, name)))
+    assert next(name for stage, name in heard if stage == "the final") == "linear"
 
 
 def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
@@ -304,6 +379,42 @@ def test_few_rows_are_enough(rows, words):
     board.best_.fit(X, labels)
 
 
+@pytest.mark.parametrize(
+    ("target", "task", "words"),
+    [
+        (lambda x: x, "classify", "Unknown label type: continuous"),
+        (lambda x: np.where(x > 0, "a", "b"), "regress", "targets that are numbers"),
+        (lambda x: x * 1e200, "regress", "leave the range of float64: scale them down"),
+    ],
+    ids=["numbers as labels", "words as numbers", "too large"],
+)
+def test_targets_that_linear_refuses_are_refused_in_its_words(target, task, words):
+    X, _ = rings(60)
+    with pytest.raises(ValueError, match=words):
+        select(X, target(X[:, 0]), task=task, kernels=["fourier"], random_state=0)
+
+
+def test_trees_predict_on_as_many_threads_as_they_grow_on():
+    def threads(X, y=None):
+        seen.append({one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"})
+
+    with threadpool_limits(2, user_api="openmp"):
+        for rows, count in ((100, {1}), (10**6, {2})):
+            seen: list[set[int]] = []
+            trees = Trees(SimpleNamespace(fit=threads, predict=threads))
+            trees.fit(np.empty((rows, 1)), None).predict(np.empty((100, 1)))
+            assert seen == [count, count]
+
+
+def test_trees_get_what_time_is_left_when_their_share_was_not_enough(monkeypatch):
+    monkeypatch.setattr("mercer.race.rounds._TREES_SHARE", 0.0)
+    heard = []
+    board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600, tell=lambda *words: heard.append(words))
+    assert heard[-1] == ("the final", TREES)
+    assert next(one for one in board.entries if one.name == TREES).finalist
+    assert board.stopped is None
+
+
 def test_a_class_of_one_row_is_learnt_from_and_never_scored():
     X, y = rings(300)
     labels = np.where(y, "outside", "inside").astype(object)
@@ -322,13 +433,22 @@ def test_a_class_of_one_row_is_learnt_from_and_never_scored():
         ({"kernels": []}, "kernels must be 'auto' or a list"),
         ({"kernels": 3}, "kernels must be 'auto' or a list"),
         ({"task": "rank"}, "task must be one of 'classify', 'regress', got 'rank'"),
-        ({"y": np.zeros(40)}, "all 40 rows have one class: "),
-        ({"y": np.full(40, 0.5)}, "all 40 rows have the same target: "),
+        ({"y": np.ones(40, int)}, "all 40 rows have one class: 1. Give rows of at least two"),
+        ({"y": np.full(40, "a")}, "all 40 rows have one class: 'a'. Give rows of at least two"),
+        ({"y": np.full(40, 0.5)}, "all 40 rows have the same target: 0.5. Give rows of at least two"),
+        (
+            {"max_memory": 100},
+            "max_memory is 100 bytes, .* holds 1 row of 2 columns, and at least 8 .* give 512 bytes or more",
+        ),
+        (
+            {"max_memory": 511},
+            "max_memory is 511 bytes, .* holds 7 rows of 2 columns, and at least 8 .* give 512 bytes or more",
+        ),
         ({"y": None}, "select needs targets"),
         ({"y": np.ones((40, 2))}, "select takes one target, got 2"),
-        ({"X": np.ones((40, 3))}, "All 40 rows are equal: no model can tell them apart"),
+        ({"X": np.ones((40, 3))}, "All 40 rows are equal: no model can tell them apart. Give columns that differ"),
         ({"X": sp.csr_matrix((40, 3))}, "All 40 rows are equal"),
-        ({"X": np.ones((5, 3)), "y": np.arange(5)}, "needs at least 8 rows for that: got 5"),
+        ({"X": np.ones((5, 3)), "y": np.arange(5)}, "needs at least 8 rows for that: got 5. Give more rows"),
         ({"X": np.full((40, 2), np.nan)}, "contains NaN: select needs finite numbers, got nan at row 0, column 0"),
     ],
 )
@@ -390,8 +510,12 @@ def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float
     return Trial(one, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds, None)
 
 
-def judged(*final: Trial) -> tuple[str, str]:
-    winner, verdict = _judged(SimpleNamespace(final=list(final), sample=SimpleNamespace(numeric=False)))
+def judged(*final: Trial, guess: int = 0) -> tuple[str, str]:
+    guessed = trial("guess", "outside", guess)
+    contest = SimpleNamespace(
+        final=list(final), last={}, sample=SimpleNamespace(numeric=False), guess=lambda in_final: guessed
+    )
+    winner, verdict = verdicts.judged(contest)
     return winner.contestant.name, verdict
 
 
@@ -416,6 +540,17 @@ def test_trees_are_better_beyond_one_standard_error_and_never_win():
         "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
     )
     assert verdict.endswith("Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear.")
+
+
+def test_what_is_within_one_standard_error_of_guessing_is_called_guessing():
+    linear, fourier = trial("linear", "linear", 300), trial("fourier", "map", 310)
+    name, verdict = judged(linear, fourier, guess=309)
+    assert (name, verdict) == ("fourier", "Nothing here beats guessing (77.25%): fourier has 77.50% +- 2.09%.")
+    assert judged(linear, fourier, guess=308)[1].startswith("fourier wins with ")
+    _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=310)
+    assert verdict.startswith("Trees are better here: ") and "Of ours: nothing beats guessing (77.50%): " in verdict
+    _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=320)
+    assert verdict.startswith("Nothing here beats guessing (80.00%): ")
 
 
 def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock():

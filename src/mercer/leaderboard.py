@@ -13,10 +13,11 @@ from mercer import door, machine
 from mercer.kernels import Kernel
 from mercer.philox import seed_from
 from mercer.race.candidates import candidates
-from mercer.race.contestants import TREES, Contestant
+from mercer.race.contestants import Contestant
 from mercer.race.course import plan_course
-from mercer.race.rounds import NOISE, Clock, Contest, Trial, kernel_of
+from mercer.race.rounds import Clock, Contest, Trial, kernel_of
 from mercer.race.samples import draw
+from mercer.race.verdicts import judged, stopped
 
 _PROBING = 0.25  # of the time, at most, goes into finding out who can take part
 
@@ -42,7 +43,7 @@ class Entry:
     rounds : int
         Rounds that it took part in.
     finalist : bool
-        Whether the score is that of cross-validation, on rows that nothing was selected by.
+        Whether the score is that of cross-validation, on rows that no round has seen; sizes and the winner are chosen on them.
     gram_error : float or None
         Root mean square over pairs of held-out rows, relative; None where nothing is approximated.
     features : int
@@ -180,7 +181,7 @@ def select(
         off, and linear is always run.
     max_memory : int, str or None, default=None
         Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's memory when None.
-    kernels : "auto" or list, default="auto"
+    kernels : "auto", list, tuple or set, default="auto"
         Names of maps ("fourier", with its kernels and bandwidths), and maps as they are. "auto" has a map for each kernel.
     task : {"classify", "regress"} or None, default=None
         None: words, booleans and at most 100 different whole numbers are labels, other numbers are numbers.
@@ -222,7 +223,7 @@ def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, 
     finals = {id(trial): _entry(contest, trial, finalist=True) for trial in contest.final}
     named = {trial.contestant.name for trial in contest.final}
     others = {id(one): _entry(contest, one, finalist=False) for name, one in contest.last.items() if name not in named}
-    winner, verdict = _judged(contest)
+    winner, verdict = judged(contest)
     entries = {**others, **finals}
     order = sorted(finals.values(), key=lambda one: -one.score)
     order += sorted(others.values(), key=lambda one: (-one.rounds, -one.score))
@@ -234,7 +235,7 @@ def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, 
         columns=contest.sample.columns,
         seconds=contest.clock.spent(),
         winner=entries[id(winner)],
-        stopped=_stopped(contest, max_seconds),
+        stopped=stopped(contest, max_seconds),
         refused=contest.refused,
         settings={
             "max_seconds": max_seconds,
@@ -284,65 +285,3 @@ def _unfitted(one: Contestant, size: int) -> Any:
     """The model of an entry: none of exact kernels, scikit-learn's own of trees."""
     made = one.make(size)
     return {"exact": None, "outside": getattr(made, "model", None)}.get(one.kind, made)
-
-
-def _judged(contest: Contest) -> tuple[Trial, str]:
-    """The winner, and the verdict. By cross-validation where a map has reached it, otherwise by the last round."""
-    final = [trial for trial in contest.final if trial.contestant.kind in ("linear", "map")]
-    by_rounds = not any(trial.contestant.kind == "map" for trial in final)
-    if by_rounds:
-        most = max(contest.rounds[name] for name, one in contest.last.items() if one.contestant.kind == "linear")
-        final = [
-            one
-            for name, one in contest.last.items()
-            if contest.rounds[name] == most and one.contestant.kind in ("linear", "map")
-        ]
-    best = max(final, key=lambda one: one.score)
-    near = [one for one in final if best.above(one) <= NOISE / 2]
-    winner = min(near, key=lambda one: (one.contestant.work(one.size), -one.score))
-    linear = max((one for one in final if one.contestant.kind == "linear"), key=lambda one: one.score, default=None)
-    if linear is not None and best.above(linear) <= NOISE:
-        winner = linear
-    judge = _Judge(contest.sample.numeric)
-    verdict = judge.verdict(winner, best, linear)
-    trees = next((one for one in contest.final if one.contestant.name == TREES), None)
-    if trees is not None and not by_rounds and trees.above(winner) > NOISE:
-        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than ours. Of ours: {verdict}"
-    if by_rounds:
-        verdict += " There was no time for a final: this is the score of the last round, which the choice was made by."
-    return winner, verdict
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Scores in words."""
-
-    numeric: bool
-
-    def verdict(self, winner: Trial, best: Trial, linear: Trial | None) -> str:
-        if winner.contestant.kind == "linear":
-            beside = "" if best is winner else f"; {best.label} has {self.score(best)}, no more than noise"
-            return f"Linear is enough: {self.score(winner)}{beside}."
-        lead = "" if linear is None else f", {self.lead(winner, linear)} than linear"
-        return f"{winner.label} wins with {self.score(winner)}{lead}."
-
-    def score(self, one: Trial) -> str:
-        if self.numeric:
-            return f"R^2 {one.score:.4f} +- {one.spread:.4f}"
-        return f"{one.score:.2%} +- {one.spread:.2%}"
-
-    def lead(self, one: Trial, other: Trial) -> str:
-        lead = one.score - other.score
-        return f"{lead:.4f} more" if self.numeric else f"{100 * lead:.2f} points more"
-
-
-def _stopped(contest: Contest, max_seconds: float) -> str | None:
-    """What the clock has left out, in a sentence."""
-    if not contest.cut:
-        return None
-    parts = []
-    for stage, names in contest.cut.items():
-        names = list(dict.fromkeys(names))
-        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        parts.append(f"{some} in {stage}")
-    return f"{max_seconds:g} s were not enough for {'; '.join(parts)}."

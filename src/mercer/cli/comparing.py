@@ -87,7 +87,7 @@ def compare(
         about = data.name
     drawn = board.settings["rows"]
     some = f"{drawn:,} rows drawn from {board.rows:,}" if drawn < board.rows else f"{drawn:,} rows"
-    voice.say(f"{about}: {some}, {board.columns:,} columns; {board.seconds:.0f} s")
+    voice.say(f"{about}: {some}, {_count(board.columns, 'column')}; {board.seconds:.0f} s")
     show(board, voice)
     if report is not None:
         rows, names = ((X, y), None) if data is None else ((stream, None), stream.columns)
@@ -181,11 +181,17 @@ def show(board: Leaderboard, voice: Voice) -> None:
         voice.event("entry", **_facts(entry))
     voice.table(table)
     more = len(board.entries) - finalists - _OTHERS
-    voice.say(
-        (f"And {more} more, which --json lists. " if more > 0 else "")
-        + f"The first {finalists}: {board.settings['folds']}-fold cross-validation on {board.settings['final']:,} rows that no round has "
-        f"seen. The others: the last round that they were in, on {board.settings['held_out']:,} held-out rows. +- is one standard error."
-    )
+    said = [f"And {more} more, which --json lists."] if more > 0 else []
+    if finalists:
+        first = f"The first {finalists}" if finalists > 1 else "The first"
+        rows = _count(board.settings["final"], "row")
+        said.append(f"{first}: {board.settings['folds']}-fold cross-validation on {rows} that no round has seen.")
+    if finalists < len(board.entries):
+        who = "The others" if finalists else "All"
+        said.append(
+            f"{who}: the last round that they were in, on {_count(board.settings['held_out'], 'held-out row')}."
+        )
+    voice.say(" ".join([*said, "+- is one standard error."]))
     twins = [name for name, why in board.refused.items() if name in TWINS and why == twin(name)]
     if twins:
         voice.say(f"Other ways to kernels of the race took no part unless --kernels names them: {', '.join(twins)}.")
@@ -199,6 +205,10 @@ def show(board: Leaderboard, voice: Voice) -> None:
     voice.say(board.verdict)
     best = language.spell(language.of_map(board.best_.feature_map))
     voice.event("verdict", verdict=board.verdict, winner=board.winner.name, map=best, stopped=board.stopped)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

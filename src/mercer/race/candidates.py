@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,9 +166,11 @@ def _chosen(kernels: Any) -> tuple[list[str], list[Map]]:
     """The names, and the maps, that are asked for."""
     if isinstance(kernels, str) and kernels == "auto":
         return [name for name in registry() if name not in TWINS], []
-    asked: Sequence[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
-    if not isinstance(asked, list | tuple) or not asked:
+    asked: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
+    if not isinstance(asked, list | tuple | set | frozenset) or not asked:
         raise ValueError(f"select: kernels must be 'auto' or a list of names of maps and maps, got {kernels!r}.")
+    if isinstance(asked, set | frozenset):
+        asked = sorted(asked, key=str)  # which has no order of its own
     names = [door.one_of("select", "kernels", one, sorted(registry())) for one in asked if not isinstance(one, Map)]
     return list(dict.fromkeys(names)), [one for one in asked if isinstance(one, Map)]
 

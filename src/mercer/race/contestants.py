@@ -105,15 +105,20 @@ class Trees:
 
     def fit(self, X: Any, y: Any) -> Trees:
         """Grow the trees."""
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(None if worth_tree_threads(*X.shape) else 1, user_api="openmp"):
+        self.threads = None if worth_tree_threads(*X.shape) else 1
+        with self._limited():
             self.model.fit(_dense(X), y)
         return self
 
     def predict(self, X: Any) -> Any:
         """Labels or numbers for the rows."""
-        return self.model.predict(_dense(X))
+        with self._limited():
+            return self.model.predict(_dense(X))
+
+    def _limited(self) -> Any:
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(self.threads, user_api="openmp")
 
 
 def _dense(X: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 _ROWS = 30_000  # a race draws no more: what differs less than their noise need not be told apart
 _HELD_OUT = 2000
@@ -53,7 +54,12 @@ class Course:
 
 def race_rows(row_bytes: float, limit: int) -> int:
     """Rows that are drawn for a race: at most so many that a quarter of the limit holds them, and enough to tell models apart."""
-    return max(1, min(_ROWS, int(limit / 4 / max(row_bytes, 1.0))))
+    return min(_ROWS, int(limit / 4 / max(row_bytes, 1.0)))
+
+
+def least_limit(row_bytes: float, rows: int) -> int:
+    """The limit at which so many rows are drawn."""
+    return ceil(4 * rows * max(row_bytes, 1.0))
 
 
 def plan_course(rows: int, models: int, limit: int) -> Course:

@@ -131,27 +131,28 @@ class Contest:
                         here.append(trial)
             before = [trial for trial in ranked if self.rounds[trial.contestant.name] <= i]
             ranked = [*_ranked(here), *before]
+            if not ranked:
+                raise ValueError(self.refused.get("linear", "select: no model takes these rows."))
             ranked = _kept(ranked, self.plan.keep[i])
             alive = [trial.contestant for trial in ranked]
         return ranked
 
     def _run_final(self, ranked: list[Trial], trees: Contestant | None) -> None:
-        """Cross-validation of the finalists, then of exact kernels and trees; then more features for as long as they gain."""
-        if not self.cut_short():
-            found = [
-                trial for one in ranked if (trial := self._validated(one.contestant, self.plan.sizes[0])) is not None
-            ]
-            if trees is not None and trees.name in self.last:
-                self._validated(trees, 1, min(self.clock.left(), self.clock.seconds * _TREES_SHARE))
-            self._grow([trial for trial in found if trial.contestant.grows])
-            self._run_exact(found)
-
-    def cut_short(self) -> bool:
-        """Whether there is no time for a final."""
-        if self.clock.left() > 0:
-            return False
-        self.cut["the final"] = ["all models"]
-        return True
+        """Cross-validation of the finalists, linear first and always; of trees, more features for as long as they gain, exact kernels."""
+        found = []
+        for one in sorted((trial.contestant for trial in ranked), key=lambda one: one.kind != "linear"):
+            trial = self._validated(one, self.plan.sizes[0], np.inf if one.kind == "linear" else None)
+            found += [] if trial is None else [trial]
+        share = min(self.clock.left(), self.clock.seconds * _TREES_SHARE)
+        late = None
+        if trees is not None and trees.name in self.last and self._validated(trees, 1, share) is None:
+            late = None if trees.name in self.refused else trees
+        self._grow([trial for trial in found if trial.contestant.grows])
+        self._run_exact(found)
+        if late is not None:  # now that nothing else waits, all that is left is theirs
+            self.cut["the final"].remove(late.name)
+            self.cut = {stage: names for stage, names in self.cut.items() if names}
+            self._validated(late, 1)
 
     def _run_exact(self, found: list[Trial]) -> None:
         rows = self.sample.rows - self.plan.final // self.plan.folds
@@ -245,6 +246,19 @@ class Contest:
             grain=0.0 if self.sample.numeric else 1.0,
             grown=one.grows and size > self.plan.sizes[0],
         )
+
+    def guess(self, *, in_final: bool) -> Trial:
+        """What the most frequent class, or the mean, has on the rows of the final, or on those that rounds are scored on."""
+        first = self.sample.rows - self.plan.final
+        y = self.sample.y[first:] if in_final else self.sample.y[first - self.plan.held_out : first]
+        if self.sample.numeric:
+            guessed: Any = y.astype(np.float64).mean()
+        else:
+            _, places, counts = np.unique(y.astype(str), return_index=True, return_counts=True)
+            guessed = y[places[np.argmax(counts)]]
+        one = Contestant("guess", "guess", "outside", lambda size: None, lambda size, rows: 0.0, lambda size: 0.0)
+        grain = 0.0 if self.sample.numeric else 1.0
+        return Trial(one, 1, len(y), _credits(y, guessed, y, self.sample.numeric), 0.0, 0.0, None, grain=grain)
 
     def gram_error(self, trial: Trial) -> float | None:
         """Of the features that a trial has made, over pairs of rows of the last fold; None where the map is exact."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer import door
 from mercer.blocks import Dense
 from mercer.philox import Rng
-from mercer.race.course import race_rows
+from mercer.race.course import least_limit, race_rows
 from mercer.streams import Stream, open_stream
 from mercer.summaries import Reservoir
 
@@ -66,7 +66,8 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
     total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
     if total < LEAST_ROWS:
         raise ValueError(
-            f"select scores models on rows that they have not learnt from, and needs at least {LEAST_ROWS} rows for that: got {total}."
+            f"select scores models on rows that they have not learnt from, and needs at least {LEAST_ROWS} rows for that: got {total}. "
+            "Give more rows; with as few as that, fit a model without choosing: KernelClassifier(), KernelRegressor()."
         )
     rows, targets = _read(stream, total, limit, seed)
     door.require_finite("select", rows, stream.columns)
@@ -93,7 +94,13 @@ def _opened(X: Any, y: Any) -> Stream:
 def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array]:
     """(X, y) of rows that are drawn, in their order."""
     width = stream.width * (1.0 if not stream.sparse else 0.1)  # what a sparse row has is not known before it is read
-    drawn = Reservoir(race_rows(8.0 * width, limit), seed)
+    fitting = race_rows(8.0 * width, limit)
+    if fitting < LEAST_ROWS:
+        raise ValueError(
+            f"select: max_memory is {limit:,} bytes, a quarter of which holds {fitting} {'row' if fitting == 1 else 'rows'} of "
+            f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give {least_limit(8.0 * width, LEAST_ROWS):,} bytes or more."
+        )
+    drawn = Reservoir(fitting, seed)
     drawn.add(Dense(np.arange(total, dtype=np.float64)[:, None]))
     places = np.sort(drawn.rows[:, 0].astype(np.int64))
     parts = []
@@ -122,12 +129,17 @@ def _must_differ(X: Any, y: Array, numeric: bool) -> None:
     found = np.unique(y.astype(str) if y.dtype == object else y)
     if len(found) < 2:
         what = "the same target" if numeric else "one class"
-        raise ValueError(f"select needs targets that differ, and all {len(y):,} rows have {what}: {y[0]!r}.")
+        raise ValueError(
+            f"select needs targets that differ, and all {len(y):,} rows have {what}: {y[:1].tolist()[0]!r}. "
+            "Give rows of at least two, and look whether y is the column that was meant."
+        )
     least, most = X.min(axis=0), X.max(axis=0)
     if hasattr(least, "toarray"):
         least, most = least.toarray(), most.toarray()
     if not np.any(least != most):
-        raise ValueError(f"All {len(y):,} rows are equal: no model can tell them apart.")
+        raise ValueError(
+            f"All {len(y):,} rows are equal: no model can tell them apart. Give columns that differ from row to row."
+        )
 
 
 def _order(y: Array, numeric: bool, seed: int) -> Array:

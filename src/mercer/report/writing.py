@@ -127,7 +127,7 @@ def _leaderboard(board: Leaderboard) -> str:
     notes = [
         f"{'R²' if board.numeric else 'Accuracy'} on rows that were not trained on, ± one standard error. Gram error: root mean "
         "square over pairs of such rows, relative to the exact kernel. Exact kernels and references from outside cannot win.",
-        "Grey: no finalist, scored by a round of the race; the others by cross-validation, on rows that nothing was selected by."
+        "Grey: no finalist, scored by a round of the race; the others by cross-validation, on rows that no round has seen."
         if any(not one.finalist for _, one in first)
         else "",
         board.stopped or "",
