@@ -383,7 +383,11 @@ def test_few_rows_are_enough(rows, words):
     ("target", "task", "words"),
     [
         (lambda x: x, "classify", "Unknown label type: continuous"),
-        (lambda x: np.where(x > 0, "a", "b"), "regress", "targets that are numbers"),
+        (
+            lambda x: np.where(x > 0, "a", "b"),
+            "regress",
+            r"targets that are numbers \(could not convert string to float: '[ab]'\)",
+        ),
         (lambda x: x * 1e200, "regress", "leave the range of float64: scale them down"),
     ],
     ids=["numbers as labels", "words as numbers", "too large"],

@@ -302,8 +302,9 @@ def _about_mean(rows: Any, w: Array) -> tuple[Any, Any]:
 
 
 def _targets(n: int, y: Array) -> Array:
-    try:
-        Y = np.asarray(y, dtype=np.float64)
+    given = np.asarray(y)
+    try:  # words as Python has them, so that the error shows 'a' and not np.str_('a')
+        Y = np.asarray(given.astype(object) if given.dtype.kind == "U" else given, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"Moments need targets that are numbers ({error}); ClassSums takes labels.") from None
     if Y.shape[:1] != (n,) or Y.ndim > 2:
