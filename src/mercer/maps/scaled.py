@@ -41,6 +41,7 @@ class Scaled(Map):
     """
 
     name = "scaled"
+    keeps_arrays = True
     kernels = ("linear",)
     paper = "columns divided by their standard deviation"
     knob = None

@@ -10,6 +10,8 @@ from mercer.race.rounds import NOISE, Contest, Trial
 
 _OURS = ("linear", "map")
 
+_GUESSING = 2.0  # standard errors that a winner, chosen on the same rows, must be above guessing
+
 
 def judged(contest: Contest) -> tuple[Trial, str]:
     """The winner, and the verdict. By cross-validation where a map has reached it or none was tried, otherwise by the last round."""
@@ -31,7 +33,7 @@ def judged(contest: Contest) -> tuple[Trial, str]:
     judge, guess = _Judge(contest.sample.numeric), contest.guess(in_final=not by_rounds)
     if alone:
         verdict = judge.alone(winner, guess, _why_alone(contest))
-    elif winner.above(guess) <= NOISE:
+    elif winner.above(guess) <= _GUESSING:
         verdict = f"Nothing here beats guessing ({judge.guess(guess)}): {winner.label} has {judge.score(winner)}."
     else:
         verdict = judge.verdict(winner, best, linear)
@@ -81,7 +83,7 @@ class _Judge:
         return f"{winner.label} wins with {self.score(winner)}{lead}."
 
     def alone(self, linear: Trial, guess: Trial, why: str) -> str:
-        beside = "" if linear.above(guess) > NOISE else f", no better than guessing ({self.guess(guess)})"
+        beside = "" if linear.above(guess) > _GUESSING else f", no better than guessing ({self.guess(guess)})"
         return f"Only linear was tried: {self.score(linear)}{beside}. {why}"
 
     def guess(self, one: Trial) -> str:
