@@ -69,7 +69,32 @@ class Range:
         self.high = high if self.high is None else np.maximum(self.high, high)
 
 
-class Spread:
+class _Deviations:
+    """Count, mean and sum of squared deviations from it, of numbers or of columns; merged without cancellation."""
+
+    count: float
+    mean: Any
+    _squares: Any
+
+    def __add__(self, other: Self) -> Self:
+        merged = copy.copy(self)
+        merged._take(other.count, other.mean, other._squares)
+        return merged
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _take(self, count: float, mean: Any, squares: Any) -> None:
+        total = self.count + count
+        if count == 0 or self.count == 0:
+            if count:
+                self.count, self.mean, self._squares = count, mean, squares
+            return
+        step = mean - self.mean
+        self._squares = self._squares + (squares + step * step * (self.count * count / total))
+        self.mean = self.mean + step * (count / total)
+        self.count = total
+
+
+class Spread(_Deviations):
     """Count, mean and variance of all entries together, in float64, whatever their column."""
 
     def __init__(self) -> None:
@@ -102,24 +127,8 @@ class Spread:
         squares += zeros * mean * mean
         self._take(count, mean, squares)
 
-    def __add__(self, other: Spread) -> Spread:
-        merged = copy.copy(self)
-        merged._take(other.count, other.mean, other._squares)
-        return merged
 
-    def _take(self, count: float, mean: float, squares: float) -> None:
-        total = self.count + count
-        if count == 0 or self.count == 0:
-            if count:
-                self.count, self.mean, self._squares = count, mean, squares
-            return
-        step = mean - self.mean
-        self._squares += squares + step * step * (self.count * count / total)
-        self.mean += step * (count / total)
-        self.count = total
-
-
-class ColumnSpread:
+class ColumnSpread(_Deviations):
     """Count, and mean and variance of each column, in float64."""
 
     def __init__(self) -> None:
@@ -152,23 +161,6 @@ class ColumnSpread:
         squares = np.bincount(rows.indices, per_value * (values - mean[rows.indices]) ** 2, minlength=d)
         zeros = np.maximum(count - np.bincount(rows.indices, per_value, minlength=d), 0.0)
         self._take(count, mean, squares + zeros * mean**2)
-
-    def __add__(self, other: ColumnSpread) -> ColumnSpread:
-        merged = copy.copy(self)
-        merged._take(other.count, other.mean, other._squares)
-        return merged
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def _take(self, count: float, mean: Array, squares: Array) -> None:
-        total = self.count + count
-        if count == 0 or self.count == 0:
-            if count:
-                self.count, self.mean, self._squares = count, mean, squares
-            return
-        step = mean - self.mean
-        self._squares = self._squares + squares + step * step * (self.count * count / total)
-        self.mean = self.mean + step * (count / total)
-        self.count = total
 
 
 class RowMean:
