@@ -22,6 +22,7 @@ from mercer.maps.projection import RandomProjection
 from mercer.papers.heads import Score, exact_svm, learner, over_draws, svm
 from mercer.papers.records import SPLIT, Cell, Experiment, Measured, Paper, Picture, not_comparable
 from mercer.papers.running import Bench
+from mercer.papers.sets import Split
 
 GAMMA = 0.005
 MEASUREMENTS = (50, 100, 200, 300)
@@ -42,15 +43,13 @@ def _compressive(m: int, M: int, seed: int, **how: Any) -> Map:
     return CompressiveFourier(M, n_measurements=m, random_state=seed, **{**OFFSETS, **how})
 
 
-def _split(data: str, bench: Bench, train: int | None = None) -> Any:
+def _split(data: str, bench: Bench, train: int | None = None) -> Split:
     """Official rows, pixels from 0 to 1."""
     split = bench.sets[data].split(*bench.pick((600, 300), (train, None), (None, None)))
-    return type(split)(
-        (split.X / 255).astype(np.float32), split.y, (split.X_test / 255).astype(np.float32), split.y_test
-    )
+    return Split((split.X / 255).astype(np.float32), split.y, (split.X_test / 255).astype(np.float32), split.y_test)
 
 
-def _hinge(feature_map: Any, split: Any) -> Score:
+def _hinge(feature_map: Map, split: Split) -> Score:
     return learner(feature_map, split, alpha=1.0, loss="squared_hinge", fit_intercept=False, tol=1e-3)
 
 
@@ -111,20 +110,20 @@ _ABOUT = (
 _ON = (*(f"m = {m}" for m in MEASUREMENTS), "pixels")
 
 
-def _measured(run: Callable[[Any], Score], standard: int | None, bench: Bench) -> dict[str, Measured]:
+def _measured(run: Callable[[Split], Score], standard: int | None, bench: Bench) -> dict[str, Measured]:
     """run(split) on m measurements, and on the pixels."""
     split = _split("mnist", bench, standard)
 
     def on(m: int, seed: int) -> Score:
         P = RandomProjection(m, random_state=seed).fit(split.X)
-        return run(type(split)(P.transform(split.X), split.y, P.transform(split.X_test), split.y_test))
+        return run(Split(P.transform(split.X), split.y, P.transform(split.X_test), split.y_test))
 
     some = bench.pick(MEASUREMENTS[:1], MEASUREMENTS, MEASUREMENTS)
     found = {f"m = {m}": over_draws(bench.pick(1, 2 if standard is None else 1, 20), partial(on, m)) for m in some}
     return found | {"pixels": over_draws(1, lambda seed: run(split))}
 
 
-def _linear(split: Any) -> Score:
+def _linear(split: Split) -> Score:
     return svm(None, split, C=1.0, bias=False, tol=1e-2)
 
 
