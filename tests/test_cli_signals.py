@@ -8,8 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
+
+from mercer.cli.errors import Sentences, stopping
 
 # A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time where it is asked to.
 SLOWLY = """
@@ -80,6 +84,25 @@ def test_a_fit_without_checkpoint_says_that_nothing_is_left(folder):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert said.strip() == ("Stopped. Nothing was written; with --checkpoint FILE a fit goes on where it was stopped.")
     assert {path.name for path in folder.iterdir()} == {"data.npy"}
+
+
+def test_an_error_after_a_signal_is_the_signal():
+    """As where it comes between two lines of a wait for a thread, whose lock is then released twice."""
+
+    @click.group(cls=Sentences)
+    def main() -> None: ...
+
+    @main.command()
+    def wait() -> None:
+        with stopping(lambda: "Half is kept."):
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except KeyboardInterrupt:
+                raise RuntimeError("cannot release un-acquired lock") from None
+
+    outcome = CliRunner().invoke(main, ["wait"])
+    assert outcome.exit_code == 143
+    assert outcome.stderr.strip() == "Stopped. Half is kept."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -278,6 +279,26 @@ def test_ctrl_c_keeps_the_shards_that_are_done(small_grid, tmp_path, rows, n_job
     assert bits(fold(source, both(), checkpoint=path, progress=lambda n, _: seen.append(n))) == whole
     assert seen[0] == done * BLOCK * 16 + BLOCK
     assert threading.active_count() < 50 and not [t for t in threading.enumerate() if "reader" in t.name]
+
+
+def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
+    reading, start = threading.Event(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("mercer-reader"):
+            assert reading.wait(60)
+            raise KeyboardInterrupt
+
+    def watch(row: int, rows: int | None) -> None:
+        reading.set()
+        time.sleep(0.2)
+
+    stream = open_stream(np.ones((10, 2)))
+    stream.watched(watch)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fold(stream, Moments(), n_jobs=2)
 
 
 def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import threading
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -257,11 +258,21 @@ def _arriving(chunks: Iterable[Chunk], place: devices.Place) -> Iterator[Chunk]:
 
 def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
     """The same chunks, each read by another thread while the one before it is in use."""
-    with closing(chunks), ThreadPoolExecutor(1, thread_name_prefix="mercer-reader") as reader:
-        waiting = reader.submit(next, chunks, None)
-        while (chunk := waiting.result()) is not None:
-            waiting = reader.submit(next, chunks, None)
-            yield chunk
+    reading = threading.Lock()
+
+    def read() -> Chunk | None:
+        with reading:
+            return next(chunks, None)
+
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="mercer-reader") as reader:
+            waiting = reader.submit(read)
+            while (chunk := waiting.result()) is not None:
+                waiting = reader.submit(read)
+                yield chunk
+    finally:
+        with reading:  # Ctrl-C while the thread starts leaves one that the executor does not wait for
+            chunks.close()
 
 
 def blocks_of(rows: Any) -> Iterator[Block]:

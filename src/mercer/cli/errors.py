@@ -7,13 +7,14 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 INTERRUPTED, TERMINATED = 130, 143
+_STOPPED = "mercer.stopped"
 
 _SAID_HERE = {  # what the library says of its arguments, and what they are on the command line
     "open_stream(source, columns=[...])": "--columns",
@@ -48,7 +49,7 @@ class Sentences(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _terminated(), _warnings_in_words():
+            with _signals(ctx), _warnings_in_words(), stopping(lambda: ""):
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -87,20 +88,44 @@ def _of_file(error: OSError) -> str:
 
 
 @contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM raises Terminated."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise Terminated
-
+def _signals(ctx: click.Context) -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt and SIGTERM raises Terminated, and the context knows that they came."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+
+    def stop(number: int, frame: Any) -> None:
+        ctx.meta[_STOPPED] = KeyboardInterrupt if number == signal.SIGINT else Terminated
+        raise ctx.meta[_STOPPED]
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as in a shell's background, where Ctrl-C is meant for others
+            signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stopping(kept: Callable[[], str]) -> Iterator[None]:
+    """Where Ctrl-C or SIGTERM end the work inside, they say what is kept.
+
+    A signal may come between two lines of a wait for a thread, whose lock then fails in place of it: an error after a signal is the signal.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.args = stop.args or (kept(),)
+        raise
+    except Exception as error:
+        context = click.get_current_context(silent=True)
+        stopped = None if context is None else context.meta.get(_STOPPED)
+        if stopped is None or isinstance(error, click.exceptions.Exit):
+            raise
+        raise stopped(kept()) from error
 
 
 @contextmanager

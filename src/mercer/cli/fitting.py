@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mercer.cli import language
+from mercer.cli.errors import stopping
 from mercer.cli.signatures import Signature, estimators
 from mercer.cli.sources import PATH, names_of, open_data, open_like, options, require_output, require_target
 from mercer.cli.targets import CLASSIFY, Task, task_of
@@ -186,15 +187,12 @@ def _found(stream: Any, task: Task, voice: Voice, how: dict[str, Any]) -> Any:
 def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
     others = {} if unlabeled is None else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
     plan = _once(lambda: _show_plan(model, voice))
-    try:
+    with stopping(lambda: _what_is_kept(parameters.get("checkpoint"), getattr(model, "plan_", None))):
         with voice.watching("fit", plan) as watch:
             if parameters.get("cluster") is None:  # whose workers do not speak
                 stream.watched(watch)
             model.fit(stream, **others)
         plan()  # which nothing has shown where nothing was watched
-    except KeyboardInterrupt as stop:
-        stop.args = (_what_is_kept(parameters.get("checkpoint"), getattr(model, "plan_", None)),)
-        raise
 
 
 def _show_plan(model: Any, voice: Voice) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer.cli.errors import stopping
 from mercer.cli.voice import Voice, plain_table, speaks
 from mercer.papers.records import SIZES
 
@@ -117,11 +118,12 @@ def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) ->
             for note in outcome.notes:
                 voice.note(f"{task.key}: {note}")
 
-        try:
+        def kept() -> str:
+            where = f", kept in {results.path}: the same command goes on from there" if results.path else ""
+            return f"{done} of {len(tasks)} cells are done{where}."
+
+        with stopping(kept):
             return run(begin(), bench, results, watch)
-        except KeyboardInterrupt as stop:
-            kept = f", kept in {results.path}: the same command goes on from there" if results.path else ""
-            raise type(stop)(f"{done} of {len(tasks)} cells are done{kept}.") from None
 
 
 def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -> None:
