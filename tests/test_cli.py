@@ -16,6 +16,7 @@ import pytest
 
 import mercer
 from mercer.cli import errors, main
+from mercer.cli.voice import Voice, plain_table
 from mercer.maps import registry
 from shell import call, fails, run
 
@@ -117,6 +118,14 @@ def test_info_says_what_is_there():
     for word in ("mercer", "python", "numpy", "scikit-learn", "threads", "blas", "ops", "extras"):
         assert word in output
     assert json.loads(run("info --json"))["mercer"] in output
+
+
+def test_tables_show_words_as_they_are(capsys):
+    table = plain_table("word")
+    for word in ("mercer[gpu]", ":snake:", "[bold]red"):
+        table.add_row(word)
+    Voice(as_json=False).table(table)
+    assert capsys.readouterr().out.split()[-3:] == ["mercer[gpu]", ":snake:", "[bold]red"]
 
 
 def commands() -> list[click.Command]:

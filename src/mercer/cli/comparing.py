@@ -14,7 +14,7 @@ import click
 from mercer.cli import language
 from mercer.cli.sources import PATH, open_data, options, require_target
 from mercer.cli.targets import Task, task_of
-from mercer.cli.voice import Voice, plain_table, speaks
+from mercer.cli.voice import Voice, console, plain_table, speaks
 
 if TYPE_CHECKING:
     from mercer.leaderboard import Entry, Leaderboard
@@ -160,10 +160,7 @@ def racing(voice: Voice) -> Iterator[Callable[[str, str], None]]:
     if voice.as_json or not sys.stderr.isatty():
         yield lambda stage, name: voice.event("trial", stage=stage, name=name)
         return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status("race") as status:
+    with console(stderr=True).status("race") as status:
         yield lambda stage, name: status.update(f"{stage}: {name}")
 
 

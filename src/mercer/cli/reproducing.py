@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.cli.errors import stopping
-from mercer.cli.voice import Voice, plain_table, speaks
+from mercer.cli.voice import Voice, console, plain_table, speaks
 from mercer.papers.records import SIZES
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ def papers(
 
 
 def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) -> dict[str, Exception]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from mercer.papers.running import run
@@ -99,7 +98,7 @@ def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) ->
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     quiet = voice.as_json or not sys.stderr.isatty()
     done = 0
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=quiet) as progress:
         bar = progress.add_task("papers", total=len(tasks))
 
         def begin() -> Any:

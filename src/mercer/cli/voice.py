@@ -51,9 +51,7 @@ class Voice:
     def table(self, table: Any) -> None:
         """A table of rich; nothing among JSON lines."""
         if not self.as_json:
-            from rich.console import Console
-
-            Console().print(table)
+            console().print(table)
 
     @contextmanager
     def watching(self, what: str, begin: Callable[[], None] = lambda: None) -> Iterator[Watch]:
@@ -115,8 +113,14 @@ class _Bars(_Passes):
         self.progress.update(self.task, completed=row, total=of, rate=f"{rate:,.0f} rows/s" if rate else "")
 
 
-def _bars() -> Any:
+def console(*, stderr: bool = False) -> Any:
+    """One of rich that shows words as they are: [gpu] and :name: are no markup."""
     from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False)
+
+
+def _bars() -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
@@ -125,7 +129,7 @@ def _bars() -> Any:
         TextColumn("{task.completed:,.0f} rows"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console(stderr=True),
         transient=True,
     )
 
