@@ -392,10 +392,12 @@ def test_columns_of_svmlight_that_may_count_either_way_are_refused(folder):
     assert Path("p.csv").read_text() == Path("q.csv").read_text()
 
 
-def test_a_device_that_is_not_there_is_one_sentence_of_fit_and_predict(folder):
+def test_a_device_that_is_not_there_is_one_sentence(folder):
     run("fit data.csv --target digit --map fourier:n_components=8 -o m.mercer")
     for line in (
         "predict m.mercer data.csv --device cuda:99 -o p.csv",
+        "transform m.mercer data.csv --device cuda:99 -o f.npy",
+        "certify m.mercer data.csv --device cuda:99",
         "fit data.csv --target digit --device cuda:99 -o n.mercer",
     ):
         assert re.search("cuda:99|A GPU needs torch", fails(line))

@@ -17,7 +17,7 @@ from mercer.cli.voice import Voice, speaks
 @click.option("--error", type=float, help="A relative error that is wanted, such as 0.01: which size reaches it?")
 @click.option("--pairs", type=int, default=20_000, show_default=True, help="Pairs of rows that are measured.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the interval.")
-@options("columns", "seed")
+@options("columns", "seed", "device")
 @speaks
 def certify(
     model: Path,
@@ -27,6 +27,7 @@ def certify(
     confidence: float,
     columns: str | None,
     seed: int,
+    device: str | None,
     voice: Voice,
 ) -> None:
     """Measure how far a saved map is from its exact kernel on the rows of DATA, which it should not have been fitted on.
@@ -38,13 +39,14 @@ def certify(
       mercer certify model.mercer data.parquet --error 0.01
     """
     from mercer.certificate import certify as measure
+    from mercer.devices import on
     from mercer.model import load
 
     loaded = load(model)
     fitted = getattr(loaded, "feature_map_", loaded)
     names = getattr(loaded, "feature_names_in_", None)
     stream = open_like(data, names, int(loaded.n_features_in_), columns=columns)
-    with voice.watching("certify") as watch:
+    with on(device), voice.watching("certify") as watch:
         found = measure(
             fitted, stream.watched(watch), pairs=pairs, confidence=confidence, error=error, random_state=seed
         )

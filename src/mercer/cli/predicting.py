@@ -69,7 +69,7 @@ def predict(
 @click.option("--map", "maps", type=MapType(), help="Fit this map to DATA first, instead of a saved MODEL.")
 @options("output")
 @click.option("--save", "kept", type=PATH, help="With --map: a file for the fitted map.")
-@options("target", "columns", "drop", "seed", "force")
+@options("target", "columns", "drop", "seed", "device", "force")
 @speaks
 def transform(
     sources: tuple[Path, ...],
@@ -80,6 +80,7 @@ def transform(
     columns: str | None,
     drop: str | None,
     seed: int,
+    device: str | None,
     force: bool,
     voice: Voice,
 ) -> None:
@@ -99,6 +100,7 @@ def transform(
         )
     require_output(output, force, (*TABLES, ".npy", *SVMLIGHT), sources)
     data = sources[-1]
+    from mercer.devices import on
     from mercer.model import save
 
     if maps is None:
@@ -115,7 +117,7 @@ def transform(
         if kept is not None:
             save(fitted, kept)
     start = time.perf_counter()
-    with voice.watching("transform") as watch:
+    with on(device), voice.watching("transform") as watch:
         rows = _write_features(stream.watched(watch), fitted, output)
     voice.written(f"{fitted._n_features_out:,} features of", rows, time.perf_counter() - start, output)
     sparse = output.suffix.lower() in SVMLIGHT
@@ -139,7 +141,7 @@ def _open_for(fitted: Any, data: Path, columns: str | None, target: str | None =
 
 def _write_features(stream: Any, fitted: Any, output: Path) -> int:
     """Block by block, whole or not at all."""
-    from mercer.blocks import Dense
+    from mercer.blocks import Dense, at_home
     from mercer.sources import features
     from mercer.streams import open_sink
     from mercer.streams.svmlight import svmlight_writer
@@ -148,7 +150,7 @@ def _write_features(stream: Any, fitted: Any, output: Path) -> int:
     if output.suffix.lower() in SVMLIGHT:
         with svmlight_writer(output) as lines:
             for piece in made.pieces():
-                block = piece.block
+                block = at_home(piece.block)
                 lines.write(block.toarray() if isinstance(block, Dense) else block.tocsr(), piece.y)
         return lines.rows
     D, kind = made.width, made.dtype
@@ -156,7 +158,8 @@ def _write_features(stream: Any, fitted: Any, output: Path) -> int:
     with open_sink(output, columns, dtype=kind) as sink:
         for piece in made.pieces():
             step = max(1, _PIECE // (D * kind.itemsize))
-            rows: Any = piece.block.toarray() if isinstance(piece.block, Dense) else piece.block.tocsr()
+            block = at_home(piece.block)
+            rows: Any = block.toarray() if isinstance(block, Dense) else block.tocsr()
             for start in range(0, rows.shape[0], step):
                 part = rows[start : start + step]
                 sink.write(part.toarray() if hasattr(part, "indptr") else part)
