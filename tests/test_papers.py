@@ -175,6 +175,11 @@ def test_order_is_that_of_the_column():
     assert {found[label, "y"].verdict for label in "abc"} == {"agrees"}
 
 
+def test_columns_have_orders_of_their_own():
+    rows = experiment(fixed("a", {"x": 1.0}, x=50.0), fixed("b", {"y": 2.0}, y=40.0), rule=order())
+    assert verdicts(rows) == ["agrees", "agrees"]
+
+
 @pytest.mark.parametrize(("ties", "verdict"), [(0.9, "misses"), (1.0, "agrees")])
 def test_published_ties_have_no_order(ties, verdict):
     rows = (fixed("a", {"x": 1.0}, x=50.0), fixed("b", {"x": 2.0}, x=40.0))
