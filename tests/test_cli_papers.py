@@ -10,7 +10,7 @@ import pytest
 
 from mercer.papers import papers
 from mercer.papers.page import page
-from mercer.papers.running import Results
+from mercer.papers.running import Results, cells
 from mercer.papers.verdicts import misses
 from paper_rows import Counted, paper_of, toy_paper, write_sets
 from shell import call, fails, run
@@ -108,6 +108,14 @@ class TestTheCommittedRun:
             committed = (DOCS / name).read_bytes()
             if matplotlib_of(committed) == matplotlib_of(files[name]):
                 assert committed == files[name], name
+
+    def test_it_has_every_cell_and_no_other(self):
+        assert set(self.results.sizes["standard"]) == {
+            task.key for task in cells(papers().values()) if task.cell.run is not None
+        }
+        for task in cells(papers().values()):
+            if task.cell.run is not None:
+                assert self.results.get("standard", task.experiment, task.cell), f"{task.key} is of an older version"
 
     def test_every_row_that_misses_has_a_reason(self):
         for paper in papers().values():

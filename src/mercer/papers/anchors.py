@@ -6,12 +6,11 @@ that is 0.95 in the caption of Table 1 and 0.99 in the text: the published numbe
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from mercer.kernels import Chi2
 from mercer.maps.base import Map
@@ -21,7 +20,7 @@ from mercer.maps.unary import UnaryIntersection
 from mercer.papers.anchors_bags import BAGS, DAIMLER, STORAGE
 from mercer.papers.anchors_errors import ERRORS
 from mercer.papers.anchors_maps import C_UNIT, CAPTION, DIGITS, KERNELS, TEXT, Make, between, digits, near, score
-from mercer.papers.heads import exact_svm, over_draws
+from mercer.papers.heads import exact_svm, over_draws, svm
 from mercer.papers.records import RANDOM, SPLIT, Cell, Experiment, Measured, Paper, Rule, not_comparable
 from mercer.papers.running import Bench
 
@@ -51,10 +50,16 @@ def _exact_digits(kernel: str, bench: Bench) -> dict[str, Measured]:
     return {"all values": Measured(found.accuracy, seconds=found.seconds)}
 
 
-def _of_sum_one(bench: Bench) -> dict[str, Measured]:
+def _three_passes(bench: Bench) -> dict[str, Measured]:
+    """LIBLINEAR on grey levels from 0 to 255, stopped after three passes."""
+    from sklearn.exceptions import ConvergenceWarning
+
     split = digits(bench, bench.pick(200, ROWS["chi2"], None), bench.pick(200, None, None))
-    X, X_test = (rows / np.maximum(rows.sum(axis=1, keepdims=True), 1) for rows in (split.X, split.X_test))
-    return {"all values": over_draws(1, partial(score, lambda seed: None, replace(split, X=X, X_test=X_test), 1.0))}
+    levels = replace(split, X=255 * split.X, X_test=255 * split.X_test)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = svm(None, levels, C=1.0, bias=False, dual=True, tol=0.1, max_iter=3)
+    return {"all values": Measured(found.accuracy, seconds=found.seconds)}
 
 
 def _sizes(noun: str, counts: tuple[int, ...], make: Callable[[int, int], Map]) -> Sizes:
@@ -127,8 +132,12 @@ _ONE_VALUE = (
     "rows are a point nearer: the energy of the caption cannot be that of the table"
 )
 _LINEAR = (
-    "LIBLINEAR finds 91.7 on pixels in [0, 1], for C = 0.01 and for 0.1; the paper's machine is not one that was trained to the end on "
-    "these pixels (rows of sum 1 with C = 1, in the next row, come nearer)"
+    "LIBLINEAR trained to the end has 91.7, for C = 0.01 and for 0.1; in the paper it has one second, and what it has after a few passes "
+    "lies between 79 and 88 (the next row: three passes over grey levels)"
+)
+_SIGNS = (
+    "the paper prints the same two accuracies for signs and for VZ, digit for digit: one of the rows must be a copy of the other, and "
+    "those of VZ are reproduced"
 )
 
 
@@ -138,7 +147,7 @@ def _tables(kernel: str, rule: Rule, about: str, notes: Mapping[str, str]) -> Ex
         linear = partial(_on_digits, kernel, "all values", lambda seed: None, C)
         cells += [
             Cell("linear", ("all values",), linear, {"all values": LINEAR}, needs=(DIGITS,), note=_LINEAR),
-            Cell("linear, rows of sum 1, C = 1", ("all values",), _of_sum_one, needs=(DIGITS,), ours=True),
+            Cell("linear, three passes over grey levels", ("all values",), _three_passes, needs=(DIGITS,), ours=True),
         ]
     (top,) = published["exact"]
     cells.append(
@@ -168,7 +177,7 @@ TABLES = (
         "chi2",
         SPLIT,
         f"All 60,000 official training rows. {_DIGITS}",
-        {f"{k}ANNFM, energy {CAPTION}": _ONE_VALUE for k in ("", "2-")},
+        {"sign Cauchy": _SIGNS, **{f"{k}ANNFM, energy {CAPTION}": _ONE_VALUE for k in ("", "2-")}},
     ),
     _tables("jensen-shannon", RANDOM, f"{_SOME} {_DIGITS}", {}),
     _tables("intersection", RANDOM, f"{_SOME} {_DIGITS}", {}),

@@ -69,20 +69,24 @@ def _nystroem(split: Split, D: int, seed: int) -> Score:
     return learner(Nystroem(D, kernel="exp-chi2", gamma=GAMMA, random_state=seed), split)
 
 
-def _skewed(data: str, bench: Bench) -> dict[str, Measured]:
-    """The skew has the smallest score of generalised cross-validation at the smallest size."""
-    split, D = rows(data, bench), _sizes(bench)[COLUMNS[0]]
+def _best_skew(split: Split, D: int) -> float:
+    """The smallest score of generalised cross-validation with D features."""
 
     def score(skew: float) -> float:
         model = KernelClassifier(SkewedFourier(D, skew=skew, random_state=0)).fit(split.X, split.y)
         return float(np.min(model.gcv_))
 
-    best = min(SKEWS, key=score)
+    return min(SKEWS, key=score)
 
-    def run(split: Split, D: int, seed: int) -> Score:
-        return learner(SkewedFourier(D, skew=best, form="offset", random_state=seed), split)
 
-    return _accuracies(data, run, bench)
+def _skewed(skew: float, split: Split, D: int, seed: int) -> Score:
+    return learner(SkewedFourier(D, skew=skew, form="offset", random_state=seed), split)
+
+
+def _skewed_accuracies(data: str, bench: Bench) -> dict[str, Measured]:
+    """The skew is the best one of the smallest size."""
+    best = _best_skew(rows(data, bench), _sizes(bench)[COLUMNS[0]])
+    return _accuracies(data, partial(_skewed, best), bench)
 
 
 def _flat(run: Callable[[Split], Score], data: str, bench: Bench) -> dict[str, Measured]:
@@ -96,7 +100,7 @@ def _table(
 ) -> Experiment:
     def cell(label: str, run: Any, *, ours: bool = False) -> Cell:
         numbers = dict(zip(COLUMNS, published.get(label, ()), strict=False))
-        return Cell(label, COLUMNS, run, numbers, needs=(data,), ours=ours)
+        return Cell(label, COLUMNS, run, numbers, needs=(data,), ours=ours, note=_FEW)
 
     def mapped(label: str, run: Any, ours: bool = False) -> Cell:
         return cell(label, partial(_accuracies, data, run), ours=ours)
@@ -105,7 +109,7 @@ def _table(
     cells = [
         Cell("chi2", COLUMNS, published=dict(zip(COLUMNS, published["chi2"], strict=True)), absent=unclear),
         cell("exact chi2, without the exponential", partial(_flat, partial(exact_ridge, Chi2()), data), ours=True),
-        cell("skewed chi2", partial(_skewed, data)),
+        cell("skewed chi2", partial(_skewed_accuracies, data)),
         *(mapped(name, partial(_mapped, make)) for name, make in PAPERS_SERIES.items()),
         mapped("fitted poles", partial(_mapped, OUR_SERIES["fitted poles"]), ours=True),
         mapped(
@@ -138,6 +142,11 @@ _LEARNER = (
     f"KernelClassifier (least squares, out of core, alpha by generalised cross-validation), gamma = {GAMMA}, {TERMS} terms; PCA from "
     f"{MORE} times the features. Small, middle, large: D = 3000, 5000, 7000 in the paper and at full size, 200, 400, 800 at standard. The "
     "data are not the paper's VOC segments: the order is compared."
+)
+
+_FEW = (
+    "fewer features than in the paper favour the smoother of two kernels, and skewed chi2, whose skew is chosen, is smoother than exp-chi2 "
+    "with the paper's gamma: with 3000 features, as there, the order is the paper's (chi2/table1-3000)"
 )
 
 TABLE_1 = _table(
@@ -174,6 +183,33 @@ TABLE_2 = _table(
         "exact": (34.34, 34.34, 34.34),
     },
     f"fashion_mnist, 6000 training and 5000 test images at standard size, rows of sum 1. {_LEARNER}",
+)
+
+
+# The first column of Table 1 at its own size.
+
+_SIZE = 3000
+
+
+def _at_size(run: Callable[[Split], Callable[[Split, int, int], Score]], bench: Bench) -> dict[str, Measured]:
+    split = rows(BOW, bench)
+    return {COLUMNS[0]: over_draws(bench.pick(1, 2, 10), partial(run(split), split, bench.pick(40, _SIZE, _SIZE)))}
+
+
+AT_SIZE = Experiment(
+    "chi2/table1-3000",
+    "exponentiated chi2 on bags of words, as many features as in the paper",
+    "Table 1, the first column",
+    tuple(
+        Cell(label, COLUMNS[:1], partial(_at_size, run), {COLUMNS[0]: published}, needs=(BOW,))
+        for label, run, published in (
+            ("skewed chi2", lambda split: partial(_skewed, _best_skew(split, 200)), 39.82),
+            ("VZ", lambda split: partial(_mapped, PAPERS_SERIES["VZ"]), 42.29),
+            ("Direct", lambda split: partial(_mapped, PAPERS_SERIES["Direct"]), 42.09),
+        )
+    ),
+    order(TIES),
+    about=f"The same as in the table before, D = {_SIZE}, two draws (full: ten); the skew is chosen with 200 features.",
 )
 
 
@@ -288,5 +324,5 @@ PAPER = Paper(
     "chi2",
     "A linear approximation to the chi2 kernel with geometric convergence",
     "Li, Lebanon and Sminchisescu, arXiv 1206.4074",
-    (*FIGURE_1, TABLE_1, TABLE_2, TABLE_3, IMAGENET),
+    (*FIGURE_1, TABLE_1, AT_SIZE, TABLE_2, TABLE_3, IMAGENET),
 )

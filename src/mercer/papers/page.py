@@ -161,13 +161,19 @@ def _summary(papers: Sequence[Paper], size: str, results: Results) -> str:
 
 
 def _missing(papers: Sequence[Paper], size: str, results: Results) -> str:
-    lines = [
-        f"- {experiment.key}, {row.label}, {row.column}: published {row.published:{experiment.form}}, "
-        f"ours {_number(row.ours, experiment.form)}; {row.reason}. {row.note or 'No reason is known.'}"
-        for paper in papers
-        for experiment, row in misses(paper, size, results)
-    ]
-    return "\n".join(lines) if lines else "None."
+    """By experiment and reason, the rows below each."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for paper in papers:
+        for experiment, row in misses(paper, size, results):
+            form = experiment.form
+            found.setdefault((experiment.key, row.note), []).append(
+                f"  - {row.label}, {row.column}: published {row.published:{form}}, ours {_number(row.ours, form)}; {row.reason}"
+            )
+    if not found:
+        return "None."
+    return "\n".join(
+        f"- **{key}**: {note or 'no reason is known'}\n" + "\n".join(rows) for (key, note), rows in found.items()
+    )
 
 
 def _dates(paper: Paper, size: str, results: Results) -> list[str]:
