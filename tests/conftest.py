@@ -34,6 +34,17 @@ def folder(digits_files, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def model(folder):
+    """What fit makes of that folder's digits, which is in model.mercer there."""
+    import mercer
+    from digit_rows import SMALL
+    from shell import run
+
+    run(f"fit data.parquet --target digit {SMALL} -o model.mercer")
+    return mercer.load("model.mercer")
+
+
+@pytest.fixture
 def small(monkeypatch):
     """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many chunks."""
     monkeypatch.setattr("mercer.streams.base._CHUNK_BYTES", 21 * 5 * 8)
