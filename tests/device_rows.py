@@ -12,8 +12,6 @@ from torch_ops import DEVICE
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
-
 
 def there(X: Any) -> Any:
     return torch.from_numpy(np.array(X)).to(DEVICE)

@@ -18,11 +18,12 @@ from sklearn.base import clone
 
 import mercer
 from battery import data
-from device_rows import back, close, dense, every_dtype, place, there
+from device_rows import back, close, dense, place, there
 from mercer import devices
 from mercer.kernels.names import names
 from mercer.maps import registry
 from mercer.maps.compose import Composed, Stacked
+from op_modules import every_dtype
 from torch_ops import DEVICE
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

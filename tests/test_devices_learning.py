@@ -9,8 +9,9 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from device_rows import back, every_dtype, place, there
+from device_rows import back, place, there
 from mercer import devices
+from op_modules import every_dtype
 from torch_ops import DEVICE
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
