@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 
 import pytest
@@ -34,8 +35,88 @@ def folder(digits_files, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def model(folder):
+    """What fit makes of that folder's digits, which is in model.mercer there."""
+    import mercer
+    from digit_rows import SMALL
+    from shell import run
+
+    run(f"fit data.parquet --target digit {SMALL} -o model.mercer")
+    return mercer.load("model.mercer")
+
+
+@pytest.fixture
 def small(monkeypatch):
     """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many chunks."""
     monkeypatch.setattr("mercer.streams.base._CHUNK_BYTES", 21 * 5 * 8)
     monkeypatch.setattr("mercer.streams.text._BLOCK", 512)
     monkeypatch.setattr("mercer.streams.svmlight._RANGE", 300)
+
+
+@pytest.fixture
+def small_grid(monkeypatch):
+    """Blocks of 64 rows, and threads for every little thing."""
+    from fold_rows import BLOCK
+
+    monkeypatch.setattr("mercer.planner._LEAST_BLOCK", BLOCK)
+    monkeypatch.setattr("mercer.planner._MOST_BLOCK", BLOCK)
+    monkeypatch.setattr("mercer.tiles.worth_threads", lambda cost, rows: True)
+    monkeypatch.setattr("mercer.planner._CHECKPOINT_SHARE", 0)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks and tiles of a few rows, as the workers of a cluster have them here."""
+    from cluster_rows import BLOCK, TILE
+    from mercer import planner
+
+    monkeypatch.setattr(planner, "_LEAST_BLOCK", BLOCK)
+    monkeypatch.setattr(planner, "_MOST_BLOCK", BLOCK)
+    monkeypatch.setattr(planner, "_CHECKPOINT_SHARE", 0)
+    monkeypatch.setattr("mercer.sources.tile_rows", lambda cost: TILE)
+
+
+@pytest.fixture(scope="module")
+def preload(tmp_path_factory):
+    """What every worker runs when it starts."""
+    from cluster_rows import SMALL
+
+    path = tmp_path_factory.mktemp("preload") / "small_blocks.py"
+    path.write_text(SMALL)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def cluster(preload):
+    """A worker in a process of its own, and as many more as it is scaled to."""
+    import dask
+    import distributed
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            preload=preload,
+            silence_logs=logging.CRITICAL,
+        ) as made,
+    ):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    import distributed
+
+    with distributed.Client(cluster, set_as_default=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def few_trees():
+    """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 3)
+        yield

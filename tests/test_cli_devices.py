@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from device_rows import place
 from mercer import GCWS, Anchors, RandomFourier, devices, save
 from mercer.maps.base import Map
 from shell import run
-from torch_ops import DEVICE
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
 X = np.random.default_rng(0).random((300, 4))
 
@@ -22,10 +22,6 @@ X = np.random.default_rng(0).random((300, 4))
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("data.npy", X)
-
-
-def place() -> devices.Place:
-    return devices.Place(torch.device(DEVICE))
 
 
 @pytest.mark.parametrize("made", [RandomFourier(8, gamma=1.0, random_state=0), Anchors(5)], ids=["dense", "coded"])

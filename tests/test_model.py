@@ -1,10 +1,9 @@
-"""Model files: what is saved comes back, what cannot be saved says so, and what is wrong with a file is said before anything is made."""
+"""Model files: what is saved comes back, and what cannot be saved says so."""
 
 from __future__ import annotations
 
 import errno
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import mercer
-from hostile import content
 from mercer import (
     GCWS,
     Anchors,
@@ -31,21 +29,14 @@ from mercer import (
     Nystroem,
     RandomFourier,
     RandomProjection,
-    fold,
     kernels,
     load,
     save,
     tensors,
 )
-from mercer.maps.base import Map
-from mercer.model import describe, known
-from mercer.moments import Moments
+from mercer.model import describe
 from mercer.records import HOW
-
-RNG = np.random.default_rng(0)
-X = RNG.gamma(1.0, size=(60, 5))
-Y = np.sin(X[:, 0])
-WORDS = np.array(["blue", "green", "red"])[np.arange(60) % 3]
+from model_rows import WORDS, X, Y, fourier
 
 
 def again(model, folder: Path):
@@ -56,10 +47,6 @@ def again(model, folder: Path):
     save(back, second)
     assert first.read_bytes() == second.read_bytes()
     return back
-
-
-def fourier(size: int = 16) -> RandomFourier:
-    return RandomFourier(size, gamma=0.5, random_state=0)
 
 
 REGRESSORS = [
@@ -326,77 +313,6 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     assert done.stdout.startswith("refused"), done.stderr
     assert (tmp_path / "model.mercer").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["large.mercer", "model.mercer"]
-
-
-# What is no model.
-
-
-def test_what_is_no_model_file_is_said_to_be_what_it_is(tmp_path):
-    from safetensors.numpy import save_file
-
-    path = tmp_path / "thing"
-    with pytest.raises(FileNotFoundError):
-        load(path)
-    with pytest.raises(ValueError, match="is a folder: name a model file"):
-        load(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe is no file: name a model file"):
-        load(tmp_path / "pipe")
-    save_file({"a": np.ones(3)}, path)
-    with pytest.raises(ValueError, match="thing is damaged, or no model: it is a safetensors file of something else"):
-        load(path)
-    path.unlink()
-    fold(X, Moments(), checkpoint=path)
-    with pytest.raises(ValueError, match="thing is a checkpoint file of mercer, and a model is needed"):
-        load(path)
-    save(fourier().fit(X), path)
-    with pytest.raises(ValueError, match="thing is a model file of mercer, and a checkpoint is needed"):
-        fold(X, Moments(), checkpoint=path)
-    for text in (b"", b"x", b"a,b,c\n1,2,3\n", b"PK\x03\x04" + bytes(100)):
-        path.write_bytes(text)
-        with pytest.raises(ValueError, match="it is no safetensors file, or cut short"):
-            load(path)
-
-
-def test_a_newer_format_is_refused_with_a_sentence(tmp_path):
-    path = tmp_path / "model.mercer"
-    save(fourier().fit(X), path)
-    facts, arrays = content(path)
-    tensors.write(path, "model", 2, {**facts, "more": 1}, arrays)
-    with pytest.raises(
-        ValueError, match=r"written by a newer mercer, in format 2; this one reads 1\. Install a newer mercer"
-    ):
-        load(path)
-
-
-def test_every_file_that_is_cut_short_is_refused(tmp_path):
-    path = tmp_path / "model.mercer"
-    save(KernelRegressor(fourier(4)).fit(X, Y), path)
-    good = path.read_bytes()
-    for size in [*range(0, len(good), 97), len(good) - 1]:
-        path.write_bytes(good[:size])
-        with pytest.raises(ValueError, match=r"model\.mercer is damaged, or no model: "):
-            load(path)
-
-
-def test_a_parameter_and_a_field_that_came_later_than_the_file_have_their_defaults(tmp_path):
-    path = tmp_path / "model.mercer"
-    save(RandomProjection(3, random_state=0).fit(X), path)
-    facts, arrays = content(path)
-    _, params, kept = facts["model"]["model"]
-    del params["basis"], kept["drawn_"]["record"][1]["stages"]["tuple"][0]["record"][1]["most"]
-    tensors.write(path, "model", 1, facts, arrays)
-    back = load(path)
-    assert back.basis is None and back.drawn_.stages[0].most == np.inf
-
-
-def test_what_may_be_in_a_file_is_a_closed_set():
-    models, records = known().models, known().records
-    assert {"RandomFourier", "Composed", "Stacked", "KernelRegressor", "KernelClassifier"} <= set(models)
-    assert all(issubclass(cls, Map) or cls in (KernelRegressor, KernelClassifier) for cls in models.values())
-    assert {"Chain", "Waves", "Landmarks", "Gaussian", "Head", "Choice", "Plan", "Hashes"} <= set(records)
-    assert not {"Called", "Elementwise", "Law", "Signature"} & set(records)
-    assert all(cls.__module__.startswith("mercer.") for cls in records.values())
 
 
 def test_a_hash_map_of_many_columns_is_small_and_loads_at_once(tmp_path):

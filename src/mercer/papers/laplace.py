@@ -193,8 +193,8 @@ FIGURE_2 = Experiment(
         "The paper has a figure; its text says that exp-semigroup is the best map and exp-chi2 the second, that Gaussian features are as "
         "good as linear ones, and that reciprocal-semigroup is below linear: these places stand for published numbers, and their order is "
         "compared. Ours is accuracy in %. caltech101_bow, 15 training and 15 test images of each of 102 classes, rows of sum 1. "
-        f"{_MACHINE} Small, middle, large: s = 1000, 2000 (where the kernel's parameter is chosen), 4000, two draws (full: 1000, 5000, 10000, ten draws); seconds are those of the "
-        "features of all rows."
+        f"{_MACHINE} Small, middle, large: s = 1000, 2000 (where the kernel's parameter is chosen), 4000, two draws (full: 1000, "
+        "5000, 10000, ten draws); seconds are those of the features of all rows."
     ),
     picture=Picture("s", "accuracy, %", x="features", log="x"),
 )
