@@ -349,5 +349,5 @@ PAPER = Paper(
         TIME,
         *(text(name, title) for name, title in TEXTS.items()),
     ),
-    "The grid of beta and the tolerance of the machine were fixed when test accuracies had been seen; within the grid, training rows decide.",
+    "The grid of beta and the machine's tolerance were fixed when test accuracies had been seen; within the grid training rows decide.",
 )
