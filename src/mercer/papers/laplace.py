@@ -168,7 +168,7 @@ def _flat(feature_map: Map | None, bench: Bench) -> dict[str, Measured]:
 
 
 _AS_LINEAR = (
-    "with the paper's 10,000 features Gaussian is as good as linear, as there (47.7), and reciprocal-semigroup two of 1530 test images better "
+    "with the paper's 10,000 features Gaussian is as good as linear, as there (47.7), and reciprocal-semigroup two of 1530 images better "
     "(47.8): it comes to linear faster, and on these rows it does not stay below"
 )
 
