@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from io import BytesIO
+from textwrap import fill
 from typing import Any
 
 from mercer.papers.records import Experiment, Measured
 
 _MARKS = "osvDP^X"  # seven, and ten colours: seventy rows that differ
 _DASHES = ("--", ":", "-.")  # of rows that have no place on the x axis
+_MOST_TICKS = 9  # on a logarithmic x axis, one for each place of a number
+_TITLE = 60  # characters of a line of the title
 _SETTINGS: Any = {"svg.hashsalt": "mercer", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}
 
 Figures = Mapping[str, Mapping[str, Measured]]  # {row: {column: number}}
@@ -29,7 +32,7 @@ def svg(experiment: Experiment, figures: Figures) -> bytes:
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         axes = figure.subplots()
         (_heat if experiment.picture.kind == "heat" else _lines)(axes, experiment, figures)
-        axes.set_title(f"{experiment.source}: {experiment.title}", fontsize=10)
+        axes.set_title(fill(f"{experiment.source}: {experiment.title}", _TITLE), fontsize=10)
         written = BytesIO()
         figure.savefig(written, format="svg", metadata={"Date": None})
     return re.sub(rb"[ \t]+\n", b"\n", written.getvalue())
@@ -38,6 +41,7 @@ def svg(experiment: Experiment, figures: Figures) -> bytes:
 def _lines(axes: Any, experiment: Experiment, figures: Figures) -> None:
     picture = experiment.picture
     assert picture is not None
+    places: set[float] = set()
     for number, (label, by_column) in enumerate(figures.items()):
         if picture.x != "column" and all(getattr(one, picture.x) is None for one in by_column.values()):
             axes.axhline(
@@ -52,6 +56,7 @@ def _lines(axes: Any, experiment: Experiment, figures: Figures) -> None:
             ((_x(picture.x, column, one), one) for column, one in by_column.items()), key=lambda point: point[0]
         )
         xs, ys = [x for x, _ in points], [one.mean for _, one in points]
+        places.update(xs)
         bars = [one.spread or 0.0 for _, one in points]
         style: Any = {"marker": _MARKS[number % len(_MARKS)], "markersize": 4, "linewidth": 1.2, "label": label}
         if len(points) == 1:
@@ -59,6 +64,9 @@ def _lines(axes: Any, experiment: Experiment, figures: Figures) -> None:
         axes.errorbar(xs, ys, yerr=bars if any(bars) else None, capsize=2, **style)
     if "x" in picture.log:
         axes.set_xscale("log")
+        if len(places) <= _MOST_TICKS:
+            axes.set_xticks(sorted(places), [f"{x:g}" for x in sorted(places)])
+            axes.minorticks_off()
     if "y" in picture.log:
         axes.set_yscale("log")
     axes.set_xlabel(picture.x_label)
