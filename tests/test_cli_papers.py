@@ -10,9 +10,10 @@ import pytest
 
 from mercer.papers import papers
 from mercer.papers.page import page
+from mercer.papers.records import Cell, Measured
 from mercer.papers.running import Results, cells
 from mercer.papers.verdicts import misses
-from paper_rows import Counted, paper_of, toy_paper, write_sets
+from paper_rows import Counted, experiment, paper_of, toy_paper, write_sets
 from shell import call, fails, run
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -95,6 +96,36 @@ def test_data_are_found_by_option_and_by_environment(toy, monkeypatch):
     assert "no folder of data was given" in call("papers chi2 --show", COLUMNS="200").stdout
 
 
+def test_a_folder_that_is_not_there_is_named(toy):
+    assert (
+        fails("papers --data nowhere") == "nowhere is no folder: --data, or $MERCER_DATA, names a folder of data sets."
+    )
+    result = call("papers", MERCER_DATA="nowhere")
+    assert result.exit_code == 1 and "nowhere is no folder" in result.stderr
+
+
+def test_nothing_to_run_and_nothing_to_show_are_said(toy, monkeypatch):
+    one = Cell("a", ("x",), lambda bench: {"x": Measured(1.0)}, needs=("mnist",))
+    monkeypatch.setattr("mercer.papers.papers", lambda: {"toy": paper_of(experiment(one))})
+    result = call("papers", COLUMNS="120")
+    assert "Note: nothing was run: the data of all rows are absent." in result.stderr
+    assert "absent: mnist.npz: no folder of data was given" in result.stdout
+    assert "r.json is not there yet" in call("papers --show --out r.json").stderr
+
+
+def test_without_a_file_what_is_done_is_lost_and_said_to_be(toy, monkeypatch):
+    monkeypatch.setattr("mercer.papers.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)})
+    assert "1 of 3 cells are done, and lost: --out keeps them." in call("papers").stderr
+
+
+def test_a_file_that_cannot_be_written_is_known_before_anything_is_run(toy, monkeypatch):
+    counted = Counted("a")
+    monkeypatch.setattr("mercer.papers.papers", lambda: {"toy": paper_of(counted.toy)})
+    Path("file").touch()
+    assert call("papers --out file/r.json").exit_code == 1
+    assert counted.runs == []
+
+
 @pytest.mark.skipif(not (DOCS / "papers.json").is_file(), reason="no run is committed yet")
 class TestTheCommittedRun:
     results = Results.read(DOCS / "papers.json")
@@ -119,8 +150,8 @@ class TestTheCommittedRun:
 
     def test_every_row_that_misses_has_a_reason(self):
         for paper in papers().values():
-            for experiment, row in misses(paper, "standard", self.results):
-                assert row.note, f"{experiment.key}, {row.label}, {row.column}: {row.reason}"
+            for where, row in misses(paper, "standard", self.results):
+                assert row.note, f"{where.key}, {row.label}, {row.column}: {row.reason}"
 
 
 def matplotlib_of(picture: bytes) -> bytes:

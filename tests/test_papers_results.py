@@ -91,6 +91,7 @@ def test_rows_without_a_number_say_why():
         Cell("missing", ("x",), lambda bench: {}, {"x": 2.0}, needs=("mnist",)),
         Cell("later", ("x", "y"), lambda bench: {}, {"x": 2.0}),
         fixed("new", {}, x=3.0),
+        Cell("ours", ("x",), lambda bench: {}, needs=("mnist",), ours=True),
     )
     results, sets = Results(), Sets()
     run([task for task in cells([paper_of(rows)]) if task.cell.label == "new"], Bench("quick", sets), results)
@@ -100,6 +101,7 @@ def test_rows_without_a_number_say_why():
         ("missing", "absent"),
         ("later", "not run"),
         ("new", "-"),
+        ("ours", "absent"),
     ]
     assert found[0].reason == "nobody has the data"
     assert "mnist.npz" in found[1].reason
@@ -224,6 +226,20 @@ def test_the_page_has_tables_verdicts_and_what_misses():
     assert "- **toy/table**: Half the rows.\n  - low, n = 1: published 90.00, ours 80.00; off by -10.00, and" in text
     assert "| A toy | 1 | 1 | 0 | 1 | 0 | 5 |" in text
     assert "Run 2020-02-02. mercer 0.1.0" in text
+
+
+def test_the_page_says_which_rows_are_ours_and_which_have_rules_of_their_own():
+    own = replace(fixed("new", {}, x=3.0), ours=True)
+    rows = experiment(fixed("a", {"x": 90.0}, x=91.0), replace(fixed("b", {"x": 90.0}, x=92.0), rule=RANDOM), own)
+    text = page([paper_of(rows)], "quick", results_of(rows))["papers.md"].decode()
+    assert "| *new* | x |" in text and "| a | x |" in text
+    assert "Rule: split; random for b." in text
+
+
+def test_a_run_of_nothing_leaves_the_machine_of_the_last_one(tmp_path):
+    results = Results(tmp_path / "r.json", {"mercer": "of old"})
+    run([], Bench("quick", Sets()), results)
+    assert results.machine == {"mercer": "of old"}
 
 
 def test_the_same_results_are_the_same_bytes():

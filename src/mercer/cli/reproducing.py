@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 @click.command(short_help="The five papers' experiments, beside their numbers.")
 @click.argument("names", metavar="[PAPER]...", nargs=-1)
 @click.option(
-    "--size", type=click.Choice(SIZES), default="quick", show_default=True, help="Minutes, an hour, or hours."
+    "--size",
+    type=click.Choice(SIZES),
+    default="quick",
+    show_default=True,
+    help="Two minutes, three quarters of an hour, or hours.",
 )
 @click.option(
     "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     envvar="MERCER_DATA",
     help="A folder with the data sets, .npz files; $MERCER_DATA when it is not given.",
 )
@@ -64,7 +68,7 @@ def papers(
       mercer papers chi2 --show --out results.json
     """
     from mercer.papers import papers as known
-    from mercer.papers.running import Bench, Results, to_do
+    from mercer.papers.running import Bench, Results, cells, to_do
     from mercer.papers.sets import Sets
 
     found = known()
@@ -72,11 +76,19 @@ def papers(
     if unknown:
         raise click.UsageError(f"There is no paper {unknown[0]!r}. There are: {', '.join(found)}.")
     chosen = [paper for name, paper in found.items() if not names or name in names]
+    if data is not None and not data.is_dir():
+        raise ValueError(f"{data} is no folder: --data, or $MERCER_DATA, names a folder of data sets.")
+    if show and out is not None and not out.is_file():
+        voice.note(f"{out.name} is not there yet: --show shows what a run has kept in it.")
     results = Results.read(out) if out is not None else Results()
     bench = Bench(size, Sets(data, download=download))
     failed: dict[str, Exception] = {}
     if not show:
-        failed = _run(to_do(chosen, size, bench.sets, results), bench, results, voice)
+        tasks = to_do(chosen, size, bench.sets, results)
+        if not (tasks or any(results.get(size, one.experiment, one.cell) for one in cells(chosen))):
+            voice.note("nothing was run: the data of all rows are absent. Name their folder by --data.")
+        results.write()  # a file that cannot be written is better known before the first cell
+        failed = _run(tasks, bench, results, voice)
     for paper in chosen:
         _show(paper, size, results, bench.sets, voice)
     if size == SIZES[0]:
@@ -118,7 +130,11 @@ def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) ->
                 voice.note(f"{task.key}: {note}")
 
         def kept() -> str:
-            where = f", kept in {results.path}: the same command goes on from there" if results.path else ""
+            where = (
+                f", kept in {results.path}: the same command goes on from there"
+                if results.path
+                else ", and lost: --out keeps them"
+            )
             return f"{done} of {len(tasks)} cells are done{where}."
 
         with stopping(kept):

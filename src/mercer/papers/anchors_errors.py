@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.maps.base import Array, Map
 from mercer.maps.homogeneous import Homogeneous
-from mercer.papers.anchors_maps import CAPTION, DIGITS, KERNELS, TEXT, between, digits, near
+from mercer.papers.anchors_maps import DIGITS, KERNELS, TEXT, between, digits, near
 from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
 from mercer.papers.running import Bench
 from mercer.theory.coded import anchors_error
@@ -24,7 +24,7 @@ _SQUARES, _POINTS = 12, 16  # a side of the picture, and the numbers in a side o
 _MIDDLES = tuple((np.arange(_SQUARES) + 0.5) / _SQUARES)
 _MAPS: dict[str, tuple[str, Callable[[str], Map]]] = {
     "vz": ("VZ 3", lambda kernel: Homogeneous(1, kernel=kernel)),
-    "annfm": (f"ANNFM 30, energy {CAPTION}", lambda kernel: near(30, kernel)),
+    "annfm": (f"ANNFM 30, energy {TEXT}", lambda kernel: near(30, kernel, 1, TEXT)),
     "linear": (f"linear weights 30, energy {TEXT}", lambda kernel: between(30, kernel)),
 }
 

@@ -96,11 +96,11 @@ def _flat(run: Callable[[Split], Score], data: str, bench: Bench) -> dict[str, M
 
 
 def _table(
-    key: str, title: str, source: str, data: str, published: Mapping[str, tuple[float, ...]], about: str
+    key: str, title: str, source: str, data: str, published: Mapping[str, tuple[float, ...]], about: str, note: str = ""
 ) -> Experiment:
     def cell(label: str, run: Any, *, ours: bool = False) -> Cell:
         numbers = dict(zip(COLUMNS, published.get(label, ()), strict=False))
-        return Cell(label, COLUMNS, run, numbers, needs=(data,), ours=ours, note=_FEW)
+        return Cell(label, COLUMNS, run, numbers, needs=(data,), ours=ours, note=note)
 
     def mapped(label: str, run: Any, ours: bool = False) -> Cell:
         return cell(label, partial(_accuracies, data, run), ours=ours)
@@ -164,7 +164,10 @@ TABLE_1 = _table(
         "PCA-Direct": (43.16, 43.31, 43.53),
         "exact": (44.19, 44.19, 44.19),
     },
-    f"caltech101_bow, 15 training and 15 test images of each of 102 classes, rows of sum 1. {_LEARNER}",
+    f"caltech101_bow, 15 training and 15 test images of each of 102 classes, rows of sum 1. {_LEARNER} Chebyshev is above VZ and Direct "
+    f"here, "
+    "within the paper's spread the other way round there: with few features the smoother kernel wins, and the series about 1 is smooth.",
+    _FEW,
 )
 TABLE_2 = _table(
     "table2",
@@ -193,7 +196,7 @@ _SIZE = 3000
 
 def _at_size(run: Callable[[Split], Callable[[Split, int, int], Score]], bench: Bench) -> dict[str, Measured]:
     split = rows(BOW, bench)
-    return {COLUMNS[0]: over_draws(bench.pick(1, 2, 10), partial(run(split), split, bench.pick(40, _SIZE, _SIZE)))}
+    return {COLUMNS[0]: over_draws(bench.pick(1, 1, 10), partial(run(split), split, bench.pick(40, _SIZE, _SIZE)))}
 
 
 AT_SIZE = Experiment(
@@ -209,7 +212,7 @@ AT_SIZE = Experiment(
         )
     ),
     order(TIES),
-    about=f"The same as in the table before, D = {_SIZE}, two draws (full: ten); the skew is chosen with 200 features.",
+    about=f"The same as in the table before, D = {_SIZE}, one draw (full: ten); the skew is chosen with 200 features.",
 )
 
 
@@ -298,23 +301,30 @@ TABLE_3 = Experiment(
     ),
 )
 
-IMAGENET = Experiment(
-    "chi2/imagenet",
-    "ImageNet ILSVRC 2010",
+ELSEWHERE = Experiment(
+    "chi2/elsewhere",
+    "ImageNet, and the images of Tables 1 to 3",
     "ILSVRC 2010",
-    tuple(
+    (
         Cell(
-            label,
-            COLUMNS[: len(numbers)],
-            published=dict(zip(COLUMNS, numbers, strict=False)),
-            absent="ImageNet cannot be had",
-        )
-        for label, numbers in {
-            "linear": (11.6,),
-            "VZ": (16.10, 16.95, 17.48),
-            "Chebyshev": (16.30, 17.11, 17.63),
-            "PCA-Chebyshev": (16.66, 17.85, 18.65),
-        }.items()
+            "VOC segments",
+            COLUMNS[:1],
+            absent="the VOC segments cannot be had; their numbers stand beside other data above",
+        ),
+        *(
+            Cell(
+                label,
+                COLUMNS[: len(numbers)],
+                published=dict(zip(COLUMNS, numbers, strict=False)),
+                absent="ImageNet cannot be had",
+            )
+            for label, numbers in {
+                "linear": (11.6,),
+                "VZ": (16.10, 16.95, 17.48),
+                "Chebyshev": (16.30, 17.11, 17.63),
+                "PCA-Chebyshev": (16.66, 17.85, 18.65),
+            }.items()
+        ),
     ),
     not_comparable("the data"),
     about="The paper leaves Direct and Nystroem blank.",
@@ -324,5 +334,5 @@ PAPER = Paper(
     "chi2",
     "A linear approximation to the chi2 kernel with geometric convergence",
     "Li, Lebanon and Sminchisescu, arXiv 1206.4074",
-    (*FIGURE_1, TABLE_1, AT_SIZE, TABLE_2, TABLE_3, IMAGENET),
+    (*FIGURE_1, TABLE_1, AT_SIZE, TABLE_2, TABLE_3, ELSEWHERE),
 )

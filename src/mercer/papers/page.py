@@ -15,7 +15,7 @@ FOLDER = "papers"  # of the pictures, beside the page
 _RULES = """\
 - **split**: within 1 point, where training and test rows are the paper's;
 - **random**: within 2.5 points, where the paper's split was random, and ours is another one;
-- **order**: the rows of a column are in the paper's order; published differences that its own spread explains are ties, and so are
+- **order**: the rows of a column are in the paper's order; published differences up to the number that is stated are ties, and so are
   differences of ours below the spread of our draws;
 - **not comparable**: data or machine differ, the numbers stand side by side without a verdict."""
 
@@ -54,7 +54,7 @@ def markdown(rows: Sequence[Row], form: str) -> str:
     for row in rows:
         draws = "" if row.ours is None else str(row.ours.draws)
         cost = ["" if row.ours is None else _cost(name, getattr(row.ours, name)) for name in costs]
-        lines.append([row.label, row.column, *said(row, form), draws, *cost])
+        lines.append([_name_of(row), row.column, *said(row, form), draws, *cost])
     return _grid(lines)
 
 
@@ -66,11 +66,15 @@ def said(row: Row, form: str) -> list[str]:
     return [published, _number(row.ours, form), difference, f"{row.verdict}{why}"]
 
 
+def _name_of(row: Row) -> str:
+    return f"*{row.label}*" if row.own else row.label
+
+
 def _wide(rows: Sequence[Row], form: str) -> str:
     columns = list(dict.fromkeys(row.column for row in rows))
     by_label: dict[str, dict[str, Row]] = {}
     for row in rows:
-        by_label.setdefault(row.label, {})[row.column] = row
+        by_label.setdefault(_name_of(row), {})[row.column] = row
     lines = [["", *columns]]
     for label, found in by_label.items():
         lines.append([label, *(_wide_cell(found.get(column), form) for column in columns)])
@@ -105,9 +109,12 @@ def _text(papers: Sequence[Paper], size: str, results: Results) -> str:
     parts = [
         "# The five papers, reproduced",
         "What the papers have published beside what this library finds on real data, by `mercer papers` "
-        f"(size: {size}). This page is made from `papers.json`; nothing in it is written by hand.",
+        f"(size: {size}). Tables and pictures are made from `papers.json`; "
+        "texts and reasons stand in the experiment files.",
         _made(papers, size, results),
-        "Accuracies are in per cent, ± is the standard deviation over draws, whose seeds are 0, 1, 2, ... The rules:",
+        "Accuracies are in per cent, ± is the standard deviation over draws, whose seeds are 0, 1, 2, ... Rows in italics are ours, and "
+        "in no "
+        "paper. The rules:",
         _RULES,
         _summary(papers, size, results),
         "## Rows that miss",
@@ -127,12 +134,23 @@ def _section(experiment: Experiment, size: str, results: Results) -> list[str]:
     rule = experiment.rule
     stated = f"Rule: {'not comparable' if rule.name == 'none' else rule.name}"
     stated += f" ({rule.reason})" if rule.reason else f", ties up to {rule.ties:g}" if rule.ties else ""
+    stated += _other_rules(experiment)
     parts += [" ".join(filter(None, (experiment.about, f"Numbers: {experiment.unit}. {stated}.")))]
     if experiment.picture is not None and figures_of(experiment, size, results):
         parts.append(f"![{experiment.title}]({FOLDER}/{_name(experiment)}.svg)")
     if rows and experiment.table:
         parts.append(markdown(rows, experiment.form))
     return parts
+
+
+def _other_rules(experiment: Experiment) -> str:
+    """The rules of rows that have one of their own."""
+    rows: dict[str, list[str]] = {}
+    for cell in experiment.cells:
+        if cell.rule not in (None, experiment.rule):
+            name = f"not comparable ({cell.rule.reason})" if cell.rule.name == "none" else cell.rule.name
+            rows.setdefault(name, []).append(cell.label)
+    return "".join(f"; {name} for {', '.join(dict.fromkeys(labels))}" for name, labels in rows.items())
 
 
 def _made(papers: Sequence[Paper], size: str, results: Results) -> str:

@@ -76,7 +76,7 @@ class Results:
                 for size, cells in kept["sizes"].items()
             }
             return cls(path, kept["machine"], sizes)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise ValueError(
                 f"{path.name} is not a file of results ({error!r}): give another name by --out, or remove it."
             ) from error
@@ -172,7 +172,7 @@ def run(
     from mercer.machine import facts
 
     failed: dict[str, Exception] = {}
-    results.machine = facts()
+    machine = facts()
     for task in tasks:
         try:
             outcome = run_cell(task, bench)
@@ -180,6 +180,7 @@ def run(
             failed[task.key] = error
             watch(task, error)
         else:
+            results.machine = machine
             results.keep(bench.size, task.key, outcome)
             watch(task, outcome)
     return failed

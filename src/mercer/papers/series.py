@@ -101,7 +101,8 @@ FIGURE_1 = (
         _largest_error,
         (),
         "error",
-        "Direct is Algorithm 1 of the paper; its Chebyshev series is that about 1. VZ has (n - 1)/2 frequencies, rectangular window.",
+        "Poles are fitted on the grid that they are measured on. Direct is Algorithm 1 of the paper; its Chebyshev series is that about "
+        "1. VZ has (n - 1)/2 frequencies, rectangular window.",
     ),
     _figure1(
         "figure1-bow",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import scipy.sparse as sp
@@ -144,7 +145,14 @@ class Sets:
 
 
 def _read(name: str, path: Path) -> DataSet:
-    with np.load(path, allow_pickle=False) as parts:
+    try:
+        return _parts_of(name, path)
+    except (BadZipFile, EOFError, OSError) as error:
+        raise ValueError(f"{path.name} cannot be read ({error}): bring it anew.") from error
+
+
+def _parts_of(name: str, path: Path) -> DataSet:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as parts:
         names = set(parts.files)
         missing = {"y", "n_train"} - names or ({"X"} - names if "data" not in names else set())
         if missing:

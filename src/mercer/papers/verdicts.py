@@ -16,7 +16,8 @@ AGREES, MISSES, ASIDE, OURS, ABSENT, NOT_RUN = "agrees", "misses", "not comparab
 class Row:
     """A line of a table.
 
-    verdict is one of those above; reason says why it is absent, not comparable, or in which way it misses; note, why it misses.
+    own says that the paper has no such row; verdict is one of those above; reason says why it is absent, not comparable, or in which way
+    it misses; note, why it misses.
     """
 
     label: str
@@ -24,6 +25,7 @@ class Row:
     published: float | None
     ours: Measured | None
     rule: Rule
+    own: bool = False
     verdict: str = OURS
     reason: str = ""
     note: str = ""
@@ -43,16 +45,15 @@ def table(
     rows = []
     for cell in experiment.cells:
         outcome = results.get(size, experiment, cell)
+        why = why_absent(cell) if outcome is None else ""
         for column in cell.columns:
             ours = None if outcome is None else outcome.figures.get(column)
             published = cell.published.get(column)
-            if ours is None and published is None and (outcome is not None or cell.run is not None):
+            if ours is None and published is None and not why:
                 continue
-            row = Row(
-                cell.label, column, published, ours, cell.rule or experiment.rule, note=cell.note or experiment.note
-            )
+            note = cell.note or experiment.note
+            row = Row(cell.label, column, published, ours, cell.rule or experiment.rule, cell.ours, note=note)
             if ours is None:
-                why = why_absent(cell)
                 row = replace(row, verdict=ABSENT if why else NOT_RUN, reason=why)
             rows.append(row)
     rows.sort(key=lambda row: (experiment.labels.index(row.label), experiment.columns.index(row.column)))
