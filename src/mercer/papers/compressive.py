@@ -27,12 +27,7 @@ from mercer.papers.sets import Split
 GAMMA = 0.005
 MEASUREMENTS = (50, 100, 200, 300)
 FEATURES = (100, 500, 1000, 2000, 4000, 6000)
-STANDARD = {
-    100: 3,
-    500: 2,
-    1000: 1,
-    2000: 1,
-}  # draws of so many features at standard size; there are 20 of each at full size
+STANDARD = {100: 3, 500: 2, 1000: 1, 2000: 1}  # {features: draws} at standard size; 20 of each at full size
 KERNEL_ROWS = 6000  # for the exact kernel at standard size
 REPEATS = 5
 OFFSETS: Any = {"gamma": GAMMA, "form": "offset", "design": "iid"}  # the paper's cosines
@@ -128,8 +123,8 @@ def _figure2(
 
 _ABOUT = (
     "Pixels in [0, 1], sigma = 10, all official rows; LIBLINEAR's machine of Crammer and Singer, C = 1, without bias: of its machines the "
-    "one that gives the published numbers, those of linear features too. At standard size "
-    f"{', '.join(f'{count} of M = {M}' for M, count in STANDARD.items())} draws; 20 at full size, as in the paper. Rows of ours: "
+    "one that gives the published numbers, those of linear features too. Draws at standard size: "
+    f"{', '.join(f'{count} for M = {M}' for M, count in STANDARD.items())}; 20 at full size, as in the paper. Rows of ours: "
     "paired cosines and sines with Hadamard frequencies, which have the lower variance and cost M log d in place of M d; and "
     "KernelClassifier with the squared hinge on blocks of features, one draw at standard size."
 )
