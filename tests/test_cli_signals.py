@@ -17,7 +17,8 @@ from mercer.cli.errors import Sentences, stopping
 
 # A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time where it is asked to.
 SLOWLY = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
 import mercer.planner, mercer.streams.base
 from mercer.streams.arrays import NpyStream
 mercer.planner._MOST_BLOCK = 1024
