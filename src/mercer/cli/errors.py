@@ -98,10 +98,12 @@ def _signals(ctx: click.Context) -> Iterator[None]:
         ctx.meta[_STOPPED] = KeyboardInterrupt if number == signal.SIGINT else Terminated
         raise ctx.meta[_STOPPED]
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, handler in before.items():
-        if handler != signal.SIG_IGN:  # as in a shell's background, where Ctrl-C is meant for others
-            signal.signal(number, stop)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {  # what is ignored stays so, as in a shell's background, where Ctrl-C is meant for others
+        number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)
+    }
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     type=click.Choice(SIZES),
     default="quick",
     show_default=True,
-    help="Two minutes, three quarters of an hour, or hours.",
+    help="A minute, three quarters of an hour, or hours.",
 )
 @click.option(
     "--data",

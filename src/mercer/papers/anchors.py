@@ -133,9 +133,8 @@ _LINEAR = (
     "lies between 79 and 88 (the next row, found by trying: three passes over grey levels)"
 )
 _UNARY = (
-    "levels with interpolation are the intersection kernel between grey levels, and have what the other maps of it have, here as in "
-    "Table 3; "
-    "the paper has them two points lower on MNIST alone, and does not say why"
+    "levels with interpolation are the intersection kernel between grey levels, and have what the other maps of it have, here and on "
+    "bags of words; the paper has that on Caltech-101 only, and does not say why"
 )
 _SIGNS = (
     "the paper has the same two accuracies for signs as for VZ, digit for digit: one of its rows is probably a copy of the other, and "

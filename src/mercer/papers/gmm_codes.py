@@ -237,7 +237,7 @@ CODES = (
         "Letter",
         (1000, 3000),
         "1000 training and 3000 test rows at standard size. The paper, with all 15,000 "
-        "training rows: k = 16 already beats linear, and 4 bits are enough; with 1000 rows k = 64 is needed.",
+        "training rows: k = 16 already beats linear, and 4 bits are enough; with 1000 rows k = 64 does.",
     ),
     _figure789(8, "Satimage", (1500, 2000), "1500 of the training rows at standard size."),
     _figure789(9, "M-Rotate", (1000, 2000), "1000 training rows, 2000 test rows at standard size."),

@@ -112,9 +112,8 @@ def _text(papers: Sequence[Paper], size: str, results: Results) -> str:
         f"(size: {size}). Tables and pictures are made from `papers.json`; "
         "texts and reasons stand in the experiment files.",
         _made(papers, size, results),
-        "Accuracies are in per cent, ± is the standard deviation over draws, whose seeds are 0, 1, 2, ... Rows in italics are ours, and "
-        "in no "
-        "paper. The rules:",
+        "Accuracies are in per cent, ± is the standard deviation over draws, whose seeds are 0, 1, 2, ... Rows in italics are ours, "
+        "and in no paper. The rules:",
         _RULES,
         _summary(papers, size, results),
         "## Rows that miss",

@@ -149,8 +149,6 @@ class Experiment:
         Of its numbers, such as "accuracy, %".
     about : str
         What was done, in a few sentences: data, split, learner, sizes.
-    note : str
-        Why rows miss that have no note of their own.
     picture : Picture or None
     table : bool
         Whether the page shows the numbers too, or the picture only.
@@ -167,7 +165,6 @@ class Experiment:
     rule: Rule
     unit: str = "accuracy, %"
     about: str = ""
-    note: str = ""
     picture: Picture | None = None
     table: bool = True
     form: str = ".2f"

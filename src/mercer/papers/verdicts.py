@@ -51,8 +51,8 @@ def table(
             published = cell.published.get(column)
             if ours is None and published is None and not why:
                 continue
-            note = cell.note or experiment.note
-            row = Row(cell.label, column, published, ours, cell.rule or experiment.rule, cell.ours, note=note)
+            rule = cell.rule or experiment.rule
+            row = Row(cell.label, column, published, ours, rule, cell.ours, note=cell.note)
             if ours is None:
                 row = replace(row, verdict=ABSENT if why else NOT_RUN, reason=why)
             rows.append(row)
