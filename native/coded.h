@@ -58,7 +58,7 @@ template <class T, class Body> bool by_groups(Panels<const T> panels, int64_t pl
 }
 
 // sum_c (1 - f) panel[code] + f panel[code + 1] for R rows from row i on (the last one again where there are fewer), G packs of columns;
-// added to out, or put there by the first group.
+// from what the groups before left in out on, so that the order of the sum does not depend on the groups.
 template <class U, int G, int R, bool blended, class T, class Code>
 INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t step, int64_t m, int64_t begin, int64_t end, View<T> out,
                    int64_t first, int64_t used) {
@@ -68,6 +68,11 @@ INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t s
     U sum[R][G] = {};
     for (int r = 0; r < R; ++r) {
         const int64_t at = i + r < out.rows ? i + r : out.rows - 1;
+        if (begin) {
+            T all[G * W] = {};
+            for (int64_t q = 0; q < used; ++q) all[q] = row(out, at)[first + q];
+            __builtin_memcpy(sum[r], all, sizeof all);
+        }
         code[r] = row(x.codes, at);
         fraction[r] = blended ? row(x.fractions, at) : nullptr;
     }
@@ -80,8 +85,8 @@ INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t s
                 const U above = all_lanes<U>(f), below = all_lanes<U>(T(1) - f);
 #pragma GCC unroll 4
                 for (int g = 0; g < G; ++g) {
-                    sum[r][g] += below * load_as<U>(p + g * W);
-                    sum[r][g] += above * load_as<U>(p + m + g * W);
+                    sum[r][g] = muladd(below, load_as<U>(p + g * W), sum[r][g]);
+                    sum[r][g] = muladd(above, load_as<U>(p + m + g * W), sum[r][g]);
                 }
             } else {
 #pragma GCC unroll 4
@@ -92,7 +97,7 @@ INLINE void gather(const Coded<T, Code> &x, int64_t i, const T *panel, int64_t s
         T *o = row(out, i + r) + first;
         T all[G * W];
         __builtin_memcpy(all, sum[r], sizeof all);
-        for (int64_t q = 0; q < used; ++q) o[q] = begin ? o[q] + all[q] : all[q];
+        for (int64_t q = 0; q < used; ++q) o[q] = all[q];
     }
 }
 
@@ -154,7 +159,7 @@ bool sum_columns(const Coded<T, Code> &x, View<const T> R, Panels<T> out, int64_
 #pragma GCC unroll 4
                     for (int g = 0; g < G; ++g) {
                         const U old = load_as<U>(target + g * W);
-                        const U now = weighted ? old + all_lanes<U>(weight) * value[g] : old + value[g];
+                        const U now = weighted ? muladd(all_lanes<U>(weight), value[g], old) : old + value[g];
                         __builtin_memcpy(target + g * W, &now, sizeof now);
                     }
                 };
@@ -246,7 +251,7 @@ void expand(const Coded<T, Code> &x, const T *table, int64_t step, int64_t r, in
             U value = load_as<U>(p);
             if constexpr (blended) {
                 value *= all_lanes<U>(T(1) - fraction[c]);
-                value += all_lanes<U>(fraction[c]) * load_as<U>(p + r);
+                value = muladd(all_lanes<U>(fraction[c]), load_as<U>(p + r), value);
             }
             if (W == 1 || (c <= safe && out.columns >= W)) {
                 __builtin_memcpy(o, &value, sizeof value);
@@ -279,7 +284,7 @@ template <class T, class Code> bool coded_rows(Coded<T, Code> x, Panels<const T>
             T *o = row(out, i) + c * r;
             if (x.fractions.data) {
                 const T f = row(x.fractions, i)[c], rest = T(1) - f;
-                for (int64_t q = 0; q < r; ++q) o[q] = f * p[r + q] + rest * p[q];
+                for (int64_t q = 0; q < r; ++q) o[q] = muladd(f, p[r + q], rest * p[q]);
             } else {
                 for (int64_t q = 0; q < r; ++q) o[q] = p[q];
             }

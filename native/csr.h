@@ -129,7 +129,7 @@ void csr_panel(Csr<T, I> X, const T *w, int64_t stride, View<T> out, int64_t fir
             const T *source = w + static_cast<int64_t>(X.indices[k]) * stride;
             const V<T> x = splat(X.data[k]);
 #pragma GCC unroll 8
-            for (int g = 0; g < G; ++g) sum[g] += x * (edge ? load_n(source, left) : load(source + g * lanes<T>));
+            for (int g = 0; g < G; ++g) sum[g] = muladd(x, edge ? load_n(source, left) : load(source + g * lanes<T>), sum[g]);
         }
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g) {

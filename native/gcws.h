@@ -54,13 +54,13 @@ void gcws_parameters(uint64_t seed, const uint64_t *ids, int64_t columns, uint64
 }
 
 // t = floor(ln u / r + beta) and a = (ln c - r (1 - beta)) - r t for a vector of hashes, whose parameters start at p.
-INLINE V<float> steps(V<float> log, V<float> inverse, V<float> beta) { return floor(rounded(log * inverse) + beta); }
+INLINE V<float> steps(V<float> log, V<float> inverse, V<float> beta) { return floor(log * inverse + beta); }
 
 struct Hashes {
     V<float> inverse, beta, r, base;
     explicit INLINE Hashes(const float *p)
         : inverse(load(p)), beta(load(p + hashes_together)), r(load(p + 2 * hashes_together)), base(load(p + 3 * hashes_together)) {}
-    INLINE V<float> operator()(V<float> log) const { return base - rounded(r * steps(log, inverse, beta)); }
+    INLINE V<float> operator()(V<float> log) const { return base - r * steps(log, inverse, beta); }
 };
 
 // The smallest a so far, and where it was found: the first of equals stays.

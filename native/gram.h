@@ -10,13 +10,17 @@ namespace {
 
 constexpr int64_t plain_terms = 64;
 
-// Whether a row holds NaN (then its whole row or column of the result is NaN, whatever min and max do with it), and whether all is in range.
+// Which rows hold NaN (then the whole row or column of the result is NaN, whatever min and max do with it), and which are in range: order has
+// these first, so that each pair of rows is summed by its own values, whatever rows are beside it.
 template <class T> struct Looked {
     Scratch<uint8_t> nan;
-    bool narrow = true;  // all zero or in [low, high]; NaN does not count
+    Scratch<int64_t> order;
+    int64_t rows, narrow = 0;  // all zero or in [low, high]; NaN does not count
+    bool ok;
 
-    explicit Looked(View<const T> A) : nan(A.rows) {
-        if (!nan.data) return;
+    explicit Looked(View<const T> A) : nan(A.rows), order(A.rows), rows(A.rows), ok(nan.data && order.data) {
+        if (!ok) return;
+        int64_t wide_rows = 0;
         for (int64_t i = 0; i < A.rows; ++i) {
             const T *a = row(A, i);
             I<T> wide{}, no_number{};
@@ -25,10 +29,18 @@ template <class T> struct Looked {
                 wide |= (x > Range<T>::high) | ((x < Range<T>::low) & (x != T(0)));
                 no_number |= x != x;
             }
-            narrow &= !any<T>(wide);
             nan.data[i] = any<T>(no_number);
+            if (any<T>(wide)) order.data[A.rows - ++wide_rows] = i;
+            else order.data[narrow++] = i;
         }
     }
+};
+
+// Some rows of a matrix, by their places.
+template <class T> struct Some {
+    View<T> matrix;
+    const int64_t *places;
+    int64_t count;
 };
 
 // R rows against one panel. C is the type of the sums: T, or double for float data out of range.
@@ -63,27 +75,28 @@ void panel_product(const T *const *x, const C *panel, int64_t d, C (*result)[2 *
         }
 }
 
-template <class Term, class T, class C> bool gram_as(View<const T> X, View<const T> Z, View<T> out) {
+template <class Term, class T, class C> bool gram_as(Some<const T> X, Some<const T> Z, View<T> out) {
     constexpr int width = 2 * lanes<C>, R = rows_in_registers;
-    const int64_t d = X.columns;
+    const int64_t d = X.matrix.columns;
+    if (!X.count || !Z.count) return true;
     Scratch<C> panel(d * width);
     if (!panel.data) return false;
-    for (int64_t j = 0; j < Z.rows; j += width) {
-        const int64_t used = Z.rows - j < width ? Z.rows - j : width;
+    for (int64_t j = 0; j < Z.count; j += width) {
+        const int64_t used = Z.count - j < width ? Z.count - j : width;
         for (int64_t start = 0; start < d; start += 16)
             for (int64_t c = 0; c < width; ++c) {
-                const T *z = row(Z, j + (c < used ? c : 0));
+                const T *z = row(Z.matrix, Z.places[j + (c < used ? c : 0)]);
                 for (int64_t k = start; k < d && k < start + 16; ++k) panel.data[k * width + c] = Term::pack(static_cast<C>(z[k]));
             }
         C result[R][width];
-        for (int64_t i = 0; i < X.rows;) {
+        for (int64_t i = 0; i < X.count;) {
             const T *x[R];
-            const int r = X.rows - i >= R ? R : 1;
-            for (int s = 0; s < r; ++s) x[s] = row(X, i + s);
+            const int r = X.count - i >= R ? R : 1;
+            for (int s = 0; s < r; ++s) x[s] = row(X.matrix, X.places[i + s]);
             if (r == R) panel_product<Term, R, T, C>(x, panel.data, d, result);
             else panel_product<Term, 1, T, C>(x, panel.data, d, result);
             for (int s = 0; s < r; ++s, ++i)
-                for (int64_t c = 0; c < used; ++c) row(out, i)[j + c] = static_cast<T>(Term::finish(result[s][c]));
+                for (int64_t c = 0; c < used; ++c) row(out, X.places[i])[Z.places[j + c]] = static_cast<T>(Term::finish(result[s][c]));
         }
     }
     return true;
@@ -99,8 +112,17 @@ template <class T> void put_nan(const Looked<T> &x, const Looked<T> &z, View<T> 
 template <class Fast, class Safe, class T> bool gram(View<const T> X, View<const T> Z, View<T> out) {
     if (!out.rows || !out.columns) return true;
     const Looked<T> x(X), z(Z);
-    if (!x.nan.data || !z.nan.data) return false;
-    if (!(x.narrow && z.narrow ? gram_as<Fast, T, T>(X, Z, out) : gram_as<Safe, T, typename Safe::Sum>(X, Z, out))) return false;
+    if (!x.ok || !z.ok) return false;
+    const Some<const T> x_all{X, x.order.data, x.rows}, z_all{Z, z.order.data, z.rows};
+    if constexpr (std::is_base_of_v<Fast, Safe>) {  // one formula for all numbers
+        if (!gram_as<Fast, T, T>(x_all, z_all, out)) return false;
+        put_nan(x, z, out);
+        return true;
+    }
+    const auto safe = [&](Some<const T> some, Some<const T> others) { return gram_as<Safe, T, typename Safe::Sum>(some, others, out); };
+    const Some<const T> x_narrow{X, x.order.data, x.narrow}, x_wide{X, x.order.data + x.narrow, x.rows - x.narrow};
+    const Some<const T> z_narrow{Z, z.order.data, z.narrow}, z_wide{Z, z.order.data + z.narrow, z.rows - z.narrow};
+    if (!gram_as<Fast, T, T>(x_narrow, z_narrow, out) || !safe(x_narrow, z_wide) || !safe(x_wide, z_all)) return false;
     put_nan(x, z, out);
     return true;
 }

@@ -9,7 +9,7 @@ namespace {
 template <class T, int H> INLINE V<T> lane_stage(V<T> x) {
     V<T> sign;
     for (int i = 0; i < lanes<T>; ++i) sign[i] = i & H ? T(-1) : T(1);
-    return swap_lanes<T, H>(x, Lanes<T>{}) + x * sign;
+    return muladd(x, sign, swap_lanes<T, H>(x, Lanes<T>{}));
 }
 template <class T> INLINE V<T> lane_stages(V<T> x) {
     x = lane_stage<T, 1>(x);

@@ -128,7 +128,7 @@ template <class T> struct Chi2Series {
         for (int64_t q = 0; q < Put::count(n_poles); ++q) {
             const V<T> part = product * (x / (x + poles[q].at));
             put(q, part * poles[q].amplitude);
-            product = part * T(2) - product;
+            product = muladd(part, splat(T(2)), -product);
         }
     }
 };
@@ -164,7 +164,7 @@ template <class T> struct Chi2Chebyshev {
 #pragma GCC unroll 8
         for (int64_t q = 2; q < Put::count(n_terms); ++q) {
             const T inverse = T(1) / static_cast<T>(q);
-            const V<T> next = (q % 2 ? -logs : logs) * inverse * last + (static_cast<T>(q - 2) * inverse) * before;
+            const V<T> next = muladd((q % 2 ? -logs : logs) * inverse, last, (static_cast<T>(q - 2) * inverse) * before);
             before = last;
             last = next;
             put(q, last);
@@ -192,7 +192,7 @@ template <class T> struct Multiple {
     INLINE void operator()(const Log2<T> &l, V<T> &whole, V<T> &rest) const {
         const V<T> exact = l.whole * high;
         whole = round(exact);
-        rest = (exact - whole) + (l.whole * low + l.rest * both);
+        rest = (exact - whole) + muladd(l.whole, splat(low), l.rest * both);
         const V<T> more = round(rest);
         whole += more;
         rest -= more;
@@ -246,8 +246,8 @@ template <class T> struct Homogeneous {
         for (int64_t j = 0; j < n; ++j) {
             const Harmonic<T> &h = harmonics[j];
             if (h.how == Harmonic<T>::next) {
-                const V<T> turned = c * c1 - s * s1;
-                s = s * c1 + c * s1;
+                const V<T> turned = muladd(c, c1, -(s * s1));
+                s = muladd(s, c1, c * s1);
                 c = turned;
             } else if (h.how == Harmonic<T>::fresh) {
                 circle(h.turns);

@@ -40,7 +40,7 @@ template <> struct Coefficients<double> {
 template <class T, int N> INLINE V<T> horner(const T (&c)[N], V<T> x) {
     V<T> y = splat(c[N - 1]);
 #pragma GCC unroll 32
-    for (int k = N - 2; k >= 0; --k) y = y * x + splat(c[k]);
+    for (int k = N - 2; k >= 0; --k) y = muladd(y, x, splat(c[k]));
     return y;
 }
 
@@ -55,7 +55,7 @@ template <class T> struct Sine {
     INLINE V<T> operator()(V<T> u) const {
         V<T> square = u * u, y = c[terms - 1];
 #pragma GCC unroll 16
-        for (int k = terms - 2; k >= 0; --k) y = y * square + c[k];
+        for (int k = terms - 2; k >= 0; --k) y = muladd(y, square, c[k]);
         return y * u;
     }
 };
@@ -76,14 +76,14 @@ template <class T> INLINE V<T> power_of_two(I<T> k) { return number<T>((k + Coef
 
 // 2^(k + f) for |f| <= 1/2 over the whole range: 2^k comes in two factors, so that denormal results are rounded once and overflow gives inf.
 template <class T> INLINE V<T> exp2(I<T> k, I<T> half_k, V<T> f) {
-    V<T> y = f * horner(Coefficients<T>::exp2, f) + T(1);
+    V<T> y = muladd(f, horner(Coefficients<T>::exp2, f), splat(T(1)));
     return y * power_of_two<T>(half_k) * power_of_two<T>(k - half_k);
 }
 template <class T> INLINE V<T> exp2(V<T> x) {
     using C = Coefficients<T>;
     const V<T> magic = splat(C::magic);
     x = min(splat(C::exp2_high), max(splat(C::exp2_low), x));
-    V<T> shifted = x + magic, half = x * T(0.5) + magic;
+    V<T> shifted = x + magic, half = muladd(x, splat(T(0.5)), magic);
     return exp2<T>(bits<T>(shifted) - bits<T>(magic), bits<T>(half) - bits<T>(magic), x - (shifted - magic));
 }
 
@@ -92,14 +92,19 @@ template <class T> struct Log2 {
     V<T> whole, rest;
 
     explicit INLINE Log2(V<T> u) {  // of a normal number
+        V<T> s, slope;
+        split(u, whole, s, slope);
+        rest = s * slope;
+    }
+    static INLINE void split(V<T> u, V<T> &whole, V<T> &s, V<T> &slope) {  // log2 u = whole + s slope
         using C = Coefficients<T>;
         I<T> one = bits<T>(splat(T(1)));
         I<T> shifted = bits<T>(u) - C::sqrt_half + one;  // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear
         I<T> k = (shifted >> C::mantissa) - C::bias;
         V<T> m = number<T>(bits<T>(u) - (k << C::mantissa));
-        V<T> s = (m - T(1)) / (m + T(1));
+        s = (m - T(1)) / (m + T(1));
         whole = number<T>(bits<T>(splat(C::magic)) + k) - splat(C::magic);
-        rest = s * horner(C::log, s * s);
+        slope = horner(C::log, s * s);
     }
     static INLINE Log2 of_any(V<T> u) {  // of a denormal number too; finite and of no meaning for 0, NaN and inf
         constexpr T normal = sizeof(T) == 4 ? T(0x1p-126) : T(0x1p-1022), up = sizeof(T) == 4 ? T(0x1p24) : T(0x1p54);
@@ -113,8 +118,9 @@ template <class T> struct Log2 {
 
 // log2 of a normal positive number; absolute error about one eps of max(1, |log2 u|).
 template <class T> INLINE V<T> log2(V<T> u) {
-    Log2<T> l(u);
-    return l.rest + l.whole;
+    V<T> whole, s, slope;
+    Log2<T>::split(u, whole, s, slope);
+    return muladd(s, slope, whole);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <type_traits>
 #include <utility>
 
 #if defined(__SSE4_1__)
@@ -153,17 +154,37 @@ template <class U> INLINE U max(U a, U b) { return a > b ? a : b; }
 template <class T> constexpr bool permutes = false;
 #endif
 
-// The compiler may fuse no later addition with what gave x, nor see that x is what it is.
-template <class U> INLINE U rounded(U x) {
-#if defined(__SSE4_1__)
-    asm("" : "+v"(x));
-#elif defined(__aarch64__)
-    asm("" : "+w"(x));
-#else
-    asm("" : "+m"(x));
+// muladd(a, b, c) = a b + c, of numbers or vectors of any size: rounded once where the instruction set fuses, twice elsewhere.
+// The compiler itself fuses nothing (-ffp-contract=off): it would do so in one copy of an expression and not in another, in the body of a
+// loop and not at its edge, and the value of an element would depend on where it lies.
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+INLINE float muladd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+INLINE double muladd(double a, double b, double c) { return __builtin_fma(a, b, c); }
+template <class U> INLINE U muladd(U a, U b, U c) {
+    using T = std::decay_t<decltype(a[0])>;
+    if constexpr (sizeof(T) == 4) {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(U) == 64) return _mm512_fmadd_ps(a, b, c);
 #endif
-    return x;
+#if defined(__FMA__)
+        if constexpr (sizeof(U) == 32) return _mm256_fmadd_ps(a, b, c);
+        if constexpr (sizeof(U) == 16) return _mm_fmadd_ps(a, b, c);
+#endif
+    } else {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(U) == 64) return _mm512_fmadd_pd(a, b, c);
+#endif
+#if defined(__FMA__)
+        if constexpr (sizeof(U) == 32) return _mm256_fmadd_pd(a, b, c);
+        if constexpr (sizeof(U) == 16) return _mm_fmadd_pd(a, b, c);
+#endif
+    }
+    for (int i = 0; i < static_cast<int>(sizeof(U) / sizeof(T)); ++i) c[i] = muladd(a[i], b[i], c[i]);
+    return c;
 }
+#else
+template <class U> INLINE U muladd(U a, U b, U c) { return a * b + c; }
+#endif
 
 template <class T, int H, int... K> INLINE V<T> swap_lanes(V<T> x, std::integer_sequence<int, K...>) {
     return __builtin_shufflevector(x, x, (K ^ H)...);

@@ -20,19 +20,19 @@ template <> struct Range<double> {
 #if MERCER_RCP
 INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) {
     V<float> r = rcp(s);
-    return acc + (a * r) * (b * (2.0f - s * r));
+    return muladd(a * r, b * muladd(-s, r, splat(2.0f)), acc);
 }
 #else
-INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) { return acc + (a / s) * b; }
+INLINE V<float> add_quotient(V<float> acc, V<float> a, V<float> b, V<float> s) { return muladd(a / s, b, acc); }
 #endif
 #if defined(MERCER_RCP_DOUBLE)  // rcp14 and two steps: 2^-52
 INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) {
     V<double> r = rcp(s);
-    r = r * (2.0 - s * r);
-    return acc + (a * r) * (b * (2.0 - s * r));
+    r = r * muladd(-s, r, splat(2.0));
+    return muladd(a * r, b * muladd(-s, r, splat(2.0)), acc);
 }
 #else
-INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) { return acc + (a / s) * b; }
+INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double> s) { return muladd(a / s, b, acc); }
 #endif
 
 template <class T> struct Unchanged {
@@ -51,7 +51,7 @@ template <class T> struct Chi2 {
 struct SafeChi2 : Unchanged<double> {
     static INLINE V<double> add(V<double> acc, V<double> x, V<double> z) {
         V<double> a = min(x, z), b = max(x, z), u = b == 0.0 ? b : a / b;
-        return acc + a * (2.0 / (1.0 + u));
+        return muladd(a, 2.0 / (1.0 + u), acc);
     }
 };
 
@@ -64,7 +64,7 @@ template <class T> struct Chi2Distance : Unchanged<T> {
 struct SafeChi2Distance : Unchanged<double> {
     static INLINE V<double> add(V<double> acc, V<double> x, V<double> z) {
         V<double> a = min(x, z), b = max(x, z), difference = b - a, divisor = b == 0.0 ? splat(1.0) : b;
-        return acc + difference * ((difference / divisor) / (1.0 + a / divisor));
+        return muladd(difference, (difference / divisor) / (1.0 + a / divisor), acc);
     }
 };
 
@@ -79,18 +79,18 @@ template <class T> struct L1 : Unchanged<T> {
 template <class T> struct L2 : Unchanged<T> {
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) {
         V<T> difference = x - z;
-        return acc + difference * difference;
+        return muladd(difference, difference, acc);
     }
 };
 
 // With a = min, b = max, u = a / b the term is (a / 2) ((1 + u) log2(1 + u) / u - log2 u): no part is negative, so nothing cancels.
-template <class T> INLINE V<T> shannon(V<T> a, V<T> u, V<T> log_u) {
-    return a * (T(0.5) * ((u + T(1)) * horner(Coefficients<T>::log1p, u) - log_u));
+template <class T> INLINE V<T> add_shannon(V<T> acc, V<T> a, V<T> u, V<T> log_u) {
+    return muladd(a, T(0.5) * muladd(u + T(1), horner(Coefficients<T>::log1p, u), -log_u), acc);
 }
 template <class T> struct JensenShannon : Unchanged<T> {
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) {
         V<T> a = min(x, z), u = a / max(splat(Range<T>::tiny), max(x, z));
-        return acc + shannon<T>(a, u, log2<T>(max(u, splat(Range<T>::normal))));  // a = 0 gives 0 times a finite number
+        return add_shannon<T>(acc, a, u, log2<T>(max(u, splat(Range<T>::normal))));  // a = 0 gives 0 times a finite number
     }
 };
 struct SafeJensenShannon : Unchanged<double> {
@@ -101,7 +101,7 @@ struct SafeJensenShannon : Unchanged<double> {
     static INLINE V<double> add(V<double> acc, V<double> x, V<double> z) {
         V<double> a = min(x, z), b = max(x, z), u = b == 0.0 ? b : a / b;
         V<double> log_u = u < 0x1p-1000 ? normal_log2(a) - normal_log2(b) : log2<double>(u);
-        return acc + (a == 0.0 ? splat(0.0) : shannon<double>(a, u, log_u));
+        return a == 0.0 ? acc : add_shannon<double>(acc, a, u, log_u);
     }
 };
 
