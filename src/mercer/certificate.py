@@ -14,7 +14,7 @@ from mercer import devices, door
 from mercer.folding import fold
 from mercer.maps.base import Map
 from mercer.pairs import drawn_pairs, measure
-from mercer.pilots import Law, Table, law_of
+from mercer.pilots import Law, Table, fitted_size, law_of
 from mercer.sources import Rows
 from mercer.streams import Stream, open_stream
 from mercer.summaries import Reservoir
@@ -182,7 +182,7 @@ def certify(
         bias=measured.part(measured.bias),
         rounding=measured.part(measured.rounding) or 0.0,
         knob=None if rate is None else rate.knob,
-        size=None if rate is None else int(fitted.get_params()[rate.knob]),
+        size=None if rate is None else fitted_size(fitted),
         rate=rate,
         wanted=error,
         needed=needed,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.maps.base import Map, Rate
+from mercer.maps.compose import Composed
 from mercer.pairs import Measured, drawn_pairs, measure
 
 _DRAWS = 4  # of each pilot
@@ -113,6 +114,16 @@ class Table:
         return f"the least that was measured is {100 * self.errors[best]:.3g}%, with {self.sizes[best]:,}"
 
 
+def fitted_size(fitted: Map) -> int | None:
+    """The size of a fitted map: its parameter, or what fit made of "auto"; None where it has no single one."""
+    knob = str(fitted.knob)
+    size = fitted.get_params().get(knob)
+    if isinstance(size, str):
+        last = fitted.maps_[-1] if isinstance(fitted, Composed) else fitted
+        size = getattr(last, f"{knob.rpartition('__')[2]}_")
+    return int(size) if isinstance(size, int | np.integer) else None
+
+
 def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float | None) -> Law | Table | None:
     """How the error of a fitted map falls with its knob; None where it does not depend on one.
 
@@ -121,11 +132,9 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
     "or steeper", the slope is measured. Deterministic ones are tried at sizes that double until the error is the wanted one or the map
     takes no larger size, then between the last two.
     """
-    rate, knob = fitted.rate, str(fitted.knob)
-    size = fitted.get_params().get(knob)
-    if rate is None or not isinstance(size, int | np.integer):
+    rate, knob, size = fitted.rate, str(fitted.knob), fitted_size(fitted)
+    if rate is None or size is None:
         return None
-    size = int(size)
     apart = rows.shape[0] >= 4
     seen, unseen = (rows[::2], rows[1::2]) if apart else (rows, rows)
     pairs = drawn_pairs(unseen.shape[0], len(measured.exact), seed)
