@@ -130,7 +130,7 @@ def one_blas_thread() -> Iterator[None]:
             if _controller is None:
                 from threadpoolctl import ThreadpoolController
 
-                _controller = ThreadpoolController()
+                _controller = ThreadpoolController().select(user_api="blas")  # asking OpenMP too takes longer
             _blas_limit = _controller.limit(limits=1, user_api="blas")
             _blas_limit.__enter__()
         _blas_users += 1

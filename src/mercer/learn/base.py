@@ -21,7 +21,7 @@ from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
 from mercer.learn.intake import Intake
 from mercer.learn.keeping import Keeping
-from mercer.learn.mapping import make_map, predict_rows, widths_of
+from mercer.learn.mapping import domain_of, make_map, predict_rows, widths_of
 from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
 from mercer.learn.sparse import Penalty
@@ -305,7 +305,8 @@ class KernelModel(Keeping, Intake):
         self._head = replace(head, coef=basis.expand(head.coef))
 
     def _solved(self) -> heads.Head:
-        check_is_fitted(self)
+        if not self.__sklearn_is_fitted__():  # check_is_fitted makes tags, which takes longer than a row does
+            check_is_fitted(self)
         if self._head is None:
             self._solve(None)
         assert self._head is not None
@@ -382,8 +383,7 @@ class KernelModel(Keeping, Intake):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         try:
-            made = make_map(type(self).__name__, self.feature_map, None, None)
-            tags.input_tags.positive_only = made.domain == "nonnegative"
+            tags.input_tags.positive_only = domain_of(self.feature_map) == "nonnegative"
         except ValueError:  # a wrong parameter is judged in fit
             pass
         return tags

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from mercer import devices
 from mercer.learn.normal import Array
 from mercer.learn.targets import is_source, require_targets
+from mercer.maps.base import Map
 from mercer.maps.moving import tensor_rows
 from mercer.streams import Stream, open_stream
 from mercer.streams.matrix import MatrixStream
@@ -19,6 +20,8 @@ from mercer.streams.matrix import MatrixStream
 
 class Intake(BaseEstimator):
     """An estimator whose rows come from memory, by scikit-learn's rules, or from a stream. A subclass says what targets are."""
+
+    feature_map_: Map
 
     def _numeric(self) -> bool:
         """Whether targets are numbers; labels otherwise."""
@@ -67,7 +70,8 @@ class Intake(BaseEstimator):
                 targets = self._checked(np.asarray(y))
                 check_consistent_length(rows, targets)
         elif y is None and not reset:
-            rows = validate_data(self, X, reset=False, **options)
+            plain = type(X) is np.ndarray and self.feature_map_._is_plain(X)
+            rows = X if plain else validate_data(self, X, reset=False, **options)
         else:
             require_targets(type(self).__name__, y)
             numeric = self._numeric()

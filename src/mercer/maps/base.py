@@ -239,7 +239,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
 
     def _made(self, X: Any, make: Callable[[Any, Any, Any], Any], out: Array | None = None) -> Any:
         """make(rows, drawn, out), whose tiles are checked on the way; what it says of a row does not depend on which tile came first."""
-        check_is_fitted(self)
+        if not hasattr(self, "drawn_"):  # check_is_fitted makes tags, which takes as long as a row does
+            check_is_fitted(self)
         X = self._form(X, reset=False)
         try:
             if devices.here() is not None and not ops.is_device(X):
