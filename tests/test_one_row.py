@@ -81,7 +81,7 @@ def test_what_is_wrong_with_a_row_is_said(kind):
     with pytest.raises(NotFittedError, match="is not fitted yet"):
         model.predict(X[:1])
     model.fit(X, y)
-    with pytest.raises(ValueError, match="X has 3 features, but Kernel.* is expecting 4 features"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but Kernel.* is expecting 4 features"):
         model.predict(X[:1, :3])
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         model.predict(X[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -382,8 +383,6 @@ class KernelModel(Keeping, Intake):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        try:
+        with suppress(ValueError):  # a wrong parameter is judged in fit
             tags.input_tags.positive_only = domain_of(self.feature_map) == "nonnegative"
-        except ValueError:  # a wrong parameter is judged in fit
-            pass
         return tags
