@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer import door
 from mercer.blocks import Dense
+from mercer.classes import are_classes
 from mercer.philox import Rng
 from mercer.race.course import least_limit, race_rows
 from mercer.streams import Stream, open_stream
@@ -19,7 +20,6 @@ from mercer.summaries import Reservoir
 Array = NDArray[Any]
 
 LEAST_ROWS = 8
-_FEW = 100  # different whole numbers that are taken for classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
             raise ValueError(f"select takes one target, got {targets.shape[1]}.")
         targets = targets[:, 0]
     if numeric is None:
-        numeric = not _is_labels(targets)
+        numeric = not are_classes(targets)
     _must_differ(rows, targets, numeric)
     order = _order(targets, numeric, seed)
     return Sample(rows[order], targets[order], numeric, total)
@@ -115,13 +115,6 @@ def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array
     rows = vstack([X for X, _ in parts], format="csr")
     rows.sum_duplicates()
     return rows, np.concatenate([y for _, y in parts])
-
-
-def _is_labels(y: Array) -> bool:
-    """Whether targets are labels: words, booleans, and at most 100 different whole numbers."""
-    if y.dtype.kind not in "iuf":
-        return True
-    return bool(np.all(y == np.floor(y))) and len(np.unique(y)) <= _FEW
 
 
 def _must_differ(X: Any, y: Array, numeric: bool) -> None:
