@@ -190,7 +190,7 @@ def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
         (OSError(errno.EACCES, "Permission denied", "/a/b.csv"), "No permission: /a/b.csv (Permission denied)."),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "a/m.mercer"), "m.mercer: No such file"),
         (MemoryError("Unable to allocate 8 TiB"), "There is not enough memory (Unable to allocate 8 TiB): use fewer"),
-        (ValueError("Leave it out with columns=[...]."), "Leave it out with --columns or --drop."),
+        (ValueError("n_jobs and columns=[...] are words of a user."), "n_jobs and columns=[...] are words of a user."),
     ],
 )
 def test_errors_of_files_and_memory_are_sentences(error, expected):

@@ -15,6 +15,7 @@ from mercer import devices, door, machine
 from mercer.blocks import Block, at_home
 from mercer.checkpoints import Checkpoint
 from mercer.cluster import in_use, on_its_cluster
+from mercer.door import ParameterError, Setting
 from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.answers import write_answers
@@ -35,6 +36,7 @@ from mercer.sources import Rows, features
 from mercer.streams import Stream
 from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
+from mercer.tiles import width
 
 
 class KernelModel(Keeping, Intake):
@@ -218,6 +220,7 @@ class KernelModel(Keeping, Intake):
         self._forget()
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
+        width(self.n_jobs, who)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
@@ -229,9 +232,8 @@ class KernelModel(Keeping, Intake):
         D = sum(widths)
         heads.check_head(who, self.penalty, self.alpha, self.pca, widths)
         if unlabeled is not None and self.pca is None:
-            raise ValueError(
-                f"{who}: unlabeled rows count for principal components, and pca is None: give pca=, or leave them out."
-            )
+            sentence = "unlabeled rows count for principal components, and there are none: give "
+            raise ParameterError(who, sentence, Setting("pca"), ", or leave them out.")
         self.plan_ = plan_fit(
             stream.rows,
             stream.width,
@@ -248,19 +250,23 @@ class KernelModel(Keeping, Intake):
             unlabelled=unlabeled is not None,
             outputs=self._outputs(),
         )
-        for name, default in (("pca", None), ("penalty", "l2"), ("checkpoint", None)):
-            if self.plan_.route == "passes" and getattr(self, name) != default:
-                raise ValueError(
-                    f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
-                    f"or leave {name} out."
-                )
+        heads.check_plan(who, self.plan_, D, penalty=self.penalty, pca=self.pca, checkpoint=self.checkpoint)
         if devices.here() is not None and in_use(stream):
-            raise ValueError(f"{who}: a cluster sums on the CPUs of its workers: leave out either device= or cluster=.")
+            sentence = "a cluster sums on the CPUs of its workers: leave out either "
+            raise ParameterError(
+                who, sentence, Setting("device", text="device="), " or ", Setting("cluster", text="cluster="), "."
+            )
         sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
         if not sums and in_use(stream):
-            raise ValueError(
-                f"{who}: a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use loss='squared', alpha='gcv'"
-                " or 'kfold' and enough max_memory; or fit without a cluster, where rows are read here, chunk by chunk."
+            raise ParameterError(
+                who,
+                f"a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use ",
+                Setting("loss", "'squared'"),
+                ", ",
+                Setting("alpha", "'gcv'"),
+                " or 'kfold' and enough ",
+                Setting("max_memory"),
+                "; or fit without a cluster, where rows are read here, chunk by chunk.",
             )
         if self.verbose:
             print(f"{who}: {self.plan_}")

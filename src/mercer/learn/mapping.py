@@ -53,13 +53,12 @@ def domain_of(feature_map: Any) -> str:
         return feature_map.domain
     if isinstance(feature_map, list | tuple):
         return "nonnegative" if "nonnegative" in map(domain_of, feature_map) else "real"
-    cls = registry().get(feature_map) if isinstance(feature_map, str) else None
-    return "real" if cls is None else _default_domain(cls)
+    return _default_domain(feature_map) if isinstance(feature_map, str) else "real"
 
 
 @cache
-def _default_domain(cls: type[Map]) -> str:
-    return cls().domain
+def _default_domain(name: str) -> str:
+    return registry()[name]().domain if name in registry() else "real"
 
 
 def widths_of(fitted: Map) -> dict[str, int]:

@@ -192,7 +192,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         """fit for rows that were let in already, or that another map makes; a Piece has weights too."""
         self.check(d)
-        width(getattr(self, "n_jobs", None))
+        width(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
         summary = self.look(d)
