@@ -43,7 +43,7 @@ def test_a_certificate_is_that_of_python(name, files):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--error 0", "Error: certify: error must be a finite number above 0, got 0.0."),
+        ("--error 0", "Error: --error must be a finite number above 0, got 0.0."),
         ("--confidence 2", "confidence"),
         ("--pairs 1", "pairs must be a whole number of at least 2, got 1"),
     ],
