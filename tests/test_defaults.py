@@ -104,6 +104,15 @@ def test_a_certificate_knows_the_size_that_auto_is():
     assert certify(both, X[100:], pairs=500, error=0.5).size == 50
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+def test_a_certificate_of_as_many_measurements_as_columns_asks_for_no_fewer(d):
+    """Fewer lose most of an inner product of so few columns; at d all that is left is rounding, which is on no law."""
+    X = np.random.default_rng(0).normal(size=(200, d))
+    found = certify(RandomProjection(random_state=0).fit(X[:100]), X[100:], pairs=500, error=0.01)
+    assert found.relative < 1e-14
+    assert found.needed == found.size == d
+
+
 @pytest.mark.parametrize("factor", [0.01, 1.0, 1000.0])
 def test_weights_of_classes_do_not_count_as_rows_where_alpha_is_chosen(factor):
     X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)

@@ -143,10 +143,11 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
     def pilot(of: int, draw: int) -> Measured:
         return measure(seeded(fitted.resized(of), seed + draw).fit(seen), unseen, pairs)
 
-    if isinstance(rate, Rate):
-        small = max(1, size // 4)
-        end = rows.shape[1] if rate.ends else None
-        law = _law(rate, knob, (small, max(small + 1, size // 2)), (size, measured), pilot, end)
+    end = rows.shape[1] if isinstance(rate, Rate) and rate.ends else None
+    small = max(1, size // 4)
+    sizes = tuple(of for of in (small, max(small + 1, size // 2)) if end is None or of < end)
+    if isinstance(rate, Rate) and sizes:
+        law = _law(rate, knob, sizes, (size, measured), pilot, end)
         near = None if wanted is None else law.below(wanted)
         return law if near is None else _law(rate, knob, (near, 2 * near), (size, measured), pilot, end, near=True)
     return _table(knob, size, measured, pilot, wanted)
@@ -155,15 +156,16 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
 def _law(
     rate: Rate,
     knob: str,
-    sizes: tuple[int, int],
+    sizes: tuple[int, ...],
     own: tuple[int, Measured],
     pilot: Callable[[int, int], Measured],
     end: int | None,
     *,
     near: bool = False,
 ) -> Law:
-    """The law through pilots of two sizes, four draws each, and through the map itself; with near, through the pilots alone."""
+    """The law through pilots of one or two sizes, four draws each, and through the map itself; with near, through the pilots alone."""
     size, measured = own
+    near = near or size == end  # where all that is left of the error is rounding, on no law
     pilots = [[pilot(of, draw) for draw in range(_DRAWS)] for of in sizes]
     bias = measured.part(measured.bias)
     if bias is None:  # errors of independent draws have nothing in common but the bias
