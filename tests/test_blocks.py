@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.blocks import Block, Dense, Sparse, as_block, fresh, matrix
+from mercer import fold
+from mercer.blocks import Coded, Dense, OneHot, Sparse, as_block, fresh, is_block, matrix
+from mercer.summaries import Range
 
 Z = np.random.default_rng(0).normal(size=(6, 4)) * (np.random.default_rng(1).random((6, 4)) < 0.6)
 
 
 @pytest.mark.parametrize("block", [Dense(Z), Sparse(sp.csr_array(Z))], ids=["dense", "sparse"])
 def test_a_block_is_its_matrix(block):
-    assert isinstance(block, Block)
+    assert is_block(block)
     w, r = np.arange(8.0).reshape(4, 2), np.arange(6.0)
     np.testing.assert_allclose(block @ w, Z @ w, atol=1e-14)
     np.testing.assert_allclose(block.T @ r, Z.T @ r, atol=1e-14)
@@ -43,3 +45,40 @@ def test_large_outputs_begin_at_a_huge_page_and_hold_what_was_asked_for(dtype):
         assert out.nbytes < 2**22 or out.ctypes.data % 2**21 == 0
         out[:] = 1
         assert out.sum() == out.size
+
+
+class Foreign:
+    """A block of somebody else: a dense one, whose transpose is not to be had for nothing."""
+
+    def __init__(self, Z):
+        self.Z, self.shape, self.dtype, self.nbytes = Z, Z.shape, Z.dtype, Z.nbytes
+
+    @property
+    def T(self):
+        raise AssertionError("a transpose that nobody needs")
+
+    def __matmul__(self, w):
+        return self.Z @ w
+
+    def gram(self):
+        return self.Z.T @ self.Z
+
+    def toarray(self):
+        return self.Z
+
+    def tocsr(self):
+        return sp.csr_array(self.Z)
+
+
+def test_what_has_all_of_a_block_is_one():
+    assert is_block(Foreign(Z))
+    assert is_block(Coded(np.zeros((2, 3), np.uint8), OneHot(4, 1.0)))
+    for other in (Z, sp.csr_array(Z), 1, None, "rows", object()):
+        assert not is_block(other)
+
+
+def test_a_fold_transposes_no_block_that_its_summary_does_not_transpose():
+    blocks = [Sparse(sp.csr_array(Z)), Sparse(sp.csr_array(2 * Z)), Foreign(Z)]
+    seen = fold(iter(blocks), Range())
+    assert seen.rows == 18
+    assert all("T" not in vars(block) for block in blocks[:2])

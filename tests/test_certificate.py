@@ -207,8 +207,34 @@ def test_rows_that_are_all_equal_and_rows_that_are_0():
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
     same = certify(phi, np.tile(TEST[:1], (10, 1)), error=0.1)
     assert same.relative < 1e-12
-    with pytest.raises(ValueError, match="The exact kernel is 0 for every pair of these rows"):
-        certify(Chi2Series(2, poles="minimax").fit(TRAIN), np.zeros((5, 8)))
+    none = certify(Chi2Series(2, poles="minimax").fit(TRAIN), np.zeros((5, 8)), error=0.1)
+    assert (none.relative, none.mean, none.rms, none.p95) == (None, 0.0, 0.0, 0.0)
+
+
+def test_where_the_exact_kernel_is_0_for_every_pair_errors_are_absolute_only():
+    apart = np.eye(8)  # rows without a column in common
+    phi = GCWS(16, bits=2, random_state=0).fit(TRAIN)
+    found = certify(phi, apart, error=0.1)
+    Z, (i, j) = phi.transform(apart).toarray(), drawn_pairs(8, found.pairs, 0)
+    errors = np.abs(np.sum(Z[i] * Z[j], axis=1))  # against k = 0
+    assert found.mean == pytest.approx(errors.mean()) and found.mean > 0.05
+    assert found.rms == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert found.p95 == pytest.approx(np.percentile(errors, 95))
+    assert [found.relative, found.interval, found.sampling, found.bias, found.rounding, found.rate] == [None] * 6
+    lines = str(found).splitlines()
+    assert lines[1] == "  relative error          undefined: the exact kernel is 0 for every pair of these rows"
+    assert lines[2].startswith("  error of a value        mean 0.")
+    assert lines[3] == "  an error of 10% is relative to the exact kernel, and undefined with it"
+
+
+def test_where_the_exact_kernel_is_0_for_every_pair_of_the_pilots_no_size_is_known():
+    rows = np.eye(8)
+    rows[2] = rows[0]  # pilots are measured on rows 1, 3, 5, 7
+    found = certify(GCWS(16, bits=2, random_state=0).fit(TRAIN), rows, error=0.1)
+    assert found.relative > 0
+    assert found.interval[0] < found.relative < found.interval[1]
+    assert (found.rate, found.needed, found.knob, found.size) == (None, None, "n_hashes", 16)
+    assert "which n_hashes has an error of 10% is not known" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
         {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"}
     )
     frame.to_csv("numbers.csv", index=False)
-    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,compressive --max-seconds 600"
+    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,projection --max-seconds 600"
     heard = [json.loads(one) for one in run(f"{line} --json").splitlines()]
     found = {one["name"]: one for one in heard if one["event"] == "entry"}
     assert found["linear"]["score"] < 0.9
@@ -82,9 +82,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     output = run(line)
     assert "numbers.csv: 400 rows, 3 columns" in output
     assert "hellinger took no part. Hellinger needs numbers of at least 0" in output
-    assert (
-        "compressive took no part. CompressiveFourier: n_measurements must be at most the number of columns" in output
-    )
+    assert "projection took no part. RandomProjection: n_components must be at most the number of columns" in output
     following = re.search(r"Next: mercer (fit numbers.csv --target y --drop id --map .* -o model.mercer)", output)[1]
     assert verdict["map"] in following
     assert "R^2" in run(f"{following} --test numbers.csv")
@@ -192,7 +190,7 @@ def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
         (OSError(errno.EACCES, "Permission denied", "/a/b.csv"), "No permission: /a/b.csv (Permission denied)."),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "a/m.mercer"), "m.mercer: No such file"),
         (MemoryError("Unable to allocate 8 TiB"), "There is not enough memory (Unable to allocate 8 TiB): use fewer"),
-        (ValueError("Leave it out with columns=[...]."), "Leave it out with --columns or --drop."),
+        (ValueError("n_jobs and columns=[...] are words of a user."), "n_jobs and columns=[...] are words of a user."),
     ],
 )
 def test_errors_of_files_and_memory_are_sentences(error, expected):

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from mercer import KernelClassifier, RandomFourier, certify, load, save
+from mercer import GCWS, KernelClassifier, RandomFourier, certify, load, save
 from shell import call
 
 
@@ -43,7 +43,7 @@ def test_a_certificate_is_that_of_python(name, files):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--error 0", "Error: certify: error must be a finite number above 0, got 0.0."),
+        ("--error 0", "Error: --error must be a finite number above 0, got 0.0."),
         ("--confidence 2", "confidence"),
         ("--pairs 1", "pairs must be a whole number of at least 2, got 1"),
     ],
@@ -60,3 +60,16 @@ def test_columns_that_are_not_there_are_named(files):
     done = call(f"certify {files}/model.mercer {files}/other.csv")
     assert done.exit_code == 1
     assert "lacks the columns 'pixel_0_0'" in done.stderr
+
+
+def test_rows_whose_exact_kernel_is_0_have_absolute_errors(tmp_path):
+    save(GCWS(16, bits=2, random_state=0).fit(np.eye(8)), tmp_path / "map.mercer")
+    np.save(tmp_path / "rows.npy", np.eye(8))
+    here = certify(load(tmp_path / "map.mercer"), np.eye(8))
+    done = call(f"certify {tmp_path}/map.mercer {tmp_path}/rows.npy --error 0.1")
+    assert done.exit_code == 0
+    assert "relative error          undefined: the exact kernel is 0 for every pair of these rows" in done.stdout
+    assert "an error of 10% is relative to the exact kernel, and undefined with it" in done.stdout
+    told = json.loads(call(f"certify {tmp_path}/map.mercer {tmp_path}/rows.npy --json").stdout.splitlines()[-1])
+    assert (told["relative"], told["interval"], told["needed"]) == (None, None, None)
+    assert told["mean"] == pytest.approx(here.mean, rel=0.05) and here.mean > 0.05

@@ -72,11 +72,13 @@ def test_several_maps_have_no_error_that_could_be_planned(folder):
         ("plan nothing.csv", "There is no file"),
         ("plan data.csv --target digits", "has no column 'digits'"),
         ("plan numbers.csv --target b --loss logistic", "--loss logistic is for classes, and the target is numbers"),
+        ("plan apart.csv --map gcws:n_hashes=4 --error 0.1", "which is 0 for every pair of these rows: leave it out"),
         ("plan one.csv --error 0.1", "measured on pairs of different rows, and there is 1 row"),
     ],
 )
 def test_what_cannot_be_planned_is_one_sentence(line, words, folder):
     (folder / "one.csv").write_text("a,b\n1,2\n")
+    (folder / "apart.csv").write_text("a,b\n1,0\n0,1\n")
     (folder / "numbers.csv").write_text("a,b\n" + "\n".join(f"{i},{i / 7}" for i in range(20)))
     assert words in fails(line)
 
@@ -87,6 +89,8 @@ def test_hard_rows(folder):
     assert "20 rows x 2 columns" in run("plan equal.csv --target y --error 0.1")
     (folder / "three.csv").write_text("a,b,y\n1,2,0.5\n2,1,0.25\n3,3,0.125\n")
     assert "3 rows x 2 columns" in run("plan three.csv --target y")
+    (folder / "apart.csv").write_text("a,b\n1,0\n0,1\n")  # whose exact kernel is 0
+    assert "2 rows x 2 columns" in run("plan apart.csv --map gcws:n_hashes=4")
     wide = np.zeros((20, 2000))
     wide[:, ::7] = 1
     np.save(folder / "wide.npy", wide)

@@ -158,7 +158,7 @@ def test_unlabelled_rows_come_from_files_and_their_errors_name_the_place(tmp_pat
         KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=bad)
     with pytest.raises(ValueError, match="3 features, but KernelRegressor is expecting 4"):
         KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=MORE[:, :3])
-    with pytest.raises(ValueError, match="unlabeled rows count for principal components, and pca is None"):
+    with pytest.raises(ValueError, match="unlabeled rows count for principal components, and there are none: give pca"):
         KernelRegressor(MAPS, alpha=0.01).fit(X, t, unlabeled=MORE)
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from inspect import getattr_static
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -19,9 +20,12 @@ _HUGE_PAGE = 2 * 2**20
 _HUGE_FROM = 4 * 2**20
 
 
-@runtime_checkable
 class Block(Protocol):
-    """block @ w, block.T @ r, block.gram() = Z'Z, and the block as an array or a CSR matrix."""
+    """block @ w, block.T @ r, block.gram() = Z'Z, and the block as an array or a CSR matrix.
+
+    ``is_block`` tells whether a value is one. An isinstance of this protocol would evaluate its
+    properties before Python 3.12, and so transpose every CSR block.
+    """
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -35,6 +39,9 @@ class Block(Protocol):
     def gram(self) -> Array: ...
     def toarray(self) -> Array: ...
     def tocsr(self) -> Any: ...
+
+
+_OF_A_BLOCK = tuple(name for name in vars(Block) if not name.startswith("_") or name == "__matmul__")
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +260,13 @@ class _Transposed:
 
     def __matmul__(self, R: Array) -> Array:
         return self.block.sums(R)
+
+
+def is_block(value: object) -> bool:
+    """Whether a value has what a Block has; no property of it is evaluated."""
+    if isinstance(value, Dense | Sparse | Coded):
+        return True
+    return all(getattr_static(value, name, None) is not None for name in _OF_A_BLOCK)
 
 
 def code_type(count: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import devices, door
 from mercer.folding import fold
 from mercer.maps.base import Map
-from mercer.pairs import drawn_pairs, measure
-from mercer.pilots import Law, Table, law_of
+from mercer.pairs import ZeroKernelError, drawn_pairs, measure
+from mercer.pilots import Law, Table, fitted_size, law_of
 from mercer.sources import Rows
 from mercer.streams import Stream, open_stream
 from mercer.summaries import Reservoir
@@ -36,21 +37,23 @@ class Certificate:
         Where features were made and how their products: "cpu", or the device and its precision, "cuda tf32".
     mean, rms, p95 : float
         Mean absolute error of a kernel value, root of the mean square, and the 95th percentile: not relative.
-    relative : float
-        sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2): the Gram error off the diagonal.
-    interval : (float, float)
+    relative : float or None
+        sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2): the Gram error off the diagonal. None where
+        k is 0 for every pair, and with it all that is relative: interval, sampling, bias, rounding and rate.
+    interval : (float, float) or None
         Where the relative error of all pairs of these rows lies, with `confidence`.
     confidence : float
     sampling : float or None
         The part that more features remove: features against ``limit_``. None where the limit has no closed form.
     bias : float or None
         The part that they cannot remove: ``limit_`` against ``kernel_``.
-    rounding : float
+    rounding : float or None
         The part of float32: features against those of the same rows in float64; 0 for rows of float64.
     knob, size : str or None, int or None
         The parameter that buys accuracy, and its value.
     rate : Law, Table or None
-        How the relative error falls with the knob, from pilots at two smaller sizes; None where the map is exact or has no single knob.
+        How the relative error falls with the knob, from pilots at two smaller sizes; None where the map is exact or has no single knob, and
+        where k is 0 for every pair of the rows that pilots are measured on.
     wanted, needed : float or None, int or None
         The error that was asked for, and the smallest size that reaches it; None where none does.
     """
@@ -63,12 +66,12 @@ class Certificate:
     mean: float
     rms: float
     p95: float
-    relative: float
-    interval: tuple[float, float]
+    relative: float | None
+    interval: tuple[float, float] | None
     confidence: float
     sampling: float | None
     bias: float | None
-    rounding: float
+    rounding: float | None
     knob: str | None
     size: int | None
     rate: Law | Table | None
@@ -77,15 +80,22 @@ class Certificate:
     arithmetic: str = "cpu"
 
     def __str__(self) -> str:
-        low, high = self.interval
         lines = [
-            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} rows, {self.dtype}{self._where()}",
-            f"  relative error          {share(self.relative)} ({self.confidence:.0%} interval {share(low)} to {share(high)})",
-            f"    more features remove  {share(self.sampling)}",
-            f"    they cannot remove    {share(self.bias)}",
-            f"    rounding              {share(self.rounding)}",
-            f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, 95th percentile {self.p95:.2g}",
+            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} rows, {self.dtype}{self._where()}"
         ]
+        if self.relative is None or self.interval is None:
+            lines.append("  relative error          undefined: the exact kernel is 0 for every pair of these rows")
+        else:
+            low, high = self.interval
+            lines += [
+                f"  relative error          {share(self.relative)} ({self.confidence:.0%} interval {share(low)} to {share(high)})",
+                f"    more features remove  {share(self.sampling)}",
+                f"    they cannot remove    {share(self.bias)}",
+                f"    rounding              {share(self.rounding)}",
+            ]
+        lines.append(
+            f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, 95th percentile {self.p95:.2g}"
+        )
         if self.wanted is not None:
             lines.append(f"  {self._verdict(self.wanted)}")
         return "\n".join(lines)
@@ -94,12 +104,18 @@ class Certificate:
         return "" if self.arithmetic == "cpu" else f" on {self.arithmetic}"
 
     def _verdict(self, wanted: float) -> str:
+        if self.relative is None:
+            return f"an error of {share(wanted)} is relative to the exact kernel, and undefined with it"
         if self.knob is None:
             exact = self.sampling == 0 and self.bias == 0
             why = "this map is exact" if exact else "this map has no single parameter that buys accuracy"
             return f"an error of {share(wanted)} is {'' if self.relative <= wanted else 'not '}reached: {why}"
+        if self.rate is None:
+            return (
+                f"which {self.knob} has an error of {share(wanted)} is not known: the exact kernel is 0 for every pair "
+                "that pilots are measured on. Give more rows"
+            )
         if self.needed is None:
-            assert self.rate is not None
             return f"an error of {share(wanted)} is not reachable by {self.knob}: {self.rate.why_not(wanted)}"
         return f"an error of {share(wanted)} needs {self.knob} = {self.needed:,} (it is {self.size:,})"
 
@@ -159,12 +175,20 @@ def certify(
     rows = _sample(fitted, X, pairs, random_state)
     chosen = drawn_pairs(rows.shape[0], pairs, random_state)
     measured = measure(fitted, rows, chosen)
-    relative, interval = measured.relative(confidence)
     if fitted.rate is None:  # exact, so that all of it is rounding
         measured = replace(measured, sampling=np.zeros_like(measured.exact), rounding=measured.errors)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of pilots: rows outside the range of the other half
-        rate = law_of(fitted, rows, measured, random_state, error)
+    relative = interval = sampling = bias = rounding = rate = None
+    knob = size = None
+    with suppress(ZeroKernelError):
+        relative, interval = measured.relative(confidence)
+        sampling, bias, rounding = (
+            measured.part(differences) for differences in (measured.sampling, measured.bias, measured.rounding)
+        )
+        size = None if fitted.rate is None else fitted_size(fitted)
+        knob = None if size is None else fitted.knob
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of pilots: rows outside the range of the other half
+            rate = law_of(fitted, rows, measured, random_state, error)
     needed = None if error is None or rate is None else rate.size_for(error)
     return Certificate(
         feature_map=repr(fitted),
@@ -178,11 +202,11 @@ def certify(
         relative=relative,
         interval=interval,
         confidence=confidence,
-        sampling=measured.part(measured.sampling),
-        bias=measured.part(measured.bias),
-        rounding=measured.part(measured.rounding) or 0.0,
-        knob=None if rate is None else rate.knob,
-        size=None if rate is None else int(fitted.get_params()[rate.knob]),
+        sampling=sampling,
+        bias=bias,
+        rounding=rounding,
+        knob=knob,
+        size=size,
         rate=rate,
         wanted=error,
         needed=needed,

@@ -11,29 +11,40 @@ from typing import Any
 import numpy as np
 
 from mercer.hearing import warn
+from mercer.parameters import ParameterError as ParameterError
+from mercer.parameters import Part, join_parts
+from mercer.parameters import Setting as Setting
 
 _PREFIXES = ("", "K", "M", "G", "T")
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
 
 
 class RowError(ValueError):
-    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data."""
+    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data.
 
-    def __init__(self, row: int, before: str, after: str, place: str = "") -> None:
-        super().__init__(row, before, after, place)
-        self.row, self.before, self.after, self.place = row, before, after, place
+    advice is the end of the sentence where it names parameters.
+    """
+
+    def __init__(self, row: int, before: str, after: str, place: str = "", advice: tuple[Part, ...] = ()) -> None:
+        super().__init__(row, before, after, place, advice)
+        self.row, self.before, self.after, self.place, self.advice = row, before, after, place, advice
 
     def __str__(self) -> str:
-        return f"{self.before} {self.place or f'row {self.row}'}{self.after}"
+        return join_parts(self.parts)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The sentence, whose parameters are fields."""
+        return (f"{self.before} {self.place or f'row {self.row}'}{self.after}", *self.advice)
 
     def at(self, start: int, who: str = "") -> RowError:
         """The same, for a tile whose first row is row `start` of the data; who is named where the sentence does not do so."""
         before = self.before if who in self.before else f"{who}: {self.before}"
-        return RowError(self.row + start, before, self.after)
+        return RowError(self.row + start, before, self.after, advice=self.advice)
 
     def named(self, place: str) -> RowError:
         """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of the file"."""
-        return RowError(self.row, self.before, self.after, place)
+        return RowError(self.row, self.before, self.after, place, self.advice)
 
 
 def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
@@ -43,42 +54,42 @@ def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
         return value
     near = difflib.get_close_matches(str(value), options, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{who}: {name} must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+    raise ParameterError(who, Setting(name), f" must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
 
 
 def whole(who: str, name: str, value: object, *, least: int = 1) -> int:
     """value as an int of at least `least`; otherwise a ValueError."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
         return int(value)
-    raise ValueError(f"{who}: {name} must be a whole number of at least {least}, got {value!r}.")
+    raise ParameterError(who, Setting(name), f" must be a whole number of at least {least}, got {value!r}.")
 
 
 def positive(who: str, name: str, value: object) -> float:
     """value as a finite float above 0; otherwise a ValueError."""
     if _is_positive(value):
         return float(value)  # type: ignore[arg-type]
-    raise ValueError(f"{who}: {name} must be a finite number above 0, got {value!r}.")
+    raise ParameterError(who, Setting(name), f" must be a finite number above 0, got {value!r}.")
 
 
 def positive_or_word(who: str, name: str, value: object, words: Sequence[str]) -> None:
     """Refuse what is neither a finite number above 0 nor one of the words."""
     if not (_is_positive(value) or (isinstance(value, str) and value in words)):
         known = " or ".join(map(repr, words)) if len(words) < 3 else f"one of {', '.join(map(repr, words))}"
-        raise ValueError(f"{who}: {name} must be a finite number above 0, or {known}, got {value!r}.")
+        raise ParameterError(who, Setting(name), f" must be a finite number above 0, or {known}, got {value!r}.")
 
 
 def probability(who: str, name: str, value: float) -> float:
     """value strictly between 0 and 1; otherwise a ValueError."""
     if _is_positive(value) and value < 1:
         return float(value)
-    raise ValueError(f"{who}: {name} must be a number between 0 and 1, got {value!r}.")
+    raise ParameterError(who, Setting(name), f" must be a number between 0 and 1, got {value!r}.")
 
 
 def flag(who: str, name: str, value: object) -> bool:
     """value as a bool; otherwise a ValueError (0 and 1 are numbers, not flags)."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise ValueError(f"{who}: {name} must be True or False, got {value!r}.")
+    raise ParameterError(who, Setting(name), f" must be True or False, got {value!r}.")
 
 
 def memory(who: str, name: str, value: object) -> int:
@@ -90,8 +101,10 @@ def memory(who: str, name: str, value: object) -> int:
             value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
         return int(value)
-    raise ValueError(
-        f"{who}: {name} must be a number of bytes above 0 or words such as '2GB' or '500 MiB', got {value!r}."
+    raise ParameterError(
+        who,
+        Setting(name),
+        f" must be a number of bytes above 0 or words such as '2GB' or '500 MiB', got {value!r}.",
     )
 
 

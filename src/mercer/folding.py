@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from mercer import cluster, devices, door
 from mercer.atomic import remove_leftovers
-from mercer.blocks import Block, at_home
+from mercer.blocks import Block, at_home, is_block
 from mercer.checkpoints import Checkpoint, plain
 from mercer.planner import SHARD, worth_writing
 from mercer.sources import Piece, Rows
@@ -237,7 +237,7 @@ def _pieces(source: Iterable[Block]) -> Generator[Piece, None, None]:
             yield block
             start = block.start + block.block.shape[0]
             continue
-        if not isinstance(block, Block):
+        if not is_block(block):
             raise TypeError(
                 f"fold needs an array, a CSR matrix or blocks (map.blocks(X)), got a {type(block).__name__}."
             )

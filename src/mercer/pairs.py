@@ -21,6 +21,10 @@ Array = NDArray[Any]
 Pairs = tuple[Array, Array]
 
 
+class ZeroKernelError(ValueError):
+    """The exact kernel is 0 for every pair, so that no error can be relative to it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """Differences over pairs, one number for each: errors = sampling + bias + rounding where the limit is known.
@@ -47,13 +51,13 @@ class Measured:
 
     def part(self, differences: Array | None) -> float | None:
         """sqrt(sum differences^2/sum k^2)."""
-        return None if differences is None else float(np.sqrt(np.sum(differences**2) / self._total()))
+        return None if differences is None else float(np.sqrt(np.sum(differences**2) / self.total()))
 
     def relative(self, confidence: float) -> tuple[float, tuple[float, float]]:
         """The relative error, and its interval by the delta method on the logarithm of the ratio of two means."""
         from scipy.special import ndtri
 
-        self._total()
+        self.total()
         A, B = self.errors**2, self.exact**2
         if not A.any():
             return 0.0, (0.0, 0.0)
@@ -62,12 +66,17 @@ class Measured:
         half = float(ndtri(0.5 + confidence / 2) * spread / 2)
         return float(np.sqrt(ratio)), (float(np.sqrt(ratio) * np.exp(-half)), float(np.sqrt(ratio) * np.exp(half)))
 
-    def _total(self) -> float:
+    def total(self) -> float:
+        """sum k^2.
+
+        Raises
+        ------
+        ZeroKernelError
+            Where it is 0.
+        """
         total = float(np.sum(self.exact**2))
         if total == 0:
-            raise ValueError(
-                "The exact kernel is 0 for every pair of these rows: a relative error has no meaning here."
-            )
+            raise ZeroKernelError("The exact kernel is 0 for every pair of these rows: no error is relative to it.")
         return total
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.parameters import ParameterError, Setting
+
 Array = NDArray[np.float64]
 
 _WORDS_PER_STEP = 4  # Philox 4x64 makes four words for each value of its counter
@@ -75,7 +77,5 @@ def seed_from(who: str, random_state: Any) -> int:
         return int(random_state.randint(2**63, dtype=np.int64))
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and 0 <= random_state < _SEEDS:
         return int(random_state)
-    raise ValueError(
-        f"{who}: random_state must be None, a whole number from 0 to 2^64 - 1, a numpy Generator or a RandomState, "
-        f"got {random_state!r}."
-    )
+    needed = " must be None, a whole number from 0 to 2^64 - 1, a numpy Generator or a RandomState"
+    raise ParameterError(who, Setting("random_state"), f"{needed}, got {random_state!r}.")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.maps.base import Map, Rate
+from mercer.maps.compose import Composed
 from mercer.pairs import Measured, drawn_pairs, measure
 
 _DRAWS = 4  # of each pilot
@@ -113,6 +114,16 @@ class Table:
         return f"the least that was measured is {100 * self.errors[best]:.3g}%, with {self.sizes[best]:,}"
 
 
+def fitted_size(fitted: Map) -> int | None:
+    """The size of a fitted map: its parameter, or what fit made of "auto"; None where it has no single one."""
+    knob = str(fitted.knob)
+    size = fitted.get_params().get(knob)
+    if isinstance(size, str):
+        last = fitted.maps_[-1] if isinstance(fitted, Composed) else fitted
+        size = getattr(last, f"{knob.rpartition('__')[2]}_")
+    return int(size) if isinstance(size, int | np.integer) else None
+
+
 def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float | None) -> Law | Table | None:
     """How the error of a fitted map falls with its knob; None where it does not depend on one.
 
@@ -121,11 +132,9 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
     "or steeper", the slope is measured. Deterministic ones are tried at sizes that double until the error is the wanted one or the map
     takes no larger size, then between the last two.
     """
-    rate, knob = fitted.rate, str(fitted.knob)
-    size = fitted.get_params().get(knob)
-    if rate is None or not isinstance(size, int | np.integer):
+    rate, knob, size = fitted.rate, str(fitted.knob), fitted_size(fitted)
+    if rate is None or size is None:
         return None
-    size = int(size)
     apart = rows.shape[0] >= 4
     seen, unseen = (rows[::2], rows[1::2]) if apart else (rows, rows)
     pairs = drawn_pairs(unseen.shape[0], len(measured.exact), seed)
@@ -134,10 +143,11 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
     def pilot(of: int, draw: int) -> Measured:
         return measure(seeded(fitted.resized(of), seed + draw).fit(seen), unseen, pairs)
 
-    if isinstance(rate, Rate):
-        small = max(1, size // 4)
-        end = rows.shape[1] if rate.ends else None
-        law = _law(rate, knob, (small, max(small + 1, size // 2)), (size, measured), pilot, end)
+    end = rows.shape[1] if isinstance(rate, Rate) and rate.ends else None
+    small = max(1, size // 4)
+    sizes = tuple(of for of in (small, max(small + 1, size // 2)) if end is None or of < end)
+    if isinstance(rate, Rate) and sizes:
+        law = _law(rate, knob, sizes, (size, measured), pilot, end)
         near = None if wanted is None else law.below(wanted)
         return law if near is None else _law(rate, knob, (near, 2 * near), (size, measured), pilot, end, near=True)
     return _table(knob, size, measured, pilot, wanted)
@@ -146,15 +156,16 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
 def _law(
     rate: Rate,
     knob: str,
-    sizes: tuple[int, int],
+    sizes: tuple[int, ...],
     own: tuple[int, Measured],
     pilot: Callable[[int, int], Measured],
     end: int | None,
     *,
     near: bool = False,
 ) -> Law:
-    """The law through pilots of two sizes, four draws each, and through the map itself; with near, through the pilots alone."""
+    """The law through pilots of one or two sizes, four draws each, and through the map itself; with near, through the pilots alone."""
     size, measured = own
+    near = near or size == end  # where all that is left of the error is rounding, on no law
     pilots = [[pilot(of, draw) for draw in range(_DRAWS)] for of in sizes]
     bias = measured.part(measured.bias)
     if bias is None:  # errors of independent draws have nothing in common but the bias

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mercer.parameters import ParameterError, Setting
 from mercer.planner import TILE_ROWS, Cost, tile_rows, worth_threads
 
 _MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
@@ -39,14 +40,13 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def width(n_jobs: int | None) -> int:
-    """Threads that n_jobs asks for: None and -1 are all that threads() (or at_most) allows, -2 all but one, and so on."""
+def width(n_jobs: int | None, who: str = "") -> int:
+    """Threads that n_jobs of an estimator asks for: None and -1 are all that threads() (or at_most) allows, -2 all but one, and so on."""
     if n_jobs is None:
         return getattr(_inside, "most", None) or threads()
     if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise ValueError(
-            f"n_jobs must be None, a whole number of at least 1, or negative (-1 for all), got {n_jobs!r}."
-        )
+        needed = " must be None, a whole number of at least 1, or negative (-1 for all)"
+        raise ParameterError(who, Setting("n_jobs"), f"{needed}, got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
 
 
@@ -130,7 +130,7 @@ def one_blas_thread() -> Iterator[None]:
             if _controller is None:
                 from threadpoolctl import ThreadpoolController
 
-                _controller = ThreadpoolController()
+                _controller = ThreadpoolController().select(user_api="blas")  # asking OpenMP too takes longer
             _blas_limit = _controller.limit(limits=1, user_api="blas")
             _blas_limit.__enter__()
         _blas_users += 1

@@ -75,8 +75,8 @@ def _show_map(name: str, voice: Voice) -> None:
     for option, default in options.items():
         table.add_row(option, default, described.get(option, ""))
     voice.table(table)
-    text = f"{name}:{cls.knob}={options[cls.knob]}" if cls.knob else name
-    voice.say(f"--map {text}")
+    size = {cls.knob: language.literal(options[cls.knob])} if cls.knob else {}
+    voice.say(f"--map {language.spell(language.Named(name, size))}")
 
 
 def _parameters_in(doc: str) -> dict[str, str]:

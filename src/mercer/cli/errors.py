@@ -7,30 +7,27 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from mercer.cli.signatures import maps
+from mercer.parameters import ParameterError, Part, Setting, join_parts
+
 INTERRUPTED, TERMINATED = 130, 143
 _STOPPED = "mercer.stopped"
 
-_SAID_HERE = {  # what the library says of its arguments, and what they are on the command line
-    "open_stream(source, columns=[...])": "--columns",
-    "open_stream(source, target='column')": "--target",
-    "columns=[...]": "--columns or --drop",
-    "max_memory=": "--max-memory ",
-    "max_memory": "--max-memory",
-    "select: max_seconds": "--max-seconds",
-    "select: kernels": "--kernels",
-    "loss='logistic'": "--loss logistic",
-    "feature_map is one map: give a list of maps": "--map is one map: give --map 'a + b'",
-    "and pca is None: give pca=": "and there are none: give --pca",
-    "n_jobs": "--jobs",
-    "random_state": "--seed",
-    "zero_based=True, or zero_based=False": "--zero-based, or --one-based",
-    "zero_based=True": "--zero-based",
+_OPTIONS = {  # of parameters whose options have another name, or that stand for several
+    "n_jobs": ("--jobs",),
+    "random_state": ("--seed",),
+    "feature_map": ("--map",),
+    "a list of maps": ("--map 'a + b'",),
+    "columns": ("--columns", "--drop"),
+    "open_stream(source, columns=[...])": ("--columns",),
+    "zero_based=True": ("--zero-based",),
+    "zero_based=False": ("--one-based",),
 }
 
 
@@ -59,21 +56,52 @@ class Sentences(click.Group):
         except Exception as error:
             if ctx.meta.get("mercer.debug") or os.environ.get("MERCER_DEBUG", "") not in ("", "0"):
                 raise
-            raise click.ClickException(sentence(error)) from error
+            raise click.ClickException(sentence(error, self._options(ctx))) from error
+
+    def _options(self, ctx: click.Context) -> frozenset[str]:
+        """The options of the command that was run."""
+        command = self.get_command(ctx, ctx.invoked_subcommand or "")
+        params = [] if command is None else command.get_params(ctx)
+        return frozenset(option for param in params for option in (*param.opts, *param.secondary_opts))
 
 
-def sentence(error: Exception) -> str:
-    """What went wrong, in words."""
+def sentence(error: Exception, options: Collection[str] = ()) -> str:
+    """What went wrong, in words; parameters for which the command has options are named by these."""
+    from mercer.door import RowError  # and NumPy with it: help needs neither
+
     if isinstance(error, OSError):
         return _of_file(error)
     if isinstance(error, MemoryError):
         return f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer features, or fewer rows at a time."
+    if isinstance(error, ParameterError):
+        return _of_parameters(error.who, error.parts, options)
+    if isinstance(error, RowError):
+        return _of_parameters("", error.parts, options)
     if isinstance(error, ValueError):
-        text = str(error)
-        for library, here in _SAID_HERE.items():
-            text = text.replace(library, here)
-        return text
+        return str(error)
     return f"This should not happen ({type(error).__name__}: {error}). Run it again with --debug, and report what it shows."
+
+
+def _of_parameters(who: str, parts: tuple[Part, ...], options: Collection[str]) -> str:
+    """The sentence with the options of the command in place of parameters. Those of a map stay: --map has them by their names."""
+    of_map = who in (one.cls for one in maps().values())
+
+    def spell(setting: Setting) -> str:
+        if of_map:
+            return str(setting)
+        names = _OPTIONS.get(str(setting)) or _OPTIONS.get(setting.parameter) or (option_of(setting.parameter),)
+        known = " or ".join(name for name in names if name.split()[0] in options)
+        given = setting.value.strip("'") if str(setting) not in _OPTIONS else ""
+        return f"{known} {given}".strip() if known else str(setting)
+
+    first = parts[0]
+    named = isinstance(first, Setting) and spell(first) != str(first)  # an option needs no name of an estimator
+    return f"{'' if named or not who else f'{who}: '}{join_parts(parts, spell)}"
+
+
+def option_of(parameter: str) -> str:
+    """The option that stands for a parameter of an estimator."""
+    return _OPTIONS.get(parameter, (f"--{parameter.replace('_', '-')}",))[0]
 
 
 def _of_file(error: OSError) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from mercer.cli import language
-from mercer.cli.errors import stopping
+from mercer.cli.errors import option_of, stopping
 from mercer.cli.signatures import Signature, estimators
 from mercer.cli.sources import PATH, names_of, open_data, open_like, options, require_output, require_target
 from mercer.cli.targets import CLASSIFY, Task, task_of
@@ -33,7 +33,6 @@ _HELP = {  # of parameters of the estimators; one that is not here appears by it
     "tol": "How far from the optimum steps end.",
     "n_jobs": "Threads; all of them when not given.",
 }
-_NAMES = {"n_jobs": "--jobs"}
 AUTO = "auto"  # the map that mercer compare would find
 _OURS = ("feature_map", "verbose", "random_state")  # which --map, the voice and --seed are for
 
@@ -77,7 +76,7 @@ def _estimator_options() -> list[click.Parameter]:
         if name in _OURS:
             continue
         only = "" if all(name in one for one in both.values()) else " For classes only."
-        flag = _NAMES.get(name, f"--{name.replace('_', '-')}")
+        flag = option_of(name)
         shown = "" if default == "None" else f"  [default: {default.strip(chr(39))}]"
         kind = PATH if name == "checkpoint" else click.STRING
         metavar = "FILE" if name == "checkpoint" else "VALUE"
@@ -234,7 +233,7 @@ def _parameters(task: Task, given: dict[str, Any]) -> dict[str, Any]:
     found = {name.removeprefix("parameter_"): value for name, value in given.items() if value is not None}
     for name in found:
         if name not in known.parameters:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for classes, and the target is numbers. {task.why}")
+            raise click.UsageError(f"{option_of(name)} is for classes, and the target is numbers. {task.why}")
     words = ("max_memory", "cluster", "checkpoint")  # which are taken as they are written
     return {name: str(value) if name in words else language.literal(value) for name, value in found.items()}
 

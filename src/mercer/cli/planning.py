@@ -117,11 +117,16 @@ def _pilot(feature_map: Any, stream: Any, error: float | None, seed: int) -> tup
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rows outside the range of the other half
-            return fitted, certify(fitted, unseen, pairs=_pairs(stream.width), error=error, random_state=seed).rate
+            found = certify(fitted, unseen, pairs=_pairs(stream.width), error=error, random_state=seed)
     except AttributeError as none:  # a composition without an exact kernel
         if error is not None:
             raise ValueError(f"--error needs an exact kernel to be measured against. {none}") from None
         return fitted, None
+    if error is not None and found.relative is None:
+        raise ValueError(
+            "--error is relative to the exact kernel, which is 0 for every pair of these rows: leave it out."
+        )
+    return fitted, found.rate
 
 
 def _pairs(columns: int) -> int:

@@ -69,7 +69,13 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="A target with more is refused.",
     ),
     "device": click.option("--device", help="cuda, or cuda:0: a GPU, through torch."),
-    "seed": click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn at random."),
+    "seed": click.option(
+        "--seed",
+        type=click.IntRange(0, 2**64 - 1),
+        default=0,
+        show_default=True,
+        help="Of all that is drawn at random.",
+    ),
 }
 
 

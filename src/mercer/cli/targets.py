@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from mercer.streams import Stream
 
 CLASSIFY, REGRESS = "classify", "regress"
-_FEW = 100  # different whole numbers that are taken for classes
 MOST_CLASSES = 1000  # that are learnt without being asked for
 
 
@@ -29,6 +28,8 @@ def task_of(stream: Stream, asked: str | None, most_classes: int = MOST_CLASSES)
     """
     import numpy as np
 
+    from mercer.classes import are_classes
+
     chunks = stream.chunks()
     y = np.asarray(next(chunks).y)
     name = stream.target if isinstance(stream.target, str) else ", ".join(stream.target or [])
@@ -39,13 +40,13 @@ def task_of(stream: Stream, asked: str | None, most_classes: int = MOST_CLASSES)
     seen = f"{len(found):,} different value{'s' * (len(found) > 1)} in the first {len(y):,} rows"
     if asked == REGRESS and words:
         raise ValueError(f"The target {name!r} has words, such as {y[0]!r}, and --task regress needs numbers.")
-    few = not words and len(found) <= _FEW and (y.dtype.kind == "b" or bool(np.all(y == np.floor(y))))
-    task = asked or (CLASSIFY if words or few else REGRESS)
+    classes = are_classes(y)
+    task = asked or (CLASSIFY if classes else REGRESS)
     if task == CLASSIFY:
         _require_few(name, found, len(y), most_classes, words=words)
     if asked is not None:
         return Task(task, f"Target {name!r}, {seen}: {_AS[task]}, as asked for.")
-    kind = "words" if words else "whole numbers" if few else "numbers"
+    kind = "words" if words else "whole numbers" if classes else "numbers"
     other = "" if words else f" (--task {REGRESS if task == CLASSIFY else CLASSIFY} if not)"
     return Task(task, f"Target {name!r}: {kind}, {seen}: {_AS[task]}{other}.")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.door import ParameterError, Setting
 from mercer.learn.labels import probabilities
 from mercer.streams import open_sink
 
@@ -42,8 +43,11 @@ def _columns(model: Any, beside: str) -> list[Any]:
     if not hasattr(model, "classes_"):
         raise ValueError(f"A {who} predicts numbers: it has no {beside} of classes.")
     if beside == "probability" and not hasattr(model, "predict_proba"):
-        raise ValueError(
-            f"This {who} has no probabilities, which come with loss='logistic': ask for scores, or fit it with that loss."
+        raise ParameterError(
+            "",
+            f"This {who} has no probabilities, which come with ",
+            Setting("loss", "'logistic'"),
+            ": ask for scores, or fit it with that loss.",
         )
     classes: list[Any] = model.classes_.tolist()
     return classes[1:] if beside == "score" and len(classes) == 2 else classes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -14,6 +15,7 @@ from mercer import devices, door, machine
 from mercer.blocks import Block, at_home
 from mercer.checkpoints import Checkpoint
 from mercer.cluster import in_use, on_its_cluster
+from mercer.door import ParameterError, Setting
 from mercer.folding import fold
 from mercer.learn import heads
 from mercer.learn.answers import write_answers
@@ -21,7 +23,7 @@ from mercer.learn.components import Apart, Components, Reduced, spans
 from mercer.learn.folds import Folds
 from mercer.learn.intake import Intake
 from mercer.learn.keeping import Keeping
-from mercer.learn.mapping import make_map, predict_rows, widths_of
+from mercer.learn.mapping import domain_of, make_map, predict_rows, widths_of
 from mercer.learn.normal import Array, Normal
 from mercer.learn.ridge import Choice
 from mercer.learn.sparse import Penalty
@@ -34,6 +36,7 @@ from mercer.sources import Rows, features
 from mercer.streams import Stream
 from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
+from mercer.tiles import width
 
 
 class KernelModel(Keeping, Intake):
@@ -217,6 +220,7 @@ class KernelModel(Keeping, Intake):
         self._forget()
         heads.check_alpha(who, self.alpha)
         door.flag(who, "fit_intercept", self.fit_intercept)
+        width(self.n_jobs, who)
         limit = machine.memory() // 2 if self.max_memory is None else door.memory(who, "max_memory", self.max_memory)
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
@@ -228,9 +232,8 @@ class KernelModel(Keeping, Intake):
         D = sum(widths)
         heads.check_head(who, self.penalty, self.alpha, self.pca, widths)
         if unlabeled is not None and self.pca is None:
-            raise ValueError(
-                f"{who}: unlabeled rows count for principal components, and pca is None: give pca=, or leave them out."
-            )
+            sentence = "unlabeled rows count for principal components, and there are none: give "
+            raise ParameterError(who, sentence, Setting("pca"), ", or leave them out.")
         self.plan_ = plan_fit(
             stream.rows,
             stream.width,
@@ -247,19 +250,23 @@ class KernelModel(Keeping, Intake):
             unlabelled=unlabeled is not None,
             outputs=self._outputs(),
         )
-        for name, default in (("pca", None), ("penalty", "l2"), ("checkpoint", None)):
-            if self.plan_.route == "passes" and getattr(self, name) != default:
-                raise ValueError(
-                    f"{who}: {name}={getattr(self, name)!r} needs the moments of {D} features. {self.plan_} Raise max_memory, "
-                    f"or leave {name} out."
-                )
+        heads.check_plan(who, self.plan_, D, penalty=self.penalty, pca=self.pca, checkpoint=self.checkpoint)
         if devices.here() is not None and in_use(stream):
-            raise ValueError(f"{who}: a cluster sums on the CPUs of its workers: leave out either device= or cluster=.")
+            sentence = "a cluster sums on the CPUs of its workers: leave out either "
+            raise ParameterError(
+                who, sentence, Setting("device", text="device="), " or ", Setting("cluster", text="cluster="), "."
+            )
         sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
         if not sums and in_use(stream):
-            raise ValueError(
-                f"{who}: a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use loss='squared', alpha='gcv'"
-                " or 'kfold' and enough max_memory; or fit without a cluster, where rows are read here, chunk by chunk."
+            raise ParameterError(
+                who,
+                f"a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use ",
+                Setting("loss", "'squared'"),
+                ", ",
+                Setting("alpha", "'gcv'"),
+                " or 'kfold' and enough ",
+                Setting("max_memory"),
+                "; or fit without a cluster, where rows are read here, chunk by chunk.",
             )
         if self.verbose:
             print(f"{who}: {self.plan_}")
@@ -305,7 +312,8 @@ class KernelModel(Keeping, Intake):
         self._head = replace(head, coef=basis.expand(head.coef))
 
     def _solved(self) -> heads.Head:
-        check_is_fitted(self)
+        if not self.__sklearn_is_fitted__():  # check_is_fitted makes tags, which takes longer than a row does
+            check_is_fitted(self)
         if self._head is None:
             self._solve(None)
         assert self._head is not None
@@ -381,9 +389,6 @@ class KernelModel(Keeping, Intake):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        try:
-            made = make_map(type(self).__name__, self.feature_map, None, None)
-            tags.input_tags.positive_only = made.domain == "nonnegative"
-        except ValueError:  # a wrong parameter is judged in fit
-            pass
+        with suppress(ValueError):  # a wrong parameter is judged in fit
+            tags.input_tags.positive_only = domain_of(self.feature_map) == "nonnegative"
         return tags

@@ -17,7 +17,15 @@ from mercer.cluster import map_chunks
 from mercer.learn import heads
 from mercer.learn.base import KernelModel
 from mercer.learn.folds import Folds
-from mercer.learn.labels import Reweighted, aligned, balanced_weights, count_classes, given_weights, probabilities
+from mercer.learn.labels import (
+    Reweighted,
+    aligned,
+    balanced_weights,
+    count_classes,
+    given_weights,
+    probabilities,
+    unweighted,
+)
 from mercer.learn.losses import LOSSES
 from mercer.learn.normal import Array, Normal
 from mercer.learn.passes import Kept
@@ -53,7 +61,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     penalty, pca, checkpoint : as in KernelRegressor; squared loss only
     loss : {"squared", "squared_hinge", "logistic"}, default="squared"
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes' rows; "balanced", n/(classes n_c), costs a first pass over the labels.
+        Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass over
+        the labels. Unlike sample_weight they do not count as more rows where alpha is chosen; with
+        alpha="loo" they do.
     max_iter : int, default=100
         Most Newton steps; a ConvergenceWarning names the classes that need more.
     tol : float, default=1e-7
@@ -193,11 +203,15 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         if not self._announced:
             self._set_classes(_labels(seen))
         parts = [part.parts for part in (seen.parts if isinstance(seen, Folds) else [seen])]
-        return [
-            Normal.of_classes(moments, *aligned(self.classes_, sums), fit_intercept=self.fit_intercept)
-            for moments, sums in parts
-            if moments.rows
-        ]
+        return [self._normal(moments, *aligned(self.classes_, sums)) for moments, sums in parts if moments.rows]
+
+    def _normal(self, moments: Moments, counts: Array, sums: Array) -> Normal:
+        """The normal equations of weighted sums; rows are counted without the weights of classes."""
+        weights = given_weights(type(self).__name__, self.class_weight)
+        rows = (
+            None if weights is None else unweighted(counts, [weights.get(one, 1.0) for one in self.classes_.tolist()])
+        )
+        return Normal.of_classes(moments, counts, sums, fit_intercept=self.fit_intercept, rows=rows)
 
     def _let_in(self, part: Any) -> None:
         strange = np.setdiff1d(_labels(part), self.classes_)

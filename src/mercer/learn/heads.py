@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.door import ParameterError, Setting
 from mercer.learn import newton
 from mercer.learn.components import Components
 from mercer.learn.conjugate import choose_held_out, solve_blocks
@@ -17,6 +18,7 @@ from mercer.learn.normal import Array, Normal
 from mercer.learn.passes import Kept, Pass
 from mercer.learn.ridge import ALPHAS, Choice, Rows, Spectrum, choose_gcv, choose_kfold, choose_loo, solve
 from mercer.learn.sparse import Penalty
+from mercer.planner import Plan
 
 FOLDS = 5
 WORDS = ("auto", "gcv", "kfold", "loo")
@@ -62,9 +64,8 @@ def check_alpha(who: str, alpha: Any) -> None:
         or values.size == 0
         or not np.all((values >= 0) & (values < np.inf))
     ):
-        raise ValueError(
-            f"{who}: alpha must be a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}, got {alpha!r}."
-        )
+        needed = f"a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}"
+        raise ParameterError(who, Setting("alpha"), f" must be {needed}, got {alpha!r}.")
 
 
 def check_loss(who: str, loss: str, alpha: Any, penalty: Any, pca: Any, checkpoint: Any) -> None:
@@ -88,6 +89,21 @@ def check_loss(who: str, loss: str, alpha: Any, penalty: Any, pca: Any, checkpoi
             )
 
 
+def check_plan(who: str, plan: Plan, features: int, *, penalty: str, pca: Any, checkpoint: Any) -> None:
+    """Refuse what needs moments where the plan is passes over the rows."""
+    for name, value, default in (("pca", pca, None), ("penalty", penalty, "l2"), ("checkpoint", checkpoint, None)):
+        if plan.route == "passes" and value != default:
+            raise ParameterError(
+                who,
+                Setting(name, repr(value)),
+                f" needs the moments of {features} features. {plan} Raise ",
+                Setting("max_memory"),
+                ", or leave ",
+                Setting(name),
+                " out.",
+            )
+
+
 def is_chosen(alpha: Any) -> bool:
     """Whether alpha is to be chosen, by a word or from a list; a number is taken as it is."""
     return isinstance(alpha, str) or np.ndim(alpha) == 1
@@ -101,8 +117,16 @@ def check_head(who: str, penalty: str, alpha: Any, pca: Any, widths: Sequence[in
     if penalty == "l2":
         return
     if penalty == "group" and len(widths) < 2:
-        raise ValueError(
-            f"{who}: penalty='group' chooses among maps, and feature_map is one map: give a list of maps, or use penalty='l1'."
+        raise ParameterError(
+            who,
+            Setting("penalty", "'group'"),
+            " chooses among maps, and ",
+            Setting("feature_map"),
+            " is one map: give ",
+            Setting("feature_map", text="a list of maps"),
+            ", or use ",
+            Setting("penalty", "'l1'"),
+            ".",
         )
     if isinstance(alpha, str) and alpha in ("gcv", "loo"):
         raise ValueError(
@@ -154,14 +178,23 @@ def sparse_from_moments(folds: Sequence[Normal], alpha: Any, penalty: Penalty) -
 def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: float) -> Head:
     """The head by conjugate gradients over blocks; an alpha that must be chosen is chosen on a tenth of the rows."""
     if isinstance(alpha, str) and alpha != "auto":
-        raise ValueError(
-            f"{who}: alpha={alpha!r} needs moments, and those of so many features exceed max_memory. Use 'auto' (rows held out), a number "
-            "or a list, or a larger max_memory."
+        raise ParameterError(
+            who,
+            Setting("alpha", repr(alpha)),
+            " needs moments, and those of so many features exceed ",
+            Setting("max_memory"),
+            ". Use 'auto' (rows held out), a number or a list, or a larger ",
+            Setting("max_memory"),
+            ".",
         )
     if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
-        raise ValueError(
-            f"{who}: alpha = 0 needs moments, and those of so many features exceed max_memory. Give an alpha above 0, or a larger "
-            "max_memory."
+        raise ParameterError(
+            who,
+            "alpha = 0 needs moments, and those of so many features exceed ",
+            Setting("max_memory"),
+            ". Give an alpha above 0, or a larger ",
+            Setting("max_memory"),
+            ".",
         )
     if not is_chosen(alpha):
         solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept, tol=tol)

@@ -9,16 +9,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from mercer import devices
+from mercer import devices, door
 from mercer.learn.normal import Array
 from mercer.learn.targets import is_source, require_targets
+from mercer.maps.base import Map
 from mercer.maps.moving import tensor_rows
 from mercer.streams import Stream, open_stream
 from mercer.streams.matrix import MatrixStream
+from mercer.streams.roles import TARGET
+
+_COLUMNS = door.Setting("columns", text="open_stream(source, columns=[...])")
 
 
 class Intake(BaseEstimator):
     """An estimator whose rows come from memory, by scikit-learn's rules, or from a stream. A subclass says what targets are."""
+
+    feature_map_: Map
 
     def _numeric(self) -> bool:
         """Whether targets are numbers; labels otherwise."""
@@ -43,16 +49,22 @@ class Intake(BaseEstimator):
                 del self.feature_names_in_
             self._must_have_target(stream)
         if stream.width != self.n_features_in_:
-            raise ValueError(
-                f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. "
-                "Choose them with open_stream(source, columns=[...])."
+            raise door.ParameterError(
+                "",
+                f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. ",
+                "Choose them with ",
+                _COLUMNS,
+                ".",
             )
         known = getattr(self, "feature_names_in_", None)
         if known is not None and names is not None and list(names) != list(known):
             seen, fitted = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
-            raise ValueError(
-                f"{stream.name} has the column {seen!r} where {who} was fitted on {fitted!r}. "
-                "Put them in order with open_stream(source, columns=[...])."
+            raise door.ParameterError(
+                "",
+                f"{stream.name} has the column {seen!r} where {who} was fitted on {fitted!r}. ",
+                "Put them in order with ",
+                _COLUMNS,
+                ".",
             )
         return stream
 
@@ -67,7 +79,8 @@ class Intake(BaseEstimator):
                 targets = self._checked(np.asarray(y))
                 check_consistent_length(rows, targets)
         elif y is None and not reset:
-            rows = validate_data(self, X, reset=False, **options)
+            plain = type(X) is np.ndarray and self.feature_map_._is_plain(X)
+            rows = X if plain else validate_data(self, X, reset=False, **options)
         else:
             require_targets(type(self).__name__, y)
             numeric = self._numeric()
@@ -83,4 +96,4 @@ class Intake(BaseEstimator):
     def _must_have_target(self, stream: Stream) -> None:
         if stream.target is None:
             who = type(self).__name__
-            raise ValueError(f"{who} requires y: open the rows with a target, open_stream(source, target='column').")
+            raise door.ParameterError("", f"{who} requires y: open the rows with a target, ", TARGET, ".")

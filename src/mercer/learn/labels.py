@@ -80,6 +80,11 @@ def balanced_weights(found: ClassSums) -> dict[Any, float]:
     return {label: sum(counted.values()) / (len(counted) * n) for label, n in counted.items()}
 
 
+def unweighted(counts: Array, weights: list[float]) -> float:
+    """Rows of all classes, from their weighted counts; rows of a class of weight 0 take no part."""
+    return float(sum(count / weight for count, weight in zip(counts.tolist(), weights, strict=True) if weight))
+
+
 def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:
     """(counts, sums) of ClassSums in the order of these classes; 0 for those that they have not seen."""
     counts, sums = np.zeros(len(classes)), np.zeros((len(classes), parts.sums.shape[1] if parts.sums.size else 0))

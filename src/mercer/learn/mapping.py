@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,20 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
         made.set_params(**dict(zip(free, seeds, strict=True)))
     jobs = [name for name, value in params.items() if name.split("__")[-1] == "n_jobs" and value is None]
     return made.set_params(**dict.fromkeys(jobs, n_jobs))
+
+
+def domain_of(feature_map: Any) -> str:
+    """The domain of the map that make_map would make, which is not made; "real" for what is no map."""
+    if isinstance(feature_map, Map):
+        return feature_map.domain
+    if isinstance(feature_map, list | tuple):
+        return "nonnegative" if "nonnegative" in map(domain_of, feature_map) else "real"
+    return _default_domain(feature_map) if isinstance(feature_map, str) else "real"
+
+
+@cache
+def _default_domain(name: str) -> str:
+    return registry()[name]().domain if name in registry() else "real"
 
 
 def widths_of(fitted: Map) -> dict[str, int]:

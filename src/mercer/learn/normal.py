@@ -23,7 +23,7 @@ class Normal:
     Parameters
     ----------
     n : float
-        Sum of the weights, which are numbers of rows.
+        Sum of the weights.
     mean : array of shape (D,)
     scatter : array of shape (D, D)
         sum w (z - mean)(z - mean)'.
@@ -33,6 +33,9 @@ class Normal:
     target_scatter : array of shape (t,)
         sum w (y - target_mean)^2.
     fit_intercept : bool
+    rows : float or None
+        Number of rows that the weights stand for; None where they are numbers of rows, so that it
+        is n. Weights of classes scale the loss of a row and make no further rows of it.
     """
 
     n: float
@@ -42,6 +45,7 @@ class Normal:
     target_mean: Array
     target_scatter: Array
     fit_intercept: bool = True
+    rows: float | None = None
 
     @classmethod
     def of(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
@@ -50,7 +54,15 @@ class Normal:
         return cls._about(moments, *parts, fit_intercept)
 
     @classmethod
-    def of_classes(cls, moments: Moments, counts: Array, sums: Array, *, fit_intercept: bool = True) -> Normal:
+    def of_classes(
+        cls,
+        moments: Moments,
+        counts: Array,
+        sums: Array,
+        *,
+        fit_intercept: bool = True,
+        rows: float | None = None,
+    ) -> Normal:
         """One against all: y = +1 in the class, -1 outside; cross = 2 (sums - counts mean)', from sums for each class alone.
 
         A column for each class, or one for two classes, +1 for the second: the targets of scikit-learn's RidgeClassifier.
@@ -64,6 +76,8 @@ class Normal:
         sums : array of shape (classes, D)
             sum w z of each class.
         fit_intercept : bool, default=True
+        rows : float or None, default=None
+            As in Normal.
         """
         counts, sums = np.asarray(counts, dtype=np.float64), np.asarray(sums, dtype=np.float64)
         n, mean = moments.n, moments.mean
@@ -80,7 +94,8 @@ class Normal:
         if len(counts) == 2:
             counts, sums = counts[1:], sums[1:]
         cross = 2 * (sums - np.outer(counts, mean)).T
-        return cls._about(moments, cross, 2 * counts / n - 1, 4 * counts * (n - counts) / n, fit_intercept)
+        parts = (cross, 2 * counts / n - 1, 4 * counts * (n - counts) / n)
+        return replace(cls._about(moments, *parts, fit_intercept), rows=rows)
 
     @classmethod
     def _about(
@@ -112,6 +127,11 @@ class Normal:
     def scale(self) -> float:
         """trace(scatter)/D, the mean eigenvalue: what alphas are measured in. 1 where all features are constant."""
         return float(np.trace(self.scatter)) / len(self.scatter) or 1.0
+
+    @property
+    def observations(self) -> float:
+        """Number of rows: what degrees of freedom are compared with."""
+        return self.n if self.rows is None else self.rows
 
     def intercept(self, coef: Array) -> Array:
         """b = target_mean - mean'c."""
@@ -152,6 +172,7 @@ class Normal:
             self.target_mean + (sign * other.n / n) * target_step,
             self.target_scatter + sign * other.target_scatter + between * target_step**2,
             self.fit_intercept,
+            None if self.rows is None and other.rows is None else self.observations + sign * other.observations,
         )
 
 

@@ -103,10 +103,11 @@ class Spectrum:
         return float(self.normal.fit_intercept + np.sum(self.values / (self.values + alpha)))
 
     def gcv(self, alpha: float) -> Array:
-        """n RSS/(n - df)^2, (t,); infinite where df is not below n."""
-        free = self.normal.n - self.normal.fit_intercept - len(self.values)
+        """n RSS/(n - df)^2 for n rows, (t,); infinite where df is not below n."""
+        n = self.normal.observations
+        free = n - self.normal.fit_intercept - len(self.values)
         left = free + np.sum(alpha / (self.values + alpha))  # n - df, with all its digits where that is small
-        return self.normal.n * self.rss(alpha) / left**2 if left > 0 else np.full(self.projected.shape[1], np.inf)
+        return n * self.rss(alpha) / left**2 if left > 0 else np.full(self.projected.shape[1], np.inf)
 
     @cached_property
     def _energies(self) -> tuple[Array, Array]:
@@ -154,8 +155,8 @@ def choose_gcv(spectrum: Spectrum, alphas: Sequence[float] | Array | None = None
     scores = np.array([spectrum.gcv(alpha).sum() for alpha in tried])
     if not np.isfinite(scores).any():
         raise ValueError(
-            f"choose_gcv: df is not below n = {spectrum.normal.n:g}, the sum of the weights, for any alpha up to {tried.max():g}. "
-            "Weights must count rows; give more rows, larger alphas, or a single alpha."
+            f"choose_gcv: df is not below n = {spectrum.normal.observations:g}, the sum of the weights, "
+            f"for any alpha up to {tried.max():g}. Weights must count rows; give more rows, larger alphas, or a single alpha."
         )
     return best_of(tried, scores)
 

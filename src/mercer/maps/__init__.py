@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 
 def every_map() -> list[type[Map]]:
     """Every map class that has cases, compositions included, by the order of file names."""
+    return list(_classes())
+
+
+@cache
+def _classes() -> tuple[type[Map], ...]:
+    """Import the modules of this folder, once, and collect their maps."""
     from mercer.maps.base import Map
 
     found = []
@@ -21,7 +28,7 @@ def every_map() -> list[type[Map]]:
             ours = isinstance(value, type) and issubclass(value, Map) and value.__module__ == module.__name__
             if ours and "cases" in vars(value) and value is not Map:
                 found.append(value)
-    return found
+    return tuple(found)
 
 
 def registry() -> dict[str, type[Map]]:

@@ -192,7 +192,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         """fit for rows that were let in already, or that another map makes; a Piece has weights too."""
         self.check(d)
-        width(getattr(self, "n_jobs", None))
+        width(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
         summary = self.look(d)
@@ -239,7 +239,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
 
     def _made(self, X: Any, make: Callable[[Any, Any, Any], Any], out: Array | None = None) -> Any:
         """make(rows, drawn, out), whose tiles are checked on the way; what it says of a row does not depend on which tile came first."""
-        check_is_fitted(self)
+        if not hasattr(self, "drawn_"):  # check_is_fitted makes tags, which takes as long as a row does
+            check_is_fitted(self)
         X = self._form(X, reset=False)
         try:
             if devices.here() is not None and not ops.is_device(X):

@@ -12,7 +12,7 @@ from mercer.maps.base import Array, Map, Rate
 from mercer.maps.drawn import Chain, on_first
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gamma import Gamma
-from mercer.maps.projection import as_basis, check_projection
+from mercer.maps.projection import as_basis, check_projection, projection_size
 from mercer.philox import Rng
 from mercer.stages.projections import Measured, projection
 from mercer.stages.waves import Waves
@@ -29,8 +29,9 @@ class CompressiveFourier(Map):
     ----------
     n_components : int, default=1024
         D, columns of the output.
-    n_measurements : int, default=50
-        m, at most d, the columns of X; with method="gaussian" it may be more.
+    n_measurements : int or "auto", default="auto"
+        m, at most d, the columns of X; with method="gaussian" it may be more. "auto" is
+        min(50, d), and 50 with method="gaussian". An orthoprojector of m = d loses nothing.
     gamma : float or {"auto", "scale", "median"}, default="auto"
         As in RandomFourier, by the original rows: a projection keeps distances on average, so gamma stays.
     method : {"orthoprojector", "bernoulli", "gaussian", "hadamard"}, default="orthoprojector"
@@ -47,7 +48,7 @@ class CompressiveFourier(Map):
 
     Attributes
     ----------
-    gamma_, design_ : float, str
+    gamma_, design_, n_measurements_ : float, str, int
         Those in use.
     kernel_ : Kernel
         The Gaussian of the original rows.
@@ -91,7 +92,7 @@ class CompressiveFourier(Map):
         self,
         n_components: int = 1024,
         *,
-        n_measurements: int = 50,
+        n_measurements: int | str = "auto",
         gamma: float | str = "auto",
         method: str = "orthoprojector",
         basis: Array | None = None,
@@ -123,21 +124,28 @@ class CompressiveFourier(Map):
         return on_first(Gaussian(self.gamma_), self.drawn_, self.domain)
 
     @property
+    def n_measurements_(self) -> int:
+        """Columns of P x."""
+        check_is_fitted(self)
+        chain: Any = self.drawn_
+        return int(chain.stages[0].columns(self.n_features_in_))
+
+    @property
     def rate(self) -> Rate:
         """That of RandomFourier."""
         return self._fourier(self.gamma).rate
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        check_projection(who, "n_measurements", self.n_measurements, d, self.method, self.basis)
+        m = check_projection(who, "n_measurements", self.n_measurements, d, self.method, self.basis)
         self._gamma().check()
-        self._fourier(self.gamma).check(self.n_measurements)
+        self._fourier(self.gamma).check(m)
 
     def look(self, d: int) -> Summary | None:
         return self._gamma().look(self.seed_)
 
     def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
-        m = self.n_measurements
+        m = projection_size(self.n_measurements, d, self.method)
         self.gamma_ = self._gamma().value(d, seen)
         fourier = self._fourier(self.gamma_)
         (waves,) = fourier.draw(rng, m, None).stages

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import door
 from mercer.kernels import Kernel, Linear
@@ -20,6 +21,7 @@ from mercer.maps.drawn import Chain
 from mercer.philox import Rng
 from mercer.stages.projections import METHODS, Measured, projection
 
+_AUTO_SIZE = 50
 _ORTHONORMAL = 1e-5  # how far from the identity basis' basis may be: rounding of float32, and no more
 
 
@@ -31,8 +33,9 @@ class RandomProjection(Map):
 
     Parameters
     ----------
-    n_components : int, default=50
-        m, at most d; with method="gaussian" it may be more.
+    n_components : int or "auto", default="auto"
+        m, at most d; with method="gaussian" it may be more. "auto" is min(50, d), and 50 with
+        method="gaussian".
     method : {"orthoprojector", "bernoulli", "gaussian", "hadamard"}, default="orthoprojector"
         The law of P. The first two have orthogonal rows, P P' = (d/m) I, and lose nothing at m = d. "hadamard" costs O(d log d) a row
         in place of O(d m); rows are padded to a power of two, p, and it loses nothing at m = p. "gaussian" has no such end.
@@ -44,6 +47,11 @@ class RandomProjection(Map):
         ``seed_`` is the seed that was used.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    n_components_ : int
+        The m in use.
 
     Notes
     -----
@@ -69,7 +77,7 @@ class RandomProjection(Map):
 
     def __init__(
         self,
-        n_components: int = 50,
+        n_components: int | str = "auto",
         *,
         method: str = "orthoprojector",
         basis: Array | None = None,
@@ -88,6 +96,12 @@ class RandomProjection(Map):
         return Linear()
 
     @property
+    def n_components_(self) -> int:
+        """Columns of P x."""
+        check_is_fitted(self)
+        return self._n_features_out
+
+    @property
     def rate(self) -> Rate:
         """That of a subspace, which ends at m = d; -1/2 for independent entries."""
         return INDEPENDENT if self.method == "gaussian" else SUBSPACE
@@ -96,7 +110,8 @@ class RandomProjection(Map):
         check_projection(type(self).__name__, "n_components", self.n_components, d, self.method, self.basis)
 
     def draw(self, rng: Rng, d: int, seen: None) -> Chain:
-        return Chain((Measured(projection(rng, self.method, self.n_components, d, as_basis(self.basis))),))
+        m = projection_size(self.n_components, d, self.method)
+        return Chain((Measured(projection(rng, self.method, m, d, as_basis(self.basis))),))
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -108,8 +123,18 @@ class RandomProjection(Map):
         ]
 
 
-def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis: Any) -> None:
-    """Refuse a number of rows, called `name`, a method or a basis that do not go with d columns."""
+def projection_size(size: Any, d: int, method: str) -> Any:
+    """Rows of P for d columns: what "auto" stands for, or the size that was given."""
+    if isinstance(size, str) and size == "auto":
+        return _AUTO_SIZE if method == "gaussian" else min(_AUTO_SIZE, d)
+    return size
+
+
+def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis: Any) -> int:
+    """Refuse a number of rows, called `name`, a method or a basis that do not go with d columns; the number of rows."""
+    size = projection_size(size, d, method)
+    if isinstance(size, str):
+        raise ValueError(f"{who}: {name} must be a whole number of at least 1, or 'auto', got {size!r}.")
     door.whole(who, name, size)
     if door.one_of(who, "method", method, METHODS) != "gaussian" and size > d:
         raise ValueError(
@@ -118,6 +143,7 @@ def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis:
         )
     if basis is not None:
         _check_basis(who, basis, d)
+    return int(size)
 
 
 def as_basis(basis: Any) -> Array | None:

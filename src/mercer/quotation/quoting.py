@@ -174,9 +174,9 @@ def plan(
         """What may be used; a budget of nothing is refused, and told what the least is."""
         try:
             return None if value is None else check(who, name, value)
-        except ValueError as error:
+        except door.ParameterError as error:
             least = quote(None if outlines.size is None else 1)
-            raise ValueError(f"{error} The least that this fit takes is {_needs(least)}.") from None
+            raise error.extended(f" The least that this fit takes is {_needs(least)}.") from None
 
     room, time = budget("max_memory", max_memory, door.memory), budget("max_seconds", max_seconds, door.positive)
     amount, why, short = _size(who, fitted, outlines.size, error, confidence, measured, rows.rows)

@@ -168,7 +168,8 @@ def _chosen(kernels: Any) -> tuple[list[str], list[Map]]:
         return [name for name in registry() if name not in TWINS], []
     asked: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
     if not isinstance(asked, list | tuple | set | frozenset) or not asked:
-        raise ValueError(f"select: kernels must be 'auto' or a list of names of maps and maps, got {kernels!r}.")
+        needed = " must be 'auto' or a list of names of maps and maps"
+        raise door.ParameterError("select", door.Setting("kernels"), f"{needed}, got {kernels!r}.")
     if isinstance(asked, set | frozenset):
         asked = sorted(asked, key=str)  # which has no order of its own
     names = [door.one_of("select", "kernels", one, sorted(registry())) for one in asked if not isinstance(one, Map)]

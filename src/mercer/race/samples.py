@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from mercer import door
 from mercer.blocks import Dense
+from mercer.classes import are_classes
 from mercer.philox import Rng
 from mercer.race.course import least_limit, race_rows
 from mercer.streams import Stream, open_stream
+from mercer.streams.roles import TARGET
 from mercer.summaries import Reservoir
 
 Array = NDArray[Any]
 
 LEAST_ROWS = 8
-_FEW = 100  # different whole numbers that are taken for classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
     """
     stream = _opened(X, y)
     if stream.target is None:
-        raise ValueError("select needs targets: give y, or open the rows with open_stream(source, target='column').")
+        raise door.ParameterError("", "select needs targets: give y, or open the rows with ", TARGET, ".")
     total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
     if total < LEAST_ROWS:
         raise ValueError(
@@ -76,7 +77,7 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
             raise ValueError(f"select takes one target, got {targets.shape[1]}.")
         targets = targets[:, 0]
     if numeric is None:
-        numeric = not _is_labels(targets)
+        numeric = not are_classes(targets)
     _must_differ(rows, targets, numeric)
     order = _order(targets, numeric, seed)
     return Sample(rows[order], targets[order], numeric, total)
@@ -96,9 +97,11 @@ def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array
     width = stream.width * (1.0 if not stream.sparse else 0.1)  # what a sparse row has is not known before it is read
     fitting = race_rows(8.0 * width, limit)
     if fitting < LEAST_ROWS:
-        raise ValueError(
-            f"select: max_memory is {limit:,} bytes, a quarter of which holds {fitting} {'row' if fitting == 1 else 'rows'} of "
-            f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give {least_limit(8.0 * width, LEAST_ROWS):,} bytes or more."
+        raise door.ParameterError(
+            "select",
+            door.Setting("max_memory"),
+            f" is {limit:,} bytes, a quarter of which holds {fitting} {'row' if fitting == 1 else 'rows'} of "
+            f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give {least_limit(8.0 * width, LEAST_ROWS):,} bytes or more.",
         )
     drawn = Reservoir(fitting, seed)
     drawn.add(Dense(np.arange(total, dtype=np.float64)[:, None]))
@@ -115,13 +118,6 @@ def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array
     rows = vstack([X for X, _ in parts], format="csr")
     rows.sum_duplicates()
     return rows, np.concatenate([y for _, y in parts])
-
-
-def _is_labels(y: Array) -> bool:
-    """Whether targets are labels: words, booleans, and at most 100 different whole numbers."""
-    if y.dtype.kind not in "iuf":
-        return True
-    return bool(np.all(y == np.floor(y))) and len(np.unique(y)) <= _FEW
 
 
 def _must_differ(X: Any, y: Array, numeric: bool) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer import door
 from mercer.streams.base import Array, Parts, Stream, as_float
-from mercer.streams.roles import assign
+from mercer.streams.roles import COLUMNS, assign
 
 
 def pyarrow(doing: str, module: str = "") -> Any:
@@ -73,9 +74,12 @@ class TableStream(Stream):
         self._weights = None if roles.weight is None else table[roles.weight]
         for column in self._inputs + ([self._weights] if self._weights else []):
             if not column.number:
-                raise ValueError(
+                raise door.ParameterError(
+                    "",
                     f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers or lists of them of one length. "
-                    "Encode it (sklearn.preprocessing) or leave it out with columns=[...]."
+                    "Encode it (sklearn.preprocessing) or leave it out with ",
+                    COLUMNS,
+                    ".",
                 )
         for column in self._targets:
             if not column.label:

@@ -11,7 +11,7 @@ import numpy as np
 from mercer import door
 from mercer.streams.base import Array, Parts, Stream, as_float, hash_chunks
 from mercer.streams.matrix import MatrixStream, csr_row_bytes
-from mercer.streams.roles import assign
+from mercer.streams.roles import COLUMNS, assign
 
 
 class ArrayStream(MatrixStream):
@@ -62,9 +62,12 @@ class FrameStream(Stream):
         types = list(frame.dtypes)
         for place in (*roles.inputs, *([] if roles.weight is None else [roles.weight])):
             if not self._is_number(types[place]):
-                raise ValueError(
+                raise door.ParameterError(
+                    "",
                     f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs must be numbers. "
-                    "Encode it (sklearn.preprocessing) or leave it out with columns=[...]."
+                    "Encode it (sklearn.preprocessing) or leave it out with ",
+                    COLUMNS,
+                    ".",
                 )
         for place in roles.target:
             if not (self._is_number(types[place]) or self._is_label(types[place])):

@@ -15,8 +15,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from mercer.door import ParameterError
 from mercer.streams.arrow import TableStream, describe, pyarrow, skip
 from mercer.streams.files import identities, place
+from mercer.streams.roles import COLUMNS
 
 _BUFFER = 2**20  # of one column's read-ahead
 _BUFFERS = 64 * 2**20  # of all of them
@@ -107,7 +109,8 @@ class ParquetStream(TableStream):
                     f"{name}: column {column.name!r} is {_words(other)}, and in {first} it is {_words(column)}."
                 )
         if self._all and found:
-            raise ValueError(f"{name} has a column {next(iter(found))!r}, which {first} has not: choose columns=[...].")
+            sentence = f"{name} has a column {next(iter(found))!r}, which {first} has not: choose "
+            raise ParameterError("", sentence, COLUMNS, ".")
 
 
 def _from_row(file: Any, start: int, rows: int, names: list[str], name: str) -> Iterator[Any]:

@@ -9,6 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.door import Setting
+
+COLUMNS = Setting("columns", text="columns=[...]")
+TARGET = Setting("target", text="open_stream(source, target='column')")
+
 _MOST_NAMES = 20  # columns listed in an error
 
 

@@ -59,13 +59,17 @@ class SvmlightStream(OneFile, MatrixStream):
         if rows == 0 or highest < 0:
             raise ValueError(f"{path.name} has no {'rows' if rows == 0 else 'entries'}.")
         if zero_based is False and lowest == 0:
-            raise ValueError(
-                f"{path.name} uses column 0, so that its columns cannot count from 1: give zero_based=True."
-            )
+            sentence = f"{path.name} uses column 0, so that its columns cannot count from 1: give "
+            raise door.ParameterError("", sentence, door.Setting("zero_based", "True"), ".")
         if zero_based is None and n_features is not None and lowest > 0 and highest < n_features:
-            raise ValueError(
-                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: they may count from 0 or from 1. "
-                "Say which: zero_based=True, or zero_based=False."
+            raise door.ParameterError(
+                "",
+                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: they may count from 0 or from 1. ",
+                "Say which: ",
+                door.Setting("zero_based", "True"),
+                ", or ",
+                door.Setting("zero_based", "False"),
+                ".",
             )
         self._base = int(lowest > 0 if zero_based is None else not zero_based)
         width = highest + 1 - self._base

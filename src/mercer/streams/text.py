@@ -11,6 +11,7 @@ from typing import Any
 from mercer import door
 from mercer.streams.arrow import Column, TableStream, describe, pyarrow, skip
 from mercer.streams.files import OneFile
+from mercer.streams.roles import COLUMNS
 
 _BLOCK = 2**20  # bytes parsed at a time
 _LONGEST = 2**28  # of a line
@@ -118,7 +119,8 @@ def _misfit(column: Column, row: int, value: str) -> door.RowError:
     return door.RowError(
         row,
         f"Column {column.name!r} has {kind} in the first rows, and then {value!r} at",
-        ". Correct it, or leave the column out with columns=[...].",
+        "",
+        advice=(". Correct it, or leave the column out with ", COLUMNS, "."),
     )
 
 
