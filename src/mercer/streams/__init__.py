@@ -13,6 +13,7 @@ from mercer.streams.base import Chunk as Chunk
 from mercer.streams.base import Stream as Stream
 from mercer.streams.base import rechunk as rechunk
 from mercer.streams.dask import DaskStream, is_lazy
+from mercer.streams.files import ChangedFileError as ChangedFileError
 from mercer.streams.memory import ArrayStream, PandasStream, PolarsStream, frame_library
 from mercer.streams.parquet import ParquetStream, files_in
 from mercer.streams.sinks import Sink as Sink
@@ -127,7 +128,7 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
 def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> Stream:
     opener: Callable[..., Stream]
     if path.is_dir():
-        opener = lambda path, **roles: ParquetStream(path.name, files_in(path), **roles)  # noqa: E731
+        opener = lambda path, **roles: ParquetStream(path.name, files_in(path), folder=path, **roles)  # noqa: E731
     else:
         _require_file(path)
         suffix = path.suffix.lower()

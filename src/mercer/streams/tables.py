@@ -13,6 +13,7 @@ from typing import Any
 from mercer.atomic import replacing
 from mercer.streams.arrow import Column, describe, pyarrow
 from mercer.streams.base import Watch
+from mercer.streams.files import FileSet, one_file
 from mercer.streams.parquet import files_in
 from mercer.streams.sinks import csv_writer
 from mercer.streams.text import DELIMITERS, block_bytes, open_csv, require_header
@@ -101,14 +102,16 @@ def _writer(file: Any, schema: Any, suffix: str) -> Any:
 
 
 def _csv(path: Path, types: dict[str, str]) -> Table:
-    pa = pyarrow("Reading CSV")
+    pa, state = pyarrow("Reading CSV"), one_file(path)
     block = max(_CSV_BLOCK, block_bytes(path))
     chosen = {name: pa.type_for_alias(kind) for name, kind in types.items()}
 
     def read() -> Iterator[Any]:
         try:
             yield from open_csv(path, block, column_types=chosen)
+            state.require_same()
         except pa.ArrowInvalid as error:
+            state.require_same(error)
             found = re.search(r"CSV column #(\d+): .*conversion error to (\w+)", str(error))
             if found is None or found[2] == "string":  # which holds all but broken text
                 raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
@@ -125,6 +128,7 @@ def _csv(path: Path, types: dict[str, str]) -> Table:
 def _parquet(path: Path) -> Table:
     pa, parquet = pyarrow("Reading Parquet"), pyarrow("Reading Parquet", "parquet")
     files = files_in(path) if path.is_dir() else [path]
+    state = FileSet(files, [one.name for one in files])
 
     def opened(one: Path) -> Any:
         try:
@@ -149,6 +153,8 @@ def _parquet(path: Path) -> Table:
                     for batch in file.iter_batches(max(1024, _GROUP_BYTES // (8 * max(1, len(schema.names))))):
                         yield batch.replace_schema_metadata(None)
                 except (pa.ArrowException, OSError) as error:
+                    state.require_same(error)
                     raise ValueError(f"{one.name} is damaged: {error}") from None
+        state.require_same()
 
     return Table(path.name, schema, rows, read)
