@@ -61,6 +61,8 @@ class Stream:
         Whether X comes as CSR matrices.
     columns : tuple of str or None
         Names of the input columns; None for arrays, all of whose columns are used.
+    left_out : tuple of str
+        Columns that are no inputs since they are the index of a pandas frame, and were not named.
     target, weight : str, list of str or None
         Where y and the weights come from: columns by name, or "given" for values beside the source.
     """
@@ -74,6 +76,7 @@ class Stream:
     dtype: np.dtype[Any]
     sparse: bool = False
     columns: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] = ()
     target: str | list[str] | None = None
     weight: str | None = None
     _y: Array | None = None

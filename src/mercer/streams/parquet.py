@@ -106,8 +106,16 @@ class ParquetStream(FileStream, TableStream):
                 raise ValueError(
                     f"{name}: column {column.name!r} is {_words(other)}, and in {first} it is {_words(column)}."
                 )
-        if self._all and found:
-            raise ValueError(f"{name} has a column {next(iter(found))!r}, which {first} has not: choose columns=[...].")
+            if self._all and other.index and not column.index and column in self._inputs:
+                raise ValueError(
+                    f"{name}: column {column.name!r} is the index of a pandas frame, and in {first} it is an ordinary column: "
+                    "choose columns=[...]."
+                )
+        new = next(
+            (column.name for column in found.values() if not column.index and column.name not in self.left_out), None
+        )
+        if self._all and new is not None:
+            raise ValueError(f"{name} has a column {new!r}, which {first} has not: choose columns=[...].")
 
 
 def _from_row(file: Any, start: int, rows: int, names: list[str], name: str) -> Iterator[Any]:

@@ -24,7 +24,10 @@ _GROUP_BYTES = 32 * 2**20  # that are written at once: a row group of Parquet
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A file, or a folder of files, of named columns. read() gives its record batches; rows is None where only that can tell."""
+    """A file, or a folder of files, of named columns. read() gives its record batches; rows is None where only that can tell.
+
+    The schema has the metadata of pandas where there is one: it says which columns are an index.
+    """
 
     name: str
     schema: Any
@@ -95,9 +98,15 @@ def _groups(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
+def _with_pandas(schema: Any) -> Any:
+    """The schema with no metadata but that of pandas."""
+    kept = {key: value for key, value in (schema.metadata or {}).items() if key == b"pandas"}
+    return schema.with_metadata(kept or None)
+
+
 def _writer(file: Any, schema: Any, suffix: str) -> Any:
     if suffix in DELIMITERS:
-        return csv_writer(file, schema, DELIMITERS[suffix])
+        return csv_writer(file, schema.remove_metadata(), DELIMITERS[suffix])
     return pyarrow("Writing Parquet", "parquet").ParquetWriter(file, schema)
 
 
@@ -140,9 +149,9 @@ def _parquet(path: Path) -> Table:
     rows = 0
     for one in files:
         with opened(one) as file:
-            found = file.schema_arrow.remove_metadata()
-            schema = found if schema is None else schema
-            if found != schema:
+            found = file.schema_arrow
+            schema = _with_pandas(found) if schema is None else schema
+            if not found.equals(schema):
                 raise ValueError(f"{one.name} has other columns than {files[0].name}, or in another order.")
             rows += file.metadata.num_rows
 
