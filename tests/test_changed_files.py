@@ -13,8 +13,11 @@ import pytest
 from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
-from mercer import KernelClassifier, KernelRegressor, RandomFourier, open_stream
+from mercer import KernelClassifier, KernelRegressor, RandomFourier, fold, open_stream
 from mercer.cli import main
+from mercer.jobs import Job, summed
+from mercer.moments import Moments
+from mercer.sources import Rows
 from mercer.streams import ChangedFileError
 
 ROWS = 400
@@ -236,6 +239,40 @@ def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path):
     with pytest.raises(ChangedFileError):
         KernelRegressor(RandomFourier(8, gamma=0.1, random_state=0), checkpoint=kept).fit(stream)
     assert not kept.exists()
+
+
+def test_a_worker_checks_the_files_before_and_after_each_shard(tmp_path, monkeypatch):
+    write_npy(tmp_path / "d.npy", 1.0)
+    job = Job(Rows(open_stream(tmp_path / "d.npy")), Moments(target=False), whole=True)
+    summed(job, 0, 100, {})
+    add = Moments.add
+
+    def change_first(self, *args, **named):
+        overwrite(tmp_path / "d.npy", write_npy)
+        add(self, *args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Moments, "add", change_first)
+        with pytest.raises(ChangedFileError):
+            summed(job, 100, 200, {})
+    with pytest.raises(ChangedFileError):
+        summed(job, 200, 300, {})
+
+
+def test_a_cluster_is_asked_again_for_nothing_that_has_changed(tmp_path):
+    """The driver looks at the files before and after the sum, whatever workers see of them."""
+    distributed = pytest.importorskip("distributed")
+    write_npy(tmp_path / "d.npy", 1.0)
+    rows = open_stream(tmp_path / "d.npy")
+    with (
+        distributed.LocalCluster(1, processes=False, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        change = lambda done, of: overwrite(tmp_path / "d.npy", write_npy)  # noqa: E731
+        with pytest.raises(ChangedFileError):
+            fold(rows, Moments(target=False), client=client, progress=change)
+        with pytest.raises(ChangedFileError):
+            fold(rows, Moments(target=False), client=client)
 
 
 def test_scoring_reads_one_content_in_both_of_its_passes(tmp_path, monkeypatch):

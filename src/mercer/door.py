@@ -121,7 +121,7 @@ def index_columns(schema: Any) -> set[str]:
 
 def without_index(X: Any, wanted: Iterable[object] = ()) -> Any:
     """Return X, where it is an Arrow table without the columns of a pandas index but the wanted ones."""
-    if not (hasattr(X, "schema") and hasattr(type(X.schema), "pandas_metadata")):
+    if type(X).__module__.partition(".")[0] != "pyarrow" or not hasattr(X, "schema"):
         return X
     left_out = index_columns(X.schema) - {str(name) for name in wanted}
     return X.select([place for place, name in enumerate(X.schema.names) if name not in left_out]) if left_out else X
