@@ -159,26 +159,6 @@ def test_a_list_column_of_another_length_stops(tmp_path):
         open_stream(tmp_path, target="label")
 
 
-def test_files_that_change_under_a_stream_are_noticed(tmp_path):
-    path = written(tmp_path / "X.npy", np.save, X)
-    stream = open_stream(path)
-    np.save(path, X[:100])
-    with pytest.raises(ValueError, match=r"X.npy has become shorter since it was opened"):
-        list(stream.chunks())
-    pq.write_table(table(), tmp_path / "d.parquet")
-    stream = open_stream(tmp_path / "d.parquet")
-    pq.write_table(table().slice(10), tmp_path / "d.parquet")
-    with pytest.raises(ValueError, match=r"d.parquet has changed since it was opened"):
-        list(stream.chunks())
-    write_csv(tmp_path / "d.csv")
-    stream = open_stream(tmp_path / "d.csv")
-    list(stream.chunks())
-    lines = (tmp_path / "d.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "d.csv").write_text("".join(lines[:-1]))
-    with pytest.raises(ValueError, match=f"d.csv had {N} rows, and now ends after {N - 1}"):
-        list(stream.chunks())
-
-
 def test_one_row_is_a_stream(tmp_path):
     pq.write_table(table().slice(3, 1), tmp_path / "d.parquet")
     (tmp_path / "d.csv").write_text("a,b\n1,2\n")

@@ -122,6 +122,24 @@ def rows(who: str, X: Any) -> Any:
     return csr if csr.dtype == np.float32 else csr.astype(np.float64, copy=False)
 
 
+def index_columns(schema: Any) -> set[str]:
+    """Return the columns of an Arrow schema that are the index of a pandas frame, by pandas' metadata or by their name."""
+    try:
+        written = list(schema.pandas_metadata["index_columns"])  # an index that counts rows is a dict, and no column
+    except (ValueError, TypeError, KeyError):  # there is none, or it is not pandas'
+        written = []
+    unnamed = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
+    return {name for name in (*written, *unnamed) if isinstance(name, str) and name in schema.names}
+
+
+def without_index(X: Any, wanted: Iterable[object] = ()) -> Any:
+    """Return X, where it is an Arrow table without the columns of a pandas index but the wanted ones."""
+    if type(X).__module__.partition(".")[0] != "pyarrow" or not hasattr(X, "schema"):
+        return X
+    left_out = index_columns(X.schema) - {str(name) for name in wanted}
+    return X.select([place for place, name in enumerate(X.schema.names) if name not in left_out]) if left_out else X
+
+
 def as_array(who: str, X: Any) -> Any:
     """X as a NumPy array; a masked array with masked entries is refused, since its mask would be lost."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):

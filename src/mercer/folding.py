@@ -21,7 +21,7 @@ from mercer.blocks import Block, at_home, is_block
 from mercer.checkpoints import Checkpoint, plain
 from mercer.planner import SHARD, worth_writing
 from mercer.sources import Piece, Rows
-from mercer.streams import Stream, open_stream
+from mercer.streams import ChangedFileError, Stream, open_stream
 from mercer.summaries import Summary
 from mercer.tiles import at_most, one_blas_thread
 from mercer.together import described, fresh, state_of
@@ -83,7 +83,9 @@ def fold(
                     if found is None or rows is None:
                         _sum(rows, source, total, keeper, progress)
                     else:
+                        rows.stream.require_same_files()
                         _sum_on(found, rows, total, keeper, progress)
+                        rows.stream.require_same_files()
         except BaseException:
             if keeper is not None:
                 keeper.keep()
@@ -125,7 +127,7 @@ class _Keeper:
             raise ValueError(f"The checkpoint {path} is a folder: name a file.")
         if not path.parent.is_dir():
             raise ValueError(f"There is no folder {path.parent} to write the checkpoint {path.name} to.")
-        self.path, self.total = path, total
+        self.path, self.stream, self.total = path, rows.stream, total
         state_of(total.like)
         self.made = {
             "spec": plain("fold: spec", {} if spec is None else spec),
@@ -152,12 +154,13 @@ class _Keeper:
     def keep(self) -> None:
         """Something went wrong: keep what is done, if it can be kept."""
         if self.total.steady and self.total.shards > self.written:
-            with suppress(OSError):
+            with suppress(OSError, ChangedFileError):
                 self.write()
 
     def write(self) -> None:
         total = self.total
         begin = time.monotonic()
+        self.stream.require_same_files()  # all that was summed was read before
         try:
             Checkpoint(self.made, total.shards, total.rows, total.complete, state_of(total.sum)).write(self.path)
         except OSError as error:

@@ -45,6 +45,7 @@ class Job:
             if self._ready is None:
                 self._require_same()
                 rows = self.rows.unpacked()
+                rows.stream.record_files()
                 if self.drawn is not None and rows.mark() != self.drawn:
                     raise DrawnOtherwise
                 self._ready = rows
@@ -85,9 +86,11 @@ def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, 
     """The sum of rows start to stop, how many they are, and what was warned of: the task of a worker, which has a thread for each task."""
     shard, taken = fresh(job.like), 0
     with at_most(1), one_blas_thread(), hearing() as heard:
-        for piece in job.ready().with_rows(held, start).pieces(start, stop):
+        rows = job.ready().with_rows(held, start)
+        for piece in rows.pieces(start, stop):
             shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
             taken = piece.start + piece.block.shape[0] - start
+        rows.stream.require_same_files()
     if taken != stop - start:
         raise ValueError(f"{job.rows.stream.name} has {taken} of the rows {start} to {stop - 1}: it has changed.")
     return shard, taken, heard

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.cli import language
-from mercer.cli.sources import PATH, open_data, options, require_target
+from mercer.cli.sources import PATH, describe_index, open_data, options, require_target
 from mercer.cli.targets import Task, task_of
 from mercer.cli.voice import Voice, console, plain_table, speaks
 
@@ -82,7 +82,7 @@ def compare(
         require_target(data, target)
         stream = open_data(data, target=target, columns=columns, drop=drop)
         chosen = task_of(stream, task, max_classes)
-        voice.say(chosen.why)
+        voice.say(f"{describe_index(stream)} {chosen.why}".strip())
         board = race(stream, chosen, voice, **how)
         about = data.name
     drawn = board.settings["rows"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mercer.cli.sources import PATH, SVMLIGHT, TABLES, open_data, options, require_output
+from mercer.cli.sources import PATH, SVMLIGHT, TABLES, describe_index, open_data, options, require_output
 from mercer.cli.voice import Voice, speaks
 
 
@@ -44,18 +44,28 @@ def _copied(
     source: Path, output: Path, target: str | None, columns: str | None, drop: str | None, voice: Voice, watch: Any
 ) -> int:
     from mercer.streams.tables import Misfit, copy_table, open_table
+    from mercer.streams.text import DELIMITERS
 
     types: dict[str, str] = {}
     while columns is None and drop is None and output.suffix.lower() in TABLES:
         table = open_table(source, types)
         if table is None:
             break
+        index = [column.name for column in table.columns if column.index and output.suffix.lower() in DELIMITERS]
         try:
-            return copy_table(table, output, watch)
+            rows = copy_table(table, output, watch)
+            if index:
+                voice.note(
+                    f"{', '.join(map(repr, index))}, the index of the pandas frame that was written, is an ordinary column of "
+                    f"{output.name}: leave it out with --drop where it is no input."
+                )
+            return rows
         except Misfit as error:
             types[error.column] = error.wider
             voice.note(f"{error} It is copied as {error.wider}.")
     stream = open_data(source, target=target, columns=columns, drop=drop).watched(watch)
+    if stream.left_out:
+        voice.note(describe_index(stream))
     if output.suffix.lower() in SVMLIGHT:
         return _to_svmlight(stream, output, voice)
     if output.suffix.lower() == ".npy":

@@ -13,7 +13,16 @@ import click
 from mercer.cli import language
 from mercer.cli.errors import option_of, stopping
 from mercer.cli.signatures import Signature, estimators
-from mercer.cli.sources import PATH, names_of, open_data, open_like, options, require_output, require_target
+from mercer.cli.sources import (
+    PATH,
+    describe_index,
+    names_of,
+    open_data,
+    open_like,
+    options,
+    require_output,
+    require_target,
+)
 from mercer.cli.targets import CLASSIFY, Task, task_of
 from mercer.cli.voice import Voice, speaks
 
@@ -143,7 +152,7 @@ def fit(
     parameters = _parameters(chosen, given)
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _labelled(parameters["class_weight"], stream)
-    voice.say(f"{_described(stream)}. {chosen.why}")
+    voice.say(" ".join(filter(None, [f"{_described(stream)}.", describe_index(stream), chosen.why])))
     from mercer.learn.classifier import KernelClassifier
     from mercer.learn.regressor import KernelRegressor
     from mercer.model import save

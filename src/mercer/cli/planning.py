@@ -11,7 +11,7 @@ import click
 
 from mercer.cli import language
 from mercer.cli.fitting import MapType
-from mercer.cli.sources import PATH, open_data, options
+from mercer.cli.sources import PATH, describe_index, open_data, options
 from mercer.cli.targets import CLASSIFY, task_of
 from mercer.cli.voice import Voice, speaks
 
@@ -70,6 +70,8 @@ def plan(
     if error is not None:
         door.positive("plan", "error", error)
     stream = open_data(data, target=target, weight=weight, columns=columns, drop=drop)
+    if stream.left_out:
+        voice.say(describe_index(stream))
     outputs = _outputs(stream, task, max_classes, loss)
     feature_map = language.build(maps)
     with voice.watching("plan") as watch:

@@ -10,7 +10,7 @@ import click
 
 from mercer.cli import language
 from mercer.cli.fitting import MapType
-from mercer.cli.sources import PATH, SVMLIGHT, TABLES, open_data, open_like, options, require_output
+from mercer.cli.sources import PATH, SVMLIGHT, TABLES, describe_index, open_data, open_like, options, require_output
 from mercer.cli.voice import Voice, speaks
 
 _PIECE = 2**25  # bytes of features that are made dense at once
@@ -112,6 +112,8 @@ def transform(
         if kept is not None:
             require_output(kept, force, read=(*sources, output))
         stream = open_data(data, target=target, columns=columns, drop=drop)
+        if stream.left_out:
+            voice.say(describe_index(stream))
         with voice.watching("look") as watch:
             fitted = make_map("transform", language.build(maps), seed, None)._fit_stream(stream.watched(watch))
         if kept is not None:

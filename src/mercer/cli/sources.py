@@ -95,8 +95,10 @@ def open_data(
     names = None if table is None else [column.name for column in table.columns]
     chosen = _chosen(columns, names)
     targets, heavy = _chosen(target, names), _chosen(weight, names)
+    index = [] if table is None else [column.name for column in table.columns if column.index]
     if drop is not None:
-        chosen = _without(path, drop, chosen, names, [*(targets or []), *(heavy or [])])
+        others = [*(targets or []), *(heavy or []), *(index if columns is None else [])]
+        chosen = _without(path, drop, chosen, names, others)
     roles: dict[str, Any] = {
         "target": targets[0] if targets is not None and len(targets) == 1 else targets,
         "columns": chosen,
@@ -108,7 +110,10 @@ def open_data(
             "n_features": n_features,
             "zero_based": None if context is None else context.meta.get("mercer.zero_based"),
         }
-    return open_stream(path, **{name: role for name, role in roles.items() if role is not None})
+    stream = open_stream(path, **{name: role for name, role in roles.items() if role is not None})
+    if drop is not None and columns is None:
+        stream.left_out = tuple(name for name in index if name not in (*(targets or []), *(heavy or [])))
+    return stream
 
 
 def open_like(
@@ -128,6 +133,14 @@ def open_like(
             f"{path.name} has {stream.width} input columns, and the model was fitted on {width}. Choose them with --columns."
         )
     return stream
+
+
+def describe_index(stream: Stream) -> str:
+    """Say which columns are left out as the index of a pandas frame; nothing where there are none."""
+    if not stream.left_out:
+        return ""
+    names = ", ".join(map(repr, stream.left_out))
+    return f"Left out: {names}, the index of the pandas frame that was written (name it in --columns to use it as an input)."
 
 
 def names_of(stream: Stream) -> Sequence[str] | None:

@@ -184,8 +184,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of right predictions; y, and weights, may be None where the stream has them."""
-        truth, weights = targets_of(X, y, sample_weight)
-        found = np.asarray(devices.brought_home(self.predict(X)))
+        rows, truth, weights = targets_of(X, y, sample_weight)
+        found = np.asarray(devices.brought_home(self.predict(rows)))
         return float(accuracy_score(truth, found, sample_weight=weights))
 
     def _numeric(self) -> bool:

@@ -39,7 +39,11 @@ class Intake(BaseEstimator):
         who = type(self).__name__
         if not is_source(X):
             return self._in_memory(X, y, sample_weight, reset=reset)
-        stream = copy.copy(open_stream(X)).beside(y, sample_weight)  # a copy: the caller's has its own y
+        opened = open_stream(X)
+        fitted_on = [] if reset or isinstance(X, Stream) else list(getattr(self, "feature_names_in_", ()))
+        if set(opened.left_out) & set(fitted_on):  # it was an input then
+            opened = open_stream(X, columns=fitted_on)
+        stream = copy.copy(opened).beside(y, sample_weight)  # a copy: the caller's has its own y
         names = None if isinstance(stream, MatrixStream) else stream.columns  # a matrix has numbers for names
         if reset:
             self.n_features_in_ = stream.width
@@ -71,6 +75,7 @@ class Intake(BaseEstimator):
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         targets = weights = None
+        X = door.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
         if devices.is_tensor(X):
             rows = tensor_rows(self, X, reset=reset)

@@ -49,6 +49,12 @@ class Reweighted(Stream):
     def files(self) -> list[dict[str, Any]]:
         return self.stream.files()
 
+    def record_files(self) -> None:
+        self.stream.record_files()
+
+    def require_same_files(self, error: Exception | None = None) -> None:
+        self.stream.require_same_files(error)
+
     def fingerprint(self) -> dict[str, Any]:
         return {**self.stream.fingerprint(), "class_weight": {repr(k): v for k, v in self.weights.items()}}
 

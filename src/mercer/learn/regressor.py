@@ -85,8 +85,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 of the predictions; y, and weights, may be None where the stream has them."""
-        truth, weights = targets_of(X, y, sample_weight)
-        found = np.asarray(devices.brought_home(self.predict(X)))
+        rows, truth, weights = targets_of(X, y, sample_weight)
+        found = np.asarray(devices.brought_home(self.predict(rows)))
         return float(r2_score(truth, found, sample_weight=weights))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -35,11 +35,11 @@ def require_targets(who: str, y: Any) -> None:
     )
 
 
-def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Array, Any]:
-    """The true targets and weights of rows that are scored: those given, or those of the stream."""
+def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Any]:
+    """The rows that are scored, their true targets and weights: those given, or those of X, which is opened once for both passes."""
     y, sample_weight = devices.brought_home(y), devices.brought_home(sample_weight)
     if y is not None:
-        return np.asarray(y), sample_weight
+        return X, np.asarray(y), sample_weight
     stream = open_stream(X)
     if stream.target is None:
         raise ValueError(f"score needs y: {stream.name} was opened without a target.")
@@ -47,7 +47,7 @@ def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Array, Any]:
     truth = np.concatenate([np.asarray(targets) for targets, _ in chunks])
     if sample_weight is None and stream.weight is not None:
         sample_weight = np.concatenate([np.asarray(weights) for _, weights in chunks])
-    return truth, sample_weight
+    return stream, truth, sample_weight
 
 
 def write_into(out: Any, parts: Iterator[Array], shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> None:

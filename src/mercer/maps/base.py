@@ -358,6 +358,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         if devices.is_tensor(X):
             return tensor_rows(self, X, reset=reset)
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
+        X = door.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
         try:
             rows = (
                 X

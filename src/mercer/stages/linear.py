@@ -5,6 +5,7 @@ Weights are drawn row by row, so that more rows keep the earlier ones.
 
 from __future__ import annotations
 
+import _thread
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ _LEAST_HADAMARD = (
 )
 _SOBOL_BITS = 32
 _SOBOL_COLUMNS = 21201  # columns for which direction numbers are known
+_SOBOL_CHECKED = 256  # points that are checked; an engine whose table was not loaded has zeros in all
 _CHUNK = 2**22  # weights drawn in one go
 
 
@@ -216,12 +218,9 @@ def sobol(rng: Rng, rows: int, d: int) -> Array:
 
     The scramble is a random lower triangular matrix of bits for each column, then a random shift (Matousek); both come from rng.
     """
-    from scipy.stats import qmc
-
     if d > _SOBOL_COLUMNS:
         raise ValueError(f"design='sobol' exists for at most {_SOBOL_COLUMNS} columns, got {d}. Use 'iid' or 'auto'.")
-    points = qmc.Sobol(d, scramble=False, bits=_SOBOL_BITS).random_base2((rows - 1).bit_length())[:rows]
-    x = (points * 2.0**_SOBOL_BITS).astype(np.uint64)
+    x = (_sobol_points(rows, d) * 2.0**_SOBOL_BITS).astype(np.uint64)
     words = rng.words("scramble", 0, d * (_SOBOL_BITS + 1)).reshape(d, _SOBOL_BITS + 1) >> np.uint64(64 - _SOBOL_BITS)
     y = np.zeros_like(x) ^ words[:, _SOBOL_BITS]
     for bit in range(_SOBOL_BITS):  # column `bit` of the triangular matrix: that bit itself, random bits below it
@@ -229,6 +228,53 @@ def sobol(rng: Rng, rows: int, d: int) -> Array:
         column = (words[:, bit] & np.uint64((1 << int(place)) - 1)) | np.uint64(1 << int(place))
         y ^= np.where(x >> place & np.uint64(1), column, np.uint64(0))
     return (y.astype(np.float64) + 0.5) * 2.0**-_SOBOL_BITS
+
+
+def _sobol_points(rows: int, d: int) -> Array:
+    """Return the first (rows, d) points of the Sobol sequence, which is SciPy's without its scramble.
+
+    SciPy loads its table of direction numbers in a compiled function that discards exceptions:
+    whatever is raised meanwhile, by a signal handler or for want of a file descriptor, leaves an
+    engine all of whose points are 0. Signal handlers run in the main thread only, so the engine is
+    built in another one. The points are checked for all other reasons.
+    """
+    from scipy.stats import qmc
+
+    engine = _call_in_thread(lambda: qmc.Sobol(d, scramble=False, bits=_SOBOL_BITS))
+    points: Array = engine.random_base2((rows - 1).bit_length())
+    first = points[:_SOBOL_CHECKED]
+    if not np.array_equal(np.sort(first, axis=0).T, np.broadcast_to(np.arange(len(first)) / len(first), first.T.shape)):
+        raise RuntimeError(
+            "SciPy could not load the direction numbers of its Sobol sequence (the reason is printed above, as an "
+            "ignored exception), and gave points that are wrong. Too many open files or too little memory are the "
+            "usual reasons: fit again without them, or use design='iid'."
+        )
+    return points[:rows]
+
+
+def _call_in_thread(work: Callable[[], Any]) -> Any:
+    """Return work(), run by a thread that no signal handler can interrupt; what it raises is raised here.
+
+    A lock is waited for and not a threading.Thread: it has no Python code in which a signal could do harm.
+    """
+    results: list[Any] = []
+    errors: list[BaseException] = []
+    done = _thread.allocate_lock()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.release()
+
+    done.acquire()
+    _thread.start_new_thread(run, ())
+    done.acquire()
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def latin_hypercube(rng: Rng, rows: int, d: int) -> Array:

@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mercer import door
 from mercer.streams.arrays import NpyStream, NpzStream
 from mercer.streams.base import Chunk as Chunk
 from mercer.streams.base import Stream as Stream
 from mercer.streams.base import rechunk as rechunk
 from mercer.streams.dask import DaskStream, is_lazy
+from mercer.streams.files import ChangedFileError as ChangedFileError
 from mercer.streams.memory import ArrayStream, PandasStream, PolarsStream, frame_library
 from mercer.streams.parquet import ParquetStream, files_in
 from mercer.streams.sinks import Sink as Sink
@@ -53,7 +55,7 @@ def open_stream(
         targets, or an array with a value for each row. Labels may be numbers or words. A list always chooses columns.
     columns : list of columns
         The inputs, in this order; all columns that are neither target nor weight when None. A Parquet column of fixed-size lists counts as
-        so many inputs.
+        so many inputs. The index of a pandas frame that a Parquet file was written from is an input only where it is named.
     weight : column or array
         Where the weights of rows come from, in the same way.
     n_features : int
@@ -111,6 +113,7 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
         return ParquetStream(f"{paths[0].name} and {len(paths) - 1} more", paths, **roles)
     if is_lazy(source):
         return DaskStream(source, **roles)
+    source = door.without_index(source)
     library = frame_library(source)
     if library == "polars lazy":
         raise ValueError("open_stream takes no LazyFrame: collect() it, or sink_parquet() it and open the file.")
@@ -127,7 +130,7 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
 def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> Stream:
     opener: Callable[..., Stream]
     if path.is_dir():
-        opener = lambda path, **roles: ParquetStream(path.name, files_in(path), **roles)  # noqa: E731
+        opener = lambda path, **roles: ParquetStream(path.name, files_in(path), folder=path, **roles)  # noqa: E731
     else:
         _require_file(path)
         suffix = path.suffix.lower()

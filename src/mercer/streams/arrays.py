@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from mercer.streams.base import Array, Parts
-from mercer.streams.files import OneFile
+from mercer.streams.files import OneFile, one_file
 from mercer.streams.matrix import MatrixStream, csr_row_bytes
 
 _CSR = ("data", "indices", "indptr", "shape")
@@ -53,11 +53,12 @@ class NpyStream(OneFile, MatrixStream):
     kind = "npy"
 
     def __init__(self, path: Path, **roles: Any) -> None:
+        self._files = one_file(path)
         with path.open("rb") as file:
             header = read_header(file, path.name)
             size = file.seek(0, 2)
         super().__init__(path.name, header.shape, header.dtype, **roles)
-        self.path, self._header = path, header
+        self._header = header
         need = header.offset + header.shape[0] * header.row_bytes
         if size < need:
             raise ValueError(f"{path.name} is cut short: {need} bytes are announced, {size} are there.")
@@ -91,7 +92,7 @@ class NpzStream(OneFile, MatrixStream):
     kind = "npz"
 
     def __init__(self, path: Path, *, columns: Any = None, target: Any = None, weight: Any = None) -> None:
-        self.path = path
+        self._files = one_file(path)
         with _archive(path) as archive:
             keys = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
             self._key, shape, dtype = _matrix(archive, path.name, keys)

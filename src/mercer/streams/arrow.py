@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -24,11 +24,15 @@ def pyarrow(doing: str, module: str = "") -> Any:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what it holds in one word where that is all that matters, and the length of its lists (0 for plain values)."""
+    """A column: what it holds in one word where that is all that matters, and the length of its lists (0 for plain values).
+
+    index: it is the index of the pandas frame that the table was written from, and an input only where it is named.
+    """
 
     name: str
     type: str
     size: int = 0
+    index: bool = field(default=False, compare=False)
 
     @property
     def number(self) -> bool:
@@ -49,16 +53,16 @@ class Column:
 def describe(schema: Any) -> list[Column]:
     """The columns of an Arrow schema; all kinds of text are one, and a dictionary is what it holds."""
     pa = pyarrow("Reading")
-    types = pa.types
+    types, index = pa.types, door.index_columns(schema)
     found = []
-    for field in schema:
-        kind, size = field.type, 0
+    for one in schema:
+        kind, size = one.type, 0
         if types.is_fixed_size_list(kind):
             kind, size = kind.value_type, kind.list_size
         if types.is_dictionary(kind):
             kind = kind.value_type
         text = any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
-        found.append(Column(field.name, "text" if text else str(kind), size))
+        found.append(Column(one.name, "text" if text else str(kind), size, one.name in index))
     return found
 
 
@@ -67,7 +71,9 @@ class TableStream(Stream):
 
     def _assign(self, who: str, table: Sequence[Column], columns: Any, target: Any, weight: Any) -> None:
         """Sets what the table's columns are for, and refuses columns that cannot be that."""
-        roles = assign(who, [column.name for column in table], columns=columns, target=target, weight=weight)
+        index = [column.name for column in table if column.index]
+        names = [column.name for column in table]
+        roles = assign(who, names, columns=columns, target=target, weight=weight, index=index)
         self._inputs = [table[place] for place in roles.inputs]
         self._targets = [table[place] for place in roles.target]
         self._several = roles.several
@@ -98,6 +104,9 @@ class TableStream(Stream):
             self.target = names if self._several else names[0]
         if self._weights:
             self.weight = self._weights.name
+        if columns is None:
+            used = {column.name for column in self._used}
+            self.left_out = tuple(name for name in index if name not in used)
 
     @property
     def _used(self) -> list[Column]:

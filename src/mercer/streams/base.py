@@ -61,6 +61,8 @@ class Stream:
         Whether X comes as CSR matrices.
     columns : tuple of str or None
         Names of the input columns; None for arrays, all of whose columns are used.
+    left_out : tuple of str
+        Columns that are no inputs since they are the index of a pandas frame, and were not named.
     target, weight : str, list of str or None
         Where y and the weights come from: columns by name, or "given" for values beside the source.
     """
@@ -74,6 +76,7 @@ class Stream:
     dtype: np.dtype[Any]
     sparse: bool = False
     columns: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] = ()
     target: str | list[str] | None = None
     weight: str | None = None
     _y: Array | None = None
@@ -172,6 +175,12 @@ class Stream:
         """Name, size and time of modification of each file; none for what is in memory."""
         return []
 
+    def record_files(self) -> None:
+        """Take the files as they are now for what they have to be; for another machine, which sees them anew."""
+
+    def require_same_files(self, error: Exception | None = None) -> None:
+        """Refuse to go on where a file is not what it was when the stream was opened; `error` is what reading met with."""
+
     def watched(self, watch: Watch) -> Stream:
         """This stream, which calls watch(row, rows in all or None) when reading begins, with the first row, and after every chunk."""
         self._watch = watch
@@ -192,20 +201,26 @@ class Stream:
 
     def _checked(self, start: int, rows: int) -> Iterator[Chunk]:
         at = start
+        self.require_same_files()
         self._tell(at)
-        for X, y, weight in self._read(start, rows):
-            stop = at + X.shape[0]
-            if stop == at:
-                continue
-            here = slice(at - self._first, stop - self._first)
-            y = y if self._y is None else self._y[here]
-            weight = weight if self._weight is None else self._weight[here]
-            chunk = Chunk(X, y, weight, at)
-            self._require_labels(chunk)
-            self._require_weight(chunk)
-            yield chunk
-            at = stop
-            self._tell(at)
+        try:
+            for X, y, weight in self._read(start, rows):
+                stop = at + X.shape[0]
+                if stop == at:
+                    continue
+                here = slice(at - self._first, stop - self._first)
+                y = y if self._y is None else self._y[here]
+                weight = weight if self._weight is None else self._weight[here]
+                chunk = Chunk(X, y, weight, at)
+                self._require_labels(chunk)
+                self._require_weight(chunk)
+                yield chunk
+                at = stop
+                self._tell(at)
+        except (ValueError, OSError) as error:  # as half a file gives, whose rest is being written
+            self.require_same_files(error)
+            raise
+        self.require_same_files()
         if self.rows is None:
             self.rows = at
         elif self.rows != at:

@@ -11,13 +11,14 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from mercer.door import ParameterError
 from mercer.streams.arrow import TableStream, describe, pyarrow, skip
-from mercer.streams.files import identities, place
+from mercer.streams.files import FileSet, FileStream, place
 from mercer.streams.roles import COLUMNS
 
 _BUFFER = 2**20  # of one column's read-ahead
@@ -41,17 +42,19 @@ def files_in(folder: Path) -> list[Path]:
     return found
 
 
-class ParquetStream(TableStream):
+class ParquetStream(FileStream, TableStream):
     """Rows of Parquet files, one after the other."""
 
     kind = "parquet"
 
-    def __init__(self, name: str, paths: Sequence[Path], *, columns: Any, target: Any, weight: Any) -> None:
+    def __init__(
+        self, name: str, paths: Sequence[Path], *, folder: Path | None = None, columns: Any, target: Any, weight: Any
+    ) -> None:
         pyarrow("Reading Parquet")
         super().__init__(name)
-        self._paths = list(paths)
         shared = os.path.commonpath([path.parent.absolute() for path in paths])
         self._names = [path.absolute().relative_to(shared).as_posix() for path in paths]
+        self._files = FileSet(paths, self._names, None if folder is None else partial(files_in, folder))
         self._all = columns is None
         lengths = []
         for i in range(len(paths)):
@@ -68,9 +71,6 @@ class ParquetStream(TableStream):
     def where(self, row: int) -> str:
         file = min(bisect_right(self._ends, row), len(self._ends) - 1)
         return place(self._names[file], row - (self._ends[file - 1] if file else 0))
-
-    def files(self) -> list[dict[str, Any]]:
-        return identities(self._paths, self._names)
 
     def _batches(self, start: int, rows: int) -> Iterator[Any]:
         names = [column.name for column in self._used]
@@ -89,7 +89,7 @@ class ParquetStream(TableStream):
     def _open(self, i: int, buffer: int = _BUFFER) -> Iterator[Any]:
         pa, parquet = pyarrow("Reading Parquet"), pyarrow("Reading Parquet", "parquet")
         try:
-            with parquet.ParquetFile(self._paths[i], pre_buffer=False, buffer_size=buffer) as file:
+            with parquet.ParquetFile(self._files.paths[i], pre_buffer=False, buffer_size=buffer) as file:
                 yield file
         except FileNotFoundError:
             raise ValueError(f"{self._names[i]} is not there any more.") from None
@@ -108,9 +108,17 @@ class ParquetStream(TableStream):
                 raise ValueError(
                     f"{name}: column {column.name!r} is {_words(other)}, and in {first} it is {_words(column)}."
                 )
-        if self._all and found:
-            sentence = f"{name} has a column {next(iter(found))!r}, which {first} has not: choose "
-            raise ParameterError("", sentence, COLUMNS, ".")
+            if self._all and other.index and not column.index and column in self._inputs:
+                sentence = (
+                    f"{name}: column {column.name!r} is the index of a pandas frame, and in {first} it is an ordinary "
+                    "column: choose "
+                )
+                raise ParameterError("", sentence, COLUMNS, ".")
+        new = next(
+            (column.name for column in found.values() if not column.index and column.name not in self.left_out), None
+        )
+        if self._all and new is not None:
+            raise ParameterError("", f"{name} has a column {new!r}, which {first} has not: choose ", COLUMNS, ".")
 
 
 def _from_row(file: Any, start: int, rows: int, names: list[str], name: str) -> Iterator[Any]:

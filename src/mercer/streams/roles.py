@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,9 @@ class Roles:
         return self.inputs == tuple(range(self.width))
 
 
-def assign(who: str, names: Sequence[Hashable], *, columns: Any, target: Any, weight: Any) -> Roles:
+def assign(
+    who: str, names: Sequence[Hashable], *, columns: Any, target: Any, weight: Any, index: Collection[Hashable] = ()
+) -> Roles:
     """The roles of a table's columns.
 
     Parameters
@@ -46,6 +48,8 @@ def assign(who: str, names: Sequence[Hashable], *, columns: Any, target: Any, we
         The inputs; None for all that are neither target nor weight.
     target : name, list of names or None
     weight : name or None
+    index : collection of names
+        Columns of a pandas index, which have a role only where they are named.
     """
     places: dict[Hashable, int] = {}
     for place, name in enumerate(names):
@@ -64,7 +68,9 @@ def assign(who: str, names: Sequence[Hashable], *, columns: Any, target: Any, we
     targets = [] if target is None else [find("target", name) for name in (target if several else [target])]
     heavy = None if weight is None else find("weight", weight)
     if columns is None:
-        inputs = [place for place in range(len(names)) if place not in targets and place != heavy]
+        inputs = [
+            place for place, name in enumerate(names) if place not in targets and place != heavy and name not in index
+        ]
     elif isinstance(columns, list | tuple):
         inputs = [find("columns", name) for name in columns]
     else:
@@ -79,7 +85,8 @@ def assign(who: str, names: Sequence[Hashable], *, columns: Any, target: Any, we
             "Lists choose columns; give values as an array (numpy.asarray)."
         )
     if not inputs:
-        raise ValueError(f"{who} has no input columns.")
+        beside = f" beside the pandas index {', '.join(map(repr, sorted(map(str, index))))}" if index else ""
+        raise ValueError(f"{who} has no input columns{beside}.")
     return Roles(len(names), tuple(inputs), tuple(targets), heavy, several)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from mercer import door
 from mercer.atomic import replacing
 from mercer.streams.base import Parts
-from mercer.streams.files import OneFile, place
+from mercer.streams.files import OneFile, one_file, place
 from mercer.streams.matrix import MatrixStream
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
@@ -46,7 +46,7 @@ class SvmlightStream(OneFile, MatrixStream):
             raise ValueError(
                 f"{path.name}: the target of an svmlight file is the label of each line, got target={target!r}."
             )
-        self.path, self.name = path, path.name
+        self._files, self.name = one_file(path), path.name
         self._starts, self._firsts = [0], [0]  # bytes and rows at which ranges start
         lowest, highest, rows = np.iinfo(np.int64).max, -1, 0
         for text in _ranges(path, 0):

@@ -13,6 +13,7 @@ from typing import Any
 from mercer.atomic import replacing
 from mercer.streams.arrow import Column, describe, pyarrow
 from mercer.streams.base import Watch
+from mercer.streams.files import FileSet, one_file
 from mercer.streams.parquet import files_in
 from mercer.streams.sinks import csv_writer
 from mercer.streams.text import DELIMITERS, block_bytes, open_csv, require_header
@@ -23,7 +24,10 @@ _GROUP_BYTES = 32 * 2**20  # that are written at once: a row group of Parquet
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A file, or a folder of files, of named columns. read() gives its record batches; rows is None where only that can tell."""
+    """A file, or a folder of files, of named columns. read() gives its record batches; rows is None where only that can tell.
+
+    The schema has the metadata of pandas where there is one: it says which columns are an index.
+    """
 
     name: str
     schema: Any
@@ -94,21 +98,29 @@ def _groups(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
+def _with_pandas(schema: Any) -> Any:
+    """The schema with no metadata but that of pandas."""
+    kept = {key: value for key, value in (schema.metadata or {}).items() if key == b"pandas"}
+    return schema.with_metadata(kept or None)
+
+
 def _writer(file: Any, schema: Any, suffix: str) -> Any:
     if suffix in DELIMITERS:
-        return csv_writer(file, schema, DELIMITERS[suffix])
+        return csv_writer(file, schema.remove_metadata(), DELIMITERS[suffix])
     return pyarrow("Writing Parquet", "parquet").ParquetWriter(file, schema)
 
 
 def _csv(path: Path, types: dict[str, str]) -> Table:
-    pa = pyarrow("Reading CSV")
+    pa, state = pyarrow("Reading CSV"), one_file(path)
     block = max(_CSV_BLOCK, block_bytes(path))
     chosen = {name: pa.type_for_alias(kind) for name, kind in types.items()}
 
     def read() -> Iterator[Any]:
         try:
             yield from open_csv(path, block, column_types=chosen)
+            state.require_same()
         except pa.ArrowInvalid as error:
+            state.require_same(error)
             found = re.search(r"CSV column #(\d+): .*conversion error to (\w+)", str(error))
             if found is None or found[2] == "string":  # which holds all but broken text
                 raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
@@ -125,6 +137,7 @@ def _csv(path: Path, types: dict[str, str]) -> Table:
 def _parquet(path: Path) -> Table:
     pa, parquet = pyarrow("Reading Parquet"), pyarrow("Reading Parquet", "parquet")
     files = files_in(path) if path.is_dir() else [path]
+    state = FileSet(files, [one.name for one in files])
 
     def opened(one: Path) -> Any:
         try:
@@ -136,9 +149,9 @@ def _parquet(path: Path) -> Table:
     rows = 0
     for one in files:
         with opened(one) as file:
-            found = file.schema_arrow.remove_metadata()
-            schema = found if schema is None else schema
-            if found != schema:
+            found = file.schema_arrow
+            schema = _with_pandas(found) if schema is None else schema
+            if not found.equals(schema):
                 raise ValueError(f"{one.name} has other columns than {files[0].name}, or in another order.")
             rows += file.metadata.num_rows
 
@@ -149,6 +162,8 @@ def _parquet(path: Path) -> Table:
                     for batch in file.iter_batches(max(1024, _GROUP_BYTES // (8 * max(1, len(schema.names))))):
                         yield batch.replace_schema_metadata(None)
                 except (pa.ArrowException, OSError) as error:
+                    state.require_same(error)
                     raise ValueError(f"{one.name} is damaged: {error}") from None
+        state.require_same()
 
     return Table(path.name, schema, rows, read)

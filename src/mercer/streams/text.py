@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer import door
 from mercer.streams.arrow import Column, TableStream, describe, pyarrow, skip
-from mercer.streams.files import OneFile
+from mercer.streams.files import OneFile, one_file
 from mercer.streams.roles import COLUMNS
 
 _BLOCK = 2**20  # bytes parsed at a time
@@ -28,7 +28,7 @@ class CsvStream(OneFile, TableStream):
     def __init__(self, path: Path, *, columns: Any, target: Any, weight: Any) -> None:
         pa = pyarrow("Reading CSV")
         super().__init__(path.name)
-        self.path, self.rows = path, None
+        self._files, self.rows = one_file(path), None
         self._block = block_bytes(path)
         try:
             reader = self._reader(types=None, only=None)

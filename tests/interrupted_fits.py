@@ -1,0 +1,177 @@
+"""Fits that are interrupted by SIGINT at chosen moments: a script for tests, which prints what went wrong as JSON.
+
+``python interrupted_fits.py maps MOST`` interrupts the fit of each map, ``python interrupted_fits.py table MOST``
+that of a map for which SciPy's Sobol table is not loaded yet, each time in a new fork. A moment is the first time
+that a line of Python is reached, ours or a library's; MOST of them are tried, evenly spaced, all of them for 0.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from sklearn.base import clone
+
+import mercer
+from mercer import RandomFourier, tiles
+from mercer.maps.base import Map
+
+X = np.abs(np.random.default_rng(0).normal(size=(12, 3))) + 0.1
+SOBOL = RandomFourier(16, gamma=0.5, design="sobol", random_state=0)
+
+
+class Tracer:
+    """A trace function for all threads that calls act() at the line event of number `at`, counted from 1.
+
+    firsts are the numbers of the events at which a line was reached for the first time; with `inside`, of the events
+    that have a function of that file on the stack.
+    """
+
+    def __init__(self, at: int = 0, act: Callable[[], None] | None = None, inside: str | None = None) -> None:
+        self.at, self.act, self.inside = at, act, inside
+        self.count = 0
+        self.firsts: list[int] = []
+        self._lines: set[tuple[str, int]] = set()
+
+    def __call__(self, frame, event, arg):
+        if event == "line":
+            self.count += 1
+            line = (frame.f_code.co_filename, frame.f_lineno)
+            if self.at == 0 and line not in self._lines and self._is_inside(frame):
+                self._lines.add(line)
+                self.firsts.append(self.count)
+            if self.count == self.at:
+                self.act()
+        return self
+
+    def _is_inside(self, frame) -> bool:
+        while self.inside is not None and frame is not None:
+            if os.path.basename(frame.f_code.co_filename) == self.inside:
+                return True
+            frame = frame.f_back
+        return self.inside is None
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[None]:
+        start = _thread.start_new_thread
+
+        def start_traced(work, *args):
+            def run(*given):
+                sys.settrace(self)
+                work(*given)
+
+            return start(run, *args)
+
+        _thread.start_new_thread = start_traced
+        threading.settrace(self)
+        sys.settrace(self)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)
+            _thread.start_new_thread = start
+
+
+def arrays(fitted: Map) -> dict[str, bytes]:
+    return {name: np.ascontiguousarray(array).tobytes() for name, array in fitted.drawn_.arrays().items()}
+
+
+def chosen(moments: list[int], most: int) -> list[int]:
+    if not most or most >= len(moments):
+        return moments
+    return [moments[round(i * (len(moments) - 1) / (most - 1))] for i in range(most)]
+
+
+def interrupted(case: Map, at: int, right: dict[str, bytes]) -> str | None:
+    """Interrupt one fit; return what went wrong, or None."""
+    tracer = Tracer(at, lambda: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        with tracer.tracing():
+            fitted = clone(case).fit(X)
+    except KeyboardInterrupt:
+        pass
+    except BaseException as error:
+        return f"{type(error).__name__} in place of KeyboardInterrupt: {error}"
+    else:
+        if arrays(fitted) != right:
+            return "the signal was lost, and the map is wrong"
+        if tracer.count >= at:
+            return "the signal was lost, and the map is right"
+    if arrays(clone(case).fit(X)) != right:
+        return "the next fit is wrong"
+    return None if tiles._blas_users == 0 else "BLAS stays on one thread"
+
+
+def sweep_maps(most: int) -> dict[str, dict[str, object]]:
+    found = {}
+    for name in mercer.__all__:
+        cls = getattr(mercer, name)
+        if not (isinstance(cls, type) and issubclass(cls, Map)):
+            continue
+        case = cls.cases()[0]
+        right = arrays(clone(case).fit(X))
+        counting = Tracer()
+        with counting.tracing():
+            clone(case).fit(X)
+        moments = chosen(counting.firsts, most)
+        wrong = {at: interrupted(case, at, right) for at in moments}
+        found[name] = {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}
+    big = np.random.default_rng(1).normal(size=(20_000, 16))  # enough rows for the pool of threads
+    fitted = clone(SOBOL).fit(big[:, :3])
+    with tiles.at_most(1):
+        alone = fitted.transform(big[:, :3])
+    with tiles.at_most(2):
+        found["threads"] = {
+            "moments": 1,
+            "wrong": {} if np.array_equal(fitted.transform(big[:, :3]), alone) else {0: "?"},
+        }
+    return found
+
+
+def in_fork(work: Callable[[], object]) -> object:
+    """Return what work() gives in a child process, as JSON."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, json.dumps(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return json.loads(answer) if status == 0 and answer else f"the process ended with status {status}"
+
+
+def sweep_table(most: int) -> dict[str, dict[str, object]]:
+    def right() -> dict[str, str]:
+        return {name: array.hex() for name, array in arrays(clone(SOBOL).fit(X)).items()}
+
+    def count() -> list[int]:
+        counting = Tracer(inside="_qmc.py")
+        with counting.tracing():
+            clone(SOBOL).fit(X)
+        return counting.firsts
+
+    clone(SOBOL).set_params(design="iid").fit(X)  # all else is loaded
+    expected = {name: bytes.fromhex(text) for name, text in in_fork(right).items()}
+    moments = chosen(in_fork(count), most)
+    wrong = {at: in_fork(lambda at=at: interrupted(SOBOL, at, expected)) for at in moments}
+    return {"table": {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}}
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
+    warnings.simplefilter("ignore")
+    sweeps = {"maps": sweep_maps, "table": sweep_table}
+    print(json.dumps(sweeps[sys.argv[1]](int(sys.argv[2]))))
