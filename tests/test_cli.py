@@ -23,7 +23,7 @@ from shell import call, fails, run
 
 def test_compare_shows_the_race_and_its_verdict(monkeypatch):
     monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
-    output = run("compare --kernels hellinger,fourier --max-seconds 600")
+    output = run("compare --kernels hellinger,fourier --max-seconds 9000")
     lines = output.splitlines()
     assert re.match(r"Digits as histograms: 1,797 rows, 64 columns; \d+ s", lines[0])
     for name in ("linear", "exact", "fourier", "gradient boosting"):
@@ -70,7 +70,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
         {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"}
     )
     frame.to_csv("numbers.csv", index=False)
-    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,compressive --max-seconds 600"
+    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,compressive --max-seconds 9000"
     heard = [json.loads(one) for one in run(f"{line} --json").splitlines()]
     found = {one["name"]: one for one in heard if one["event"] == "entry"}
     assert found["linear"]["score"] < 0.9
