@@ -90,6 +90,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     assert "R^2" in run(f"{following} --test numbers.csv")
 
 
+@pytest.mark.full
 def test_fit_chooses_the_map_by_itself(folder):
     output = run("fit data.parquet --target digit --map auto --max-seconds 4 -o model.mercer")
     words = re.search(r"So --map (.*)\.$", output, flags=re.MULTILINE)[1]
@@ -144,6 +145,7 @@ def test_every_command_has_an_example_in_its_help(command):
     assert all(line.split()[0] == command.name for line in examples(command))
 
 
+@pytest.mark.full
 def test_the_examples_of_all_commands_run_in_their_order(folder):
     for command in commands():
         for line in examples(command):
@@ -211,6 +213,7 @@ def test_warnings_are_notes_without_a_line_of_code(monkeypatch):
     assert call("info").stderr == "Note: values outside the anchors\n"
 
 
+@pytest.mark.full
 def test_a_closed_pipe_is_no_error():
     command = f"'{sys.executable}' -c 'from mercer.cli import main; main()' maps --json | head -n 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

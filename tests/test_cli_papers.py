@@ -131,6 +131,7 @@ def test_a_file_that_cannot_be_written_is_known_before_anything_is_run(toy, monk
 class TestTheCommittedRun:
     results = Results.read(DOCS / "papers.json")
 
+    @pytest.mark.full
     def test_the_page_is_what_the_results_make(self):
         """Words and structure are the same, numbers close: coordinates depend on the processor's last digit."""
         files = page(papers().values(), "standard", self.results)

@@ -43,6 +43,7 @@ def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it
     assert str(table) not in text and "u</bdi>, <bdi>v</bdi>, <bdi>w" in text
 
 
+@pytest.mark.full
 def test_among_json_lines_the_report_is_an_event(table):
     lines = run("compare table.csv --target kind --kernels hellinger --report report.html --json").splitlines()
     event = json.loads(lines[-1])

@@ -48,7 +48,11 @@ def start(folder: Path, seconds: float, *arguments: str) -> subprocess.Popen[str
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.full), (signal.SIGTERM, 143)],
+    ids=["Ctrl-C", "SIGTERM"],
+)
 def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, number, code):
     process = start(folder, 0.2, "--checkpoint", "half.ckpt", "-o", "model.mercer")
     wait_until((folder / "half.ckpt").exists, "a checkpoint")
@@ -71,6 +75,7 @@ def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, 
     assert (folder / "model.mercer").read_bytes() == (folder / "straight.mercer").read_bytes()
 
 
+@pytest.mark.full
 def test_a_fit_without_checkpoint_says_that_nothing_is_left(folder):
     process = start(folder, 0.2, "-o", "model.mercer")
     assert process.stdout is not None

@@ -27,7 +27,7 @@ from waiting import LIMIT, wait_until
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
-pytestmark = pytest.mark.usefixtures("small_blocks")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, client):

@@ -150,6 +150,7 @@ def test_hostile_words_are_shown_as_text(hostile):
     assert not re.search("[\x00-\x08\x0e-\x1f]", hostile)
 
 
+@pytest.mark.full
 def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_process_and_the_settings_of_matplotlib(tmp_path, plain):
     settings = tmp_path / "matplotlibrc"
     settings.write_text(

@@ -133,7 +133,7 @@ def test_maps_are_safe_from_several_threads():
         np.testing.assert_array_equal(Z, expected)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.full)])
 def test_maps_work_inside_joblib(backend):
     expected = [features(seed) for seed in (0, 1)]
     results = within_limit(

@@ -92,6 +92,7 @@ print(json.dumps({"killed": killed, "resumed": resumed, "finished": finished, "l
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_killed_fold_is_resumed_bit_for_bit(kills, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(kills), str(tmp_path)]

@@ -86,6 +86,7 @@ print(json.dumps({"killed": killed, "resumed": resumed, "equal": equal}))
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_killed_fit_ends_in_the_same_model(kills, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(kills), str(tmp_path)]
