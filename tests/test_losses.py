@@ -159,7 +159,7 @@ def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, 
 
 @LOSS
 @INTERCEPT
-@pytest.mark.parametrize("make", [hashes, tabled], ids=["one-hot", "tables"])
+@pytest.mark.parametrize("make", [pytest.param(hashes, marks=pytest.mark.full), tabled], ids=["one-hot", "tables"])
 @pytest.mark.parametrize("room", [pytest.param(PLENTY, marks=pytest.mark.full), 0], ids=["kept", "read anew"])
 def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
     """One-hot codes of 70 rows are 320 features: kept, they go by the weights of rows."""

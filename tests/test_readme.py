@@ -48,11 +48,8 @@ def commands(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "document",
-    [path if path == README else pytest.param(path, marks=pytest.mark.full) for path in DOCUMENTS if commands(path)],
-    ids=lambda path: path.name,
-)
+@pytest.mark.full
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
     monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
     for line, shown in commands(document):
