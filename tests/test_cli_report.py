@@ -27,6 +27,7 @@ def table(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.full
 def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it_again(table):
     (table / "pages").mkdir()
     said = run(

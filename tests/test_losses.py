@@ -245,7 +245,8 @@ def test_separable_rows_and_constant_features_have_a_minimum(exact, alpha, loss)
     assert alone.coef[0] == pytest.approx(0, abs=1e-10)
 
 
-@pytest.mark.parametrize("loss", [pytest.param("logistic", marks=pytest.mark.full), "squared_hinge"])
+@pytest.mark.full
+@LOSS
 def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
     Z, Y, w = data(200, 6)
     held = open_interval(Rng(0).words("held out", 0, 200)) < 0.1

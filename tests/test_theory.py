@@ -29,15 +29,10 @@ def test_variances_have_their_reference_values(rho, gamma, E, offset, nrff, pair
     assert theory.nrff_variance(k, 1) == pytest.approx(nrff, rel=1e-7)
 
 
-@pytest.mark.parametrize("rho", [0.9, *(pytest.param(rho, marks=pytest.mark.full) for rho in (0.0, 0.5))])
+@pytest.mark.full
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize(
-    ("form", "normalize"),
-    [
-        ("paired", False),
-        pytest.param("offset", False, marks=pytest.mark.full),
-        pytest.param("offset", True, marks=pytest.mark.full),
-    ],
-    ids=["paired", "offset", "nrff"],
+    ("form", "normalize"), [("offset", False), ("paired", False), ("offset", True)], ids=["offset", "paired", "nrff"]
 )
 def test_variances_are_those_of_simulated_maps(rho, form, normalize):
     D, draws = 100, 4000
