@@ -1,4 +1,4 @@
-# make demo | test | test-slow | test-gpu | bench | papers | lint: each makes .venv and installs what it needs.
+# make demo | test | test-all | test-isa | test-slow | test-gpu | bench | papers | lint: each makes .venv and installs what it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,25 +7,39 @@ ifneq ($(wildcard ../shared/data),)
 export MERCER_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-pure test-slow test-gpu bench papers lint format native clean
+.PHONY: demo test test-all test-isa test-pure test-slow test-gpu bench papers lint format native clean
 
 demo: .venv/installed
 	$(BIN)/mercer compare --report report.html
 
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
+# Tests have three tiers: unmarked, full and slow (see pyproject.toml). This is the first: at most three minutes on two cores.
 test: .venv/developing
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST)
 
-# The same without the compiled core.
+# The first two tiers: every case of every map, all of scikit-learn's checks, clusters, kills.
+test-all: .venv/developing
+	$(PYTEST) -m "not slow"
+
+# The tests of numbers on each other instruction set that this CPU has. Rates and scikit-learn's checks do not depend on it.
+NUMERIC := $(addprefix tests/test_,every_map.py every_op*.py every_kernel.py grams.py golden.py native.py gcws.py)
+test-isa: .venv/developing
+	set -e; for isa in $$($(BIN)/python -c 'import mercer._native as core; print(*core.isas()[1:])'); do \
+	  echo "MERCER_ISA=$$isa"; MERCER_ISA=$$isa $(PYTEST) -m "not slow" -k "not limit and not scikit_learn" $(NUMERIC); done
+
+# The first tier without the compiled core.
 test-pure: .venv/developing
-	MERCER_PURE=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	MERCER_PURE=1 $(PYTEST)
 
+# What needs minutes, or the real data sets.
 test-slow: .venv/developing
 	$(BIN)/python -m pytest -m slow
 
 # On a real GPU; without torch and a GPU these tests run on torch's CPU, or are left out.
 test-gpu: .venv/developing
 	$(BIN)/pip install --quiet --editable ".[gpu]" --no-build-isolation
-	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 tests/test_devices*.py tests/test_cli_devices.py tests/test_every_op*.py -k "devices or torch"
+	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 -m "not slow" tests/test_devices*.py tests/test_cli_devices.py tests/test_every_op*.py -k "devices or torch"
 
 bench: .venv/developing
 	$(BIN)/python -m benchmarks

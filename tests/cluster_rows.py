@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 import fold_rows
 from mercer import RandomFourier
+from waiting import wait_until
 
 BLOCK, N = 64, 64 * 16 * 6 + 100  # seven shards, the last one short
 TILE = 40  # a block has a tile and a half
@@ -28,10 +27,7 @@ def fourier(X, size=40):
 
 def scale(cluster, client, workers):
     cluster.scale(workers)
-    deadline = time.monotonic() + 120
-    while len(client.nthreads()) != workers:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: len(client.nthreads()) == workers, f"{workers} workers")
 
 
 def parquet(folder, X, y, parts=4):

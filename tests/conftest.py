@@ -92,8 +92,13 @@ def cluster(preload):
     import dask
     import distributed
 
+    config = {
+        "distributed.scheduler.allowed-failures": 1,
+        # it takes copies of a fold's job away from workers every two seconds, which then draw its map again
+        "distributed.scheduler.active-memory-manager.start": False,
+    }
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        dask.config.set(config),
         distributed.LocalCluster(
             n_workers=1,
             threads_per_worker=1,

@@ -21,6 +21,7 @@ from mercer.moments import Moments
 from mercer.sources import features
 from mercer.summaries import Range, Spread
 from mercer.together import Together
+from waiting import LIMIT
 
 # Interruptions
 
@@ -54,17 +55,19 @@ def test_ctrl_c_keeps_the_shards_that_are_done(small_grid, tmp_path, rows, n_job
 
 
 def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
-    reading, start = threading.Event(), threading.Thread.start
+    reading, interrupt, start = threading.Event(), threading.Event(), threading.Thread.start
 
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
         if thread.name.startswith("mercer-reader"):
-            assert reading.wait(60)
+            assert reading.wait(LIMIT)
+            interrupt.set()
             raise KeyboardInterrupt
 
     def watch(row: int, rows: int | None) -> None:
         reading.set()
-        time.sleep(0.2)
+        assert interrupt.wait(LIMIT)
+        time.sleep(0.2)  # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown
 
     stream = open_stream(np.ones((10, 2)))
     stream.watched(watch)

@@ -23,7 +23,7 @@ from shell import call, fails, run
 
 def test_compare_shows_the_race_and_its_verdict(monkeypatch):
     monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
-    output = run("compare --kernels hellinger,fourier --max-seconds 600")
+    output = run("compare --kernels hellinger,fourier --max-seconds 9000")
     lines = output.splitlines()
     assert re.match(r"Digits as histograms: 1,797 rows, 64 columns; \d+ s", lines[0])
     for name in ("linear", "exact", "fourier", "gradient boosting"):
@@ -70,7 +70,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
         {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"}
     )
     frame.to_csv("numbers.csv", index=False)
-    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,projection --max-seconds 600"
+    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,projection --max-seconds 9000"
     heard = [json.loads(one) for one in run(f"{line} --json").splitlines()]
     found = {one["name"]: one for one in heard if one["event"] == "entry"}
     assert found["linear"]["score"] < 0.9
@@ -88,6 +88,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     assert "R^2" in run(f"{following} --test numbers.csv")
 
 
+@pytest.mark.full
 def test_fit_chooses_the_map_by_itself(folder):
     output = run("fit data.parquet --target digit --map auto --max-seconds 4 -o model.mercer")
     words = re.search(r"So --map (.*)\.$", output, flags=re.MULTILINE)[1]
@@ -142,6 +143,7 @@ def test_every_command_has_an_example_in_its_help(command):
     assert all(line.split()[0] == command.name for line in examples(command))
 
 
+@pytest.mark.full
 def test_the_examples_of_all_commands_run_in_their_order(folder):
     for command in commands():
         for line in examples(command):
@@ -209,6 +211,7 @@ def test_warnings_are_notes_without_a_line_of_code(monkeypatch):
     assert call("info").stderr == "Note: values outside the anchors\n"
 
 
+@pytest.mark.full
 def test_a_closed_pipe_is_no_error():
     command = f"'{sys.executable}' -c 'from mercer.cli import main; main()' maps --json | head -n 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

@@ -84,6 +84,7 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
     return codes
 
 
+@pytest.mark.full
 def test_damaged_files_are_read_or_refused_in_one_sentence(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes = try_files(whole, tmp_path, range(120))

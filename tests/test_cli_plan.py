@@ -83,6 +83,7 @@ def test_what_cannot_be_planned_is_one_sentence(line, words, folder):
     assert words in fails(line)
 
 
+@pytest.mark.full
 def test_hard_rows(folder):
     """All rows equal; one class; fewer rows than folds."""
     (folder / "equal.csv").write_text("a,b,y\n" + "1,2,0\n" * 20)

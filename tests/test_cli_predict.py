@@ -30,7 +30,7 @@ def test_scores_are_the_decision_function(model):
     found = pd.read_parquet("s.parquet")
     assert list(found.columns) == ["prediction", *(f"score_{digit}" for digit in range(10))]
     expected = model.decision_function(frame()[frame().columns[:64]])
-    np.testing.assert_array_equal(found.to_numpy()[:, 1:], expected)
+    np.testing.assert_allclose(found.to_numpy()[:, 1:], expected, rtol=0, atol=1e-12)
 
 
 def test_two_classes_have_the_score_of_the_second(folder):
@@ -48,7 +48,7 @@ def test_probabilities_are_those_of_predict_proba(folder):
     model, X = mercer.load("model.mercer"), frame().drop(columns="digit")
     run("predict model.mercer data.parquet --proba -o p.parquet")
     found = pd.read_parquet("p.parquet")
-    np.testing.assert_array_equal(found.to_numpy()[:, 1:], model.predict_proba(X))
+    np.testing.assert_allclose(found.to_numpy()[:, 1:], model.predict_proba(X), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(found["prediction"], model.predict(X))
     frame().assign(pixel_3_3=np.where(np.arange(1797) == 1200, np.nan, 1.0)).to_parquet("nan.parquet")
     assert "nan.parquet, row 1200 of the file" in fails("predict model.mercer nan.parquet --proba -o q.parquet")
@@ -72,7 +72,7 @@ def test_features_are_those_of_transform_in_every_kind_of_file(model, output):
     expected = model.feature_map_.transform(frame()[frame().columns[:64]])
     stream = open_stream(output)
     found = np.concatenate([np.asarray(c.X.toarray() if stream.sparse else c.X) for c in stream.chunks()])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
 def test_sparse_features_are_written_dense_piece_by_piece(folder, monkeypatch):

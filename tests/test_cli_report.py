@@ -27,22 +27,24 @@ def table(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.full
 def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it_again(table):
     (table / "pages").mkdir()
     said = run(
-        f"compare {table}/table.csv --target kind --kernels hellinger,fourier --seed 3 --max-seconds 90 "
+        f"compare {table}/table.csv --target kind --kernels hellinger,fourier --seed 3 --max-seconds 9000 "
         "--report pages/report.html"
     )
     assert "The report is in pages/report.html." in said
     text = (table / "pages" / "report.html").read_text(encoding="utf-8")
     verdict = next(line for line in said.splitlines() if html.escape(line) in text and "linear" in line.lower())
     assert f'<p class="verdict">{html.escape(verdict)}' in text
-    again = "mercer compare table.csv --target kind --max-seconds 90 --kernels hellinger,fourier --seed 3 --report report.html"
+    again = "mercer compare table.csv --target kind --max-seconds 9000 --kernels hellinger,fourier --seed 3 --report report.html"
     assert f"<pre>{again}</pre>" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script" not in text
     assert str(table) not in text and "u</bdi>, <bdi>v</bdi>, <bdi>w" in text
 
 
+@pytest.mark.full
 def test_among_json_lines_the_report_is_an_event(table):
     lines = run("compare table.csv --target kind --kernels hellinger --report report.html --json").splitlines()
     event = json.loads(lines[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mercer.cli.errors import Sentences, stopping
+from waiting import LIMIT, wait_until
 
 # A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time where it is asked to.
 SLOWLY = """
@@ -48,19 +48,16 @@ def start(folder: Path, seconds: float, *arguments: str) -> subprocess.Popen[str
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(path: Path) -> None:
-    limit = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < limit, f"{path} has not appeared"
-        time.sleep(0.01)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.full), (signal.SIGTERM, 143)],
+    ids=["Ctrl-C", "SIGTERM"],
+)
 def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, number, code):
     process = start(folder, 0.2, "--checkpoint", "half.ckpt", "-o", "model.mercer")
-    wait_for(folder / "half.ckpt")
+    wait_until((folder / "half.ckpt").exists, "a checkpoint")
     process.send_signal(number)
-    output, said = process.communicate(timeout=120)
+    output, said = process.communicate(timeout=LIMIT)
     assert process.returncode == code, said
     assert "Plan: " in output
     assert said.strip().startswith("Stopped. The first ")
@@ -73,18 +70,19 @@ def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, 
     again = start(folder, 0.0, "--checkpoint", "half.ckpt", "-o", "model.mercer")
     straight = start(folder, 0.0, "-o", "straight.mercer")
     for one in (again, straight):
-        _, said = one.communicate(timeout=120)
+        _, said = one.communicate(timeout=LIMIT)
         assert one.returncode == 0, said
     assert (folder / "model.mercer").read_bytes() == (folder / "straight.mercer").read_bytes()
 
 
+@pytest.mark.full
 def test_a_fit_without_checkpoint_says_that_nothing_is_left(folder):
     process = start(folder, 0.2, "-o", "model.mercer")
     assert process.stdout is not None
     while "Plan: " not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, said
     assert said.strip() == ("Stopped. Nothing was written; with --checkpoint FILE a fit goes on where it was stopped.")
     assert {path.name for path in folder.iterdir()} == {"data.npy"}

@@ -38,7 +38,7 @@ from mercer.sources import Rows, features
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
-pytestmark = pytest.mark.usefixtures("small_blocks")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
 
 
 def numbers(model):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,12 @@ from mercer.jobs import Job, summed
 from mercer.moments import Moments
 from mercer.sources import Rows, features
 from mercer.streams.memory import ArrayStream
+from waiting import LIMIT, wait_until
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
-pytestmark = pytest.mark.usefixtures("small_blocks")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, client):
@@ -116,18 +117,16 @@ def other_cluster(tmp_path, preload):
         str(file),
     ]
     started = [subprocess.Popen([*command, "--host", "127.0.0.1"], **options)]
-    deadline = time.monotonic() + 30
-    while not (file.exists() and file.read_text().strip().endswith("}")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: file.exists() and file.read_text().strip().endswith("}"), "a scheduler")
+    address = json.loads(file.read_text())["address"]
 
     def work():
         named = ["--scheduler-file", str(file), "--nthreads", "2", "--no-nanny", "--no-dashboard", "--preload", preload]
         started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", *named], cwd=tmp_path, **options))
+        with distributed.Client(address, timeout=LIMIT, set_as_default=False) as made:
+            made.wait_for_workers(1, timeout=LIMIT)
 
-    import json
-
-    yield json.loads(file.read_text())["address"], started[0], work
+    yield address, started[0], work
     for process in started:
         process.kill()
         process.wait()
@@ -137,23 +136,22 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_
     address, scheduler, work = other_cluster
     X, y, _ = data()
     rows = features(open_stream(parquet(tmp_path / "rows", X, y), target="label"), fourier(X))
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle:
         patch.setattr("mercer.cluster._ANSWERS_WITHIN", 0.5)
         with pytest.raises(ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"):
-            fold(rows, both(), client=address)
+            fold(rows, both(), client=idle)
     work()
+    monkeypatch.setattr("mercer.cluster._ANSWERS_WITHIN", LIMIT)
 
     def lose(done, of):
         if done == 2 * 16 * BLOCK:
             scheduler.kill()
             scheduler.wait()
 
-    begin = time.monotonic()
     with pytest.raises(
-        ConnectionError, match=rf"The scheduler at {address} is gone. 2\d+ rows were summed: a checkpoint= has"
+        ConnectionError, match=rf"The scheduler at {address} is gone. \d+ rows were summed: a checkpoint= has"
     ):
         fold(rows, both(), client=address, checkpoint=tmp_path / "sum", progress=lose)
-    assert time.monotonic() - begin < 30
     assert Checkpoint.read(tmp_path / "sum").rows >= 2 * 16 * BLOCK
     kept = (tmp_path / "sum").read_bytes()
     whole = bits(fold(rows, both()))

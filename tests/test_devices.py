@@ -307,6 +307,7 @@ print(*sorted(passed))
 """
 
 
+@pytest.mark.full
 def test_scikit_learns_check_of_the_array_api_passes_where_it_is_claimed() -> None:
     """In a process of its own: SciPy asks once, when it is imported. Left out are maps that keep arrays of NumPy, and CSR features."""
     from inspect import signature

@@ -99,7 +99,7 @@ def test_predictions_are_written_as_they_come(suffix, tmp_path):
         path = tmp_path / f"out{suffix}"
         assert model.predict(X, out=path) == path
         expected = model.predict(X)
-        assert np.array_equal(read(path), expected.reshape(N, -1))
+        np.testing.assert_allclose(read(path), expected.reshape(N, -1), rtol=0, atol=1e-12)
     if suffix != ".npy":
         words = classifier().fit(X, np.array(["low", "mid", "high"])[y])
         words.predict(X, out=path)
@@ -126,7 +126,7 @@ def test_predictions_are_written_into_an_array(tmp_path):
         expected = model.predict(X)
         out = np.empty_like(expected)
         assert model.predict(tmp_path / "rows.npy", out=out) is out
-        assert np.array_equal(out, expected)
+        np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from battery import CHECKS, data, dense, same
 from mercer.maps import every_map, registry
 from mercer.maps.base import Map, Rate
 from mercer.maps.drawn import Chain
+from mercer.maps.expchi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hellinger import Hellinger
 from mercer.stages.base import Stage
@@ -55,10 +56,22 @@ def applies(case: Map, check: str) -> bool:
 
 CASES = [case for cls in every_map() for case in cls.cases()]
 CASES += [Hellinger() >> RandomFourier(64, gamma=0.5, design="iid", random_state=1)]
+FIRST = list({type(case): case for case in reversed(CASES)}.values())  # the first case of each class
+OTHERS = [case for case in CASES if case not in FIRST]
 every_case = pytest.mark.parametrize("case", CASES, ids=name)
 
 
-@pytest.mark.parametrize(("case", "check"), [pair for pair in product(CASES, CHECKS) if applies(*pair)], ids=name)
+def tier(case: Map, check: str) -> list[pytest.MarkDecorator]:
+    """Mark the checks that take seconds: rates and averages of all but the first case of each class."""
+    seconds = "limit" in check and (case not in FIRST or (isinstance(case, ExpChi2) and "rate" in check))
+    return [pytest.mark.full] if seconds else []
+
+
+@pytest.mark.parametrize(
+    ("case", "check"),
+    [pytest.param(*pair, marks=tier(*pair)) for pair in product(CASES, CHECKS) if applies(*pair)],
+    ids=name,
+)
 def test_map(case: Map, check: str):
     CHECKS[check](clone(case))
 
@@ -75,8 +88,15 @@ few_rows = pytest.mark.filterwarnings("ignore:Nystroem. n_components=12 is more 
 
 
 @few_rows
-@common_checks(CASES)
+@common_checks(FIRST)
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@few_rows
+@common_checks(OTHERS)
+def test_scikit_learn_on_the_other_cases(estimator, check):
     check(estimator)
 
 
@@ -96,7 +116,7 @@ def test_scikit_learn(estimator, check):
     ],
     ids=lambda check: check.__name__,
 )
-@every_case
+@pytest.mark.parametrize("case", [*FIRST, *(pytest.param(case, marks=pytest.mark.full) for case in OTHERS)], ids=name)
 def test_scikit_learn_checks_that_are_not_in_the_common_list(case, check):
     check(type(case).__name__, clone(case))
 
@@ -157,8 +177,6 @@ def test_the_battery_fails_a_map_that_is_wrong(wrong, checks):
 
 
 # Laws, by Hypothesis, for the first case of each class.
-
-FIRST = [cls.cases()[0] for cls in every_map()]
 
 
 @few_rows

@@ -189,6 +189,7 @@ def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type)
     np.testing.assert_array_equal(fractions, [[0.5, 0.5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
 
+@pytest.mark.full
 @every_module
 @pytest.mark.parametrize("order", ["rising", "any"])
 def test_sampling_of_many_long_sparse_rows(module: Any, order: str) -> None:

@@ -37,7 +37,7 @@ RANDOM = [
     RandomFourier(64, kernel="laplacian", gamma=0.5),
     RandomFourier(64, kernel="cauchy", gamma=4.0, design="iid"),
     RandomFourier(64, kernel="cosine-rbf", gamma=2.0, design="iid"),
-    ExpChi2(64, gamma=2.0, design="iid", n_terms=2, poles="minimax"),
+    pytest.param(ExpChi2(64, gamma=2.0, design="iid", n_terms=2, poles="minimax"), marks=pytest.mark.full),
     GCWS(32, bits=2),
     RandomLaplace(64, normalize=False, beta=0.3, shift=0.3),
     RandomLaplace(256, beta=0.3),

@@ -87,7 +87,7 @@ def test_blocks_are_of_the_kind_that_the_map_makes():
         mapped = one.fit(X)
         (block,) = features(open_stream(X), mapped).blocks()
         assert isinstance(block, kind)
-        np.testing.assert_array_equal(block.toarray(), np.asarray(_dense(mapped.transform(X))))
+        np.testing.assert_allclose(block.toarray(), np.asarray(_dense(mapped.transform(X))), rtol=0, atol=1e-6)
     (block,) = features(open_stream(sp.csr_array(X)), Homogeneous().fit(X)).blocks()
     assert isinstance(block, Sparse)
 

@@ -81,6 +81,7 @@ def test_paired_rows_have_norm_one_and_normalized_ones_too():
         np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-13)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_an_odd_number_of_columns_is_unbiased(n_components):
     rows = X[:2] / 10

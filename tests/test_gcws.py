@@ -206,7 +206,7 @@ def test_wrong_parameters_of_gcws_are_refused_in_words(params, words):
     "model",
     [
         LinearSVC(C=1.0),
-        LogisticRegression(C=10.0, max_iter=300),
+        pytest.param(LogisticRegression(C=10.0, max_iter=300), marks=pytest.mark.full),
         SGDClassifier(random_state=0, max_iter=20, tol=None),
     ],
     ids=lambda model: type(model).__name__,

@@ -138,7 +138,10 @@ def test_products_over_threads_are_those_of_the_matrix(make):
 @LOSS
 @INTERCEPT
 @pytest.mark.parametrize("exact", [True, False], ids=["matrices", "conjugate gradients"])
-@pytest.mark.parametrize(("n", "D", "t"), [(70, 6, 4), (24, 30, 2), (60, 5, 1)])
+@pytest.mark.parametrize(
+    ("n", "D", "t"),
+    [pytest.param(70, 6, 4, marks=pytest.mark.full), pytest.param(24, 30, 2, marks=pytest.mark.full), (60, 5, 1)],
+)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, loss):
     Z, Y, w = data(n, D, max(t, 2))
@@ -156,8 +159,8 @@ def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, 
 
 @LOSS
 @INTERCEPT
-@pytest.mark.parametrize("make", [hashes, tabled], ids=["one-hot", "tables"])
-@pytest.mark.parametrize("room", [PLENTY, 0], ids=["kept", "read anew"])
+@pytest.mark.parametrize("make", [pytest.param(hashes, marks=pytest.mark.full), tabled], ids=["one-hot", "tables"])
+@pytest.mark.parametrize("room", [pytest.param(PLENTY, marks=pytest.mark.full), 0], ids=["kept", "read anew"])
 def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
     """One-hot codes of 70 rows are 320 features: kept, they go by the weights of rows."""
     _, Y, w = data(70)
@@ -242,6 +245,7 @@ def test_separable_rows_and_constant_features_have_a_minimum(exact, alpha, loss)
     assert alone.coef[0] == pytest.approx(0, abs=1e-10)
 
 
+@pytest.mark.full
 @LOSS
 def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
     Z, Y, w = data(200, 6)
@@ -256,6 +260,7 @@ def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
     assert start.coef.shape == (6, 3)
 
 
+@pytest.mark.full
 @LOSS
 def test_alphas_so_large_that_w_is_next_to_0_do_not_end_the_search(loss):
     Z, Y, w = data(200, 6)
@@ -280,6 +285,7 @@ def test_an_output_that_is_stuck_is_late_while_others_go_on(monkeypatch):
     assert found.late.tolist() == [False, True, False]
 
 
+@pytest.mark.full
 @LOSS
 def test_the_choice_does_not_depend_on_the_scale_of_features_or_repeated_rows(loss):
     Z, Y, _ = data(150, 6)

@@ -55,7 +55,7 @@ REGRESSORS = [
     KernelRegressor(fourier(), alpha="kfold", pca=4),
     KernelRegressor(fourier(), alpha="loo"),
     KernelRegressor(fourier(), alpha=[0.1, np.float32(1.0)], max_memory=1000),
-    KernelRegressor("exp-chi2", random_state=3, n_jobs=1, verbose=0),
+    pytest.param(KernelRegressor("exp-chi2", random_state=3, n_jobs=1, verbose=0), marks=pytest.mark.full),
     KernelRegressor(Chi2Series(2) >> fourier(), random_state=np.random.default_rng(0)),
     KernelRegressor(Hellinger() + (Chi2Series(2) >> FeaturePCA(3) >> fourier())),
 ]
@@ -304,6 +304,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.full
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     save(fourier(512).fit(X), tmp_path / "large.mercer")
     save(fourier(8).fit(X), tmp_path / "model.mercer")

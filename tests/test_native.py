@@ -18,7 +18,7 @@ import pytest
 from mercer.ops import cpu
 
 ROOT = Path(__file__).parents[1]
-OPS = [str(path) for path in sorted((ROOT / "tests").glob("test_every_op*.py"))]
+OPS = str(ROOT / "tests" / "test_every_op.py")
 compiled = pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))
 native: Any = None
 if cpu.available():
@@ -38,11 +38,12 @@ SAY = "from mercer.ops import cpu; print(cpu.isa(), cpu.available(), cpu.why_not
 
 @compiled
 @pytest.mark.parametrize("isa", ISAS)
-def test_every_instruction_set_passes_every_op_test(isa: str) -> None:
+def test_every_instruction_set_has_every_op_at_all_sizes(isa: str) -> None:
+    """In float32, for its time; make test-isa runs all tests of ops and maps on each instruction set."""
     assert python("-c", SAY, MERCER_ISA=isa).stdout.split()[0] == isa
     if isa == cpu.isa():
         return  # this very run does it
-    done = python("-m", "pytest", "-q", "-x", "-k", "not reference", *OPS, MERCER_ISA=isa)
+    done = python("-m", "pytest", "-q", "-x", "-k", "all_sizes and cpu and float32", OPS, MERCER_ISA=isa)
     assert done.returncode == 0, done.stdout[-3000:]
 
 
@@ -60,8 +61,11 @@ def test_mercer_pure_runs_without_the_core() -> None:
     assert done.stdout.split(maxsplit=2) == ["numpy", "False", "MERCER_PURE is set\n"], done.stderr
     loaded = python("-c", "import sys, mercer.ops; print('mercer._native' in sys.modules)", MERCER_PURE="1")
     assert loaded.stdout == "False\n"
-    asked = "tests/test_every_op.py"
-    done = python("-m", "pytest", "-q", "-k", "forgotten or matrix", str(ROOT / asked), MERCER_PURE="1")
+
+
+@pytest.mark.full
+def test_ops_without_the_core_are_tested_without_it() -> None:
+    done = python("-m", "pytest", "-q", "-k", "forgotten or matrix", OPS, MERCER_PURE="1")
     assert done.returncode == 0, done.stdout[-3000:]
 
 

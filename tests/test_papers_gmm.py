@@ -172,6 +172,7 @@ def test_simulated_errors_are_those_of_the_formulas(how, expected):
     assert squared_error(x, 0.5, 1.0, 100, 2000, how) == pytest.approx(expected, rel=0.12)
 
 
+@pytest.mark.full
 def test_simulated_hashes_have_the_error_of_the_formula():
     """Of one pair of 1000 columns, whose GMM is near g(rho): 400 draws have a standard error of 7%."""
     assert hashed_error(0.5, 1.0, 300, 400, 1000) == pytest.approx(hashed(0.5, 1.0), rel=0.25)

@@ -119,6 +119,7 @@ def test_the_papers_exp_chi2_is_near_the_kernel():
     assert np.sqrt(np.mean((Z @ Z.T - exact) ** 2)) < 0.03
 
 
+@pytest.mark.full
 def test_additive_maps_have_as_many_features_as_the_column_says(tmp_path):
     split = rows()
     np.savez(

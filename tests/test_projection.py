@@ -85,6 +85,7 @@ def test_norms_are_kept_in_the_mean_and_spread_as_stated(method):
         assert kstest(squares * m, chi2(m).cdf).pvalue > 0.01
 
 
+@pytest.mark.full
 def test_signs_spread_less_on_sparse_differences_and_only_there():
     """A difference with 15 entries: 3/4 of the orthoprojector's spread, and all of it in another basis."""
     m, d, draws = 32, 256, 2000
@@ -197,7 +198,7 @@ def test_a_projection_and_a_map_with_the_same_seed_have_different_numbers():
 
 
 @pytest.mark.parametrize("method", ["orthoprojector", "gaussian"])
-@pytest.mark.parametrize(("m", "d", "a"), [(32, 256, 1.0), (4, 16, 2.5)])
+@pytest.mark.parametrize(("m", "d", "a"), [pytest.param(32, 256, 1.0, marks=pytest.mark.full), (4, 16, 2.5)])
 def test_the_mean_and_the_spread_of_the_compressed_kernel_are_exact(method, m, d, a):
     draws = 3000
     rows = np.zeros((2, d))
@@ -213,6 +214,7 @@ def test_the_mean_and_the_spread_of_the_compressed_kernel_are_exact(method, m, d
     assert abs(values.mean() - np.exp(-a)) > 4 * np.sqrt(variance / draws)  # the bias is there to be seen
 
 
+@pytest.mark.full
 def test_the_mean_over_projections_and_features_is_that_of_the_compressed_kernel():
     m, d, a, draws = 4, 16, 2.0, 1500
     rows = np.zeros((2, d))

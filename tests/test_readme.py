@@ -19,7 +19,11 @@ def code(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if code(path)], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(path, marks=pytest.mark.full) if path == README else path for path in DOCUMENTS if code(path)],
+    ids=lambda path: path.name,
+)
 def test_the_code_runs(document, capsys, folder):
     for block in code(document):
         exec(compile(block, document.name, "exec"), {})
@@ -44,6 +48,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
     monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
@@ -78,6 +83,7 @@ def test_links_lead_to_files(document):
         assert (document.parent / target).exists(), target
 
 
+@pytest.mark.full
 def test_docstring_examples_run():
     import doctest
     import importlib

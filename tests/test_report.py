@@ -150,6 +150,7 @@ def test_hostile_words_are_shown_as_text(hostile):
     assert not re.search("[\x00-\x08\x0e-\x1f]", hostile)
 
 
+@pytest.mark.full
 def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_process_and_the_settings_of_matplotlib(tmp_path, plain):
     settings = tmp_path / "matplotlibrc"
     settings.write_text(
@@ -168,6 +169,7 @@ def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_process_and_the_
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == plain
 
 
+@pytest.mark.full
 def test_models_without_a_seed_are_drawn_with_that_of_the_leaderboard(tmp_path):
     from mercer import KernelClassifier, RandomFourier
 
@@ -181,6 +183,7 @@ def test_models_without_a_seed_are_drawn_with_that_of_the_leaderboard(tmp_path):
     assert pages[0] == pages[1] != pages[2]
 
 
+@pytest.mark.full
 def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     X, y = rows()
     some = board(numeric=True)

@@ -54,6 +54,7 @@ def test_linear_is_enough_where_it_is():
     assert board.best_.fit(*plane()).score(*plane(seed=1)) > 0.9
 
 
+@pytest.mark.full
 def test_trees_are_better_where_columns_are_cut_at_thresholds(monkeypatch):
     monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 25)
     board = select(*steps(), kernels=["fourier"], random_state=0)
@@ -76,6 +77,7 @@ def test_numbers_are_scored_by_r2():
     assert exact and exact[0].score > 0.9
 
 
+@pytest.mark.full
 def test_columns_of_unlike_units_are_divided_by_their_spread():
     rng = np.random.default_rng(0)
     X, y = rings()
@@ -100,6 +102,7 @@ def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
     assert facts(select(*rings(), kernels=FEW, random_state=0, max_seconds=1e6)) == facts(board)
 
 
+@pytest.mark.full
 def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(monkeypatch):
     """The best of a round is better than guessing, since it was chosen for that; on the rows of the final the finalists are not."""
     contests = []

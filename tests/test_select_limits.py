@@ -80,7 +80,7 @@ def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
             assert one.score == known[one.name]
 
 
-@pytest.mark.parametrize("rows", [8, 9, 13, 30])
+@pytest.mark.parametrize("rows", [8, *(pytest.param(rows, marks=pytest.mark.full) for rows in (9, 13, 30))])
 @pytest.mark.parametrize("words", [True, False])
 def test_few_rows_are_enough(rows, words):
     X, y = rings(rows)
@@ -164,6 +164,7 @@ def test_what_cannot_be_raced_is_refused_in_a_sentence(given, words):
         select(given.pop("X"), given.pop("y"), **given)
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_columns_stay_sparse():
     rng = np.random.default_rng(0)
     X = sp.random(120, 100_000, density=2e-4, random_state=rng, format="csr")

@@ -61,7 +61,7 @@ def test_names_and_maps_go_together_in_a_list_and_draw_different_weights():
 
 
 @pytest.mark.parametrize("memory", [None, TWO_PASSES], ids=["one pass", "two passes"])
-@pytest.mark.parametrize("rank", [1, 5, 14])
+@pytest.mark.parametrize("rank", [5, *(pytest.param(rank, marks=pytest.mark.full) for rank in (1, 14))])
 def test_components_of_each_map_are_scikit_learns(rank, memory):
     model = KernelRegressor(MAPS, alpha=0.01, pca=rank, max_memory=memory).fit(X, t)
     assert model.plan_.route == ("moments" if memory is None else "two-stage")

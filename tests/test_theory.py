@@ -29,6 +29,7 @@ def test_variances_have_their_reference_values(rho, gamma, E, offset, nrff, pair
     assert theory.nrff_variance(k, 1) == pytest.approx(nrff, rel=1e-7)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize(
     ("form", "normalize"), [("offset", False), ("paired", False), ("offset", True)], ids=["offset", "paired", "nrff"]
@@ -48,6 +49,7 @@ def test_variances_are_those_of_simulated_maps(rho, form, normalize):
     assert products.mean() == pytest.approx(k, abs=4 * np.sqrt(expected / draws) + (1 / D if normalize else 0))
 
 
+@pytest.mark.full
 def test_laplacian_and_matern_have_the_general_variance_too():
     X = np.array([[0.0, 0.0], [0.7, -0.4]])
     for case in (
@@ -168,6 +170,7 @@ def test_laplace_variances_have_their_reference_values(kernel, plain, normalized
     assert theory.laplace_normalized_variance(kernel, X_A, Z_A, 1) == pytest.approx(normalized, rel=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kernel", "plain", "normalized"), LAPLACE, ids=repr)
 def test_laplace_variances_are_those_of_simulated_maps(kernel, plain, normalized):
     name = "exponential" if isinstance(kernel, ExponentialSemigroup) else "reciprocal"

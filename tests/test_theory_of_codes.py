@@ -30,6 +30,7 @@ def test_the_relation_of_gmm_to_correlation_has_its_reference_values(rho, gamma,
     assert theory.rbf_from_gmm_variance(rho, gamma, 1) == pytest.approx(V, rel=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("degrees", [None, 3, 10])
 def test_gmm_of_elliptical_data_tends_to_the_relation(degrees):
     """Figure 2 of the paper: normal and t data of correlation rho, many columns."""

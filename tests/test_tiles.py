@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_info
 
 from mercer import RandomFourier, tiles
 from mercer.planner import Cost, tile_rows, worth_threads
+from waiting import LIMIT
 
 HEAVY = Cost(flops=1e9, bytes=2**25 / 16)  # tiles of 16 rows, worth threads
-LIMIT = 60  # seconds after which something hangs
 
 
 def blas_threads() -> list[int]:
@@ -51,11 +51,14 @@ def test_tiles_cover_all_rows_once_in_any_number_of_threads():
 
 
 def threads_used(jobs: int) -> set[str]:
+    """Names of the threads that took tiles. The first tile of each waits for the others."""
     names = set()
+    everyone = threading.Barrier(jobs)
 
     def work(rows):
-        names.add(threading.current_thread().name)
-        time.sleep(0.01)
+        if threading.current_thread().name not in names:
+            names.add(threading.current_thread().name)
+            everyone.wait(LIMIT)
 
     tiles.each(work, 320, HEAVY, jobs)
     return names
@@ -98,17 +101,24 @@ def test_a_tile_inside_a_tile_runs_where_it_is():
 
 
 def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
-    seen = []
+    seen, failed = [], threading.Event()
 
     def work(rows):
         seen.append(rows.start)
         if rows.start == 32:
+            failed.set()
             raise ValueError("tile 2")
-        time.sleep(0.005)
+        if rows.start > 32:
+            assert failed.wait(LIMIT)
+            time.sleep(0.01)  # 500 tiles are far more time than the error needs to reach the other threads
 
     with pytest.raises(ValueError, match="tile 2"):
         tiles.each(work, 16 * 500, HEAVY, 3)
-    assert len(seen) < 100
+    assert len(seen) < 500
+    seen.clear()
+    with pytest.raises(ValueError, match="tile 2"):
+        tiles.each(work, 16 * 500, HEAVY, 1)
+    assert seen == [0, 16, 32]
     tiles.each(lambda rows: None, 64, HEAVY, 3)
 
 
@@ -123,7 +133,7 @@ def test_maps_are_safe_from_several_threads():
         np.testing.assert_array_equal(Z, expected)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.full)])
 def test_maps_work_inside_joblib(backend):
     expected = [features(seed) for seed in (0, 1)]
     results = within_limit(
@@ -149,7 +159,7 @@ def test_maps_work_after_fork():
     hangs = child.is_alive()
     child.kill()
     assert not hangs, "the forked child hangs"
-    assert queue.get(timeout=5) == (expected, 3)
+    assert queue.get(timeout=LIMIT) == (expected, 3)
 
 
 @pytest.mark.parametrize(
