@@ -10,30 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.csr import canonical_csr
+from mercer.errors import RowError as RowError
 from mercer.hearing import warn
 
 _PREFIXES = ("", "K", "M", "G", "T")
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
-
-
-class RowError(ValueError):
-    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data."""
-
-    def __init__(self, row: int, before: str, after: str, place: str = "") -> None:
-        super().__init__(row, before, after, place)
-        self.row, self.before, self.after, self.place = row, before, after, place
-
-    def __str__(self) -> str:
-        return f"{self.before} {self.place or f'row {self.row}'}{self.after}"
-
-    def at(self, start: int, who: str = "") -> RowError:
-        """The same, for a tile whose first row is row `start` of the data; who is named where the sentence does not do so."""
-        before = self.before if who in self.before else f"{who}: {self.before}"
-        return RowError(self.row + start, before, self.after)
-
-    def named(self, place: str) -> RowError:
-        """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of the file"."""
-        return RowError(self.row, self.before, self.after, place)
 
 
 def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
@@ -97,16 +79,10 @@ def memory(who: str, name: str, value: object) -> int:
 
 def rows(who: str, X: Any) -> Any:
     """X as a float array or a canonical CSR matrix, float32 kept; refused unless it is 2-d and of real numbers."""
-    X = X if hasattr(X, "tocsr") else as_array(who, X)
+    X = canonical_csr(who, X) if hasattr(X, "tocsr") else as_array(who, X)
     if len(X.shape) != 2 or X.dtype.kind not in "biuf":
         raise ValueError(f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}.")
-    if not hasattr(X, "tocsr"):
-        return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
-    csr = X.tocsr()
-    if not csr.has_canonical_format:
-        csr = csr.copy() if csr is X else csr
-        csr.sum_duplicates()
-    return csr if csr.dtype == np.float32 else csr.astype(np.float64, copy=False)
+    return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
 
 
 def as_array(who: str, X: Any) -> Any:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from mercer import devices
+from mercer.csr import canonical_csr
 from mercer.learn.normal import Array
 from mercer.learn.targets import is_source, require_targets
 from mercer.maps.moving import tensor_rows
@@ -60,6 +61,7 @@ class Intake(BaseEstimator):
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         targets = weights = None
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
+        X = canonical_csr(type(self).__name__, X) if hasattr(X, "tocsr") else X
         if devices.is_tensor(X):
             rows = tensor_rows(self, X, reset=reset)
             if y is not None or reset:

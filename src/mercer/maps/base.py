@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer import devices, door, ops
 from mercer.blocks import Block, Dense, fresh, matrix, stacked
 from mercer.cluster import map_chunks
+from mercer.csr import canonical_csr
 from mercer.folding import fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, for_rows
@@ -357,6 +358,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         if devices.is_tensor(X):
             return tensor_rows(self, X, reset=reset)
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
+        sparse = hasattr(X, "tocsr")
+        X = canonical_csr(who, X) if sparse else X
         try:
             rows = (
                 X
@@ -368,10 +371,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         except ValueError as error:
             sentence = door.describe_text(who, X)
             raise (ValueError(sentence) if sentence else error) from None
-        if hasattr(rows, "indptr") and not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
-        return rows
+        of_frame = hasattr(rows, "indptr") and not sparse  # of a data frame with sparse columns
+        return canonical_csr(who, rows) if of_frame else rows
 
     def _is_plain(self, X: Any) -> bool:
         """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""

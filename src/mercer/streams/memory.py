@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.csr import canonical_csr
 from mercer.streams.base import Array, Parts, Stream, as_float, hash_chunks
 from mercer.streams.matrix import MatrixStream, csr_row_bytes
 from mercer.streams.roles import assign
@@ -22,7 +23,7 @@ class ArrayStream(MatrixStream):
     def __init__(self, matrix: Any, **roles: Any) -> None:
         sparse = hasattr(matrix, "tocsr")
         if sparse:
-            matrix = matrix.tocsr()
+            matrix = canonical_csr("open_stream", matrix)
         else:
             words, matrix = matrix, door.as_array("open_stream", matrix)
             sentence = None if matrix.dtype.kind in "biuf" else door.describe_text("open_stream", words)
