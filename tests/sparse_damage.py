@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 import mercer
 from mercer.maps import every_map
+from mercer.summaries import Range
 
 ROWS, COLUMNS = 40, 7
 OUTCOMES = ("crashed", "silent", "odd error", "refused", "right")
@@ -172,6 +173,18 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
             if hasattr(fitted, method):
                 yield f"{name}.{method}", getattr(fitted, method)
         yield f"{name}.score", lambda X, fitted=fitted: np.float64(fitted.score(X, y))
+    fourier = mercer.RandomFourier(16, gamma=0.5, random_state=0).fit(good)
+    hashes = mercer.GCWS(16, random_state=0).fit(good)
+    yield "certify", lambda X: np.float64(mercer.certify(fourier, X, pairs=50).mean)
+    yield "GCWS.codes", hashes.codes
+    yield "GCWS.similarity", lambda X: hashes.similarity(good, X)[0]
+    yield "landmarks of Nystroem", lambda X: mercer.Nystroem(landmarks=X, gamma=0.5).fit(good).transform(good)
+    yield "open_stream", lambda X: np.vstack([dense(chunk.X) for chunk in mercer.open_stream(X).chunks()])
+    yield (
+        "open_stream, columns, target",
+        lambda X: np.vstack([dense(c.X) for c in mercer.open_stream(X, columns=[3, 1], target=2).chunks()]),
+    )
+    yield "fold", lambda X: mercer.fold(X, Range()).high
 
 
 def dense(Z: Any) -> np.ndarray:

@@ -114,7 +114,7 @@ def _check_compressed(
         line = int(np.searchsorted(indptr, at, side="right") - 1)
         needed = f"0 to {shape[1] - 1}" if shape[1] else "none, since there are no such places,"
         of = minor if block == (1, 1) else f"block {minor}"
-        after = f" (entry {at} of indices), and {needed} may be used. {_INSTEAD}"
+        after = f" (its entry {at - int(indptr[line])}), and {needed} may be used. {_INSTEAD}"
         raise _error(who, layout, f"the {of} index {indices[at]} at", axes, line * block[0], after)
 
 
