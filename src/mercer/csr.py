@@ -62,10 +62,10 @@ def validate_sparse(who: str, X: Any) -> None:
     if check is None:
         return
     if len(X.shape) != 2:
-        raise ValueError(f"{who} needs 2-d arrays of real numbers, got a sparse array of shape {X.shape}.")
+        raise ValueError(f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}.")
     dtype = getattr(X, "dtype", None)
     if dtype is not None and dtype.kind not in "biufc":
-        raise ValueError(f"{who} needs 2-d arrays of real numbers, got a sparse matrix of {dtype}.")
+        raise ValueError(f"{who} needs 2-d arrays of real numbers, got 2-d of {dtype}.")
     check(who, X)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from mercer.csr import canonical_csr
 from mercer.errors import RowError as RowError
 from mercer.hearing import warn
+from mercer.times import refuse_times
 
 _PREFIXES = ("", "K", "M", "G", "T")
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
@@ -86,7 +87,8 @@ def rows(who: str, X: Any) -> Any:
 
 
 def as_array(who: str, X: Any) -> Any:
-    """X as a NumPy array; a masked array with masked entries is refused, since its mask would be lost."""
+    """X as a NumPy array; masked entries are refused, since the mask would be lost, and so are dates and times."""
+    refuse_times(who, X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them first (X.filled, sklearn.impute)."

@@ -16,6 +16,7 @@ from mercer.learn.targets import is_source, require_targets
 from mercer.maps.moving import tensor_rows
 from mercer.streams import Stream, open_stream
 from mercer.streams.matrix import MatrixStream
+from mercer.times import refuse_times
 
 
 class Intake(BaseEstimator):
@@ -61,6 +62,8 @@ class Intake(BaseEstimator):
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         targets = weights = None
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
+        for values, what in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+            refuse_times(type(self).__name__, values, what)
         X = canonical_csr(type(self).__name__, X) if hasattr(X, "tocsr") else X
         if devices.is_tensor(X):
             rows = tensor_rows(self, X, reset=reset)

@@ -35,6 +35,7 @@ from mercer.streams.base import as_float
 from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
+from mercer.times import refuse_times
 
 Array = NDArray[Any]
 
@@ -358,6 +359,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         if devices.is_tensor(X):
             return tensor_rows(self, X, reset=reset)
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
+        refuse_times(who, X)
         sparse = hasattr(X, "tocsr")
         X = canonical_csr(who, X) if sparse else X
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.streams.base import Array, Parts, Stream, as_float
-from mercer.streams.roles import assign
+from mercer.streams.roles import ENCODE, assign
 
 
 def pyarrow(doing: str, module: str = "") -> Any:
@@ -75,7 +75,7 @@ class TableStream(Stream):
             if not column.number:
                 raise ValueError(
                     f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers or lists of them of one length. "
-                    "Encode it (sklearn.preprocessing) or leave it out with columns=[...]."
+                    f"{ENCODE}"
                 )
         for column in self._targets:
             if not column.label:

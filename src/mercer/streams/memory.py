@@ -12,7 +12,7 @@ from mercer import door
 from mercer.csr import canonical_csr
 from mercer.streams.base import Array, Parts, Stream, as_float, hash_chunks
 from mercer.streams.matrix import MatrixStream, csr_row_bytes
-from mercer.streams.roles import assign
+from mercer.streams.roles import ENCODE, assign
 
 
 class ArrayStream(MatrixStream):
@@ -64,8 +64,7 @@ class FrameStream(Stream):
         for place in (*roles.inputs, *([] if roles.weight is None else [roles.weight])):
             if not self._is_number(types[place]):
                 raise ValueError(
-                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs must be numbers. "
-                    "Encode it (sklearn.preprocessing) or leave it out with columns=[...]."
+                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs must be numbers. {ENCODE}"
                 )
         for place in roles.target:
             if not (self._is_number(types[place]) or self._is_label(types[place])):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _MOST_NAMES = 20  # columns listed in an error
+ENCODE = "Encode it (sklearn.preprocessing; dates and times as numbers, such as days since a date) or leave it out with columns=[...]."
 
 
 @dataclass(frozen=True)
