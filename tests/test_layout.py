@@ -29,7 +29,7 @@ ALLOWED = {
     "devices": {"hearing", "ops", "planner"},
     "blocks": {"ops"},
     "stages": {"ops", "door", "philox", "blocks"},
-    "summaries": {"ops", "blocks", "philox"},
+    "summaries": {"ops", "blocks", "errors", "philox"},
     "histograms": {"blocks", "summaries"},
     "tiles": {"planner"},
     "symmetric": {"devices", "ops", "planner", "tiles"},

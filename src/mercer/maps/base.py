@@ -17,7 +17,6 @@ from mercer import devices, door, ops
 from mercer.blocks import Block, Dense, fresh, matrix, stacked
 from mercer.cluster import map_chunks
 from mercer.csr import canonical_csr
-from mercer.folding import fold
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, for_rows
 from mercer.maps.moving import room, tensor_rows, there_and_back
@@ -27,6 +26,7 @@ from mercer.maps.rates import STRUCTURED as STRUCTURED
 from mercer.maps.rates import SUBSPACE as SUBSPACE
 from mercer.maps.rates import Decay as Decay
 from mercer.maps.rates import Rate as Rate
+from mercer.maps.statistics import summarize
 from mercer.philox import Rng, seed_from
 from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
 from mercer.sources import Piece, Tiles, blocks_of
@@ -202,7 +202,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             devices.at(None),
             one_blas_thread(),
         ):  # the CPU, and one thread: nothing else changes a bit of what is drawn
-            seen = None if summary is None else fold(blocks(), summary)
+            seen = None if summary is None else summarize(type(self).__name__, blocks(), summary)
             self.drawn_ = self.draw(Rng(self.seed_), d, seen)
         self._remember(seen)
         return self
@@ -373,8 +373,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         except ValueError as error:
             sentence = door.describe_text(who, X)
             raise (ValueError(sentence) if sentence else error) from None
-        of_frame = hasattr(rows, "indptr") and not sparse  # of a data frame with sparse columns
-        return canonical_csr(who, rows) if of_frame else rows
+        return (
+            canonical_csr(who, rows) if hasattr(rows, "indptr") and not sparse else rows
+        )  # of sparse columns of a frame
 
     def _is_plain(self, X: Any) -> bool:
         """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""

@@ -26,8 +26,8 @@ def to_dense(X: torch.Tensor) -> torch.Tensor:
         if X.layout == torch.sparse_coo:
             torch.sparse_coo_tensor(X._indices(), X._values(), X.shape, check_invariants=True)
         elif X.layout in kinds:
-            parts = [getattr(X, name)() for name in kinds[X.layout]]
-            torch.sparse_compressed_tensor(*parts, X.values(), X.shape, layout=X.layout, check_invariants=True)
+            first, second = (getattr(X, name)() for name in kinds[X.layout])
+            torch.sparse_compressed_tensor(first, second, X.values(), X.shape, layout=X.layout, check_invariants=True)
     except RuntimeError as error:
         words = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
