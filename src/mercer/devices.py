@@ -107,7 +107,7 @@ def entered(X: Any) -> Any:
     """A tensor as an array that stages can work on, where it is; all else as it is."""
     if not is_tensor(X):
         return X
-    return gpu().array.array(X.to_dense() if "sparse" in str(X.layout) else X)
+    return gpu().array.array(gpu().sparse.to_dense(X) if "sparse" in str(X.layout) else X)
 
 
 def brought_home(values: Any) -> Any:

@@ -10,41 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer.csr import canonical_csr
+from mercer.errors import ParameterError as ParameterError
+from mercer.errors import RowError as RowError
+from mercer.errors import Setting as Setting
 from mercer.hearing import warn
-from mercer.parameters import ParameterError as ParameterError
-from mercer.parameters import Part, join_parts
-from mercer.parameters import Setting as Setting
+from mercer.times import refuse_times
 
 _PREFIXES = ("", "K", "M", "G", "T")
 _ROWS = 4096  # rows looked at in one go, so that a check never makes a mask as large as the data
-
-
-class RowError(ValueError):
-    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data.
-
-    advice is the end of the sentence where it names parameters.
-    """
-
-    def __init__(self, row: int, before: str, after: str, place: str = "", advice: tuple[Part, ...] = ()) -> None:
-        super().__init__(row, before, after, place, advice)
-        self.row, self.before, self.after, self.place, self.advice = row, before, after, place, advice
-
-    def __str__(self) -> str:
-        return join_parts(self.parts)
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The sentence, whose parameters are fields."""
-        return (f"{self.before} {self.place or f'row {self.row}'}{self.after}", *self.advice)
-
-    def at(self, start: int, who: str = "") -> RowError:
-        """The same, for a tile whose first row is row `start` of the data; who is named where the sentence does not do so."""
-        before = self.before if who in self.before else f"{who}: {self.before}"
-        return RowError(self.row + start, before, self.after, advice=self.advice)
-
-    def named(self, place: str) -> RowError:
-        """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of the file"."""
-        return RowError(self.row, self.before, self.after, place, self.advice)
 
 
 def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
@@ -110,16 +84,10 @@ def memory(who: str, name: str, value: object) -> int:
 
 def rows(who: str, X: Any) -> Any:
     """X as a float array or a canonical CSR matrix, float32 kept; refused unless it is 2-d and of real numbers."""
-    X = X if hasattr(X, "tocsr") else as_array(who, X)
+    X = canonical_csr(who, X) if hasattr(X, "tocsr") else as_array(who, X)
     if len(X.shape) != 2 or X.dtype.kind not in "biuf":
         raise ValueError(f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}.")
-    if not hasattr(X, "tocsr"):
-        return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
-    csr = X.tocsr()
-    if not csr.has_canonical_format:
-        csr = csr.copy() if csr is X else csr
-        csr.sum_duplicates()
-    return csr if csr.dtype == np.float32 else csr.astype(np.float64, copy=False)
+    return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
 
 
 def index_columns(schema: Any) -> set[str]:
@@ -141,7 +109,8 @@ def without_index(X: Any, wanted: Iterable[object] = ()) -> Any:
 
 
 def as_array(who: str, X: Any) -> Any:
-    """X as a NumPy array; a masked array with masked entries is refused, since its mask would be lost."""
+    """X as a NumPy array; masked entries are refused, since the mask would be lost, and so are dates and times."""
+    refuse_times(who, X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them first (X.filled, sklearn.impute)."

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.parameters import ParameterError, Setting
+from mercer.errors import ParameterError, Setting
 
 Array = NDArray[np.float64]
 

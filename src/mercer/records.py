@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.csr import validate_sparse
 from mercer.known import Known, agrees, is_whole, names_of, needed
 
 Array = NDArray[Any]
@@ -82,6 +83,7 @@ class Packer:
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"dtype": self._dtype(np.dtype(value), value, path)}
         if hasattr(value, "tocsr"):
+            validate_sparse(self.who, value)
             return self._csr(value.tocsr(), path)
         if _name(self.known.models, value) is not None:
             return self.model(value, f"{path}.", fitted=".params." not in f".{path}.")

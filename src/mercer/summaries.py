@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.blocks import Block, Sparse, as_block, matrix
+from mercer.errors import RowError
 from mercer.philox import Rng, open_interval
 
 Array = NDArray[Any]
+
+_REACH = {np.dtype(np.float32): 2.0**100, np.dtype(np.float64): 2.0**330}  # of numbers that a fit takes squares of
 
 
 class Summary(Protocol):
@@ -36,6 +39,48 @@ class State:
 
     arrays: dict[str, Array]
     facts: dict[str, Any]
+
+
+class Magnitude:
+    """The largest absolute number of all rows; one that is beyond reach is refused, with its row and column.
+
+    A fit finds bandwidths, scales and poles from squares and ratios of numbers, which must not leave float64. Of float32 rows the reach
+    is smaller, since what was found is cast to float32 for them.
+    """
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.largest = 0.0
+        self.reach = _REACH[np.dtype(np.float64)]
+
+    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+        rows = matrix(block)
+        self.reach = min(self.reach, _REACH.get(rows.dtype, self.reach))
+        stored = rows.data if hasattr(rows, "indptr") else rows
+        largest = float(max(stored.max(initial=0), -stored.min(initial=0)))
+        if largest > self.reach:
+            entry = int(np.argmax(np.abs(stored)))
+            if hasattr(rows, "indptr"):
+                row, column = int(np.searchsorted(rows.indptr, entry, side="right") - 1), int(rows.indices[entry])
+            else:
+                row, column = divmod(entry, rows.shape[1])
+            value = stored.flat[entry]
+            before = f"{self.who} needs {rows.dtype} rows with |x| below {self.reach:.1g} to fit to, got {value:g} at"
+            raise RowError(row + start, before, f", column {column}. Scale the data (sklearn.preprocessing).")
+        self.largest = max(self.largest, largest)
+
+    def __add__(self, other: Magnitude) -> Magnitude:
+        merged = copy.copy(self)
+        merged.largest, merged.reach = max(self.largest, other.largest), min(self.reach, other.reach)
+        return merged
+
+    def require(self) -> None:
+        """Raise a ValueError where all numbers are so small that their squares are lost."""
+        if 0 < self.largest < 1 / self.reach:
+            raise ValueError(
+                f"{self.who} needs rows with |x| above {1 / self.reach:.1g} to fit to, got {self.largest:g} as the largest number "
+                "of all. Scale the data (sklearn.preprocessing)."
+            )
 
 
 class Range:

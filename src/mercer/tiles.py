@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mercer.parameters import ParameterError, Setting
+from mercer.errors import ParameterError, Setting
 from mercer.planner import TILE_ROWS, Cost, tile_rows, worth_threads
 
 _MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads

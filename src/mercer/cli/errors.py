@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from mercer.cli.signatures import maps
-from mercer.parameters import ParameterError, Part, Setting, join_parts
+from mercer.errors import ParameterError, Part, Setting, join_parts
 
 INTERRUPTED, TERMINATED = 130, 143
 _STOPPED = "mercer.stopped"

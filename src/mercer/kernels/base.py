@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import door
+from mercer.csr import validate_sparse
 
 Array = NDArray[np.float64]
 
@@ -81,6 +82,7 @@ class Kernel:
             )
 
     def _rows(self, X: Any) -> Array:
+        validate_sparse(repr(self), X)
         rows = X.toarray() if hasattr(X, "toarray") else door.as_array(repr(self), X)
         if rows.ndim != 2 or rows.dtype.kind not in "biuf":
             raise ValueError(f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}.")

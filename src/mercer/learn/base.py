@@ -75,6 +75,7 @@ class KernelModel(Keeping, Intake):
 
     @devices.its_own
     @on_its_cluster
+    @heads.within_floats
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
 
@@ -115,6 +116,7 @@ class KernelModel(Keeping, Intake):
 
     @devices.its_own
     @on_its_cluster
+    @heads.within_floats
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
         """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
         self._must_have_moments()
@@ -284,6 +286,7 @@ class KernelModel(Keeping, Intake):
         spec = {"seed": self.seed_, "class": type(self).__name__, "route": self.plan_.route}
         return fold(rows, summary, checkpoint=beside, spec=spec, n_jobs=self.n_jobs, progress=self._progress())
 
+    @heads.within_floats
     def _solve(self, again: Any) -> None:
         """The head of all rows seen."""
         widths = tuple(widths_of(self.feature_map_).values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,29 @@ class Head:
             raise ValueError("Head needs a score for each alpha.")
         if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
             raise ValueError("Head needs finite coefficients.")
+
+
+def within_floats(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method that fits: where numbers are too large or too small for its sums, a ValueError and no model."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: Any, **named: Any) -> Any:
+        why = "coefficients that are not finite"
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                found = method(self, *args, **named)
+            head = getattr(self, "_head", None)
+            if head is None or (np.isfinite(head.coef).all() and np.isfinite(head.intercept).all()):
+                return found
+        except ArithmeticError as error:
+            why = str(error)
+        vars(self).pop("_head", None)
+        raise ValueError(
+            f"{type(self).__name__}: the numbers of X, y or the weights are too large or too small for sums of squares ({why}). "
+            "Scale them (sklearn.preprocessing)."
+        )
+
+    return wrapped
 
 
 def check_alpha(who: str, alpha: Any) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from mercer import devices, door
+from mercer.csr import canonical_csr
 from mercer.learn.normal import Array
 from mercer.learn.targets import is_source, require_targets
 from mercer.maps.base import Map
@@ -17,6 +18,7 @@ from mercer.maps.moving import tensor_rows
 from mercer.streams import Stream, open_stream
 from mercer.streams.matrix import MatrixStream
 from mercer.streams.roles import TARGET
+from mercer.times import refuse_times
 
 _COLUMNS = door.Setting("columns", text="open_stream(source, columns=[...])")
 
@@ -77,6 +79,9 @@ class Intake(BaseEstimator):
         targets = weights = None
         X = door.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
+        for values, what in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+            refuse_times(type(self).__name__, values, what)
+        X = canonical_csr(type(self).__name__, X) if hasattr(X, "tocsr") else X
         if devices.is_tensor(X):
             rows = tensor_rows(self, X, reset=reset)
             if y is not None or reset:

@@ -72,20 +72,26 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
     """z'coef + intercept for consecutive rows of a stream, (rows, outputs); features exist tile by tile only."""
     d = stream.width
     drawn = in_dtype(feature_map.drawn_, stream.dtype)
-    coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
+    with np.errstate(over="ignore"):
+        coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
+    if not np.isfinite(coef).all():
+        largest = np.abs(head.coef).max()
+        raise ValueError(f"The model has coefficients up to {largest:.2g}, beyond {stream.dtype}: give float64 rows.")
     cost = drawn.cost(d) + Cost(float(coef.size), 0.0)
     warned, place = False, devices.here()
     for chunk, X in _chunks(stream, cost, place):
         out = np.empty((len(chunk), coef.shape[1]))
 
         def work(rows: slice, X: Any = X, out: Array = out) -> None:
-            out[rows] = feature_map._tile(for_rows(feature_map.drawn_, X), X, rows, look=True) @ coef
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[rows] = feature_map._tile(for_rows(feature_map.drawn_, X), X, rows, look=True) @ coef
 
         try:
             if place is None:
                 each(work, len(chunk), cost, n_jobs)
             else:
                 devices.each(work, len(chunk), devices.tile_rows(cost.bytes, place), place)
+            door.require_reach(chunk.X, out)
         except door.RowError as error:
             raise stream.located(_first_error(feature_map, chunk.X, stream.columns, error), chunk.start) from None
         if feature_map.bounds_ is not None and not warned:

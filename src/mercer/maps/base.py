@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer import devices, door, ops
 from mercer.blocks import Block, Dense, fresh, matrix, stacked
 from mercer.cluster import map_chunks
-from mercer.folding import fold
+from mercer.csr import canonical_csr
 from mercer.kernels import Kernel
 from mercer.maps.drawn import Drawn, for_rows
 from mercer.maps.moving import room, tensor_rows, there_and_back
@@ -26,6 +26,7 @@ from mercer.maps.rates import STRUCTURED as STRUCTURED
 from mercer.maps.rates import SUBSPACE as SUBSPACE
 from mercer.maps.rates import Decay as Decay
 from mercer.maps.rates import Rate as Rate
+from mercer.maps.statistics import summarize
 from mercer.philox import Rng, seed_from
 from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
 from mercer.sources import Piece, Tiles, blocks_of
@@ -34,6 +35,7 @@ from mercer.streams.base import as_float
 from mercer.streams.dask import is_lazy
 from mercer.summaries import Summary
 from mercer.tiles import each, one_blas_thread, spans, width
+from mercer.times import refuse_times
 
 Array = NDArray[Any]
 
@@ -200,7 +202,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             devices.at(None),
             one_blas_thread(),
         ):  # the CPU, and one thread: nothing else changes a bit of what is drawn
-            seen = None if summary is None else fold(blocks(), summary)
+            seen = None if summary is None else summarize(type(self).__name__, blocks(), summary)
             self.drawn_ = self.draw(Rng(self.seed_), d, seen)
         self._remember(seen)
         return self
@@ -359,6 +361,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             return tensor_rows(self, X, reset=reset)
         X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
         X = door.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
+        refuse_times(who, X)
+        sparse = hasattr(X, "tocsr")
+        X = canonical_csr(who, X) if sparse else X
         try:
             rows = (
                 X
@@ -370,10 +375,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         except ValueError as error:
             sentence = door.describe_text(who, X)
             raise (ValueError(sentence) if sentence else error) from None
-        if hasattr(rows, "indptr") and not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
-        return rows
+        return (
+            canonical_csr(who, rows) if hasattr(rows, "indptr") and not sparse else rows
+        )  # of sparse columns of a frame
 
     def _is_plain(self, X: Any) -> bool:
         """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""

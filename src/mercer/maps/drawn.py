@@ -99,7 +99,17 @@ def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
     if dtype == np.float64:
         return drawn
     if drawn not in _casts:
-        _casts[drawn] = drawn.astype(dtype)
+        with np.errstate(over="ignore"):
+            cast = drawn.astype(dtype)
+        kept = cast.arrays()
+        for name, array in drawn.arrays().items():
+            if name in kept and not np.array_equal(np.isfinite(kept[name]), np.isfinite(array)):
+                largest = np.abs(array[np.isfinite(array)]).max()
+                raise ValueError(
+                    f"The map has weights up to {largest:.2g}, beyond {dtype}: give float64 rows, or fit to data that is scaled "
+                    "(sklearn.preprocessing)."
+                )
+        _casts[drawn] = cast
     return _casts[drawn]
 
 

@@ -122,9 +122,11 @@ class NpzStream(OneFile, MatrixStream):
             for member in beside:
                 if member is not None:
                     member.skip(start)
+            at = start
             for matrix in self._dense(archive, start, rows) if self._key else self._csr(archive, start, rows):
                 y, weight = (None if member is None else member.take(matrix.shape[0]) for member in beside)
-                yield self._split(matrix, y, weight)
+                yield self._split(matrix, y, weight, start=at)
+                at += matrix.shape[0]
 
     def _dense(self, archive: zipfile.ZipFile, start: int, rows: int) -> Iterator[Array]:
         member = _open(archive, self.name, str(self._key))
@@ -146,12 +148,12 @@ class NpzStream(OneFile, MatrixStream):
         for at in range(start, n, step):
             ends = np.concatenate([[first], pointers.take(min(step, n - at))]).astype(np.int64)
             entries = int(ends[-1] - first)
-            if entries < 0 or (np.diff(ends) < 0).any():
-                raise ValueError(f"{self.name} is not a CSR matrix: indptr falls after row {at}.")
-            places = indices.take(entries)
-            if entries and not 0 <= places.min() <= places.max() < width:
-                raise ValueError(f"{self.name} is not a CSR matrix: a column outside 0 to {width - 1} after row {at}.")
-            yield csr_array((data.take(entries), places, ends - first), shape=(len(ends) - 1, width))
+            if (ends[1:] < ends[:-1]).any():
+                row = at + int(np.argmax(ends[1:] < ends[:-1]))
+                raise ValueError(
+                    f"{self.name} is a malformed CSR matrix: indptr falls at row {row}, where it must not. Save it again."
+                )
+            yield csr_array((data.take(entries), indices.take(entries), ends - first), shape=(len(ends) - 1, width))
             first = int(ends[-1])
 
 
@@ -205,6 +207,7 @@ def _matrix(archive: zipfile.ZipFile, name: str, keys: list[str]) -> tuple[str |
         if layout != "csr":
             raise ValueError(f"{name} holds a {layout} matrix: save it as CSR (matrix.tocsr()).")
         n, width = (int(length) for length in _whole(archive, name, "shape"))
+        _require_csr(archive, name, n)
         return None, (n, width), _open(archive, name, "data").header.dtype
     if "X" not in keys and len(keys) != 1:
         raise ValueError(
@@ -218,3 +221,22 @@ def _matrix(archive: zipfile.ZipFile, name: str, keys: list[str]) -> tuple[str |
             f"{name}: {key} is in Fortran order, which cannot be read row by row: save numpy.ascontiguousarray({key})."
         )
     return key, header.shape, header.dtype
+
+
+def _require_csr(archive: zipfile.ZipFile, name: str, rows: int) -> None:
+    """Refuse the parts of a CSR matrix whose types, lengths and ends do not go together."""
+    data, indices, indptr = (_open(archive, name, key) for key in _CSR[:3])
+    entries = data.header.shape
+    types = [part.header.dtype.kind in "iu" for part in (indices, indptr)]
+    wrong = ""
+    if len(entries) != 1 or indices.header.shape != entries or indptr.header.shape != (rows + 1,) or not all(types):
+        seen = ", ".join(f"{part.header.dtype} {part.header.shape}" for part in (data, indices, indptr))
+        wrong = f"its data, indices and indptr are {seen} for {rows} rows"
+    else:
+        first = int(indptr.take(1)[0])
+        indptr.skip(rows - 1)
+        last = int(indptr.take(1)[0]) if rows else first
+        if (first, last) != (0, entries[0]):
+            wrong = f"indptr goes from {first} to {last}, and 0 to {entries[0]} is needed"
+    if wrong:
+        raise ValueError(f"{name} is a malformed CSR matrix: {wrong}. Save it again (scipy.sparse.save_npz).")

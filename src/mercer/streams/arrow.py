@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer import door
 from mercer.streams.base import Array, Parts, Stream, as_float
-from mercer.streams.roles import COLUMNS, assign
+from mercer.streams.roles import ENCODE, assign
 
 
 def pyarrow(doing: str, module: str = "") -> Any:
@@ -83,9 +83,7 @@ class TableStream(Stream):
                 raise door.ParameterError(
                     "",
                     f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers or lists of them of one length. "
-                    "Encode it (sklearn.preprocessing) or leave it out with ",
-                    COLUMNS,
-                    ".",
+                    * ENCODE,
                 )
         for column in self._targets:
             if not column.label:

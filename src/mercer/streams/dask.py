@@ -80,7 +80,8 @@ class DaskStream(MatrixStream):
         chunks = getattr(self, "_chunks", None)
         for chunk in self._lazies(start, self.rows) if chunks is None else chunks:
             X, y, weight = chunk.compute() if chunks is None else chunk
-            parts = self._split(X)
+            parts = self._split(X, start=start)
+            start += X.shape[0]
             yield (
                 parts[0],
                 *(own if given is None else given for own, given in zip(parts[1:], (y, weight), strict=True)),

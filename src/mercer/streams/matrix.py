@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.csr import canonical_csr
 from mercer.streams.base import Array, Parts, Stream, as_float
 from mercer.streams.roles import assign
 
@@ -47,15 +48,23 @@ class MatrixStream(Stream):
         """Of a row of the whole matrix as it is read, before or after conversion."""
         return float(self._roles.width * max(self._raw_dtype.itemsize, self.dtype.itemsize))
 
-    def _split(self, matrix: Any, y: Array | None = None, weight: Array | None = None) -> Parts:
-        """Rows of the matrix as X, y and weight; y and weight, where given, come from elsewhere."""
+    def _split(self, matrix: Any, y: Array | None = None, weight: Array | None = None, *, start: int = 0) -> Parts:
+        """Rows of the matrix, from row `start` of the stream, as X, y and weight; those given come from elsewhere."""
         roles = self._roles
+        if hasattr(matrix, "tocsr"):
+            try:
+                matrix = canonical_csr(self.name, matrix)
+            except door.RowError as error:
+                raise self.located(error, start) from None
         if roles.target:
             y = _columns(matrix, list(roles.target)) if roles.several else _columns(matrix, [roles.target[0]])[:, 0]
         if roles.weight is not None:
             weight = _columns(matrix, [roles.weight])[:, 0]
         X = matrix if roles.plain else matrix[:, list(roles.inputs)]
-        X = door.rows(self.name, X) if self.sparse else np.ascontiguousarray(X, dtype=self.dtype, like=X)
+        if not self.sparse:
+            X = np.ascontiguousarray(X, dtype=self.dtype, like=X)
+        else:
+            X = X.astype(self.dtype, copy=False) if roles.plain else door.rows(self.name, X)
         return X, y, None if weight is None else weight.astype(np.float64, copy=False)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mercer import door
+from mercer.csr import canonical_csr
 from mercer.streams.base import Array, Parts, Stream, as_float, hash_chunks
 from mercer.streams.matrix import MatrixStream, csr_row_bytes
-from mercer.streams.roles import COLUMNS, assign
+from mercer.streams.roles import ENCODE, assign
 
 
 class ArrayStream(MatrixStream):
@@ -22,7 +23,7 @@ class ArrayStream(MatrixStream):
     def __init__(self, matrix: Any, **roles: Any) -> None:
         sparse = hasattr(matrix, "tocsr")
         if sparse:
-            matrix = matrix.tocsr()
+            matrix = canonical_csr("open_stream", matrix)
         else:
             words, matrix = matrix, door.as_array("open_stream", matrix)
             sentence = None if matrix.dtype.kind in "biuf" else door.describe_text("open_stream", words)
@@ -64,10 +65,8 @@ class FrameStream(Stream):
             if not self._is_number(types[place]):
                 raise door.ParameterError(
                     "",
-                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs must be numbers. "
-                    "Encode it (sklearn.preprocessing) or leave it out with ",
-                    COLUMNS,
-                    ".",
+                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs must be numbers. ",
+                    *ENCODE,
                 )
         for place in roles.target:
             if not (self._is_number(types[place]) or self._is_label(types[place])):

@@ -15,6 +15,11 @@ COLUMNS = Setting("columns", text="columns=[...]")
 TARGET = Setting("target", text="open_stream(source, target='column')")
 
 _MOST_NAMES = 20  # columns listed in an error
+ENCODE = (
+    "Encode it (sklearn.preprocessing; dates and times as numbers, such as days since a date) or leave it out with ",
+    COLUMNS,
+    ".",
+)
 
 
 @dataclass(frozen=True)

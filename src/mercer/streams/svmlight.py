@@ -87,7 +87,7 @@ class SvmlightStream(OneFile, MatrixStream):
             stop = row + len(labels)
             if stop > start:
                 skipped = max(0, start - row)
-                yield self._split(matrix[skipped:, self._base :], labels[skipped:])
+                yield self._split(matrix[skipped:, self._base :], labels[skipped:], start=row + skipped)
             row = stop
 
     def _parse(self, text: bytes, width: int, first: int) -> tuple[Any, Any]:

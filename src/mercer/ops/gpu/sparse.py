@@ -14,6 +14,29 @@ from mercer.ops.gpu.dense import exp2neg_
 from mercer.ops.gpu.grams import gram_chi2, gram_intersection, gram_minmax
 
 
+def to_dense(X: torch.Tensor) -> torch.Tensor:
+    """A sparse tensor as a dense one; torch, which trusts its indices otherwise, validates them first."""
+    kinds: dict[Any, Any] = {
+        torch.sparse_csr: ("crow_indices", "col_indices"),
+        torch.sparse_bsr: ("crow_indices", "col_indices"),
+        torch.sparse_csc: ("ccol_indices", "row_indices"),
+        torch.sparse_bsc: ("ccol_indices", "row_indices"),
+    }
+    try:
+        if X.layout == torch.sparse_coo:
+            torch.sparse_coo_tensor(X._indices(), X._values(), X.shape, check_invariants=True)
+        elif X.layout in kinds:
+            first, second = (getattr(X, name)() for name in kinds[X.layout])
+            torch.sparse_compressed_tensor(first, second, X.values(), X.shape, layout=X.layout, check_invariants=True)
+    except RuntimeError as error:
+        words = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"X is a malformed {X.layout} tensor: {words}. Correct its indices; "
+            "torch.sparse.check_sparse_tensor_invariants finds such tensors where they are made."
+        ) from None
+    return X.to_dense()
+
+
 def csr_product(indptr: Any, indices: Any, data: DeviceArray, W: Any, out: DeviceArray) -> DeviceArray:
     values, panel = data.tensor, tensor(W, data.tensor)
     rows = _rows(tensor(indptr, values))
