@@ -82,8 +82,8 @@ class TableStream(Stream):
             if not column.number:
                 raise door.ParameterError(
                     "",
-                    f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers or lists of them of one length. "
-                    * ENCODE,
+                    f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers or lists of them of one length. ",
+                    *ENCODE,
                 )
         for column in self._targets:
             if not column.label:
