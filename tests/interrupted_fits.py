@@ -1,8 +1,9 @@
 """Fits that are interrupted by SIGINT at chosen moments: a script for tests, which prints what went wrong as JSON.
 
 ``python interrupted_fits.py maps MOST`` interrupts the fit of each map, ``python interrupted_fits.py table MOST``
-that of a map for which SciPy's Sobol table is not loaded yet, each time in a new fork. A moment is the first time
-that a line of Python is reached, ours or a library's; MOST of them are tried, evenly spaced, all of them for 0.
+that of a map for which SciPy's Sobol table is not loaded yet, each time in a new fork. Moments are where Python runs
+signal handlers: where a function begins, and where a call of compiled code returns. The first time of each place is
+taken, in our code and in libraries; MOST of them are tried, evenly spaced, all of them for 0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_info
 
 import mercer
 from mercer import RandomFourier, tiles
@@ -28,10 +30,17 @@ X = np.abs(np.random.default_rng(0).normal(size=(12, 3))) + 0.1
 SOBOL = RandomFourier(16, gamma=0.5, design="sobol", random_state=0)
 
 
-class Tracer:
-    """A trace function for all threads that calls act() at the line event of number `at`, counted from 1.
+def blas_threads() -> list[int]:
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
 
-    firsts are the numbers of the events at which a line was reached for the first time; with `inside`, of the events
+
+BLAS_THREADS = blas_threads()
+
+
+class Profiler:
+    """A profile function for all threads that calls act() at the event of number `at`, counted from 1.
+
+    firsts are the numbers of the events at which a place was reached for the first time; with `inside`, of the events
     that have a function of that file on the stack.
     """
 
@@ -39,18 +48,17 @@ class Tracer:
         self.at, self.act, self.inside = at, act, inside
         self.count = 0
         self.firsts: list[int] = []
-        self._lines: set[tuple[str, int]] = set()
+        self._places: set[tuple[str, int, str]] = set()
 
-    def __call__(self, frame, event, arg):
-        if event == "line":
+    def __call__(self, frame, event, arg) -> None:
+        if event in ("call", "c_return"):
             self.count += 1
-            line = (frame.f_code.co_filename, frame.f_lineno)
-            if self.at == 0 and line not in self._lines and self._is_inside(frame):
-                self._lines.add(line)
+            place = (frame.f_code.co_filename, frame.f_lineno, event)
+            if self.at == 0 and place not in self._places and self._is_inside(frame):
+                self._places.add(place)
                 self.firsts.append(self.count)
             if self.count == self.at:
                 self.act()
-        return self
 
     def _is_inside(self, frame) -> bool:
         while self.inside is not None and frame is not None:
@@ -60,24 +68,24 @@ class Tracer:
         return self.inside is None
 
     @contextlib.contextmanager
-    def tracing(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         start = _thread.start_new_thread
 
-        def start_traced(work, *args):
+        def start_profiled(work, *args):
             def run(*given):
-                sys.settrace(self)
+                sys.setprofile(self)
                 work(*given)
 
             return start(run, *args)
 
-        _thread.start_new_thread = start_traced
-        threading.settrace(self)
-        sys.settrace(self)
+        _thread.start_new_thread = start_profiled
+        threading.setprofile(self)
+        sys.setprofile(self)
         try:
             yield
         finally:
-            sys.settrace(None)
-            threading.settrace(None)
+            sys.setprofile(None)
+            threading.setprofile(None)
             _thread.start_new_thread = start
 
 
@@ -91,11 +99,15 @@ def chosen(moments: list[int], most: int) -> list[int]:
     return [moments[round(i * (len(moments) - 1) / (most - 1))] for i in range(most)]
 
 
-def interrupted(case: Map, at: int, right: dict[str, bytes]) -> str | None:
-    """Interrupt one fit; return what went wrong, or None."""
-    tracer = Tracer(at, lambda: os.kill(os.getpid(), signal.SIGINT))
+def interrupted(case: Map, at: int, right: dict[str, bytes], *, delivered: bool) -> str | None:
+    """Interrupt one fit; return what went wrong, or None.
+
+    delivered: whether the exception must come, also where the map is right. Python itself discards one that is raised
+    while a generator is closed.
+    """
+    profiler = Profiler(at, lambda: os.kill(os.getpid(), signal.SIGINT))
     try:
-        with tracer.tracing():
+        with profiler.running():
             fitted = clone(case).fit(X)
     except KeyboardInterrupt:
         pass
@@ -104,11 +116,11 @@ def interrupted(case: Map, at: int, right: dict[str, bytes]) -> str | None:
     else:
         if arrays(fitted) != right:
             return "the signal was lost, and the map is wrong"
-        if tracer.count >= at:
+        if delivered and profiler.count >= at:
             return "the signal was lost, and the map is right"
     if arrays(clone(case).fit(X)) != right:
         return "the next fit is wrong"
-    return None if tiles._blas_users == 0 else "BLAS stays on one thread"
+    return None if blas_threads() == BLAS_THREADS else f"BLAS has {blas_threads()} threads, and had {BLAS_THREADS}"
 
 
 def sweep_maps(most: int) -> dict[str, dict[str, object]]:
@@ -119,11 +131,11 @@ def sweep_maps(most: int) -> dict[str, dict[str, object]]:
             continue
         case = cls.cases()[0]
         right = arrays(clone(case).fit(X))
-        counting = Tracer()
-        with counting.tracing():
+        counting = Profiler()
+        with counting.running():
             clone(case).fit(X)
         moments = chosen(counting.firsts, most)
-        wrong = {at: interrupted(case, at, right) for at in moments}
+        wrong = {at: interrupted(case, at, right, delivered=False) for at in moments}
         found[name] = {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}
     big = np.random.default_rng(1).normal(size=(20_000, 16))  # enough rows for the pool of threads
     fitted = clone(SOBOL).fit(big[:, :3])
@@ -158,15 +170,15 @@ def sweep_table(most: int) -> dict[str, dict[str, object]]:
         return {name: array.hex() for name, array in arrays(clone(SOBOL).fit(X)).items()}
 
     def count() -> list[int]:
-        counting = Tracer(inside="_qmc.py")
-        with counting.tracing():
+        counting = Profiler(inside="_qmc.py")
+        with counting.running():
             clone(SOBOL).fit(X)
         return counting.firsts
 
     clone(SOBOL).set_params(design="iid").fit(X)  # all else is loaded
     expected = {name: bytes.fromhex(text) for name, text in in_fork(right).items()}
     moments = chosen(in_fork(count), most)
-    wrong = {at: in_fork(lambda at=at: interrupted(SOBOL, at, expected)) for at in moments}
+    wrong = {at: in_fork(lambda at=at: interrupted(SOBOL, at, expected, delivered=True)) for at in moments}
     return {"table": {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}}
 
 

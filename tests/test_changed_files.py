@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from pathlib import Path
@@ -231,14 +232,33 @@ def test_reading_a_file_and_copying_it_are_no_changes(source, tmp_path):
     assert all((abs(one - other)).max() == 0 for one, other in zip(first, again, strict=True))
 
 
-def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path):
+def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, monkeypatch):
     """It is not written once the file has changed, so that the old file, put back, cannot be mixed with what came between."""
+    monkeypatch.setattr("mercer.planner._LEAST_BLOCK", 64)
+    monkeypatch.setattr("mercer.planner._MOST_BLOCK", 64)
     path, kept = tmp_path / "d.npy", tmp_path / "half.ckpt"
-    write_npy(path, 1.0)
-    stream = open_stream(path, target=-1).watched(lambda row, rows: row and overwrite(path, write_npy))
+    np.save(path, np.tile(X, (8, 1)))
+    rows = Rows(open_stream(path))
+    assert 2 * rows.step < 8 * ROWS, "a shard is full before the change, and another one after it"
+
+    def change(done: int, of: int | None) -> None:
+        if done == rows.grid.rows:
+            np.save(path, np.tile(-X, (8, 1)))
+
     with pytest.raises(ChangedFileError):
-        KernelRegressor(RandomFourier(8, gamma=0.1, random_state=0), checkpoint=kept).fit(stream)
+        fold(rows, Moments(target=False), checkpoint=kept, progress=change)
     assert not kept.exists()
+
+
+def test_a_copy_that_takes_the_files_as_they_are_does_not_speak_for_the_original(tmp_path):
+    write_npy(tmp_path / "d.npy", 1.0)
+    stream = open_stream(tmp_path / "d.npy")
+    other = copy.copy(stream)
+    overwrite(tmp_path / "d.npy", write_npy)
+    other.record_files()
+    list(other.chunks())
+    with pytest.raises(ChangedFileError):
+        list(stream.chunks())
 
 
 def test_a_worker_checks_the_files_before_and_after_each_shard(tmp_path, monkeypatch):

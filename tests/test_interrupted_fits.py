@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).with_name("interrupted_fits.py")
-LIMIT = 600  # seconds: a fit that hangs after a signal fails the test
+LIMIT = 1800  # seconds: a fit that hangs after a signal fails the test
 
 # The table of direction numbers is loaded by numpy.load; a file of the test itself is no part of it.
 AT_THE_LOAD = """
@@ -60,12 +60,12 @@ def test_a_signal_while_the_sobol_table_is_loaded_stops_the_fit_and_spoils_no_ot
 
 
 @pytest.mark.slow
-def test_a_signal_at_any_line_stops_a_fit_and_spoils_no_other():
-    assert_nothing_lost(sweep("maps", 0), 20_000)
+def test_a_signal_at_any_place_stops_a_fit_and_spoils_no_other():
+    assert_nothing_lost(sweep("maps", 0), 5_000)
 
 
 @pytest.mark.slow
-def test_a_signal_at_any_line_of_the_loading_of_the_sobol_table_stops_the_fit():
+def test_a_signal_at_any_place_of_the_loading_of_the_sobol_table_stops_the_fit():
     assert_nothing_lost(sweep("table", 0), 200)
 
 

@@ -225,7 +225,6 @@ def test_the_version_is_that_of_the_package():
     assert mercer.__version__ == importlib.metadata.version("mercer")
 
 
-def test_no_file_is_called_nothing_and_none_is_too_long():
-    for path in [*FILES, *sorted(Path(__file__).parent.rglob("*.py"))]:
-        assert path.stem not in {"utils", "util", "helpers", "common", "misc", "toolkit"}
-        assert len(path.read_text().splitlines()) <= 400, f"{path} is a request to find the missing noun"
+def test_no_module_has_a_name_that_says_nothing():
+    empty = {"utils", "util", "helpers", "common", "misc", "toolkit"}
+    assert not [path for path in [*FILES, *Path(__file__).parent.rglob("*.py")] if path.stem in empty]

@@ -26,6 +26,7 @@ _inside = (
 )  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
 _blas_users = 0
 _blas_limit: Any = None
+_blas_before: list[tuple[Any, int]] = []  # libraries and their threads before they were limited
 _controller: Any = None
 
 
@@ -123,35 +124,53 @@ def _get_pool() -> ThreadPoolExecutor:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count."""
-    global _blas_users, _blas_limit, _controller
-    with _lock:
-        if _blas_users == 0:
-            if _controller is None:
-                from threadpoolctl import ThreadpoolController
+    """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count.
 
-                _controller = ThreadpoolController().select(user_api="blas")  # asking OpenMP too takes longer
-            _blas_limit = _controller.limit(limits=1, user_api="blas")
-            _blas_limit.__enter__()
-        _blas_users += 1
+    A signal may raise at any call. The count is right whenever it does, and what BLAS had before is noted before it is
+    limited: where a signal keeps the limit from being lifted, the next who enters or leaves lifts it.
+    """
+    global _blas_users, _blas_limit, _blas_before, _controller
+    inside = False
     try:
+        with _lock:
+            if _blas_users == 0:
+                if _controller is None:
+                    from threadpoolctl import ThreadpoolController
+
+                    _controller = ThreadpoolController().select(user_api="blas")  # asking OpenMP too takes longer
+                _restore_blas()
+                _blas_before = [(one, one.num_threads) for one in _controller.lib_controllers]
+                _blas_limit = _controller.limit(limits=1, user_api="blas")
+                _blas_limit.__enter__()
+            _blas_users += 1
+            inside = True
         yield
     finally:
         with _lock:
-            _blas_users -= 1
+            if inside:
+                _blas_users -= 1
             if _blas_users == 0:
-                _blas_limit.__exit__(None, None, None)
+                _restore_blas()
+
+
+def _restore_blas() -> None:
+    """Give BLAS the threads back that it had before it was limited, where it was."""
+    global _blas_limit, _blas_before
+    for library, before in _blas_before:
+        library.set_num_threads(before)
+    if _blas_limit is not None:
+        _blas_limit.__exit__(None, None, None)  # last: it also lets other threads set limits again
+    _blas_limit, _blas_before = None, []
 
 
 def _forget() -> None:
     """A forked child has none of its parent's threads: it starts with no pool, a free lock and nobody inside."""
-    global _lock, _pool, _blas_users, _blas_limit
+    global _lock, _pool, _blas_users
     _lock = threading.Lock()
     _pool = None
     _inside.__dict__.clear()
-    if _blas_users:
-        _blas_limit.__exit__(None, None, None)
-    _blas_users, _blas_limit = 0, None
+    _blas_users = 0
+    _restore_blas()
 
 
 if hasattr(os, "register_at_fork"):
