@@ -25,8 +25,8 @@ _inside = (
     threading.local()
 )  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
 _blas_users = 0
-_blas_limit: Any = None
-_controller: Any = None
+_blas_before: list[int | None] = []  # threads of each library
+_blas: list[Any] | None = None  # threadpoolctl's controllers of libraries
 
 
 def threads() -> int:
@@ -124,15 +124,15 @@ def _get_pool() -> ThreadPoolExecutor:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count."""
-    global _blas_users, _blas_limit, _controller
+    global _blas_users, _blas_before, _blas
     with _lock:
         if _blas_users == 0:
-            if _controller is None:
+            if _blas is None:
                 from threadpoolctl import ThreadpoolController
 
-                _controller = ThreadpoolController().select(user_api="blas")  # asking OpenMP too takes longer
-            _blas_limit = _controller.limit(limits=1, user_api="blas")
-            _blas_limit.__enter__()
+                _blas = ThreadpoolController().select(user_api="blas").lib_controllers
+            _blas_before = [library.get_num_threads() for library in _blas]
+            _set_blas_threads([1] * len(_blas))
         _blas_users += 1
     try:
         yield
@@ -140,18 +140,29 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _blas_users -= 1
             if _blas_users == 0:
-                _blas_limit.__exit__(None, None, None)
+                _set_blas_threads(_blas_before)
+
+
+def _set_blas_threads(numbers: Sequence[int | None]) -> None:
+    """Set the threads of each BLAS; None leaves it as it is.
+
+    The thread that leaves last need not be the one that came first, and threadpoolctl since 3.7 ignores what another thread than
+    the first sets: BLAS would stay on one thread, or not be limited at all. Hence its function below that rule.
+    """
+    for library, number in zip(_blas or [], numbers, strict=True):
+        if number is not None:
+            getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
 def _forget() -> None:
     """A forked child has none of its parent's threads: it starts with no pool, a free lock and nobody inside."""
-    global _lock, _pool, _blas_users, _blas_limit
+    global _lock, _pool, _blas_users, _blas_before
     _lock = threading.Lock()
     _pool = None
     _inside.__dict__.clear()
     if _blas_users:
-        _blas_limit.__exit__(None, None, None)
-    _blas_users, _blas_limit = 0, None
+        _set_blas_threads(_blas_before)
+    _blas_users, _blas_before = 0, []
 
 
 if hasattr(os, "register_at_fork"):
