@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import joblib
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import RandomFourier, tiles
 from mercer.planner import Cost, tile_rows, worth_threads
@@ -75,6 +75,50 @@ def test_blas_has_one_thread_inside_and_its_own_number_after():
     tiles.each(lambda rows: seen.append(blas_threads()), 64, HEAVY, 2)
     assert all(count == 1 for counts in seen for count in counts)
     assert blas_threads() == before
+
+
+def test_blas_is_restored_by_a_thread_that_did_not_set_it():
+    before = blas_threads()
+    entered, leave, left, over = (threading.Event() for _ in range(4))
+
+    def other():
+        with tiles.one_blas_thread():
+            entered.set()
+            leave.wait(LIMIT)
+        left.set()
+        over.wait(LIMIT)  # alive, as a thread of a pool is
+
+    thread = threading.Thread(target=other)
+    with threadpool_limits(2, user_api="blas"):
+        inside = blas_threads()
+        thread.start()
+        assert entered.wait(LIMIT)
+        with tiles.one_blas_thread():
+            leave.set()
+            assert left.wait(LIMIT)
+            assert all(count == 1 for count in blas_threads())
+        assert blas_threads() == inside
+    over.set()
+    thread.join()
+    assert blas_threads() == before
+
+
+def test_blas_is_limited_though_another_thread_has_set_it():
+    held, done = threading.Event(), threading.Event()
+
+    def other():
+        with threadpool_limits(2, user_api="blas"):
+            held.set()
+            done.wait(LIMIT)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert held.wait(LIMIT)
+    with tiles.one_blas_thread():
+        inside = blas_threads()
+    done.set()
+    thread.join()
+    assert all(count == 1 for count in inside)
 
 
 def test_blas_is_restored_when_several_threads_leave_in_any_order():

@@ -25,9 +25,8 @@ _inside = (
     threading.local()
 )  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
 _blas_users = 0
-_blas_limit: Any = None
-_blas_before: list[tuple[Any, int]] = []  # libraries and their threads before they were limited
-_controller: Any = None
+_blas_before: list[int | None] = []  # threads of each library before it was limited; empty where none is
+_blas: list[Any] = []  # threadpoolctl's controllers of libraries
 
 
 def threads() -> int:
@@ -126,22 +125,24 @@ def _get_pool() -> ThreadPoolExecutor:
 def one_blas_thread() -> Iterator[None]:
     """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count.
 
-    A signal may raise at any call. The count is right whenever it does, and what BLAS had before is noted before it is
+    A signal may raise at any call. The count is right whenever it does, and the threads that BLAS had are noted before it is
     limited: where a signal keeps the limit from being lifted, the next who enters or leaves lifts it.
     """
-    global _blas_users, _blas_limit, _blas_before, _controller
+    global _blas_users, _blas_before, _blas
     inside = False
     try:
         with _lock:
             if _blas_users == 0:
-                if _controller is None:
+                if not _blas:
                     from threadpoolctl import ThreadpoolController
 
-                    _controller = ThreadpoolController().select(user_api="blas")  # asking OpenMP too takes longer
+                    _blas = (
+                        ThreadpoolController().select(user_api="blas").lib_controllers
+                    )  # asking OpenMP too takes longer
                 _restore_blas()
-                _blas_before = [(one, one.num_threads) for one in _controller.lib_controllers]
-                _blas_limit = _controller.limit(limits=1, user_api="blas")
-                _blas_limit.__enter__()
+                _blas_before = [library.get_num_threads() for library in _blas]
+                for library in _blas:
+                    _set_threads(library, 1)
             _blas_users += 1
             inside = True
         yield
@@ -155,12 +156,20 @@ def one_blas_thread() -> Iterator[None]:
 
 def _restore_blas() -> None:
     """Give BLAS the threads back that it had before it was limited, where it was."""
-    global _blas_limit, _blas_before
-    for library, before in _blas_before:
-        library.set_num_threads(before)
-    if _blas_limit is not None:
-        _blas_limit.__exit__(None, None, None)  # last: it also lets other threads set limits again
-    _blas_limit, _blas_before = None, []
+    global _blas_before
+    for library, before in zip(_blas, _blas_before, strict=False):
+        if before is not None:
+            _set_threads(library, before)
+    _blas_before = []
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set the threads of one BLAS.
+
+    The thread that leaves last need not be the one that came first, and threadpoolctl since 3.7 ignores what another thread than
+    the first sets: BLAS would stay on one thread, or not be limited at all. Hence its function below that rule.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
 def _forget() -> None:
