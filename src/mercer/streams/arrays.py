@@ -178,7 +178,7 @@ class _Member:
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:  # closes the file also where members are open
             yield archive
     except (zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged, or no .npz file: {error}") from None
