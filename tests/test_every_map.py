@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from itertools import product
 
@@ -56,15 +57,26 @@ def applies(case: Map, check: str) -> bool:
 
 CASES = [case for cls in every_map() for case in cls.cases()]
 CASES += [Hellinger() >> RandomFourier(64, gamma=0.5, design="iid", random_state=1)]
-FIRST = list({type(case): case for case in reversed(CASES)}.values())  # the first case of each class
+
+
+def first_of_each(key: Callable[[Map], Hashable]) -> list[Map]:
+    return list({key(case): case for case in reversed(CASES)}.values())
+
+
+FIRST = first_of_each(type)
+FIRST_OF_EACH_KERNEL = first_of_each(lambda case: (type(case), repr(case.get_params().get("kernel"))))
 OTHERS = [case for case in CASES if case not in FIRST]
 every_case = pytest.mark.parametrize("case", CASES, ids=name)
 
 
 def tier(case: Map, check: str) -> list[pytest.MarkDecorator]:
-    """Mark the checks that take seconds: rates and averages of all but the first case of each class."""
-    seconds = "limit" in check and (case not in FIRST or (isinstance(case, ExpChi2) and "rate" in check))
-    return [pytest.mark.full] if seconds else []
+    """Mark the checks that draw many maps: rates of all but the first case of each class (ExpChi2 is the slowest),
+    averages of all but the first case of each kernel."""
+    if not isinstance(case.rate, Rate) or "limit" not in check:
+        return []
+    if check == "draws_average_to_the_limit":
+        return [] if case in FIRST_OF_EACH_KERNEL else [pytest.mark.full]
+    return [] if case in FIRST and not isinstance(case, ExpChi2) else [pytest.mark.full]
 
 
 @pytest.mark.parametrize(

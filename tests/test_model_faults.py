@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -12,6 +13,7 @@ from mercer import KernelClassifier, KernelRegressor, RandomProjection, fold, lo
 from mercer.maps.base import Map
 from mercer.model import known
 from mercer.moments import Moments
+from mercer.records import Packer, Unpacker
 from model_rows import X, Y, fourier
 
 
@@ -72,6 +74,13 @@ def test_a_parameter_and_a_field_that_came_later_than_the_file_have_their_defaul
     tensors.write(path, "model", 1, facts, arrays)
     back = load(path)
     assert back.basis is None and back.drawn_.stages[0].most == np.inf
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, np.float32(-np.inf), 0.1, -0.0])
+def test_every_number_comes_back_from_its_stored_form(number):
+    stored = json.loads(json.dumps(Packer(known(), "a model").plain(number, "params.p")))
+    back = Unpacker(known(), {}, judge=lambda model: None).value(stored)
+    assert type(back) is type(number) and repr(back) == repr(number)
 
 
 def test_what_may_be_in_a_file_is_a_closed_set():
