@@ -308,6 +308,48 @@ def check_finite_in_gives_finite_out(case: Map) -> None:
             assert ("row 3, column 1" in words and value > 1e6) if words else np.isfinite(Z).all(), (value, words)
 
 
+def check_finite_in_gives_finite_out_at_the_smallest_size(case: Map) -> None:
+    check_finite_in_gives_finite_out(smallest(case))
+
+
+def check_rows_of_any_magnitude_are_fitted_or_refused(case: Map) -> None:
+    """Rows all of whose numbers are huge or tiny: finite features, or a ValueError that says what to do."""
+    for size, dtype in product((case, smallest(case)), (np.float32, np.float64)):
+        limits = np.finfo(dtype)
+        shares = data(size) / np.abs(data(size)).max()
+        for value in (
+            limits.smallest_subnormal,
+            limits.tiny / 100,
+            limits.tiny,
+            1e-25,
+            1e25,
+            limits.max / 8,
+            limits.max,
+        ):
+            X = (shares * np.float64(value)).astype(dtype)
+            for form in (np.asarray, sp.csr_array):
+                words, Z = "", np.zeros(1)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", message=".* outside the range")
+                    try:
+                        Z = dense(clone(size).fit(form(X)).transform(form(X)))
+                    except ValueError as error:
+                        words = str(error)
+                assert ("Scale" in words or "scale" in words) if words else np.isfinite(Z).all(), (value, dtype, words)
+
+
+def smallest(case: Map) -> Map:
+    """The case with the smallest value of its knob that it can be fitted with."""
+    for size in range(1, 17) if case.knob else ():
+        small = case.resized(size)
+        try:
+            clone(small).fit(data(case))
+        except ValueError:
+            continue
+        return small
+    return case
+
+
 def dense(Z: Any) -> np.ndarray:
     return Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z)
 

@@ -364,20 +364,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         refuse_times(who, X)
         sparse = hasattr(X, "tocsr")
         X = canonical_csr(who, X) if sparse else X
+        if not reset and self._is_plain(X):
+            return X
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         try:
-            rows = (
-                X
-                if not reset and self._is_plain(X)
-                else validate_data(
-                    self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
-                )
-            )
+            rows = validate_data(self, X, reset=reset, **options)
         except ValueError as error:
             sentence = door.describe_text(who, X)
             raise (ValueError(sentence) if sentence else error) from None
-        return (
-            canonical_csr(who, rows) if hasattr(rows, "indptr") and not sparse else rows
-        )  # of sparse columns of a frame
+        of_frame = hasattr(rows, "indptr") and not sparse  # whose columns are sparse
+        return canonical_csr(who, rows) if of_frame else rows
 
     def _is_plain(self, X: Any) -> bool:
         """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""

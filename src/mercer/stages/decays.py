@@ -75,8 +75,9 @@ class Decays(Stage):
             out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
             offsets = self.offsets if self.shift else None
             scale = 1 / np.sqrt(out.shape[1])
-            return ops.csr_exp2neg(X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out)
-        with np.errstate(over="ignore"):  # a product beyond the range is an exponential of 0
+            with np.errstate(over="ignore"):  # a product beyond the range is an exponential of 0
+                return ops.csr_exp2neg(X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out)
+        with np.errstate(over="ignore"):
             T = self.linear(X, out)
             if self.shift:
                 T += self.offsets
