@@ -22,11 +22,13 @@ test: .venv/developing
 test-all: .venv/developing
 	$(PYTEST) -m "not slow"
 
-# The tests of numbers on each other instruction set that this CPU has. Rates and scikit-learn's checks do not depend on it.
+# The tests of numbers on each other instruction set that this CPU has. Rates and scikit-learn's checks do not depend on it, and
+# the test of positions goes through all of them by itself.
 NUMERIC := $(addprefix tests/test_,every_map.py every_op*.py every_kernel.py grams.py golden.py native.py gcws.py)
 test-isa: .venv/developing
 	set -e; for isa in $$($(BIN)/python -c 'import mercer._native as core; print(*core.isas()[1:])'); do \
-	  echo "MERCER_ISA=$$isa"; MERCER_ISA=$$isa $(PYTEST) -m "not slow" -k "not limit and not scikit_learn" $(NUMERIC); done
+	  echo "MERCER_ISA=$$isa"; MERCER_ISA=$$isa $(PYTEST) -m "not slow" -k "not limit and not scikit_learn" \
+	    --ignore tests/test_every_op_positions.py $(NUMERIC); done
 
 # The first tier without the compiled core.
 test-pure: .venv/developing
