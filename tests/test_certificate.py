@@ -24,8 +24,9 @@ from mercer import (
     pairs,
 )
 from mercer.kernels import GMM, Chi2, Gaussian, SkewedChi2
+from mercer.maps.base import Rate
 from mercer.pairs import Measured, drawn_pairs, kernel_values, measure
-from mercer.pilots import Law
+from mercer.pilots import Law, _law
 
 rng = np.random.default_rng(0)
 X = rng.dirichlet(np.ones(8), size=400)
@@ -303,6 +304,16 @@ def test_no_error_is_too_small_or_too_large_for_a_law(error, size):
     assert law.size_for(error) == size
     if size is None:
         assert "it would take more than 2,147,483,647" in law.why_not(error)
+
+
+@pytest.mark.parametrize(("measured", "believed"), [(-0.4, -0.5), (-0.7, -0.6), (-0.9, -0.7), (-2.0, -0.75)])
+def test_a_slope_steeper_than_the_stated_one_is_believed_half_and_up_to_three_quarters(measured, believed):
+    def pilot(size: int, draw: int) -> Measured:
+        errors = np.full(10, size**measured)
+        return Measured(np.ones(10), errors, errors, 0 * errors, 0 * errors)
+
+    law = _law(Rate(-0.5, exact=False), "n_components", (16, 64), (256, pilot(256, 0)), pilot, None)
+    assert law.slope == pytest.approx(believed)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.3), Chi2(), SkewedChi2(0.1), GMM(1.0)], ids=repr)
