@@ -146,9 +146,11 @@ def test_values_that_no_float_can_project_are_refused_by_place():
         phi.transform(sp.csr_array(rows))
 
 
-def test_gamma_of_data_without_a_finite_spread_is_refused():
+def test_data_whose_squares_are_beyond_float64_are_refused():
     rows = np.array([[1e200, 0.0], [0.0, 1.0]])
-    with pytest.raises(ValueError, match="gamma='scale' needs data whose spread is a finite number, got inf"):
+    with pytest.raises(
+        ValueError, match=r"needs float64 rows with \|x\| below 2e\+99 to fit to, got 1e\+200 at row 0, column 0"
+    ):
         RandomFourier(8).fit(rows)
 
 

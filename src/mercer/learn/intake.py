@@ -79,20 +79,21 @@ class Intake(BaseEstimator):
         targets = weights = None
         X = door.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
+        who = type(self).__name__
         for values, what in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
-            refuse_times(type(self).__name__, values, what)
-        X = canonical_csr(type(self).__name__, X) if hasattr(X, "tocsr") else X
+            refuse_times(who, values, what)
+        X = canonical_csr(who, X) if hasattr(X, "tocsr") else X
         if devices.is_tensor(X):
             rows = tensor_rows(self, X, reset=reset)
             if y is not None or reset:
-                require_targets(type(self).__name__, y)
+                require_targets(who, y)
                 targets = self._checked(np.asarray(y))
                 check_consistent_length(rows, targets)
         elif y is None and not reset:
             plain = type(X) is np.ndarray and self.feature_map_._is_plain(X)
             rows = X if plain else validate_data(self, X, reset=False, **options)
         else:
-            require_targets(type(self).__name__, y)
+            require_targets(who, y)
             numeric = self._numeric()
             rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=numeric, **options)
             targets = self._checked(targets)
