@@ -91,9 +91,9 @@ def test_predictions_on_a_dask_array_are_lazy_and_right():
         assert (lazy.shape, lazy.dtype, lazy.chunks[0]) == (here.shape, here.dtype, (300, 300, 300, 100))
         there = lazy.compute()
         assert there.dtype == here.dtype
-        close(there, here)
+        close(there, here, X.dtype)
         some = getattr(model, method)(chunks[chunks[:, 0] > 0.5])  # of a length that nobody knows yet
-        close(some.compute(), here[X[:, 0] > 0.5])
+        close(some.compute(), here[X[:, 0] > 0.5], X.dtype)
     assert sum("_unpacked" in str(key) for key in dict(lazy.__dask_graph__())) == 1
     model.predict(chunks.map_blocks(untouchable, dtype=np.float32))
     empty = da.concatenate([chunks[:0], chunks])
@@ -122,15 +122,15 @@ def test_features_of_a_dask_array_are_lazy_and_right(one, dtype):
     parts = [lazy.blocks[i].compute() for i in range(4)]
     there = sp.vstack(parts) if sp.issparse(parts[0]) else np.concatenate(parts)
     assert there.dtype == dtype
-    close(_dense(there), _dense(here))
+    close(_dense(there), _dense(here), dtype)
 
 
-def close(found, expected):
+def close(found, expected, dtype):
     """Other chunks are other products of matrices, whose last digits may differ; labels and codes may not."""
     if expected.dtype.kind != "f":
         np.testing.assert_array_equal(found, expected)
     else:
-        atol = 64 * np.finfo(expected.dtype).eps * np.abs(expected).max()
+        atol = 64 * np.finfo(dtype).eps * np.abs(expected).max()
         np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
