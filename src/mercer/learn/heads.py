@@ -54,23 +54,22 @@ class Head:
 
 
 def within_floats(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method that fits: where numbers are too large or too small for its sums, a ValueError and no model."""
+    """Decorate a method that fits: a ValueError and no model where coefficients are not finite.
+
+    The results are checked, not the flags of the floating point unit: some libraries of linear algebra set these in ordinary products.
+    """
 
     @functools.wraps(method)
     def wrapped(self: Any, *args: Any, **named: Any) -> Any:
-        why = "coefficients that are not finite"
-        try:
-            with np.errstate(over="raise", divide="raise", invalid="raise"):
-                found = method(self, *args, **named)
-            head = getattr(self, "_head", None)
-            if head is None or (np.isfinite(head.coef).all() and np.isfinite(head.intercept).all()):
-                return found
-        except ArithmeticError as error:
-            why = str(error)
-        vars(self).pop("_head", None)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            found = method(self, *args, **named)
+        head = getattr(self, "_head", None)
+        if head is None or (np.isfinite(head.coef).all() and np.isfinite(head.intercept).all()):
+            return found
+        del self._head
         raise ValueError(
-            f"{type(self).__name__}: the numbers of X, y or the weights are too large or too small for sums of squares ({why}). "
-            "Scale them (sklearn.preprocessing)."
+            f"{type(self).__name__}: the numbers of X, y or the weights are too large or too small for sums of squares: the coefficients "
+            "are not finite. Scale them (sklearn.preprocessing)."
         )
 
     return wrapped
