@@ -15,8 +15,8 @@ from distributed import Client, LocalCluster
 from benchmarks.measure import Row, against, alone
 from benchmarks.targets import GAMMA, pixels
 from mercer import RandomFourier, fold, open_stream
-from mercer.moments import Moments
-from mercer.sources import Rows, features
+from mercer.data.batches import Rows, features
+from mercer.stats.moments import Moments
 
 SIZE = 4096
 SHARDS = 2

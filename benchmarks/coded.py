@@ -13,8 +13,8 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from benchmarks.libraries import libraries
 from benchmarks.measure import Row, Work, against, interleaved
 from mercer import GCWS, Anchors, ops
+from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Chi2
-from mercer.pairs import gram_error
 
 ROWS = 2000
 FEW = {"dense": 10, "sparse": 5}  # rows that the rival hashes in a sample: it takes tens of milliseconds for each

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.datasets import dump_svmlight_file
 
 from benchmarks.measure import Row, against
-from mercer.streams.svmlight import svmlight_writer
+from mercer.data.svmlight import svmlight_writer
 
 ROWS, COLUMNS = 20_000, 64
 

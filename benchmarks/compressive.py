@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.measure import Row, against
 from benchmarks.targets import GAMMA, pixels
 from mercer import CompressiveFourier, RandomFourier
+from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Gaussian
 from mercer.maps.base import Map
-from mercer.pairs import gram_error
 
 SIZE = 6000
 TARGETS = {50: 4.0, 100: 3.0, 200: 2.2, 300: 1.7}

@@ -21,9 +21,9 @@ import torch
 import mercer
 from benchmarks.table import replace_part
 from mercer import ops
-from mercer.ops.gpu import DeviceArray, products
-from mercer.ops.gpu.array import array
-from mercer.symmetric import Symmetric
+from mercer.ops.torch import DeviceArray, matmul
+from mercer.ops.torch.device_array import array
+from mercer.stats.packed_symmetric import Symmetric
 
 RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parent / "README.md"
@@ -98,9 +98,9 @@ def ceilings(rounds: int) -> Ceilings:
     found.copy = 2 * 4 * 2**30 / events(lambda: target.copy_(source), rounds)[0] * 1e3
     A, B = random(8192, 8192), random(8192, 8192)
     for name in ("float32", "tf32", "bf16"):
-        with products.precision(name):
+        with matmul.precision(name):
             X, Y = (A.bfloat16(), B.bfloat16()) if name == "bf16" else (A, B)
-            work = (lambda X=X, Y=Y: torch.mm(X, Y)) if name == "bf16" else (lambda: products.matmul(A, B))
+            work = (lambda X=X, Y=Y: torch.mm(X, Y)) if name == "bf16" else (lambda: matmul.matmul(A, B))
             setattr(found, name, 2 * 8192**3 / events(work, rounds)[0] * 1e3)
     return found
 
@@ -117,8 +117,8 @@ def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
         out = torch.empty((n, D), device="cuda")
         W = (random(D, d) / np.sqrt(d)).T  # as a map holds it: the numbers of a column side by side
         count = 4.0 * (n * d + n * D)
-        with products.precision("tf32"):
-            bare, low, high = events(lambda X=X, W=W, out=out: products.matmul(X, W, out=out), rounds)
+        with matmul.precision("tf32"):
+            bare, low, high = events(lambda X=X, W=W, out=out: matmul.matmul(X, W, out=out), rounds)
             what = f"{n} x {d} -> {D}, tf32"
             yield Row(f"product alone, {what}", bare, low, high, bound=top.bound(count, 2.0 * n * d * D, "tf32"))
             for form in ("offset", "paired"):
@@ -204,7 +204,7 @@ def lifts(top: Ceilings, rounds: int) -> Iterator[Row]:
 
 def stage_there(phi: Any, X: torch.Tensor) -> Any:
     """The first stage of a fitted map, its arrays beside X."""
-    from mercer.maps.drawn import for_rows
+    from mercer.maps._transform import for_rows
 
     return for_rows(phi.drawn_, array(X)).stages[0]
 
@@ -257,7 +257,7 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
             for start in range(0, n, block):
                 total.add_gram(DeviceArray(Z[start : start + block]))
 
-        with products.precision(precision):
+        with matmul.precision(precision):
             median = events(work, max(3, rounds // 3))
             one = Symmetric(D, beside=DeviceArray(Z))
             one.add_gram(DeviceArray(few))

@@ -18,10 +18,10 @@ from sklearn.svm import LinearSVC
 from benchmarks.learning import ROOT, megabytes, resident
 from benchmarks.measure import Row, against
 from mercer import GCWS, KernelClassifier
-from mercer.learn.heads import signs
-from mercer.learn.losses import LOSSES
-from mercer.learn.newton import minimise
-from mercer.learn.passes import Kept
+from mercer.linear_model.heads import signs
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.solvers.newton import minimise
+from mercer.linear_model.solvers.passes import Kept
 
 NEAR = 1e-4
 OUR_TOLS = (1.0, 0.3, 0.1, 0.03, 0.01)

@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 from benchmarks.libraries import libraries
 from benchmarks.measure import Row, against, alone
+from mercer.evaluation.kernel_error import gram_error
 from mercer.maps import every_map
 from mercer.maps.base import Map, Rate
-from mercer.pairs import gram_error
 
 ROWS, COLUMNS, SIZE = 4000, 128, 1024
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.measure import Row, against
-from mercer.blocks import Dense
-from mercer.moments import Moments
-from mercer.planner import grid
-from mercer.tiles import at_most, one_blas_thread
+from mercer.maps.block import Dense
+from mercer.parallel.threads import at_most, one_blas_thread
+from mercer.parallel.tile_size import grid
+from mercer.stats.moments import Moments
 
 ROWS, SIZE = 60_000, 4096
 

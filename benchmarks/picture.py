@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Row, interleaved
 from benchmarks.targets import GAMMA, pixels
 from mercer import RandomFourier
+from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Gaussian
-from mercer.pairs import gram_error
 
 SIZES = (256, 512, 1024, 2048, 4096, 8192)
 PICTURE = Path(__file__).parents[1] / "docs" / "error-against-seconds.svg"

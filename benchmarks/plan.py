@@ -20,9 +20,9 @@ import scipy.sparse
 from benchmarks.learning import ROOT, resident
 from benchmarks.measure import Row
 from mercer import KernelClassifier, KernelRegressor, open_stream, plan
-from mercer.cli import language
-from mercer.quotation import speeds
-from mercer.quotation.trials import measure
+from mercer.cli import _map_syntax
+from mercer.evaluation.cost import speeds
+from mercer.evaluation.cost.trials import measure
 
 SECONDS, BYTES = 2.0, 1.25  # how far a prediction may be off, as a factor
 
@@ -125,7 +125,7 @@ def main(text: str) -> None:
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         source = write(case, Path(folder), X, y)
-        made = language.build(language.parse(case.feature_map))
+        made = _map_syntax.build(_map_syntax.parse(case.feature_map))
         head: Any = KernelClassifier if classes else KernelRegressor
         more: dict[str, Any] = {"max_memory": case.max_memory, "alpha": "auto" if case.alpha is None else case.alpha}
         model = head(made, random_state=0, **more, **({"loss": case.loss} if classes else {}))
@@ -158,8 +158,8 @@ def main(text: str) -> None:
 
 def counted() -> dict[str, int]:
     """Passes over features, as they are made from here on."""
-    from mercer.learn.passes import Kept
-    from mercer.sources import Features
+    from mercer.data.batches import Features
+    from mercer.linear_model.solvers.passes import Kept
 
     passes = {"features": 0, "kept": 0}
 

@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Row, against, alone
 from benchmarks.targets import GAMMA, pixels
 from mercer import RandomFourier
-from mercer.blocks import Dense
-from mercer.learn.lasso import GroupLasso, Lasso
-from mercer.learn.normal import Normal
-from mercer.moments import Moments
+from mercer.linear_model.normal_equations import Normal
+from mercer.linear_model.solvers.lasso import GroupLasso, Lasso
+from mercer.maps.block import Dense
+from mercer.stats.moments import Moments
 
 RIVAL = "sklearn lasso_path, Gram given"
 TOLERANCES = 10.0 ** -np.arange(4, 15)

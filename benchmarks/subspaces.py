@@ -11,8 +11,8 @@ from sklearn.decomposition import PCA
 
 from benchmarks.measure import Row, against
 from mercer import AdditiveNystroem, FeaturePCA, Homogeneous, Nystroem, RandomFourier
+from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import JensenShannon
-from mercer.pairs import gram_error
 
 RIVAL = "sklearn Nystroem"
 

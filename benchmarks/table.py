@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import Row
-from mercer.machine import facts
+from mercer.system import facts
 
 HERE = Path(__file__).parent
 HEADINGS = (

@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
 
 from benchmarks.measure import Row, against
 from mercer import Chi2Series, Homogeneous, RandomFourier, RandomLaplace, gram
+from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Chi2, ExpChi2, Gaussian, Laplacian, MinMax
-from mercer.pairs import gram_error
 
 GAMMA = 1 / (2 * 10**2)  # sigma = 10 on pixels from 0 to 1
 SIZE = 4096

@@ -195,7 +195,7 @@ template <class T, class Code> bool coded_sums(Coded<T, Code> x, View<const T> R
     return true;
 }
 
-// One sweep of coordinate descent over the rows of order, for the columns of a pack from `first` on: see coded_descent in ops/coded.py.
+// One sweep of coordinate descent over the rows of order, for the columns of a pack from `first` on: see coded_descent in ops/reference_codes.py.
 template <class U, class T, class Code>
 void descend_columns(View<const Code> codes, const Sweep<T> &sweep, View<const T> Y, View<T> a, Panels<T> W, int64_t first) {
     constexpr int width = sizeof(U) / sizeof(T);

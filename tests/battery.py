@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import mercer
-from mercer.blocks import Dense
 from mercer.maps.base import Decay, Map
+from mercer.maps.block import Dense
 
 SIZES = (64, 256, 1024)
 ENDING_SIZES, ENDING_COLUMNS = (4, 16, 60), 64  # for a knob that ends at the number of columns
@@ -261,8 +261,8 @@ def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
     names = [name for name in case.get_params() if name.endswith("n_jobs")]
     one, three = (clone(case).set_params(**dict.fromkeys(names, jobs)).fit(X) for jobs in (1, 3))
     with (
-        patch("mercer.tiles.worth_threads", lambda cost, rows: True),
-        patch("mercer.tiles.tile_rows", lambda cost, most_rows=0: 16),
+        patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
+        patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
     ):
         same(dense(one.transform(X)), dense(three.transform(X)))
 
@@ -281,8 +281,8 @@ def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map
         for form in (np.ascontiguousarray, np.asfortranarray, sp.csr_array, lambda A: np.repeat(A, 2, axis=1)[:, ::2]):
             found = ""
             with (
-                patch("mercer.tiles.worth_threads", lambda cost, rows: True),
-                patch("mercer.tiles.tile_rows", lambda cost, most_rows=0: 16),
+                patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
+                patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
             ):
                 try:
                     fitted.transform(form(X))

@@ -22,7 +22,7 @@ from mercer import (
     kernels,
     write_report,
 )
-from mercer.leaderboard import Entry, Leaderboard
+from mercer.model_selection.select import Entry, Leaderboard
 
 HOSTILE = [
     "<script>alert(1)</script>",

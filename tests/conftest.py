@@ -48,9 +48,9 @@ def model(folder):
 @pytest.fixture
 def small(monkeypatch):
     """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many chunks."""
-    monkeypatch.setattr("mercer.streams.base._CHUNK_BYTES", 21 * 5 * 8)
-    monkeypatch.setattr("mercer.streams.text._BLOCK", 512)
-    monkeypatch.setattr("mercer.streams.svmlight._RANGE", 300)
+    monkeypatch.setattr("mercer.data.stream._CHUNK_BYTES", 21 * 5 * 8)
+    monkeypatch.setattr("mercer.data.csv._BLOCK", 512)
+    monkeypatch.setattr("mercer.data.svmlight._RANGE", 300)
 
 
 @pytest.fixture
@@ -58,22 +58,22 @@ def small_grid(monkeypatch):
     """Blocks of 64 rows, and threads for every little thing."""
     from fold_rows import BLOCK
 
-    monkeypatch.setattr("mercer.planner._LEAST_BLOCK", BLOCK)
-    monkeypatch.setattr("mercer.planner._MOST_BLOCK", BLOCK)
-    monkeypatch.setattr("mercer.tiles.worth_threads", lambda cost, rows: True)
-    monkeypatch.setattr("mercer.planner._CHECKPOINT_SHARE", 0)
+    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", BLOCK)
+    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", BLOCK)
+    monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
+    monkeypatch.setattr("mercer.parallel.tile_size._CHECKPOINT_SHARE", 0)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks and tiles of a few rows, as the workers of a cluster have them here."""
     from cluster_rows import BLOCK, TILE
-    from mercer import planner
+    from mercer.parallel import tile_size
 
-    monkeypatch.setattr(planner, "_LEAST_BLOCK", BLOCK)
-    monkeypatch.setattr(planner, "_MOST_BLOCK", BLOCK)
-    monkeypatch.setattr(planner, "_CHECKPOINT_SHARE", 0)
-    monkeypatch.setattr("mercer.sources.tile_rows", lambda cost: TILE)
+    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", BLOCK)
+    monkeypatch.setattr(tile_size, "_MOST_BLOCK", BLOCK)
+    monkeypatch.setattr(tile_size, "_CHECKPOINT_SHARE", 0)
+    monkeypatch.setattr("mercer.data.batches.tile_rows", lambda cost: TILE)
 
 
 @pytest.fixture(scope="module")
@@ -123,5 +123,5 @@ def client(cluster):
 def few_trees():
     """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 3)
+        patch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 3)
         yield

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mercer import devices
+from mercer.parallel import devices
 from torch_ops import DEVICE
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

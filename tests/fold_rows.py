@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mercer import RandomFourier
-from mercer.classes import ClassSums
-from mercer.moments import Moments
-from mercer.together import Together
+from mercer.stats.class_sums import ClassSums
+from mercer.stats.combined import Together
+from mercer.stats.moments import Moments
 
 BLOCK, N = 64, 64 * 16 * 3 + 100  # four shards, the last one short
 

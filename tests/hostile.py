@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import tensors
+from mercer.persistence import container
 
 JUNK: list[Any] = [
     None, True, False, 0, -1, 1, 2, 7, 2**31, 2**62, 2**64, -(2**63), 0.0, -0.5, 0.5, 1e308, 5e-324, "", "x", "auto", "../../etc", [], [1],
@@ -57,7 +57,7 @@ def _pair(rng: np.random.Generator) -> tuple[bytes, bytes]:
 
 def content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The facts and the arrays of a model file."""
-    with tensors.opened(path, "model", 1) as file:
+    with container.opened(path, "model", 1) as file:
         return file.facts, file.arrays()
 
 

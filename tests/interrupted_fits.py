@@ -23,8 +23,9 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
 import mercer
-from mercer import RandomFourier, tiles
+from mercer import RandomFourier
 from mercer.maps.base import Map
+from mercer.parallel import threads
 
 X = np.abs(np.random.default_rng(0).normal(size=(12, 3))) + 0.1
 SOBOL = RandomFourier(16, gamma=0.5, design="sobol", random_state=0)
@@ -139,9 +140,9 @@ def sweep_maps(most: int) -> dict[str, dict[str, object]]:
         found[name] = {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}
     big = np.random.default_rng(1).normal(size=(20_000, 16))  # enough rows for the pool of threads
     fitted = clone(SOBOL).fit(big[:, :3])
-    with tiles.at_most(1):
+    with threads.at_most(1):
         alone = fitted.transform(big[:, :3])
-    with tiles.at_most(2):
+    with threads.at_most(2):
         found["threads"] = {
             "moments": 1,
             "wrong": {} if np.array_equal(fitted.transform(big[:, :3]), alone) else {0: "?"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.blocks import Dense
-from mercer.learn.losses import LOSSES
-from mercer.learn.passes import Kept
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.solvers.passes import Kept
+from mercer.maps.block import Dense
 
 LOSS = pytest.mark.parametrize("loss", sorted(LOSSES))
 PLENTY = 10**9

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from mercer.blocks import Dense
-from mercer.learn.normal import Normal
-from mercer.moments import Moments
+from mercer.linear_model.normal_equations import Normal
+from mercer.maps.block import Dense
+from mercer.stats.moments import Moments
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 import mercer
 from mercer.maps import every_map
-from mercer.summaries import Range
+from mercer.stats.basic import Range
 
 ROWS, COLUMNS = 40, 7
 OUTCOMES = ("crashed", "silent", "odd error", "refused", "right")

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import AdditiveNystroem, Chi2Series, Homogeneous
-from mercer.histograms import Histogram
 from mercer.kernels import Additive, Chi2, Intersection, JensenShannon, Signed
 from mercer.kernels import Homogeneous as HomogeneousKernel
 from mercer.maps.additive_nystroem import _pivots, _principal
+from mercer.stats.histogram import Histogram
 
 rng = np.random.default_rng(0)
 X = rng.gamma(0.7, size=(60, 8)) * (rng.random((60, 8)) < 0.8)

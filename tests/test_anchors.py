@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from battery import dense
 from mercer import Anchors, Homogeneous, UnaryIntersection
-from mercer.blocks import as_block
-from mercer.histograms import Histogram
 from mercer.kernels import GMM, Chi2, Intersection
-from mercer.maps.spacing import cover
+from mercer.maps._anchor_grid import cover
+from mercer.maps.block import as_block
+from mercer.stats.histogram import Histogram
 
 A = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]])
 B = np.array([[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]])
@@ -133,10 +133,10 @@ def test_a_callable_on_all_numbers_has_anchors_on_both_sides_of_zero():
 
 
 def test_k_means_anchors_do_not_depend_on_blocks():
-    from mercer.folding import fold
-    from mercer.histograms import ColumnHistogram
-    from mercer.maps.spacing import k_means
-    from mercer.sources import blocks_of
+    from mercer.data.batches import blocks_of
+    from mercer.maps._anchor_grid import k_means
+    from mercer.stats.histogram import ColumnHistogram
+    from mercer.stats.reduce import fold
 
     X = np.random.default_rng(0).gamma(1.0, size=(300, 4))
     X[X < 0.2] = 0

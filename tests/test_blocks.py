@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import fold
-from mercer.blocks import Coded, Dense, OneHot, Sparse, as_block, fresh, is_block, matrix
-from mercer.summaries import Range
+from mercer.maps.block import Coded, Dense, OneHot, Sparse, as_block, fresh, is_block, matrix
+from mercer.stats.basic import Range
 
 Z = np.random.default_rng(0).normal(size=(6, 4)) * (np.random.default_rng(1).random((6, 4)) < 0.6)
 

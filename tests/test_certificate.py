@@ -21,12 +21,12 @@ from mercer import (
     RandomLaplace,
     RandomProjection,
     certify,
-    pairs,
 )
+from mercer.evaluation import kernel_error
+from mercer.evaluation.convergence import Law, _law
+from mercer.evaluation.kernel_error import Measured, drawn_pairs, kernel_values, measure
 from mercer.kernels import GMM, Chi2, Gaussian, SkewedChi2
 from mercer.maps.base import Rate
-from mercer.pairs import Measured, drawn_pairs, kernel_values, measure
-from mercer.pilots import Law, _law
 
 rng = np.random.default_rng(0)
 X = rng.dirichlet(np.ones(8), size=400)
@@ -88,7 +88,7 @@ def test_features_of_few_rows_are_made_once_and_give_the_same(monkeypatch):
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
     chosen = drawn_pairs(200, 500, 0)
     once = measure(phi, TEST, chosen).errors
-    monkeypatch.setattr(pairs, "worth_keeping", lambda count: False)
+    monkeypatch.setattr(kernel_error, "worth_keeping", lambda count: False)
     np.testing.assert_allclose(measure(phi, TEST, chosen).errors, once, atol=1e-14)
 
 

@@ -16,10 +16,10 @@ from sklearn.datasets import dump_svmlight_file
 
 from mercer import KernelClassifier, KernelRegressor, RandomFourier, fold, open_stream
 from mercer.cli import main
-from mercer.jobs import Job, summed
-from mercer.moments import Moments
-from mercer.sources import Rows
-from mercer.streams import ChangedFileError
+from mercer.data import ChangedFileError
+from mercer.data.batches import Rows
+from mercer.parallel.dask_worker import Job, summed
+from mercer.stats.moments import Moments
 
 ROWS = 400
 X = np.random.default_rng(0).normal(size=(ROWS, 3))
@@ -234,8 +234,8 @@ def test_reading_a_file_and_copying_it_are_no_changes(source, tmp_path):
 
 def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, monkeypatch):
     """It is not written once the file has changed, so that the old file, put back, cannot be mixed with what came between."""
-    monkeypatch.setattr("mercer.planner._LEAST_BLOCK", 64)
-    monkeypatch.setattr("mercer.planner._MOST_BLOCK", 64)
+    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 64)
+    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 64)
     path, kept = tmp_path / "d.npy", tmp_path / "half.ckpt"
     np.save(path, np.tile(X, (8, 1)))
     rows = Rows(open_stream(path))
@@ -331,7 +331,7 @@ def test_mercer_fit_ends_with_an_error_and_writes_no_model(kind, tmp_path, monke
 
 
 def test_mercer_convert_writes_no_copy_of_a_file_that_changes(tmp_path, monkeypatch):
-    from mercer.streams import tables
+    from mercer.data import tables
 
     write_csv(tmp_path / "d.csv", 1.0)
     groups = tables._groups

@@ -13,14 +13,14 @@ import pytest
 
 from fold_rows import BLOCK, N, bits, both, data, fourier, parquet
 from mercer import RandomFourier, fold, open_stream
-from mercer.blocks import Dense
-from mercer.checkpoints import Checkpoint
-from mercer.classes import ClassSums
-from mercer.folding import Total
-from mercer.moments import Moments
-from mercer.sources import features
-from mercer.summaries import Range, Spread
-from mercer.together import Together
+from mercer.data.batches import features
+from mercer.maps.block import Dense
+from mercer.stats.basic import Range, Spread
+from mercer.stats.checkpoint import Checkpoint
+from mercer.stats.class_sums import ClassSums
+from mercer.stats.combined import Together
+from mercer.stats.moments import Moments
+from mercer.stats.reduce import Total
 from waiting import LIMIT
 
 # Interruptions
@@ -77,7 +77,7 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
 
 
 def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.folding.worth_writing", lambda work, write: False)
+    monkeypatch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
     X = data()[0]
     with pytest.raises(KeyboardInterrupt):
         fold(X, Moments(), checkpoint=tmp_path / "sum", progress=stop_at(BLOCK * 40, KeyboardInterrupt))
@@ -97,7 +97,7 @@ def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(Moments, "_combine", interrupted)
-        patch.setattr("mercer.folding.worth_writing", lambda work, write: False)
+        patch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
         with pytest.raises(KeyboardInterrupt):
             fold(X, Moments(), checkpoint=path)
     assert not path.exists()  # what was in memory is half a sum
@@ -107,7 +107,7 @@ def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypat
 def test_a_finished_sum_is_not_summed_again(small_grid, tmp_path, monkeypatch):
     X, path = data()[0], tmp_path / "sum"
     whole = bits(fold(X, Moments(), checkpoint=path))
-    monkeypatch.setattr("mercer.sources.Rows.pieces", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr("mercer.data.batches.Rows.pieces", lambda *_: pytest.fail("rows were read"))
     assert bits(fold(X, Moments(), checkpoint=path)) == whole
 
 
@@ -220,8 +220,8 @@ def test_another_grid_or_instruction_set_is_refused(begun, monkeypatch):
         patch.setattr("mercer.ops.cpu.isa", lambda: "abacus")
         with pytest.raises(ValueError, match=r"and abacus is in use, which rounds differently: set MERCER_ISA=\w+\."):
             resume(folder, path)
-    monkeypatch.setattr("mercer.planner._MOST_BLOCK", 128)
-    monkeypatch.setattr("mercer.planner._LEAST_BLOCK", 128)
+    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 128)
+    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 128)
     with pytest.raises(ValueError, match="the grid of blocks has changed: rows was 64, now 128"):
         resume(folder, path)
 

@@ -16,9 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from loss_rows import LOSS, data, rows_of
 from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, open_stream
-from mercer.learn.losses import LOSSES
-from mercer.learn.newton import choose_held_out, minimise
-from mercer.planner import plan_fit
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.solvers.newton import choose_held_out, minimise
+from mercer.parallel.tile_size import plan_fit
 from normal_rows import INTERCEPT
 
 SMALL = "1kB"  # no room for blocks or matrices
@@ -107,7 +107,7 @@ def test_probabilities_add_up_and_follow_the_scores(labels):
 
 
 def test_probabilities_of_rows_that_no_class_wants_are_numbers():
-    from mercer.learn.labels import probabilities
+    from mercer.linear_model.labels import probabilities
 
     P = probabilities(np.array([[-1000.0, -1001.0, -2000.0], [900.0, 900.0, -5.0]]))
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
@@ -147,7 +147,7 @@ def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
     "feature_map", [fourier(), GCWS(130, bits=4, random_state=0), Anchors(32)], ids=["fourier", "gcws", "anchors"]
 )
 def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
-    monkeypatch.setattr("mercer.tiles.worth_threads", lambda cost, rows: True)
+    monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
     one, two, again = (
         classifier(loss, 3.0, feature_map, n_jobs=jobs, max_memory=memory, tol=1e-3).fit(X, y).coef_
         for jobs in (1, 2, 2)

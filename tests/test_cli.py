@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 
 import mercer
-from mercer.cli import errors, main
-from mercer.cli.voice import Voice, plain_table
+from mercer.cli import _errors, main
+from mercer.cli._console import Voice, plain_table
 from mercer.maps import registry
 from shell import call, fails, run
 
 
 def test_compare_shows_the_race_and_its_verdict(monkeypatch):
-    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
+    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)
     output = run("compare --kernels hellinger,fourier --max-seconds 9000")
     lines = output.splitlines()
     assert re.match(r"Digits as histograms: 1,797 rows, 64 columns; \d+ s", lines[0])
@@ -56,7 +56,7 @@ def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(final
     )
     settings = {**some.settings, "folds": 2, "final": 4, "held_out": 1, "rows": 8}
     made = board(entries=entries, winner=entries[0], settings=settings, columns=1)
-    monkeypatch.setattr("mercer.cli.comparing._select", lambda *args, **how: made)
+    monkeypatch.setattr("mercer.cli.compare._select", lambda *args, **how: made)
     output = " ".join(run("compare").split())
     assert words in output
     assert " 1 column; " in output
@@ -175,7 +175,7 @@ def test_the_traceback_is_shown_when_it_is_asked_for(line, env):
 
 
 def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
-    monkeypatch.setattr("mercer.machine.facts", lambda: 1 / 0)
+    monkeypatch.setattr("mercer.system.facts", lambda: 1 / 0)
     assert fails("info") == (
         "This should not happen (ZeroDivisionError: division by zero). Run it again with --debug, and report what it shows."
     )
@@ -196,7 +196,7 @@ def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
     ],
 )
 def test_errors_of_files_and_memory_are_sentences(error, expected):
-    assert errors.sentence(error).startswith(expected)
+    assert _errors.sentence(error).startswith(expected)
 
 
 def test_warnings_are_notes_without_a_line_of_code(monkeypatch):
@@ -207,7 +207,7 @@ def test_warnings_are_notes_without_a_line_of_code(monkeypatch):
             warnings.warn("values outside the anchors", UserWarning, stacklevel=2)
         return {"mercer": "x"}
 
-    monkeypatch.setattr("mercer.machine.facts", warn_twice)
+    monkeypatch.setattr("mercer.system.facts", warn_twice)
     assert call("info").stderr == "Note: values outside the anchors\n"
 
 
@@ -248,8 +248,8 @@ def test_help_is_in_the_order_of_the_road():
 
 
 def test_kinds_of_files_are_those_that_streams_read():
-    from mercer.cli import sources
-    from mercer.streams import _SUFFIXES, svmlight
+    from mercer.cli import _options
+    from mercer.data import _SUFFIXES, svmlight
 
-    assert sources.SVMLIGHT == svmlight.SVMLIGHT
-    assert {*sources.TABLES, *sources.SVMLIGHT} < set(_SUFFIXES)
+    assert _options.SVMLIGHT == svmlight.SVMLIGHT
+    assert {*_options.TABLES, *_options.SVMLIGHT} < set(_SUFFIXES)

@@ -140,8 +140,8 @@ def test_what_would_be_lost_is_refused(table):
 
 def test_a_column_that_changes_its_kind_further_on_is_copied_as_one_that_holds_all(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mercer.streams.tables._CSV_BLOCK", 2**12)
-    monkeypatch.setattr("mercer.streams.text._BLOCK", 2**12)
+    monkeypatch.setattr("mercer.data.tables._CSV_BLOCK", 2**12)
+    monkeypatch.setattr("mercer.data.csv._BLOCK", 2**12)
     first, later = ["1,2,,true"] * 4000, ["0.5,word,7,maybe"]
     Path("late.csv").write_text("\n".join(["a,b,c,d", *first, *later, ""]))
     result = call("convert late.csv late.parquet")
@@ -159,7 +159,7 @@ def test_lines_of_different_lengths_are_refused(tmp_path, monkeypatch):
     assert "Expected 2 columns, got 3" in fails("convert bad.csv bad.parquet")
     Path("latin.csv").write_bytes(b"a,b\nword,2\nw\xf6rd,2\n")
     run("convert latin.csv latin.parquet")  # as bytes
-    monkeypatch.setattr("mercer.streams.tables._CSV_BLOCK", 2**12)
-    monkeypatch.setattr("mercer.streams.text._BLOCK", 2**12)
+    monkeypatch.setattr("mercer.data.tables._CSV_BLOCK", 2**12)
+    monkeypatch.setattr("mercer.data.csv._BLOCK", 2**12)
     Path("late.csv").write_bytes(b"a,b\n" + b"word,2\n" * 4000 + b"w\xf6rd,2\n")
     assert "invalid UTF8" in fails("convert late.csv late.parquet")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from device_rows import place
-from mercer import GCWS, Anchors, RandomFourier, devices, save
+from mercer import GCWS, Anchors, RandomFourier, save
 from mercer.maps.base import Map
+from mercer.parallel import devices
 from shell import run
 
 pytest.importorskip("torch", reason="torch is not installed")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.cli.language import parse, spell
+from mercer.cli._map_syntax import parse, spell
 from shell import call
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npy", ".svm", ".mercer")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mercer import RandomFourier, plan
-from mercer.quotation import speeds
-from mercer.quotation.speeds import Speeds, built_in
+from mercer.evaluation.cost import speeds
+from mercer.evaluation.cost.speeds import Speeds, built_in
 from shell import call, fails, run
 
 
@@ -102,7 +102,7 @@ def test_info_says_whether_and_when_speeds_were_measured(monkeypatch):
     assert "not measured on this machine" in run("info")
     known = built_in()
     made = Speeds(known.tables, known.core, known.threads, "2026-01-02T00:00:00+00:00")
-    monkeypatch.setattr("mercer.quotation.trials.measure", lambda tell: made)
+    monkeypatch.setattr("mercer.evaluation.cost.trials.measure", lambda tell: made)
     assert "Speeds are in" in run("info --measure")
     assert "measured 2026-01-02" in run("info")
     assert speeds.read() == made

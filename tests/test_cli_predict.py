@@ -76,7 +76,7 @@ def test_features_are_those_of_transform_in_every_kind_of_file(model, output):
 
 
 def test_sparse_features_are_written_dense_piece_by_piece(folder, monkeypatch):
-    monkeypatch.setattr("mercer.cli.predicting._PIECE", 2**16)
+    monkeypatch.setattr("mercer.cli.predict._PIECE", 2**16)
     run("transform data.parquet --drop digit --map gcws:n_hashes=4,bits=3 --save g.mercer -o z.npy")
     expected = mercer.load("g.mercer").transform(frame()[frame().columns[:64]]).toarray()
     np.testing.assert_array_equal(np.load("z.npy"), expected)
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_no_file(model, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("mercer.atomic.os.fsync", full)
+    monkeypatch.setattr("mercer.persistence.atomic_write.os.fsync", full)
     for line in ("predict model.mercer data.csv -o p.csv", f"fit data.csv --target digit {SMALL} -o n.mercer"):
         assert fails(line).startswith("The disk is full: nothing was written under the name of the output.")
 

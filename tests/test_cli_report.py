@@ -55,7 +55,7 @@ def test_a_report_that_cannot_be_written_is_said_before_the_race(table, monkeypa
     def race(*rows, **how):
         raise AssertionError("the race has begun")
 
-    monkeypatch.setattr("mercer.leaderboard.select", race)
+    monkeypatch.setattr("mercer.model_selection.select.select", race)
     start = "compare table.csv --target kind --report"
     assert fails(f"{start} no/report.html") == "no: There is no such folder."
     assert "a report is a page of HTML: table.html, not table.csv" in call(f"{start} table.csv").stderr

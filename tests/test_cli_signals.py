@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mercer.cli.errors import Sentences, stopping
+from mercer.cli._errors import Sentences, stopping
 from waiting import LIMIT, wait_until
 
 # A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time where it is asked to.
 SLOWLY = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
-import mercer.planner, mercer.streams.base
-from mercer.streams.arrays import NpyStream
-mercer.planner._MOST_BLOCK = 1024
-mercer.planner.SHARD = 1
-mercer.streams.base._CHUNK_BYTES = 2**15
+import mercer.parallel.tile_size, mercer.data.stream
+from mercer.data.npy import NpyStream
+mercer.parallel.tile_size._MOST_BLOCK = 1024
+mercer.parallel.tile_size.SHARD = 1
+mercer.data.stream._CHUNK_BYTES = 2**15
 seconds, read = float(sys.argv.pop(1)), NpyStream._read
 def slowly(self, start, rows):
     for parts in read(self, start, rows):

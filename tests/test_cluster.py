@@ -27,13 +27,13 @@ from mercer import (
     RandomLaplace,
     fold,
     open_stream,
-    planner,
 )
-from mercer.checkpoints import Checkpoint
-from mercer.cluster import folding_on
-from mercer.jobs import Job
-from mercer.moments import Moments
-from mercer.sources import Rows, features
+from mercer.data.batches import Rows, features
+from mercer.parallel import tile_size
+from mercer.parallel.dask_cluster import folding_on
+from mercer.parallel.dask_worker import Job
+from mercer.stats.checkpoint import Checkpoint
+from mercer.stats.moments import Moments
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
@@ -143,7 +143,7 @@ class Counted(RandomFourier):
 
 def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, monkeypatch):
     X = data(d=50)[0]
-    monkeypatch.setattr(planner, "_REDRAWN_FROM", 0)
+    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     one = Counted(1000, log=str(tmp_path / "log")).fit(X)
     rows = features(open_stream(X), one)
     drawn_bytes = sum(array.nbytes for array in one.drawn_.arrays().values())
@@ -157,7 +157,7 @@ def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, m
 
 def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
     X = data(2000)[0]
-    monkeypatch.setattr(planner, "_REDRAWN_FROM", 0)
+    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     for one, redrawn in (
         (RandomFourier(512, gamma="scale", random_state=0), True),
         (RandomFourier(512, gamma="median", random_state=0), False),  # 512 rows were seen
@@ -177,8 +177,8 @@ def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeyp
     rows = features(open_stream(X), fourier(X))
     here = bits(fold(rows, Moments()))
     made, make = [], Job.__init__
-    monkeypatch.setattr(planner, "_REDRAWN_FROM", 0)
-    monkeypatch.setattr("mercer.sources._digest", lambda maps: "of another processor")
+    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
+    monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
     monkeypatch.setattr(
         Job, "__init__", lambda self, *args, whole: (made.append(whole), make(self, *args, whole=whole))[1]
     )

@@ -16,12 +16,12 @@ from sklearn.base import clone
 from cluster_rows import BLOCK, N, data, fourier, parquet, scale
 from fold_rows import bits, both
 from mercer import Anchors, KernelClassifier, KernelRegressor, fold, open_stream
-from mercer.blocks import Dense
-from mercer.checkpoints import Checkpoint
-from mercer.jobs import Job, summed
-from mercer.moments import Moments
-from mercer.sources import Rows, features
-from mercer.streams.memory import ArrayStream
+from mercer.data.batches import Rows, features
+from mercer.data.in_memory import ArrayStream
+from mercer.maps.block import Dense
+from mercer.parallel.dask_worker import Job, summed
+from mercer.stats.checkpoint import Checkpoint
+from mercer.stats.moments import Moments
 from waiting import LIMIT, wait_until
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
@@ -137,11 +137,11 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_
     X, y, _ = data()
     rows = features(open_stream(parquet(tmp_path / "rows", X, y), target="label"), fourier(X))
     with monkeypatch.context() as patch, distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle:
-        patch.setattr("mercer.cluster._ANSWERS_WITHIN", 0.5)
+        patch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
         with pytest.raises(ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"):
             fold(rows, both(), client=idle)
     work()
-    monkeypatch.setattr("mercer.cluster._ANSWERS_WITHIN", LIMIT)
+    monkeypatch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", LIMIT)
 
     def lose(done, of):
         if done == 2 * 16 * BLOCK:
@@ -161,7 +161,7 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr("mercer.cluster._ANSWERS_WITHIN", 0.5)
+    monkeypatch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
     X, _, w = data(50)
     words = r"No scheduler answers at 'tcp://127.0.0.1:1' within 0.5 s: .* Is it running"
     with pytest.raises(ValueError, match=words):

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.blocks import Coded, Dense, OneHot, Sparse
-from mercer.learn.conjugate import choose_held_out, solve_blocks
-from mercer.learn.ridge import ALPHAS, solve
-from mercer.philox import Rng, open_interval
+from mercer.linear_model.solvers.conjugate_gradients import choose_held_out, solve_blocks
+from mercer.linear_model.solvers.ridge import ALPHAS, solve
+from mercer.maps.block import Coded, Dense, OneHot, Sparse
+from mercer.rng import Rng, open_interval
 from normal_rows import INTERCEPT, assert_same, data, normal, rows_of, truth
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from cluster_rows import N, data, fourier
 from fold_rows import bits, both
 from mercer import GCWS, Anchors, KernelClassifier, RandomFourier, fold, open_stream
-from mercer.sources import features
+from mercer.data.batches import features
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")

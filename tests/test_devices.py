@@ -19,10 +19,10 @@ from sklearn.base import clone
 import mercer
 from battery import data
 from device_rows import back, close, dense, place, there
-from mercer import devices
-from mercer.kernels.names import names
+from mercer.kernels.registry import names
 from mercer.maps import registry
 from mercer.maps.compose import Composed, Stacked
+from mercer.parallel import devices
 from op_modules import every_dtype
 from torch_ops import DEVICE
 
@@ -171,12 +171,12 @@ def test_the_input_is_left_alone() -> None:
 
 
 def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.ops.gpu import products
+    from mercer.ops.torch import matmul
 
     X = np.random.default_rng(4).random((1000, 5))
     phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
     expected = phi.transform(X)
-    right, sizes = products.cossin, []
+    right, sizes = matmul.cossin, []
 
     def small(rows: Any, *rest: Any) -> None:
         sizes.append(len(rows))
@@ -184,7 +184,7 @@ def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.Mon
             raise torch.OutOfMemoryError("CUDA out of memory.")
         right(rows, *rest)
 
-    monkeypatch.setattr(products, "cossin", small)
+    monkeypatch.setattr(matmul, "cossin", small)
     with devices.at(place()), pytest.warns(UserWarning, match="no memory left: tiles are halved") as told:
         close(phi.transform(X), expected, np.float64)
     assert len(told) == 1
@@ -192,14 +192,14 @@ def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.Mon
 
 
 def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.ops.gpu import products
+    from mercer.ops.torch import matmul
 
     def never(*rest: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     X = np.random.default_rng(4).random((100, 5))
     phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
-    monkeypatch.setattr(products, "cossin", never)
+    monkeypatch.setattr(matmul, "cossin", never)
     with warnings.catch_warnings(), devices.at(place()):
         warnings.simplefilter("ignore")
         with pytest.raises(torch.OutOfMemoryError):
@@ -211,10 +211,13 @@ def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.M
 
 def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
     if torch.cuda.is_available():
-        with pytest.raises(ValueError, match="there is no such GPU, the last one is cuda:"), mercer.on("cuda:99"):
+        with (
+            pytest.raises(ValueError, match="there is no such GPU, the last one is cuda:"),
+            mercer.use_device("cuda:99"),
+        ):
             pass
         return
-    with pytest.raises(ValueError, match="there is no GPU to run on"), mercer.on("cuda"):
+    with pytest.raises(ValueError, match="there is no GPU to run on"), mercer.use_device("cuda"):
         pass
     with pytest.raises(ValueError, match="there is no GPU to run on"):
         mercer.KernelRegressor(device="cuda").fit(np.eye(3), np.arange(3))
@@ -223,20 +226,20 @@ def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
 
 
 def test_words_that_name_no_device_are_refused() -> None:
-    with pytest.raises(ValueError, match='device must be "cpu", "cuda"'), mercer.on("gpu!"):
+    with pytest.raises(ValueError, match='device must be "cpu", "cuda"'), mercer.use_device("gpu!"):
         pass
-    with pytest.raises(ValueError, match="precision must be one of"), mercer.on("cpu", precision="fp8"):
+    with pytest.raises(ValueError, match="precision must be one of"), mercer.use_device("cpu", precision="fp8"):
         pass
-    with pytest.raises(ValueError, match='give device="cuda" too'), mercer.on(None, precision="tf32"):
+    with pytest.raises(ValueError, match='give device="cuda" too'), mercer.use_device(None, precision="tf32"):
         pass
 
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("mercer.ops.gpu")]:
+    for name in [name for name in sys.modules if name.startswith("mercer.ops.torch")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("mercer.ops.gpu", raising=False)
+    monkeypatch.delattr("mercer.ops.torch", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ValueError, match=r"mercer\[gpu\]"), mercer.on("cuda"):
+    with pytest.raises(ValueError, match=r"mercer\[gpu\]"), mercer.use_device("cuda"):
         pass
 
 
@@ -251,33 +254,33 @@ def test_shorter_numbers_are_used_only_where_they_are_asked_for() -> None:
     errors = {}
     for precision in (None, "float32", "bf16"):
         name = None if precision is None else precision
-        from mercer.ops.gpu import products
+        from mercer.ops.torch import matmul
 
-        with devices.at(place()), products.precision(name or "float32"):
+        with devices.at(place()), matmul.precision(name or "float32"):
             errors[precision] = np.abs(phi.transform(X) - expected).max()
-        assert products.current() == "float32"
+        assert matmul.current() == "float32"
     assert errors[None] == errors["float32"] < 1e-6
     assert 1e-4 < errors["bf16"] < 1e-1
 
 
 def test_float64_stays_float64_in_any_precision() -> None:
-    from mercer.ops.gpu import products
+    from mercer.ops.torch import matmul
 
     X = np.random.default_rng(7).random((50, 30))
     phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
-    with devices.at(place()), products.precision("bf16"):
+    with devices.at(place()), matmul.precision("bf16"):
         close(phi.transform(X), phi.transform(there(X)).cpu().numpy(), np.float64)
 
 
 def test_a_certificate_says_how_products_were_made() -> None:
-    from mercer.ops.gpu import products
+    from mercer.ops.torch import matmul
 
     X = np.random.default_rng(14).random((400, 20), dtype=np.float32)
     phi = mercer.RandomFourier(64, gamma=0.05, design="iid", random_state=0).fit(X[:200])
     assert mercer.certify(phi, X[200:], pairs=500).arithmetic == "cpu"
     with devices.at(place()):
         exact = mercer.certify(phi, X[200:], pairs=500)
-        with products.precision("bf16"):
+        with matmul.precision("bf16"):
             short = mercer.certify(phi, X[200:], pairs=500)
     assert exact.arithmetic == f"{DEVICE} float32" and short.arithmetic == f"{DEVICE} bf16"
     assert f"on {DEVICE} bf16" in str(short)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import mercer
 from device_rows import back, place, there
-from mercer import devices
+from mercer.parallel import devices
 from op_modules import every_dtype
 from torch_ops import DEVICE
 
@@ -18,20 +18,20 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
 def test_moments_are_right_when_the_device_is_full_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.ops.gpu import products
+    from mercer.ops.torch import matmul
 
     rng = np.random.default_rng(5)
     X, y = rng.random((3000, 4)), rng.random(3000)
     model = mercer.KernelRegressor(mercer.RandomFourier(48, random_state=0), alpha=0.1)
     expected = clone(model).fit(X, y).coef_
-    right = products.add_gram
+    right = matmul.add_gram
 
     def small(Z: Any, panels: Any) -> None:
         if len(Z) > 700:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         right(Z, panels)
 
-    monkeypatch.setattr(products, "add_gram", small)
+    monkeypatch.setattr(matmul, "add_gram", small)
     with devices.at(place()), pytest.warns(UserWarning, match="halved"):
         found = clone(model).fit(X, y).coef_
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
@@ -133,8 +133,8 @@ def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
 
 
 def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
-    from mercer.sources import features
-    from mercer.summaries import Range, Reservoir
+    from mercer.data.batches import features
+    from mercer.stats.basic import Range, Reservoir
 
     X = np.random.default_rng(16).random((500, 4))
     phi = mercer.RandomFourier(8, random_state=0).fit(X)
@@ -149,9 +149,9 @@ def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
 
 
 def test_large_means_cost_no_digits_on_a_device() -> None:
-    from mercer.blocks import Dense
-    from mercer.moments import Moments
-    from mercer.ops.gpu import DeviceArray
+    from mercer.maps.block import Dense
+    from mercer.ops.torch import DeviceArray
+    from mercer.stats.moments import Moments
 
     rng = np.random.default_rng(11)
     X = (1e4 + rng.normal(size=(3000, 700))).astype(np.float32)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mercer.outline import Outline, Part
-from mercer.planner import Cost, plan_fit
-from mercer.quotation.estimates import CONJUGATE_PASSES, Rows, block_rows, peak_bytes, seconds_to_predict, steps_of
-from mercer.quotation.speeds import ANY, Speeds
+from mercer.evaluation.cost.estimates import (
+    CONJUGATE_PASSES,
+    Rows,
+    block_rows,
+    peak_bytes,
+    seconds_to_predict,
+    steps_of,
+)
+from mercer.evaluation.cost.speeds import ANY, Speeds
+from mercer.evaluation.outline import Outline, Part
+from mercer.parallel.tile_size import Cost, plan_fit
 
 TABLES = {
     "float32": {ANY: (2.0, 3.0)},

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 
 from learning_rows import X, classifier, fourier, y
-from mercer import (
-    KernelClassifier,
-    RandomFourier,
-    planner,
-)
-from mercer.planner import plan_fit
+from mercer import KernelClassifier, RandomFourier
+from mercer.parallel import tile_size
+from mercer.parallel.tile_size import plan_fit
 
 
 def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(planner, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(planner, "_MOST_BLOCK", 64)
+    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
+    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
     rows = np.random.default_rng(1).random((64 * 16 * 4 + 5, 3), dtype=np.float32)  # four shards and some rows
     np.savez(tmp_path / "rows.npz", X=rows, y=rows[:, 0] > rows[:, 1])
     free = RandomFourier(64, gamma=1.0)
@@ -54,7 +51,7 @@ def test_verbose_prints_the_plan(capsys):
 
 def test_the_plan_counts_passes_as_they_are_made():
     """Passes over labels alone, and over features, as many as the plan says."""
-    from mercer.streams.memory import ArrayStream
+    from mercer.data.in_memory import ArrayStream
 
     class Counting(ArrayStream):
         passes = 0

@@ -27,7 +27,7 @@ from mercer import (
     RandomFourier,
     open_stream,
 )
-from mercer.learn.ridge import ALPHAS
+from mercer.linear_model.solvers.ridge import ALPHAS
 
 
 def features(rows=X) -> np.ndarray:
@@ -143,7 +143,7 @@ def test_auto_is_gcv_and_a_list_is_chosen_from():
 
 
 def test_kfold_trains_without_the_fold_that_it_measures():
-    from mercer.philox import Rng
+    from mercer.rng import Rng
 
     fold = Rng(0).words("folds", 0, N) % np.uint64(5)
     model, Z = regressor("kfold").fit(X, t), features()

@@ -30,13 +30,13 @@ from sklearn.utils.estimator_checks import (
 
 from battery import CHECKS, data, dense, same
 from mercer.maps import every_map, registry
+from mercer.maps._transform import Chain
 from mercer.maps.base import Map, Rate
-from mercer.maps.drawn import Chain
-from mercer.maps.expchi2 import ExpChi2
+from mercer.maps.exp_chi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hellinger import Hellinger
-from mercer.stages.base import Stage
-from mercer.stages.links import Cos
+from mercer.maps.stages.base import Stage
+from mercer.maps.stages.links import Cos
 
 
 def name(value: Map | str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import torch_ops
 from mercer import ops
-from mercer.ops import coded, cpu, reference
+from mercer.ops import cpu, reference, reference_codes
 from op_arguments import Array, apart, wide
 from op_cases import CASES, agree, call, check, result, truth
 from op_modules import every_dtype, every_host_module, every_module, every_op
@@ -31,12 +31,12 @@ def sizes() -> Iterator[tuple[int, int, int]]:
 
 
 def test_no_op_is_forgotten() -> None:
-    assert public(reference) | public(coded) == set(reference.__all__)
+    assert public(reference) | public(reference_codes) == set(reference.__all__)
     assert set(reference.__all__) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
     if torch_ops.MISSING is None:
-        from mercer.ops import gpu
+        from mercer.ops import torch
 
-        assert set(gpu.__all__) == {*ops.__all__, "DeviceArray"}
+        assert set(torch.__all__) == {*ops.__all__, "DeviceArray"}
     assert public(cpu) == set(ops.__all__) | {"available", "isa", "why_not"}
     for name in ops.__all__:
         assert inspect.signature(getattr(cpu, name)) == inspect.signature(getattr(reference, name))

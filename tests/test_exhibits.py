@@ -20,9 +20,9 @@ from mercer import (
     Scaled,
     kernels,
 )
-from mercer.pairs import drawn_pairs, measure
-from mercer.report.exhibits import Rows, curve, heat, map_of, scalar_heat
-from mercer.report.expected import expected
+from mercer.evaluation.kernel_error import drawn_pairs, measure
+from mercer.report.data import Rows, curve, heat, map_of, scalar_heat
+from mercer.report.theory import expected
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from fold_rows import BLOCK, N, bits, both, data, fourier, parquet
-from mercer import GCWS, Anchors, Chi2Series, Homogeneous, RandomFourier, fold, open_stream, tiles
-from mercer.blocks import Coded, Dense, Sparse
-from mercer.moments import Moments
-from mercer.planner import grid
-from mercer.sources import Rows, features
-from mercer.summaries import Range, Spread
-from mercer.together import Together
+from mercer import GCWS, Anchors, Chi2Series, Homogeneous, RandomFourier, fold, open_stream
+from mercer.data.batches import Rows, features
+from mercer.maps.block import Coded, Dense, Sparse
+from mercer.parallel import threads
+from mercer.parallel.tile_size import grid
+from mercer.stats.basic import Range, Spread
+from mercer.stats.combined import Together
+from mercer.stats.moments import Moments
 
 
 def test_the_grid_depends_on_width_and_dtype_alone():
@@ -34,17 +35,17 @@ def test_the_number_of_threads_changes_no_bit(small_grid):
 
 def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
     X = data(200)[0]
-    used, share = [], tiles._share
+    used, share = [], threads._share
     monkeypatch.setattr(
-        tiles, "_share", lambda work, items, workers: (used.append(workers), share(work, items, workers))
+        threads, "_share", lambda work, items, workers: (used.append(workers), share(work, items, workers))
     )
     for n_jobs in (1, 2, 3):
         used.clear()
         fold(features(open_stream(X), fourier(X)), Moments(), n_jobs=n_jobs)
         assert max(used) == n_jobs
-    with tiles.at_most(5), tiles.at_most(None):
-        assert tiles.width(None) == 5 and tiles.width(2) == 2
-    assert tiles.width(None) == tiles.threads()
+    with threads.at_most(5), threads.at_most(None):
+        assert threads.width(None) == 5 and threads.width(2) == 2
+    assert threads.width(None) == threads.threads()
 
 
 def test_the_chunks_of_a_source_change_no_bit(small_grid, tmp_path):

@@ -96,9 +96,9 @@ def test_an_odd_number_of_columns_is_unbiased(n_components):
 
 def test_offset_equals_rbf_sampler_when_given_its_weights():
     """The same formula, sqrt(2/D) cos(x.w + b): put scikit-learn's draw into our stages."""
-    from mercer.stages.linear import Matrix
-    from mercer.stages.links import Cos
-    from mercer.stages.waves import Waves
+    from mercer.maps.stages.fourier import Waves
+    from mercer.maps.stages.linear import Matrix
+    from mercer.maps.stages.links import Cos
 
     theirs = RBFSampler(gamma=0.2, n_components=50, random_state=0).fit(X)
     panel = Matrix(theirs.random_weights_ / (2 * np.pi))

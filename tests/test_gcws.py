@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from mercer import GCWS, Anchors, Homogeneous, theory
-from mercer.blocks import Coded
 from mercer.kernels import GMM
+from mercer.maps.block import Coded
 
 A = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]])
 B = np.array([[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.maps.coded import CodedMap
-from mercer.model import describe
+from mercer.maps._coded import CodedMap
+from mercer.persistence.io import describe
 
 HERE = Path(__file__).parent / "golden"
 sys.path.insert(0, str(HERE))

@@ -18,7 +18,7 @@ from mercer import (
     SkewedFourier,
 )
 from mercer.kernels import Chi2
-from mercer.maps import poles
+from mercer.maps import _chi2_poles
 
 A = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]])
 RNG = np.random.default_rng(0)
@@ -101,15 +101,15 @@ def test_the_series_has_its_reference_values():
     assert dot(Chi2Series(3, poles=ks)) == pytest.approx(0.7285091979, abs=6e-11)
     x = Chi2Series(3, poles=ks).fit_transform(A)[0]
     assert x @ x == pytest.approx(0.9722008388, abs=6e-11)
-    assert dot(Chi2Series(3, poles=poles.zolotarev(1e-3, 1, 3))) == pytest.approx(0.7224812006, abs=6e-11)
-    assert dot(Chi2Series(5, poles=poles.zolotarev(1e-3, 1, 5))) == pytest.approx(0.7358919534, abs=6e-11)
+    assert dot(Chi2Series(3, poles=_chi2_poles.zolotarev(1e-3, 1, 3))) == pytest.approx(0.7224812006, abs=6e-11)
+    assert dot(Chi2Series(5, poles=_chi2_poles.zolotarev(1e-3, 1, 5))) == pytest.approx(0.7358919534, abs=6e-11)
 
 
 def test_zolotarev_poles_have_their_reference_values():
-    np.testing.assert_allclose(poles.zolotarev(1e-3, 1, 2), [0.24757319, 0.00403921], atol=6e-9)
-    np.testing.assert_allclose(poles.zolotarev(1e-3, 1, 3), [0.47223199, 0.03162278, 0.0021176], atol=6e-9)
+    np.testing.assert_allclose(_chi2_poles.zolotarev(1e-3, 1, 2), [0.24757319, 0.00403921], atol=6e-9)
+    np.testing.assert_allclose(_chi2_poles.zolotarev(1e-3, 1, 3), [0.47223199, 0.03162278, 0.0021176], atol=6e-9)
     expected = [0.73306723, 0.16497956, 0.03162278, 0.00606136, 0.00136413]
-    np.testing.assert_allclose(poles.zolotarev(1e-3, 1, 5), expected, atol=6e-9)
+    np.testing.assert_allclose(_chi2_poles.zolotarev(1e-3, 1, 5), expected, atol=6e-9)
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_zolotarev_poles_have_their_reference_values():
     ],
 )
 def test_minimax_poles_have_their_reference_values(n, first, error):
-    found = poles.minimax(n)
+    found = _chi2_poles.minimax(n)
     np.testing.assert_allclose(found[: len(first)], first, rtol=2e-5)
     x = np.geomspace(1e-12, 1, 200_001)
-    largest = np.max(x * poles.residual(x, found) ** 2)
+    largest = np.max(x * _chi2_poles.residual(x, found) ** 2)
     assert largest == pytest.approx(error, rel=1e-3 if n == 20 else 2e-5)
 
 
@@ -141,14 +141,14 @@ def test_minimax_products_have_their_reference_values():
 def test_greedy_poles_have_their_reference_values():
     x = np.geomspace(1e-3, 1, 1001)
     expected = [1, 0.3334264128, 0.1044720219, 0.6561452663, 0.0303389118]
-    np.testing.assert_allclose(poles.greedy(x, np.ones(1001), 5), expected, atol=6e-11)
+    np.testing.assert_allclose(_chi2_poles.greedy(x, np.ones(1001), 5), expected, atol=6e-11)
 
 
 def test_the_error_of_the_series_is_the_product_of_its_residuals():
     x = np.geomspace(1e-4, 1, 50)[:, None]
     phi = Chi2Series(4).fit(x)
     Z = phi.transform(x)
-    P = poles.residual(x.ravel(), phi.poles_)
+    P = _chi2_poles.residual(x.ravel(), phi.poles_)
     K = Chi2()(x)
     np.testing.assert_allclose(K - Z @ Z.T, np.outer(P, P) * K, atol=1e-15)
     assert np.linalg.eigvalsh(K - Z @ Z.T).min() > -1e-14
@@ -165,7 +165,7 @@ def test_the_series_is_the_nystroem_map_with_landmarks_at_its_poles():
 
 def test_the_relative_error_falls_geometrically_away_from_zero():
     x = np.geomspace(1e-3, 1, 2001)
-    errors = [np.max(poles.residual(x, poles.zolotarev(1e-3, 1, n)) ** 2) for n in (5, 10)]
+    errors = [np.max(_chi2_poles.residual(x, _chi2_poles.zolotarev(1e-3, 1, n)) ** 2) for n in (5, 10)]
     np.testing.assert_allclose(errors, [1.04e-2, 2.72e-5], rtol=0.01)
     for n, error in zip((5, 10), errors, strict=True):
         assert error == pytest.approx(4 * np.exp(-(np.pi**2) * n / np.log(4e3)), rel=0.01)
@@ -188,13 +188,13 @@ def test_fitted_poles_are_better_than_the_papers_and_than_minimax():
 
 def test_fitted_poles_are_a_minimum_of_the_trace_of_the_error():
     x = np.sort(HISTOGRAMS[HISTOGRAMS > 1e-4])
-    found = poles.fitted(x, np.ones(len(x)), 4)
-    least = x @ poles.residual(x, found) ** 2
+    found = _chi2_poles.fitted(x, np.ones(len(x)), 4)
+    least = x @ _chi2_poles.residual(x, found) ** 2
     for q in range(4):
         for factor in (0.95, 1.05):
             moved = found.copy()
             moved[q] *= factor
-            assert x @ poles.residual(x, moved) ** 2 > least
+            assert x @ _chi2_poles.residual(x, moved) ** 2 > least
 
 
 @pytest.mark.parametrize("p", ["fit", "greedy", "minimax"])

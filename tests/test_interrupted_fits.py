@@ -128,8 +128,8 @@ import numpy as np
 {DRAW}
 held = []
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-from mercer.stages.linear import sobol
-from mercer.philox import Rng
+from mercer.maps.stages.linear import sobol
+from mercer.rng import Rng
 try:
     while True:
         held.append(os.open(os.devnull, os.O_RDONLY))

@@ -15,98 +15,34 @@ import mercer
 
 SOURCE = Path(mercer.__file__).parent
 
-# module -> what of ours it may import; a package stands for all that is in it
-ALLOWED = {
-    "hearing": set(),
-    "errors": set(),
-    "csr": {"errors"},
-    "times": set(),
-    "door": {"csr", "errors", "hearing", "times"},
-    "philox": {"errors"},
-    "planner": set(),
-    "kernels": {"csr", "door"},
-    "theory": {"door", "kernels"},
-    "ops": set(),
-    "devices": {"hearing", "ops", "planner"},
-    "blocks": {"ops"},
-    "stages": {"ops", "door", "philox", "blocks"},
-    "summaries": {"ops", "blocks", "errors", "philox"},
-    "histograms": {"blocks", "summaries"},
-    "tiles": {"errors", "planner"},
-    "symmetric": {"devices", "ops", "planner", "tiles"},
-    "moments": {"blocks", "devices", "ops", "summaries", "symmetric", "planner", "tiles"},
-    "classes": {"door", "blocks", "ops", "summaries", "planner", "tiles"},
-    "together": {"blocks", "summaries"},
-    "atomic": set(),
-    "tensors": {"atomic"},
-    "known": set(),
-    "records": {"csr", "known"},
-    "checkpoints": {"tensors", "summaries"},
-    "grams": {"devices", "door", "kernels", "ops", "tiles", "planner"},
-    "streams": {"csr", "door", "atomic"},
-    "sources": {"devices", "door", "blocks", "planner", "streams", "tiles"},
-    "jobs": {"hearing", "ops", "sources", "summaries", "tiles", "together"},
-    "cluster": {"door", "hearing", "jobs", "planner", "sources", "summaries", "tiles"},
-    "folding": {
-        "cluster",
-        "devices",
-        "door",
-        "ops",
-        "summaries",
-        "together",
-        "blocks",
-        "tiles",
-        "planner",
-        "streams",
-        "sources",
-        "atomic",
-        "checkpoints",
-    },
-    "maps": {
-        "cluster",
-        "csr",
-        "devices",
-        "door",
-        "philox",
-        "planner",
-        "kernels",
-        "ops",
-        "blocks",
-        "stages",
-        "summaries",
-        "histograms",
-        "moments",
-        "classes",
-        "together",
-        "streams",
-        "sources",
-        "tiles",
-        "times",
-        "grams",
-        "folding",
-        "theory",
-    },
-}
-ALLOWED["outline"] = {"maps", "planner"}
-ALLOWED["learn"] = {"maps", "machine", "outline", "checkpoints", "symmetric", *ALLOWED["maps"]}
-ALLOWED["model"] = {"learn", "known", "records", "tensors", *ALLOWED["learn"]}
-ALLOWED["pairs"] = {"maps", *ALLOWED["maps"]}
-ALLOWED["pilots"] = {"pairs", *ALLOWED["pairs"]}
-ALLOWED["certificate"] = {"pilots", *ALLOWED["pilots"]}
-ALLOWED["machine"] = {"devices", "ops", "tiles"}
-ALLOWED["quotation"] = {"atomic", "certificate", "learn", "machine", *ALLOWED["certificate"], *ALLOWED["learn"]}
-ALLOWED["race"] = {"learn", "pairs", *ALLOWED["learn"]}
-ALLOWED["leaderboard"] = {"door", "kernels", "machine", "philox", "race"}
-ALLOWED["report"] = {"atomic", "leaderboard", "machine", "theory", "certificate", *ALLOWED["certificate"]}
-ALLOWED["papers"] = {*ALLOWED}
-ALLOWED["cli"] = {*ALLOWED}
+# A module may import from its own layer's package and from the layers before. A package stands for all that is in it,
+# but for what is named by itself.
+LAYERS = [
+    {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
+    {"maps.block", "parallel.devices", "parallel.threads", "persistence.container", "rng", "validation"},
+    {"data", "kernels", "maps.stages", "stats", "system"},
+    {"data.batches", "kernels.gram", "theory"},
+    {"parallel.dask_worker"},
+    {"parallel.dask_cluster"},
+    {"stats.checkpoint"},
+    {"stats.reduce"},
+    {"maps"},
+    {"evaluation.outline"},
+    {"linear_model"},
+    {"evaluation", "persistence"},
+    {"model_selection"},
+    {"report"},
+    {"papers"},
+    {"cli"},
+]
+RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 HOMES = {
-    "torch": {f"ops/gpu/{path.name}" for path in (SOURCE / "ops" / "gpu").glob("*.py")},
-    "triton": {"ops/gpu/transforms.py", "ops/gpu/written.py"},
-    "dask": {"cluster.py", "streams/dask.py"},
-    "distributed": {"cluster.py", "jobs.py"},
-    "pyarrow": {"streams/arrow.py"},
+    "torch": {f"ops/torch/{path.name}" for path in (SOURCE / "ops" / "torch").glob("*.py")},
+    "triton": {"ops/torch/triton_hadamard.py", "ops/torch/triton_kernels.py"},
+    "dask": {"parallel/dask_cluster.py", "data/dask.py"},
+    "distributed": {"parallel/dask_cluster.py", "parallel/dask_worker.py"},
+    "pyarrow": {"data/arrow.py"},
     "matplotlib": {"report/figures.py", "report/labels.py", "papers/pictures.py"},
     "mercer._native": {"ops/cpu.py"},
 }
@@ -130,13 +66,26 @@ def relative(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
+MODULES = {".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def layer(module: str) -> str:
+    """The longest name of LAYERS that the module is, or is in."""
+    return max((name for name in RANKS if f"{module}.".startswith(f"{name}.")), key=len)
+
+
 def test_imports_go_one_way():
-    wrong = {}
-    for path in FILES:
-        ours = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        names = {name.split(".")[1] for name in imports(path) if name.startswith("mercer.")}
-        wrong[relative(path)] = names - {ours, "__version__", "_native"} - ALLOWED[ours]
-    assert not {path: names for path, names in wrong.items() if names}
+    wrong = []
+    for module, path in MODULES.items():
+        if "." not in module and path.name == "__init__.py" and module not in RANKS:
+            continue  # a package of several layers says nothing but what it is
+        for name in imports(path):
+            other = name.removeprefix("mercer.")
+            if other in MODULES and other != module and (other in RANKS or "." in other):
+                ours, theirs = layer(module), layer(other)
+                if ours != theirs and RANKS[theirs] >= RANKS[ours] and MODULES[other].name != "__init__.py":
+                    wrong.append(f"{module} imports {other}")
+    assert not wrong
 
 
 def test_optional_packages_are_imported_in_the_listed_files_only():

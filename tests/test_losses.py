@@ -8,15 +8,15 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from loss_rows import LOSS, PLENTY, data, rows_of
-from mercer.blocks import Coded, Dense, OneHot, Sparse
-from mercer.learn import newton
-from mercer.learn.losses import LOSSES, chance
-from mercer.learn.newton import choose_held_out, minimise
-from mercer.learn.objective import Objective
-from mercer.learn.passes import Kept
-from mercer.learn.products import back, product, round_trip
-from mercer.learn.span import Span
-from mercer.philox import Rng, open_interval
+from mercer.linear_model.losses import LOSSES, chance
+from mercer.linear_model.solvers import newton
+from mercer.linear_model.solvers.dual import Span
+from mercer.linear_model.solvers.newton import choose_held_out, minimise
+from mercer.linear_model.solvers.objective import Objective
+from mercer.linear_model.solvers.passes import Kept
+from mercer.linear_model.solvers.products import back, product, round_trip
+from mercer.maps.block import Coded, Dense, OneHot, Sparse
+from mercer.rng import Rng, open_interval
 from normal_rows import INTERCEPT
 
 

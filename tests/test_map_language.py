@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer import Composed, KernelClassifier, KernelRegressor, RandomFourier, Stacked
-from mercer.cli import signatures
-from mercer.cli.language import Joined, Named, build, completions, literal, of_description, parse, spell
+from mercer.cli import _signatures
+from mercer.cli._map_syntax import Joined, Named, build, completions, literal, of_description, parse, spell
 from mercer.maps import registry
 
 
@@ -75,7 +75,7 @@ def test_what_it_does_not_know_is_a_sentence(text, sentence):
     assert sentence in str(caught.value)
 
 
-names = st.sampled_from(sorted(signatures.maps()))
+names = st.sampled_from(sorted(_signatures.maps()))
 values = st.one_of(
     st.none(),
     st.booleans(),
@@ -98,7 +98,7 @@ def specs(draw, depth=2):
         ]
         return Joined(sign, tuple(flat))
     name = draw(names)
-    options = draw(st.dictionaries(st.sampled_from(sorted(signatures.maps()[name].parameters)), values, max_size=3))
+    options = draw(st.dictionaries(st.sampled_from(sorted(_signatures.maps()[name].parameters)), values, max_size=3))
     return Named(name, options)
 
 
@@ -123,13 +123,13 @@ def test_every_case_of_every_map_is_spelt_and_built_again(cls):
 
 @pytest.mark.parametrize("cls", [*registry().values(), KernelClassifier, KernelRegressor], ids=lambda cls: cls.__name__)
 def test_signatures_that_are_read_are_those_of_the_constructors(cls):
-    read = {one.cls: one for one in (*signatures.maps().values(), *signatures.estimators().values())}[cls.__name__]
+    read = {one.cls: one for one in (*_signatures.maps().values(), *_signatures.estimators().values())}[cls.__name__]
     expected = {name: repr(one.default) for name, one in inspect.signature(cls).parameters.items()}
     assert read.parameters == expected
 
 
 def test_the_names_that_are_read_are_the_registry():
-    assert {name: one.cls for name, one in signatures.maps().items()} == {
+    assert {name: one.cls for name, one in _signatures.maps().items()} == {
         name: cls.__name__ for name, cls in registry().items()
     }
 

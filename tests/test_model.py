@@ -32,10 +32,10 @@ from mercer import (
     kernels,
     load,
     save,
-    tensors,
 )
-from mercer.model import describe
-from mercer.records import HOW
+from mercer.persistence import container
+from mercer.persistence.codec import HOW
+from mercer.persistence.io import describe
 from model_rows import WORDS, X, Y, fourier
 
 
@@ -205,7 +205,7 @@ def test_describe_says_what_is_in_a_file_without_reading_arrays(tmp_path, monkey
         pd.DataFrame(X, columns=list("abcde")), WORDS
     )
     save(model, path)
-    monkeypatch.setattr(tensors.Opened, "arrays", lambda self: pytest.fail("arrays were read"))
+    monkeypatch.setattr(container.Opened, "arrays", lambda self: pytest.fail("arrays were read"))
     seen = describe(path)
     assert seen["class"] == "KernelClassifier" and seen["format"] == 1 and seen["columns"] == 5 and seen["rows"] == 60
     assert seen["classes"] == ["blue", "green", "red"] and seen["feature_names"] == list("abcde")
@@ -281,7 +281,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
         save(model, tmp_path)
     with pytest.raises(ValueError, match=r"There is no folder .*gone to write to"):
         save(model, tmp_path / "gone" / "model.mercer")
-    monkeypatch.setattr("mercer.atomic.Path.open", _denied)
+    monkeypatch.setattr("mercer.persistence.atomic_write.Path.open", _denied)
     with pytest.raises(PermissionError, match=r"There is no permission to write to .*"):
         save(model, tmp_path / "model.mercer")
     assert not list(tmp_path.iterdir())

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from hostile import content
-from mercer import KernelClassifier, KernelRegressor, RandomProjection, fold, load, save, tensors
+from mercer import KernelClassifier, KernelRegressor, RandomProjection, fold, load, save
 from mercer.maps.base import Map
-from mercer.model import known
-from mercer.moments import Moments
-from mercer.records import Packer, Unpacker
+from mercer.persistence import container
+from mercer.persistence.codec import Packer, Unpacker
+from mercer.persistence.io import known
+from mercer.stats.moments import Moments
 from model_rows import X, Y, fourier
 
 
@@ -48,7 +49,7 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path):
     path = tmp_path / "model.mercer"
     save(fourier().fit(X), path)
     facts, arrays = content(path)
-    tensors.write(path, "model", 2, {**facts, "more": 1}, arrays)
+    container.write(path, "model", 2, {**facts, "more": 1}, arrays)
     with pytest.raises(
         ValueError, match=r"written by a newer mercer, in format 2; this one reads 1\. Install a newer mercer"
     ):
@@ -71,7 +72,7 @@ def test_a_parameter_and_a_field_that_came_later_than_the_file_have_their_defaul
     facts, arrays = content(path)
     _, params, kept = facts["model"]["model"]
     del params["basis"], kept["drawn_"]["record"][1]["stages"]["tuple"][0]["record"][1]["most"]
-    tensors.write(path, "model", 1, facts, arrays)
+    container.write(path, "model", 1, facts, arrays)
     back = load(path)
     assert back.basis is None and back.drawn_.stages[0].most == np.inf
 

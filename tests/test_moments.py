@@ -11,13 +11,13 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import GCWS, fold
-from mercer.blocks import Dense, Sparse
-from mercer.classes import ClassSums
-from mercer.moments import Moments
-from mercer.planner import PANEL, SHARD, most_classes
-from mercer.summaries import State
-from mercer.symmetric import Symmetric
-from mercer.together import Together, described, fresh
+from mercer.maps.block import Dense, Sparse
+from mercer.parallel.tile_size import PANEL, SHARD, most_classes
+from mercer.stats.basic import State
+from mercer.stats.class_sums import ClassSums
+from mercer.stats.combined import Together, described, fresh
+from mercer.stats.moments import Moments
+from mercer.stats.packed_symmetric import Symmetric
 
 WIDE = 2 * PANEL + 77
 
@@ -72,8 +72,8 @@ def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
 
 
 def test_a_large_block_is_summed_in_parts(monkeypatch):
-    monkeypatch.setattr("mercer.planner._MOST_BLOCK", 64)
-    monkeypatch.setattr("mercer.planner._LEAST_BLOCK", 64)
+    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 64)
+    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 64)
     X = np.random.default_rng(0).normal(size=(500, 5))
     seen = Moments()
     for block in (Dense(X), Sparse(sp.csr_array(X))):
@@ -211,7 +211,7 @@ def test_labels_of_two_kinds_do_not_merge():
 
 def test_numbers_to_be_predicted_are_no_classes(monkeypatch):
     assert most_classes(4096) == 32768
-    monkeypatch.setattr("mercer.classes.most_classes", lambda width: 10)
+    monkeypatch.setattr("mercer.stats.class_sums.most_classes", lambda width: 10)
     with pytest.raises(ValueError, match="more than 10 different labels"):
         ClassSums().add(Dense(np.ones((11, 1))), y=np.arange(11.0))
 
@@ -234,8 +234,8 @@ MEMORY = """
 import sys
 import numpy as np
 from mercer import RandomFourier, fold, open_stream
-from mercer.moments import Moments
-from mercer.sources import features
+from mercer.stats.moments import Moments
+from mercer.data.batches import features
 
 stream = open_stream(sys.argv[1])
 mapped = RandomFourier(512, gamma=0.1, random_state=0).fit(np.ones((1, 64), np.float32))

@@ -14,12 +14,12 @@ from sklearn.base import clone
 
 import mercer
 from mercer import Chi2Series, Nystroem, kernels
-from mercer.blocks import Dense
 from mercer.kernels import Called, Chi2, Gaussian, JensenShannon, Laplacian, Linear
-from mercer.kernels.names import named, names
-from mercer.maps.gamma import KINDS
-from mercer.maps.landmarks import by_leverage, plus_plus
-from mercer.philox import Rng
+from mercer.kernels.registry import named, names
+from mercer.maps._bandwidth import KINDS
+from mercer.maps._landmarks import by_leverage, plus_plus
+from mercer.maps.block import Dense
+from mercer.rng import Rng
 
 X = np.random.default_rng(0).gamma(0.7, size=(60, 6))
 Y = np.random.default_rng(1).gamma(0.7, size=(25, 6))

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from mercer.grams import gram
 from mercer.kernels import Chi2, ExponentialSemigroup
+from mercer.kernels.gram import gram
 from mercer.papers.laplace import MAPS, OUR_MAPS, PAPER, TABLE_2, root_sums
 from mercer.papers.laplace_heads import ALPHAS, Axes, LeastSquares, hinge_scores, machine, svm_in_span, tuned
 from mercer.papers.running import Bench, Task, run_cell

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from mercer import KernelRegressor, RandomFourier, open_stream
-from mercer.cli.errors import sentence
-from mercer.door import ParameterError, RowError, Setting
-from mercer.streams.roles import COLUMNS
+from mercer.cli._errors import sentence
+from mercer.data.column_roles import COLUMNS
+from mercer.validation import ParameterError, RowError, Setting
 from shell import fails
 
 FIT = {"--jobs", "--seed", "--max-memory", "--columns", "--drop", "--map", "--penalty", "--zero-based", "--one-based"}

@@ -9,13 +9,13 @@ from sklearn.linear_model import Lasso as SklearnLasso
 from sklearn.linear_model import MultiTaskLasso
 
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier
-from mercer.blocks import Dense
-from mercer.learn import lasso
-from mercer.learn.components import Components
-from mercer.learn.lasso import GroupLasso, Lasso
-from mercer.learn.normal import Normal
-from mercer.learn.sparse import Penalty
-from mercer.moments import Moments
+from mercer.linear_model.normal_equations import Normal
+from mercer.linear_model.penalties import Penalty
+from mercer.linear_model.solvers import lasso
+from mercer.linear_model.solvers.lasso import GroupLasso, Lasso
+from mercer.linear_model.solvers.pca import Components
+from mercer.maps.block import Dense
+from mercer.stats.moments import Moments
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 MANY = SklearnLasso(tol=1e-14, max_iter=10**6)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mercer.philox import Rng, open_interval, seed_from
+from mercer.rng import Rng, open_interval, seed_from
 
 
 @given(seed=st.integers(0, 2**64 - 1), start=st.integers(0, 1000), count=st.integers(0, 50))

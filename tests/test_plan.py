@@ -19,10 +19,10 @@ from mercer import (
     plan,
     theory,
 )
+from mercer.evaluation.convergence import Law, Table
+from mercer.evaluation.outline import Outline, Outlines, kind_of
 from mercer.maps import registry
-from mercer.outline import Outline, Outlines, kind_of
-from mercer.pilots import Law, Table
-from mercer.planner import Plan, grid
+from mercer.parallel.tile_size import Plan, grid
 
 LAW = Law("n_components", -0.5, 1.0, 0.0, None, (64, 128, 256), (0.125, 0.09, 0.0625))
 
@@ -243,7 +243,7 @@ def test_seconds_grow_with_rows_and_bytes_do_not():
 def test_what_is_extrapolated_is_what_would_be_drawn(feature_map, monkeypatch):
     """Sizes beyond those that are drawn grow on as a line, or as a square for landmarks."""
     whole = Outlines(feature_map, 20)._drawn(600)
-    monkeypatch.setattr("mercer.outline._DRAWN", 4000)
+    monkeypatch.setattr("mercer.evaluation.outline._DRAWN", 4000)
     near = Outlines(feature_map, 20)
     grown = near(600)
     assert 600 not in near._seen

@@ -14,10 +14,10 @@ from scipy.stats import beta, chi2, kstest, ortho_group
 from battery import CHECKS, close, data, same
 from mercer import CompressiveFourier, Hellinger, RandomFourier, RandomProjection, theory
 from mercer.kernels import Gaussian, Laplacian, Linear
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.linear import Matrix
-from mercer.stages.projections import projection
+from mercer.maps._transform import Chain
+from mercer.maps.stages.linear import Matrix
+from mercer.maps.stages.projection import projection
+from mercer.rng import Rng
 from test_real_data import load
 
 METHODS = ("orthoprojector", "bernoulli", "gaussian", "hadamard")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
-from mercer.planner import plan_fit
-from mercer.race import course, samples, verdicts
-from mercer.race.candidates import TWINS, candidates
-from mercer.race.contestants import TREES, Contestant, Trees
-from mercer.race.rounds import Trial, _kept, _ranked
+from mercer.model_selection import sample, schedule, summary
+from mercer.model_selection.candidates import TWINS, candidates
+from mercer.model_selection.halving import Trial, _kept, _ranked
+from mercer.model_selection.models import TREES, Contestant, Trees
+from mercer.parallel.tile_size import plan_fit
 
 
 def test_every_registered_map_takes_part_or_is_named_with_a_reason():
@@ -43,7 +43,7 @@ def test_trees_predict_on_as_many_threads_as_they_grow_on():
 
 @given(rows=st.integers(8, 10**6), models=st.integers(1, 100), limit=st.integers(10**3, 10**11))
 def test_the_course_of_a_race_adds_up(rows, models, limit):
-    plan = course.plan_course(rows, models, limit)
+    plan = schedule.plan_course(rows, models, limit)
     assert plan.rows + plan.held_out + plan.final == rows
     assert min(plan.rows, plan.held_out, plan.final) > 0
     assert 2 <= plan.folds <= plan.final
@@ -56,7 +56,7 @@ def test_the_course_of_a_race_adds_up(rows, models, limit):
 
 @given(limit=st.integers(10**6, 10**11))
 def test_a_model_of_a_race_sums_moments_of_as_many_features_as_a_race_takes(limit):
-    most, memory = course.most_features(limit), course.race_memory(limit)
+    most, memory = schedule.most_features(limit), schedule.race_memory(limit)
     assert plan_fit(1000, 5, most, limit=memory).route == "moments"
     assert plan_fit(1000, 5, most + 1, limit=memory).route == "passes"
 
@@ -64,7 +64,7 @@ def test_a_model_of_a_race_sums_moments_of_as_many_features_as_a_race_takes(limi
 @given(st.lists(st.sampled_from("aaaaabbbc"), min_size=20, max_size=200))
 def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
     y = np.array([*labels, "a", "b"])
-    order = samples._order(y, False, 0)
+    order = sample._order(y, False, 0)
     assert sorted(order) == list(range(len(y)))
     shown = y[order]
     classes = np.unique(y)
@@ -85,7 +85,7 @@ def judged(*final: Trial, guess: int = 0) -> tuple[str, str]:
     contest = SimpleNamespace(
         final=list(final), last={}, sample=SimpleNamespace(numeric=False), guess=lambda in_final: guessed
     )
-    winner, verdict = verdicts.judged(contest)
+    winner, verdict = summary.judged(contest)
     return winner.contestant.name, verdict
 
 

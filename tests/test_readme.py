@@ -51,7 +51,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
 @pytest.mark.full
 @pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
-    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)
+    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)
     for line, shown in commands(document):
         result = call(f"{line} --kernels hellinger" if line.startswith("compare data") else line)
         error = re.search(r"^Error: .*", shown, flags=re.MULTILINE)
@@ -93,7 +93,7 @@ def test_docstring_examples_run():
 
     ran = 0
     for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
-        if module.name != "mercer._native" and not module.name.startswith("mercer.ops.gpu"):  # which needs torch
+        if module.name != "mercer._native" and not module.name.startswith("mercer.ops.torch"):  # which needs torch
             result = doctest.testmod(importlib.import_module(module.name))
             assert result.failed == 0, module.name
             ran += result.attempted

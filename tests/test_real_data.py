@@ -15,9 +15,9 @@ from sklearn.svm import LinearSVC
 
 import mercer
 from mercer import GCWS, AdditiveNystroem, Chi2Series, ExpChi2, FeaturePCA, Homogeneous, RandomFourier, RandomLaplace
+from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Chi2, CosineRBF, Gaussian, Intersection, JensenShannon, MinMax
-from mercer.pairs import gram_error
-from mercer.race.candidates import candidates
+from mercer.model_selection.candidates import candidates
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +167,7 @@ def halves(name: str, rows: int = 3000, test: int = 3000) -> tuple:
 )
 def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search(name, kernels, capsys, monkeypatch):
     """The best of all candidates, each fitted on all rows with as many features as the winner, by the rows that are held out."""
-    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 5)  # which are slow, and win nothing
+    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)  # which are slow, and win nothing
     X, y, X_test, y_test = halves(name)
     board = mercer.select(X, y, kernels=kernels, max_seconds=3600, random_state=0)
     assert board.stopped is None

@@ -10,10 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 import mercer
-from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, leaderboard, select
-from mercer.leaderboard import Leaderboard
-from mercer.race.candidates import TWINS
-from mercer.race.rounds import Contest
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, select
+from mercer.model_selection import select as selection
+from mercer.model_selection.candidates import TWINS
+from mercer.model_selection.halving import Contest
+from mercer.model_selection.select import Leaderboard
 from race_rows import FEW, plane, rings
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -56,7 +57,7 @@ def test_linear_is_enough_where_it_is():
 
 @pytest.mark.full
 def test_trees_are_better_where_columns_are_cut_at_thresholds(monkeypatch):
-    monkeypatch.setattr("mercer.race.contestants._ROUNDS_OF_TREES", 25)
+    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 25)
     board = select(*steps(), kernels=["fourier"], random_state=0)
     assert board.verdict.startswith("Trees are better here: gradient boosting has 9")
     assert board.entries[0].name == "gradient boosting"
@@ -106,9 +107,9 @@ def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
 def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(monkeypatch):
     """The best of a round is better than guessing, since it was chosen for that; on the rows of the final the finalists are not."""
     contests = []
-    judge = leaderboard._board
+    judge = selection._board
     monkeypatch.setattr(
-        leaderboard, "_board", lambda contest, *rest: (contests.append(contest), judge(contest, *rest))[1]
+        selection, "_board", lambda contest, *rest: (contests.append(contest), judge(contest, *rest))[1]
     )
     X, _ = rings(300)
     labels = np.arange(300) % 2

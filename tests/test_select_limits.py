@@ -9,16 +9,16 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import select
-from mercer.race import course
-from mercer.race.contestants import TREES
-from mercer.race.rounds import Clock
+from mercer.model_selection import schedule
+from mercer.model_selection.halving import Clock
+from mercer.model_selection.models import TREES
 from race_rows import FEW, plane, rings
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 def test_of_many_rows_some_are_drawn(monkeypatch):
-    monkeypatch.setattr(course, "_ROWS", 100)
+    monkeypatch.setattr(schedule, "_ROWS", 100)
     board = select(*rings(900), kernels=["fourier"], random_state=0)
     assert board.rows == 900
     assert board.settings["rows"] == 100
@@ -71,7 +71,7 @@ def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
     """Time is up after eight models: what was tried is ranked as it would be without a limit."""
     whole = select(*rings(), kernels=FEW, random_state=0)
     ticks = iter(range(10**6))
-    monkeypatch.setattr("mercer.race.rounds.Clock.spent", lambda self: float(next(ticks)))
+    monkeypatch.setattr("mercer.model_selection.halving.Clock.spent", lambda self: float(next(ticks)))
     cut = select(*rings(), kernels=FEW, random_state=0, max_seconds=40)
     assert cut.stopped is not None
     known = {one.name: one.score for one in whole.entries if not one.finalist}
@@ -112,7 +112,7 @@ def test_targets_that_linear_refuses_are_refused_in_its_words(target, task, word
 
 
 def test_trees_get_what_time_is_left_when_their_share_was_not_enough(monkeypatch):
-    monkeypatch.setattr("mercer.race.rounds._TREES_SHARE", 0.0)
+    monkeypatch.setattr("mercer.model_selection.halving._TREES_SHARE", 0.0)
     heard = []
     board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600, tell=lambda *words: heard.append(words))
     assert heard[-1] == ("the final", TREES)

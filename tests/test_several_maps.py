@@ -15,8 +15,9 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
 
-from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream, planner
-from mercer.planner import plan_fit
+from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
+from mercer.parallel import tile_size
+from mercer.parallel.tile_size import plan_fit
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -183,7 +184,7 @@ def test_the_plan_says_one_pass_or_two():
 
 
 def test_passes_are_as_many_as_the_plan_says():
-    from mercer.streams.memory import ArrayStream
+    from mercer.data.in_memory import ArrayStream
 
     class Counting(ArrayStream):
         passes = 0
@@ -207,8 +208,8 @@ def test_passes_are_as_many_as_the_plan_says():
 
 
 def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(planner, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(planner, "_MOST_BLOCK", 64)
+    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
+    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
     rows = np.random.default_rng(1).random((64 * 16 * 3 + 5, 3))
     targets = rows[:, 0] * rows[:, 1]
 

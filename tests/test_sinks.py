@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import open_stream
-from mercer.streams import open_sink, sinks
+from mercer.data import open_sink, writers
 
 Z = np.random.default_rng(0).normal(size=(1000, 6)) * 10.0 ** np.random.default_rng(1).integers(
     -300, 300, size=(1000, 6)
@@ -64,7 +64,7 @@ def test_a_column_of_lists_holds_features(tmp_path):
 
 
 def test_small_blocks_make_large_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(sinks, "_GROUP_BYTES", 400 * 6 * 8)
+    monkeypatch.setattr(writers, "_GROUP_BYTES", 400 * 6 * 8)
     write(tmp_path / "d.parquet", 6, np.array_split(Z, 100))
     metadata = pq.ParquetFile(tmp_path / "d.parquet").metadata
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [400, 400, 200]
@@ -116,7 +116,7 @@ def test_rows_that_cannot_be_finished_leave_nothing(kind, tmp_path, monkeypatch)
     def full(*_):
         raise OSError("no space left on the device")
 
-    monkeypatch.setattr(sinks.os, "fsync", full)
+    monkeypatch.setattr(writers.os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         write(tmp_path / f"d.{kind}", 6, [Z])
     assert list(tmp_path.iterdir()) == []

@@ -8,11 +8,20 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier, RidgeCV
 
-from mercer.blocks import Sparse
-from mercer.learn.components import Components
-from mercer.learn.conjugate import choose_held_out, solve_blocks
-from mercer.learn.normal import Normal
-from mercer.learn.ridge import ALPHAS, Spectrum, choose_gcv, choose_kfold, choose_loo, grid, loo_errors, solve
+from mercer.linear_model.normal_equations import Normal
+from mercer.linear_model.solvers.conjugate_gradients import choose_held_out, solve_blocks
+from mercer.linear_model.solvers.pca import Components
+from mercer.linear_model.solvers.ridge import (
+    ALPHAS,
+    Spectrum,
+    choose_gcv,
+    choose_kfold,
+    choose_loo,
+    grid,
+    loo_errors,
+    solve,
+)
+from mercer.maps.block import Sparse
 from normal_rows import INTERCEPT, assert_same, data, moments, normal, rows_of, truth
 
 

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import KernelRegressor, Nystroem, RandomFourier, open_stream, plan, save, select
-from mercer.csr import canonical_csr
 from mercer.maps import every_map
+from mercer.validation.sparse import canonical_csr
 from shell import fails
 from sparse_damage import (
     COLUMNS,

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from mercer import plan
-from mercer.outline import Part
-from mercer.planner import Cost
-from mercer.quotation import speeds
-from mercer.quotation.speeds import Speeds, built_in
-from mercer.quotation.trials import _rates, _two
+from mercer.evaluation.cost import speeds
+from mercer.evaluation.cost.speeds import Speeds, built_in
+from mercer.evaluation.cost.trials import _rates, _two
+from mercer.evaluation.outline import Part
+from mercer.parallel.tile_size import Cost
 
 
 @pytest.fixture(autouse=True)
@@ -109,8 +109,8 @@ def test_rates_are_found_again_from_trials_of_chains():
 
 @pytest.mark.slow
 def test_all_that_a_plan_needs_is_measured():
+    from mercer.evaluation.cost.trials import measure
     from mercer.maps import registry
-    from mercer.quotation.trials import measure
 
     told: list[str] = []
     found = measure(told.append)

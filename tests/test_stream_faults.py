@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mercer import door, open_stream
+from mercer import open_stream, validation
 from stream_rows import NAMES, REFUSED, D, N, X, lists, parquet_folder, table, w, write_csv, written, y
 
 
@@ -27,12 +27,12 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
     def check() -> None:
         for number, block in enumerate(stream.blocks(5)):
             try:
-                door.require_finite("fold", block.X, stream.columns)
-            except door.RowError as error:
+                validation.require_finite("fold", block.X, stream.columns)
+            except validation.RowError as error:
                 assert number == 37
                 raise stream.located(error, block.start) from None
 
-    with pytest.raises(door.RowError) as caught:
+    with pytest.raises(validation.RowError) as caught:
         check()
     assert str(caught.value) == (
         "Input X contains NaN: fold needs finite numbers, got nan at part-0001.parquet, row 87 of the file, column 3 ('c3'). "

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from mercer import open_stream
-from mercer.streams import Chunk, base, rechunk
+from mercer.data import Chunk, rechunk
+from mercer.data import stream as streaming
 from stream_rows import (
     FRAME,
     TABLE,
@@ -143,7 +144,7 @@ def test_fingerprints_see_one_changed_number_and_one_changed_label():
 
 
 def test_the_fingerprint_of_a_large_array_says_which_rows_it_looked_at(monkeypatch):
-    monkeypatch.setattr(base, "_HASH_BYTES", 2**21)
+    monkeypatch.setattr(streaming, "_HASH_BYTES", 2**21)
     large = np.zeros((2**17, 8))
     mark = open_stream((large, large[:, :2])).fingerprint()
     assert mark["hashed"] == "16384 rows of every 65536"

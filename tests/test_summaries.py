@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer import fold
-from mercer.blocks import Dense, Sparse
-from mercer.histograms import ColumnHistogram, Histogram
-from mercer.moments import Moments
-from mercer.summaries import ColumnSpread, Range, Reservoir, RowMean, Spread
-from mercer.together import Together
+from mercer.maps.block import Dense, Sparse
+from mercer.stats.basic import ColumnSpread, Range, Reservoir, RowMean, Spread
+from mercer.stats.combined import Together
+from mercer.stats.histogram import ColumnHistogram, Histogram
+from mercer.stats.moments import Moments
 
 MAKERS = {
     "range": Range,

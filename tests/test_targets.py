@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mercer import open_stream
-from mercer.classes import FEW_INTEGERS, are_classes
 from mercer.cli.targets import task_of
-from mercer.race.samples import draw
+from mercer.model_selection.sample import draw
+from mercer.stats.class_sums import FEW_INTEGERS, are_classes
 
 ROWS = 2 * FEW_INTEGERS + 2
 TARGETS = {

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mercer import RandomFourier, tiles
-from mercer.planner import Cost, tile_rows, worth_threads
+from mercer import RandomFourier
+from mercer.parallel import threads as pool
+from mercer.parallel.tile_size import Cost, tile_rows, worth_threads
 from waiting import LIMIT
 
 HEAVY = Cost(flops=1e9, bytes=2**25 / 16)  # tiles of 16 rows, worth threads
@@ -46,7 +47,7 @@ def test_tiles_cover_all_rows_once_in_any_number_of_threads():
             def work(rows, counts=counts):
                 counts[rows] += 1
 
-            tiles.each(work, n, HEAVY, jobs)
+            pool.each(work, n, HEAVY, jobs)
             assert (counts == 1).all()
 
 
@@ -60,7 +61,7 @@ def threads_used(jobs: int) -> set[str]:
             names.add(threading.current_thread().name)
             everyone.wait(LIMIT)
 
-    tiles.each(work, 320, HEAVY, jobs)
+    pool.each(work, 320, HEAVY, jobs)
     return names
 
 
@@ -72,7 +73,7 @@ def test_work_is_spread_over_the_threads_asked_for():
 def test_blas_has_one_thread_inside_and_its_own_number_after():
     before = blas_threads()
     seen = []
-    tiles.each(lambda rows: seen.append(blas_threads()), 64, HEAVY, 2)
+    pool.each(lambda rows: seen.append(blas_threads()), 64, HEAVY, 2)
     assert all(count == 1 for counts in seen for count in counts)
     assert blas_threads() == before
 
@@ -82,7 +83,7 @@ def test_blas_is_restored_by_a_thread_that_did_not_set_it():
     entered, leave, left, over = (threading.Event() for _ in range(4))
 
     def other():
-        with tiles.one_blas_thread():
+        with pool.one_blas_thread():
             entered.set()
             leave.wait(LIMIT)
         left.set()
@@ -93,7 +94,7 @@ def test_blas_is_restored_by_a_thread_that_did_not_set_it():
         inside = blas_threads()
         thread.start()
         assert entered.wait(LIMIT)
-        with tiles.one_blas_thread():
+        with pool.one_blas_thread():
             leave.set()
             assert left.wait(LIMIT)
             assert all(count == 1 for count in blas_threads())
@@ -114,7 +115,7 @@ def test_blas_is_limited_though_another_thread_has_set_it():
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(LIMIT)
-    with tiles.one_blas_thread():
+    with pool.one_blas_thread():
         inside = blas_threads()
     done.set()
     thread.join()
@@ -123,7 +124,7 @@ def test_blas_is_limited_though_another_thread_has_set_it():
 
 def test_blas_is_restored_when_several_threads_leave_in_any_order():
     before = blas_threads()
-    first, second = tiles.one_blas_thread(), tiles.one_blas_thread()
+    first, second = pool.one_blas_thread(), pool.one_blas_thread()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -138,10 +139,10 @@ def test_a_tile_inside_a_tile_runs_where_it_is():
             names.add(threading.current_thread().name)
 
         names = set()
-        tiles.each(inner, 64, HEAVY, 4)
+        pool.each(inner, 64, HEAVY, 4)
         assert names == {threading.current_thread().name}
 
-    within_limit(lambda: tiles.each(outer, 160, HEAVY, 3))
+    within_limit(lambda: pool.each(outer, 160, HEAVY, 3))
 
 
 def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
@@ -157,13 +158,13 @@ def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
             time.sleep(0.01)  # 500 tiles are far more time than the error needs to reach the other threads
 
     with pytest.raises(ValueError, match="tile 2"):
-        tiles.each(work, 16 * 500, HEAVY, 3)
+        pool.each(work, 16 * 500, HEAVY, 3)
     assert len(seen) < 500
     seen.clear()
     with pytest.raises(ValueError, match="tile 2"):
-        tiles.each(work, 16 * 500, HEAVY, 1)
+        pool.each(work, 16 * 500, HEAVY, 1)
     assert seen == [0, 16, 32]
-    tiles.each(lambda rows: None, 64, HEAVY, 3)
+    pool.each(lambda rows: None, 64, HEAVY, 3)
 
 
 def test_maps_are_safe_from_several_threads():
@@ -193,7 +194,7 @@ def _child(queue):
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_maps_work_after_fork():
-    tiles.each(lambda rows: None, 320, HEAVY, 3)  # the parent has a pool that the child does not
+    pool.each(lambda rows: None, 320, HEAVY, 3)  # the parent has a pool that the child does not
     expected = features().sum()
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -217,19 +218,19 @@ def test_threads_come_from_the_environment_then_from_the_machine(monkeypatch, me
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert tiles.threads() == (threads or len(os.sched_getaffinity(0)))
-    assert tiles.width(None) == tiles.width(-1) == tiles.threads()
-    assert tiles.width(2) == 2
-    assert tiles.width(-1000) == 1
+    assert pool.threads() == (threads or len(os.sched_getaffinity(0)))
+    assert pool.width(None) == pool.width(-1) == pool.threads()
+    assert pool.width(2) == 2
+    assert pool.width(-1000) == 1
 
 
 def test_a_number_of_threads_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("MERCER_NUM_THREADS", "many")
     with pytest.raises(ValueError, match="MERCER_NUM_THREADS must be a whole number of at least 1, got 'many'"):
-        tiles.threads()
+        pool.threads()
     for bad in (0, 1.5, True, "2"):
         with pytest.raises(ValueError, match="n_jobs must be None"):
-            tiles.width(bad)
+            pool.width(bad)
 
 
 def test_the_planner_makes_tiles_that_fit_and_threads_only_for_work():

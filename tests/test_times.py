@@ -24,7 +24,7 @@ from mercer import (
     plan,
     select,
 )
-from mercer.times import is_time
+from mercer.validation.times import is_time
 from shell import fails, run
 
 N = 40

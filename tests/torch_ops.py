@@ -20,16 +20,16 @@ MISSING = None if importlib.util.find_spec("torch") else "torch is not installed
 if MISSING is None:
     import torch
 
-    from mercer.ops.gpu import kernels
+    from mercer.ops.torch import triton_dispatch
 
-    kernels.least = 0  # so that small arrays test them too
+    triton_dispatch.least = 0  # so that small arrays test them too
     torch.set_num_threads(1)  # small arrays: threads would only wait for each other
 
 
 def to_device(a: Any) -> Any:
     import torch
 
-    from mercer.ops.gpu import DeviceArray
+    from mercer.ops.torch import DeviceArray
 
     if not isinstance(a, np.ndarray):
         return a

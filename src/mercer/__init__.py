@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer import kernels as kernels
     from mercer import theory as theory
-    from mercer.certificate import certify as certify
-    from mercer.devices import on as on
-    from mercer.folding import fold as fold
-    from mercer.grams import gram as gram
-    from mercer.leaderboard import select as select
-    from mercer.learn.classifier import KernelClassifier as KernelClassifier
-    from mercer.learn.regressor import KernelRegressor as KernelRegressor
+    from mercer.data import open_stream as open_stream
+    from mercer.evaluation.certificate import certify as certify
+    from mercer.evaluation.plan import plan as plan
+    from mercer.kernels.gram import gram as gram
+    from mercer.linear_model.classifier import KernelClassifier as KernelClassifier
+    from mercer.linear_model.regressor import KernelRegressor as KernelRegressor
     from mercer.maps.additive_nystroem import AdditiveNystroem as AdditiveNystroem
     from mercer.maps.anchors import Anchors as Anchors
-    from mercer.maps.chebyshev import Chi2Chebyshev as Chi2Chebyshev
-    from mercer.maps.chi2 import Chi2Series as Chi2Series
+    from mercer.maps.chi2_chebyshev import Chi2Chebyshev as Chi2Chebyshev
+    from mercer.maps.chi2_series import Chi2Series as Chi2Series
     from mercer.maps.compose import Composed as Composed
     from mercer.maps.compose import Stacked as Stacked
     from mercer.maps.compressive import CompressiveFourier as CompressiveFourier
-    from mercer.maps.expchi2 import ExpChi2 as ExpChi2
+    from mercer.maps.exp_chi2 import ExpChi2 as ExpChi2
     from mercer.maps.fourier import RandomFourier as RandomFourier
     from mercer.maps.gcws import GCWS as GCWS
     from mercer.maps.hellinger import Hellinger as Hellinger
@@ -36,27 +35,28 @@ if TYPE_CHECKING:
     from mercer.maps.pca import FeaturePCA as FeaturePCA
     from mercer.maps.projection import RandomProjection as RandomProjection
     from mercer.maps.scaled import Scaled as Scaled
-    from mercer.maps.signs import SignCauchy as SignCauchy
+    from mercer.maps.sign_cauchy import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
-    from mercer.maps.unary import UnaryIntersection as UnaryIntersection
-    from mercer.model import load as load
-    from mercer.model import save as save
-    from mercer.quotation.quoting import plan as plan
-    from mercer.report.writing import write_report as write_report
-    from mercer.streams import open_stream as open_stream
+    from mercer.maps.unary_intersection import UnaryIntersection as UnaryIntersection
+    from mercer.model_selection.select import select as select
+    from mercer.parallel.devices import use_device as use_device
+    from mercer.persistence.io import load as load
+    from mercer.persistence.io import save as save
+    from mercer.report.report import write_report as write_report
+    from mercer.stats.reduce import fold as fold
 
 _home = {
-    "KernelRegressor": "learn.regressor",
-    "KernelClassifier": "learn.classifier",
-    "UnaryIntersection": "maps.unary",
-    "SignCauchy": "maps.signs",
+    "KernelRegressor": "linear_model.regressor",
+    "KernelClassifier": "linear_model.classifier",
+    "UnaryIntersection": "maps.unary_intersection",
+    "SignCauchy": "maps.sign_cauchy",
     "GCWS": "maps.gcws",
     "Anchors": "maps.anchors",
     "AdditiveNystroem": "maps.additive_nystroem",
-    "Chi2Chebyshev": "maps.chebyshev",
-    "Chi2Series": "maps.chi2",
+    "Chi2Chebyshev": "maps.chi2_chebyshev",
+    "Chi2Series": "maps.chi2_series",
     "CompressiveFourier": "maps.compressive",
-    "ExpChi2": "maps.expchi2",
+    "ExpChi2": "maps.exp_chi2",
     "FeaturePCA": "maps.pca",
     "Hellinger": "maps.hellinger",
     "Homogeneous": "maps.homogeneous",
@@ -69,18 +69,18 @@ _home = {
     "RandomFourier": "maps.fourier",
     "Nystroem": "maps.nystroem",
     "Stacked": "maps.compose",
-    "certify": "certificate",
-    "fold": "folding",
-    "gram": "grams",
-    "load": "model",
-    "save": "model",
-    "select": "leaderboard",
+    "certify": "evaluation.certificate",
+    "fold": "stats.reduce",
+    "gram": "kernels.gram",
+    "load": "persistence.io",
+    "save": "persistence.io",
+    "select": "model_selection.select",
     "kernels": "",
-    "on": "devices",
-    "open_stream": "streams",
-    "plan": "quotation.quoting",
+    "use_device": "parallel.devices",
+    "open_stream": "data",
+    "plan": "evaluation.plan",
     "theory": "",
-    "write_report": "report.writing",
+    "write_report": "report.report",
 }
 
 __version__ = "0.1.0"

@@ -18,8 +18,8 @@ from sklearn.base import clone
 import mercer
 from battery import data
 from hostile import agrees, altered, content, mutated, named, shapes_of
-from mercer import tensors
 from mercer.maps import every_map
+from mercer.persistence import container
 
 KEPT = ("library", "model")
 
@@ -53,7 +53,7 @@ def files(tmp_path_factory) -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr("mercer.atomic.os.fsync", lambda handle: None)
+    monkeypatch.setattr("mercer.persistence.atomic_write.os.fsync", lambda handle: None)
 
 
 def loaded(path: Path) -> Any:
@@ -85,7 +85,7 @@ def forge(files: list[Path], count: int, seed: int, bad: Path) -> int:
     rng, refused = np.random.default_rng(seed), 0
     for i in range(count):
         facts, arrays = altered(*content(files[i % len(files)]), rng)
-        tensors.write(bad, "model", 1, {key: facts[key] for key in KEPT}, arrays)
+        container.write(bad, "model", 1, {key: facts[key] for key in KEPT}, arrays)
         model = loaded(bad)
         refused += model is None
         if model is not None:
@@ -132,7 +132,7 @@ def test_arrays_of_other_shapes_and_dtypes_do_no_harm(files, tmp_path):
         facts, arrays = content(path)
         for name in arrays:
             for other in shapes_of(arrays[name]):
-                tensors.write(bad, "model", 1, {key: facts[key] for key in KEPT}, {**arrays, name: other})
+                container.write(bad, "model", 1, {key: facts[key] for key in KEPT}, {**arrays, name: other})
                 model = loaded(bad)
                 tried += 1
                 accepted += model is not None
@@ -158,7 +158,7 @@ def with_tensors(table: dict[str, Any], rest: bytes = b"") -> bytes:
         "library": {},
         "model": [{"array": name} for name in table],
     }
-    return raw({"__metadata__": {"mercer": tensors.canonical(facts)}, **table}, rest)
+    return raw({"__metadata__": {"mercer": container.canonical(facts)}, **table}, rest)
 
 
 def tensor(shape: Any, span: Any, dtype: Any = "F64") -> dict[str, Any]:
@@ -208,7 +208,7 @@ def corpus(folder: Path) -> dict[str, bytes]:
         "a million brackets": raw(b"[" * 10**6),
         "a million braces": raw(b'{"a":' * 10**6),
         "a million brackets inside": raw({"__metadata__": {"mercer": "[" * 10**6}}),
-        "a million empty lists": raw({"__metadata__": {"mercer": tensors.canonical({"a": [[]] * 10**6})}}),
+        "a million empty lists": raw({"__metadata__": {"mercer": container.canonical({"a": [[]] * 10**6})}}),
         "no JSON": raw(b"\xff\xfe\x00" * 20),
         "UTF-16": raw('{"__metadata__":{"mercer":"{}"}}'.encode("utf-16")),
         "a lone surrogate": raw(b'{"__metadata__":{"mercer":"\\ud800"}}'),
@@ -216,7 +216,7 @@ def corpus(folder: Path) -> dict[str, bytes]:
         "another key beside mercer": raw({"__metadata__": {"mercer": "{}", "format": "pt"}}),
     }  # fmt: skip
     for name, (model, arrays) in forged().items():
-        tensors.write(folder / "one", "model", 1, {"library": {}, "model": model}, arrays)
+        container.write(folder / "one", "model", 1, {"library": {}, "model": model}, arrays)
         found[name] = (folder / "one").read_bytes()
     return found
 
@@ -278,8 +278,8 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
 LOADING = """
 import builtins, json, pickle, _pickle, resource, subprocess, sys
 from pathlib import Path
-import mercer, mercer.model, scipy.sparse
-mercer.model.known()
+import mercer, mercer.persistence.io, scipy.sparse
+mercer.persistence.io.known()
 mercer.load(sys.argv[2])
 
 def poisoned(*args, **kwargs):
@@ -383,5 +383,8 @@ def test_the_corpus_is_wrong_in_one_thing_only():
     """The files it is made from do load: what refuses them is what is wrong with them."""
     good = forged()["an array that nobody refers to"][0]
     assert (
-        mercer.model.Unpacker(mercer.model.known(), {}, lambda model: None).model(good, fitted=True).n_features_in_ == 3
+        mercer.persistence.io.Unpacker(mercer.persistence.io.known(), {}, lambda model: None)
+        .model(good, fitted=True)
+        .n_features_in_
+        == 3
     )

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from mercer import RandomFourier, fold, open_stream, planner
-from mercer.checkpoints import Checkpoint
-from mercer.classes import ClassSums
-from mercer.moments import Moments
-from mercer.sources import features
-from mercer.together import Together
+from mercer.stats.checkpoint import Checkpoint
+from mercer.stats.class_sums import ClassSums
+from mercer.stats.moments import Moments
+from mercer.data.batches import features
+from mercer.stats.combined import Together
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
 planner._LEAST_BLOCK = planner._MOST_BLOCK = 64

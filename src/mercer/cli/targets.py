@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer.streams import Stream
+    from mercer.data import Stream
 
 CLASSIFY, REGRESS = "classify", "regress"
 MOST_CLASSES = 1000  # that are learnt without being asked for
@@ -28,7 +28,7 @@ def task_of(stream: Stream, asked: str | None, most_classes: int = MOST_CLASSES)
     """
     import numpy as np
 
-    from mercer.classes import are_classes
+    from mercer.stats.class_sums import are_classes
 
     chunks = stream.chunks()
     y = np.asarray(next(chunks).y)

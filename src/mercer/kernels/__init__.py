@@ -23,9 +23,8 @@ from mercer.kernels.additive import (
     Signed,
 )
 from mercer.kernels.base import Kernel, Sum
-from mercer.kernels.called import Called
-from mercer.kernels.collisions import Bits, SignStable
-from mercer.kernels.coordinates import (
+from mercer.kernels.callable import Called
+from mercer.kernels.elementwise import (
     GMM,
     ExpChi2,
     ExponentialSemigroup,
@@ -49,6 +48,7 @@ from mercer.kernels.euclidean import (
     Radial,
     Scaled,
 )
+from mercer.kernels.hashing import Bits, SignStable
 
 __all__ = [
     "GMM",

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import door
-from mercer.csr import validate_sparse
+from mercer import validation
+from mercer.validation.sparse import validate_sparse
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Kernel:
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.type == "float":
-                door.positive(type(self).__name__, field.name, getattr(self, field.name))
+                validation.positive(type(self).__name__, field.name, getattr(self, field.name))
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Gram matrix of the rows of X and Z (of X and X when Z is None)."""
@@ -83,7 +83,7 @@ class Kernel:
 
     def _rows(self, X: Any) -> Array:
         validate_sparse(repr(self), X)
-        rows = X.toarray() if hasattr(X, "toarray") else door.as_array(repr(self), X)
+        rows = X.toarray() if hasattr(X, "toarray") else validation.as_array(repr(self), X)
         if rows.ndim != 2 or rows.dtype.kind not in "biuf":
             raise ValueError(f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}.")
         rows = rows.astype(np.float64)
@@ -93,7 +93,7 @@ class Kernel:
     def check(self, X: Any) -> None:
         """Refuse rows outside the domain; an array or a CSR matrix."""
         if self.domain == "nonnegative":
-            door.require_nonnegative(repr(self), X)
+            validation.require_nonnegative(repr(self), X)
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
-from mercer import door
-from mercer.grams import gram
-from mercer.histograms import ColumnHistogram, Histogram
+from mercer import validation
 from mercer.kernels import Additive
-from mercer.kernels.names import additive_names
-from mercer.maps.additive import AdditiveMap
+from mercer.kernels.gram import gram
+from mercer.kernels.registry import additive_names
+from mercer.maps._additive import AdditiveMap
+from mercer.maps._landmarks import CUTOFF
+from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
-from mercer.maps.drawn import Chain
-from mercer.maps.landmarks import CUTOFF
-from mercer.philox import Rng
-from mercer.stages.base import require
-from mercer.stages.lifts import Lift
-from mercer.summaries import Summary
+from mercer.maps.stages.base import require
+from mercer.maps.stages.elementwise import Lift
+from mercer.rng import Rng
+from mercer.stats.basic import Summary
+from mercer.stats.histogram import ColumnHistogram, Histogram
 
 _KERNELS = additive_names()
 _SAMPLE = 128  # values that kernel PCA is given
@@ -107,13 +107,13 @@ class AdditiveNystroem(AdditiveMap):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        n = door.whole(who, "n_terms", self.n_terms)
-        door.flag(who, "per_column", self.per_column)
-        door.flag(who, "signed", self.signed)
+        n = validation.whole(who, "n_terms", self.n_terms)
+        validation.flag(who, "per_column", self.per_column)
+        validation.flag(who, "signed", self.signed)
         if not isinstance(self.kernel, Additive):
-            door.one_of(who, "kernel", self.kernel, _KERNELS)
+            validation.one_of(who, "kernel", self.kernel, _KERNELS)
         if isinstance(self.landmarks, str):
-            door.one_of(who, "landmarks", self.landmarks, ("greedy", "sample"))
+            validation.one_of(who, "landmarks", self.landmarks, ("greedy", "sample"))
             return
         given = np.asarray(self.landmarks, dtype=np.float64)
         if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)) or self.per_column:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import door, kernels
-from mercer.blocks import Block, Coded, as_block
-from mercer.histograms import ColumnHistogram, Histogram
+from mercer import kernels, validation
 from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
-from mercer.kernels.names import additive_names
-from mercer.maps import spacing
+from mercer.kernels.registry import additive_names
+from mercer.maps import _anchor_grid
+from mercer.maps._coded import CodedDrawn, CodedMap
+from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Bounds, Decay, Map
-from mercer.maps.coded import CodedDrawn, CodedMap
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.planner import Cost
-from mercer.stages.anchors import Between, Nearest
-from mercer.stages.base import require
+from mercer.maps.block import Block, Coded, as_block
+from mercer.maps.stages.base import require
+from mercer.maps.stages.lookup import Between, Nearest
+from mercer.parallel.tile_size import Cost
+from mercer.rng import Rng
+from mercer.stats.histogram import ColumnHistogram, Histogram
 
 _KERNELS = additive_names()
 _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
@@ -141,21 +141,21 @@ class Anchors(CodedMap):
         super().check(d)
         who = type(self).__name__
         if isinstance(self.kernel, str):
-            door.one_of(who, "kernel", self.kernel, _KERNELS)
+            validation.one_of(who, "kernel", self.kernel, _KERNELS)
         elif not isinstance(self.kernel, Additive) and (
             isinstance(self.kernel, kernels.Kernel) or not callable(self.kernel)
         ):
             raise ValueError(
                 f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a callable k(x, z), got {self.kernel!r}."
             )
-        door.one_of(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
-        door.one_of(who, "weights", self.weights, ("linear", "equal"))
-        door.whole(who, "n_neighbors", self.n_neighbors)
+        validation.one_of(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
+        validation.one_of(who, "weights", self.weights, ("linear", "equal"))
+        validation.whole(who, "n_neighbors", self.n_neighbors)
         if self.weights == "linear" and self.n_neighbors > 2:
             raise ValueError(
                 f"{who}: weights='linear' needs 1 or 2 neighbours, got n_neighbors={self.n_neighbors}. Use weights='equal'."
             )
-        if door.positive(who, "energy", self.energy) > 1:
+        if validation.positive(who, "energy", self.energy) > 1:
             raise ValueError(f"{who}: energy must be above 0 and at most 1, got {self.energy!r}.")
         self._check_places(who)
 
@@ -163,9 +163,9 @@ class Anchors(CodedMap):
         if self.n_anchors is None:
             if self.cover is None:
                 raise ValueError(f"{who}: n_anchors=None needs cover, the farthest that a value may be from an anchor.")
-            door.positive(who, "cover", self.cover)
+            validation.positive(who, "cover", self.cover)
         else:
-            door.whole(who, "n_anchors", self.n_anchors, least=2)
+            validation.whole(who, "n_anchors", self.n_anchors, least=2)
             if self.cover is not None:
                 raise ValueError(f"{who}: cover={self.cover!r} chooses the number of anchors: it needs n_anchors=None.")
             if self.n_anchors < self.n_neighbors:
@@ -212,10 +212,10 @@ class Anchors(CodedMap):
         """Anchors, (1 or d, count), and the range outside which values are said to be."""
         nonnegative = self.domain == "nonnegative"
         if self.cover is not None:
-            return spacing.cover(seen, float(self.cover))[None], (seen.low, seen.high)
+            return _anchor_grid.cover(seen, float(self.cover))[None], (seen.low, seen.high)
         assert self.n_anchors is not None
         if self.spacing == "kmeans":
-            anchors, constant = spacing.k_means(seen, self.n_anchors, zero)
+            anchors, constant = _anchor_grid.k_means(seen, self.n_anchors, zero)
             if len(constant):
                 few = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
                 warnings.warn(
@@ -224,10 +224,10 @@ class Anchors(CodedMap):
                 )
             return anchors, (np.minimum(seen.low, 0.0) if zero else seen.low, seen.high)
         if self.spacing == "log":
-            low, high = self.feature_range or spacing.lowest(seen, self.n_anchors)
-            return spacing.logarithmic(low, high, self.n_anchors)[None], (0.0, high)
+            low, high = self.feature_range or _anchor_grid.lowest(seen, self.n_anchors)
+            return _anchor_grid.logarithmic(low, high, self.n_anchors)[None], (0.0, high)
         low, high = self.feature_range or (min(seen.low, 0.0) if nonnegative else seen.low, seen.high)
-        anchors = spacing.uniform(low, high, self.n_anchors, zero)
+        anchors = _anchor_grid.uniform(low, high, self.n_anchors, zero)
         return anchors[None], (anchors[0], anchors[-1])
 
     @property

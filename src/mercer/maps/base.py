@@ -13,12 +13,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer import devices, door, ops
-from mercer.blocks import Block, Dense, fresh, matrix, stacked
-from mercer.cluster import map_chunks
-from mercer.csr import canonical_csr
+from mercer import ops, validation
+from mercer.data import Stream, open_stream
+from mercer.data.batches import Piece, Tiles, blocks_of
+from mercer.data.dask import is_lazy
+from mercer.data.stream import as_float
 from mercer.kernels import Kernel
-from mercer.maps.drawn import Drawn, for_rows
+from mercer.maps._statistics import summarize
+from mercer.maps._transform import Drawn, for_rows
+from mercer.maps.block import Block, Dense, fresh, matrix, stacked
 from mercer.maps.moving import room, tensor_rows, there_and_back
 from mercer.maps.packing import Packing
 from mercer.maps.rates import INDEPENDENT as INDEPENDENT
@@ -26,16 +29,14 @@ from mercer.maps.rates import STRUCTURED as STRUCTURED
 from mercer.maps.rates import SUBSPACE as SUBSPACE
 from mercer.maps.rates import Decay as Decay
 from mercer.maps.rates import Rate as Rate
-from mercer.maps.statistics import summarize
-from mercer.philox import Rng, seed_from
-from mercer.planner import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
-from mercer.sources import Piece, Tiles, blocks_of
-from mercer.streams import Stream, open_stream
-from mercer.streams.base import as_float
-from mercer.streams.dask import is_lazy
-from mercer.summaries import Summary
-from mercer.tiles import each, one_blas_thread, spans, width
-from mercer.times import refuse_times
+from mercer.parallel import devices
+from mercer.parallel.dask_cluster import map_chunks
+from mercer.parallel.threads import each, one_blas_thread, spans, width
+from mercer.parallel.tile_size import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
+from mercer.rng import Rng, seed_from
+from mercer.stats.basic import Summary
+from mercer.validation.sparse import canonical_csr
+from mercer.validation.times import refuse_times
 
 Array = NDArray[Any]
 
@@ -50,7 +51,7 @@ class Bounds:
 
     def __call__(self, rows: Any, *, numbered: bool = True) -> bool:
         """Warn about rows that are outside, and say whether there were any; numbered, when rows count from the first of the data."""
-        return door.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
+        return validation.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
 
 
 class _Contained(TransformerMixin, BaseEstimator):
@@ -221,7 +222,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             made: Block = for_rows(self.drawn_, rows)(rows)
             if following is not None:
                 following._require_domain(matrix(made))
-        except door.RowError as error:
+        except validation.RowError as error:
             raise error.at(0, type(self).__name__) from None
         return made
 
@@ -249,7 +250,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
                 Z = there_and_back(type(self).__name__, X, self.drawn_, make, out)
             else:
                 Z = make(X, for_rows(self.drawn_, X), out)
-        except door.RowError:
+        except validation.RowError:
             self._let_in(X)  # the first of all rows, whichever tile came first
             raise
         if self.bounds_ is not None:
@@ -338,7 +339,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             if wanted and ops.is_device(tile):
                 self._let_in(tile)
             return block
-        except door.RowError as error:
+        except validation.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
 
     def _ready(self, X: Any) -> tuple[Any, Drawn]:
@@ -359,8 +360,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         who = type(self).__name__
         if devices.is_tensor(X):
             return tensor_rows(self, X, reset=reset)
-        X = door.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
-        X = door.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
+        X = validation.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
+        X = validation.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
         refuse_times(who, X)
         sparse = hasattr(X, "tocsr")
         X = canonical_csr(who, X) if sparse else X
@@ -370,7 +371,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         try:
             rows = validate_data(self, X, reset=reset, **options)
         except ValueError as error:
-            sentence = door.describe_text(who, X)
+            sentence = validation.describe_text(who, X)
             raise (ValueError(sentence) if sentence else error) from None
         of_frame = hasattr(rows, "indptr") and not sparse  # whose columns are sparse
         return canonical_csr(who, rows) if of_frame else rows
@@ -385,15 +386,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def _let_in(self, rows: Any, names: Any = None) -> None:
         """Refuse rows that are not finite or not in the domain; names are those of the columns."""
         names = getattr(self, "feature_names_in_", None) if names is None else names
-        least, largest = door.extremes(rows)
+        least, largest = validation.extremes(rows)
         if not (np.isfinite(least) and np.isfinite(largest)):
-            door.require_finite(type(self).__name__, rows, names)
+            validation.require_finite(type(self).__name__, rows, names)
         if least < 0:
             self._require_domain(rows, names)
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":
-            door.require_nonnegative(type(self).__name__, rows, names, instead=self.instead)
+            validation.require_nonnegative(type(self).__name__, rows, names, instead=self.instead)
 
     def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> Any:
         """out as an array that features can be written to; refused where it is none."""

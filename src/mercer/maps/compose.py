@@ -15,14 +15,14 @@ from sklearn.pipeline import _name_estimators
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
-from mercer.blocks import Block
+from mercer import validation
+from mercer.data.batches import Piece, Tiles
 from mercer.kernels import Kernel, Sum
+from mercer.maps._transform import Drawn, Featured
 from mercer.maps.base import Bounds, Decay, Map, Rate
-from mercer.maps.drawn import Drawn, Featured
+from mercer.maps.block import Block
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.joined import After, Beside, Guard
-from mercer.sources import Piece, Tiles
 
 
 class _Several(_BaseComposition, Map):
@@ -297,7 +297,7 @@ def _steps(fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]) 
         block = rows.block if isinstance(rows, Piece) else rows
         try:
             made = fitted._step(block, following)
-        except door.RowError as error:
+        except validation.RowError as error:
             raise error.at(start) from None
         yield replace(rows, block=made) if isinstance(rows, Piece) else made
         start += block.shape[0]

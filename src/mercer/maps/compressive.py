@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import Gaussian, Kernel
+from mercer.maps._bandwidth import Gamma
+from mercer.maps._transform import Chain, on_first
 from mercer.maps.base import Array, Map, Rate
-from mercer.maps.drawn import Chain, on_first
 from mercer.maps.fourier import RandomFourier
-from mercer.maps.gamma import Gamma
 from mercer.maps.projection import as_basis, check_projection, projection_size
-from mercer.philox import Rng
-from mercer.stages.projections import Measured, projection
-from mercer.stages.waves import Waves
-from mercer.summaries import Summary
+from mercer.maps.stages.fourier import Waves
+from mercer.maps.stages.projection import Measured, projection
+from mercer.rng import Rng
+from mercer.stats.basic import Summary
 
 
 class CompressiveFourier(Map):

@@ -18,16 +18,16 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
+from mercer import validation
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
+from mercer.maps._bandwidth import Gamma
+from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
-from mercer.maps.drawn import Chain
-from mercer.maps.gamma import Gamma
-from mercer.philox import Rng, chi_quantile
-from mercer.stages import linear
-from mercer.stages.links import RowNorm
-from mercer.stages.waves import frequencies, waves
-from mercer.summaries import Summary
+from mercer.maps.stages import linear
+from mercer.maps.stages.fourier import frequencies, waves
+from mercer.maps.stages.links import RowNorm
+from mercer.rng import Rng, chi_quantile
+from mercer.stats.basic import Summary
 from mercer.theory import components_for_pair
 
 _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
@@ -161,11 +161,11 @@ class RandomFourier(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        door.whole(who, "n_components", self.n_components)
-        law = _LAWS[door.one_of(who, "kernel", self.kernel, _LAWS)]
-        door.one_of(who, "form", self.form, ("paired", "offset"))
-        door.one_of(who, "design", self.design, _DESIGNS)
-        door.flag(who, "normalize", self.normalize)
+        validation.whole(who, "n_components", self.n_components)
+        law = _LAWS[validation.one_of(who, "kernel", self.kernel, _LAWS)]
+        validation.one_of(who, "form", self.form, ("paired", "offset"))
+        validation.one_of(who, "design", self.design, _DESIGNS)
+        validation.flag(who, "normalize", self.normalize)
         if self.kernel == "matern":
             Matern(self.nu)
         self._gamma().check()

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import door, ops
-from mercer.blocks import Coded, OneHot, code_type
+from mercer import ops, validation
 from mercer.kernels import GMM, Bits, Kernel
+from mercer.maps._coded import CodedDrawn, CodedMap
 from mercer.maps.base import Array, Map
-from mercer.maps.coded import CodedDrawn, CodedMap
-from mercer.philox import Rng
-from mercer.planner import Cost, blocks_in, worth_keeping, worth_marking
-from mercer.stages.base import require
+from mercer.maps.block import Coded, OneHot, code_type
+from mercer.maps.stages.base import require
+from mercer.parallel.tile_size import Cost, blocks_in, worth_keeping, worth_marking
+from mercer.rng import Rng
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
@@ -106,11 +106,11 @@ class GCWS(CodedMap):
     def check(self, d: int) -> None:
         super().check(d)
         who = type(self).__name__
-        door.whole(who, "n_hashes", self.n_hashes)
-        if door.whole(who, "bits", self.bits) > 16:
+        validation.whole(who, "n_hashes", self.n_hashes)
+        if validation.whole(who, "bits", self.bits) > 16:
             raise ValueError(f"{who}: bits must be a whole number from 1 to 16, got {self.bits!r}.")
-        door.one_of(who, "scheme", self.scheme, ("full", "0-bit"))
-        door.positive(who, "power", self.power)
+        validation.one_of(who, "scheme", self.scheme, ("full", "0-bit"))
+        validation.positive(who, "power", self.power)
 
     def draw(self, rng: Rng, d: int, seen: None) -> _Hashes:
         return _Hashes(

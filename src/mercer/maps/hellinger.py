@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mercer.kernels import Hellinger as HellingerKernel
 from mercer.kernels import Kernel
+from mercer.maps._transform import Chain
 from mercer.maps.base import Map
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.lifts import SquareRoot
+from mercer.maps.stages.elementwise import SquareRoot
+from mercer.rng import Rng
 
 
 class Hellinger(Map):

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer import door, kernels
+from mercer import kernels, validation
 from mercer.kernels import Additive, Kernel
-from mercer.maps.additive import AdditiveMap
+from mercer.maps._additive import AdditiveMap
+from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.lifts import HomogeneousLift
+from mercer.maps.stages.elementwise import HomogeneousLift
+from mercer.rng import Rng
 
 _NODES = 400  # Gauss-Legendre nodes for the coefficients of the rectangular window
 
@@ -140,12 +140,12 @@ class Homogeneous(AdditiveMap):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        door.whole(who, "n_terms", self.n_terms, least=0)
-        door.one_of(who, "kernel", self.kernel, _SIGNATURES)
-        door.one_of(who, "window", self.window, ("rectangular", "uniform"))
-        door.positive(who, "degree", self.degree)
-        door.flag(who, "signed", self.signed)
-        door.positive_or_word(who, "period", self.period, ("auto",))
+        validation.whole(who, "n_terms", self.n_terms, least=0)
+        validation.one_of(who, "kernel", self.kernel, _SIGNATURES)
+        validation.one_of(who, "window", self.window, ("rectangular", "uniform"))
+        validation.positive(who, "degree", self.degree)
+        validation.flag(who, "signed", self.signed)
+        validation.positive_or_word(who, "period", self.period, ("auto",))
 
     def draw(self, rng: Rng, d: int, seen: None) -> Chain:
         signature = _SIGNATURES[self.kernel]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mercer.kernels import Kernel
 from mercer.kernels import Linear as LinearKernel
+from mercer.maps._transform import Chain
 from mercer.maps.base import Map
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.linear import Same
+from mercer.maps.stages.linear import Same
+from mercer.rng import Rng
 
 
 class Identity(Map):

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import door, ops
-from mercer.blocks import Block, Dense, Sparse
+from mercer import ops, validation
+from mercer.maps._transform import Drawn, in_dtype
 from mercer.maps.base import Array, Bounds
-from mercer.maps.drawn import Drawn, in_dtype
-from mercer.planner import Cost
+from mercer.maps.block import Block, Dense, Sparse
+from mercer.parallel.tile_size import Cost
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Guard:
 
     def __call__(self, rows: Any) -> None:
         if self.domain == "nonnegative":
-            door.require_nonnegative(self.who, rows, instead=self.instead)
+            validation.require_nonnegative(self.who, rows, instead=self.instead)
         if self.bounds is not None:
             self.bounds(rows, numbered=False)
 

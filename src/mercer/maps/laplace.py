@@ -15,15 +15,15 @@ import numpy as np
 from scipy.special import erfcinv
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
+from mercer import validation
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
+from mercer.maps._transform import Chain, Featured
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
-from mercer.maps.drawn import Chain, Featured
-from mercer.philox import Rng
-from mercer.stages import linear
-from mercer.stages.decays import Decays, Exponent
-from mercer.stages.lifts import Shift
-from mercer.summaries import RowMean, Summary
+from mercer.maps.stages import linear
+from mercer.maps.stages.elementwise import Shift
+from mercer.maps.stages.laplace import Decays, Exponent
+from mercer.rng import Rng
+from mercer.stats.basic import RowMean, Summary
 
 _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
 
@@ -154,13 +154,13 @@ class RandomLaplace(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        door.whole(who, "n_components", self.n_components)
-        door.one_of(who, "kernel", self.kernel, _LAWS)
-        door.one_of(who, "design", self.design, ("iid", "sobol", "lhs"))
-        door.flag(who, "normalize", self.normalize)
-        door.positive_or_word(who, "beta", self.beta, ("auto",))
+        validation.whole(who, "n_components", self.n_components)
+        validation.one_of(who, "kernel", self.kernel, _LAWS)
+        validation.one_of(who, "design", self.design, ("iid", "sobol", "lhs"))
+        validation.flag(who, "normalize", self.normalize)
+        validation.positive_or_word(who, "beta", self.beta, ("auto",))
         if self.shift != 0:
-            door.positive(who, "shift", self.shift)
+            validation.positive(who, "shift", self.shift)
 
     def look(self, d: int) -> Summary | None:
         return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_n_features
 
-from mercer import devices, door, ops
-from mercer.blocks import Array, Coded, Dense, Sparse, at_home, fresh, stacked
-from mercer.maps.drawn import Drawn, for_rows, in_dtype
-from mercer.tiles import spans
+from mercer import ops, validation
+from mercer.maps._transform import Drawn, for_rows, in_dtype
+from mercer.maps.block import Array, Coded, Dense, Sparse, at_home, fresh, stacked
+from mercer.parallel import devices
+from mercer.parallel.threads import spans
 
 
 def tensor_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -49,7 +50,7 @@ def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, Non
             at = slice(rows.start + part.start, rows.start + part.stop)
             try:
                 made = make(tile[part], for_rows(drawn, tile), None)
-            except door.RowError as error:
+            except validation.RowError as error:
                 raise error.at(at.start) from None
             if ops.is_device(made) and sparse:
                 made = Dense(made).tocsr()

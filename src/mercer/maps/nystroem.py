@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door, ops
-from mercer.blocks import Block, Dense
-from mercer.grams import gram
+from mercer import ops, validation
 from mercer.kernels import Called, Kernel
-from mercer.kernels.names import named, names
+from mercer.kernels.gram import gram
+from mercer.kernels.registry import named, names
+from mercer.maps._bandwidth import KINDS, Gamma
+from mercer.maps._landmarks import POOL, by_leverage, inverse_root, plus_plus
 from mercer.maps.base import Array, Decay, Map
-from mercer.maps.gamma import KINDS, Gamma
-from mercer.maps.landmarks import POOL, by_leverage, inverse_root, plus_plus
-from mercer.philox import Rng
-from mercer.planner import Cost
-from mercer.stages.base import require
-from mercer.summaries import Reservoir, Summary
-from mercer.together import Together
+from mercer.maps.block import Block, Dense
+from mercer.maps.stages.base import require
+from mercer.parallel.tile_size import Cost
+from mercer.rng import Rng
+from mercer.stats.basic import Reservoir, Summary
+from mercer.stats.combined import Together
 
 _CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
     "uniform": lambda rng, kernel, pool, count: np.arange(count),
@@ -139,10 +139,10 @@ class Nystroem(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        door.whole(who, "n_components", self.n_components)
+        validation.whole(who, "n_components", self.n_components)
         kernel = self._kernel(None)
         if isinstance(self.landmarks, str):
-            door.one_of(who, "landmarks", self.landmarks, _CHOICES)
+            validation.one_of(who, "landmarks", self.landmarks, _CHOICES)
             return
         given = self._given()
         if given.shape[1] != d or given.shape[0] == 0:
@@ -150,7 +150,7 @@ class Nystroem(Map):
                 f"{who}: landmarks must be {', '.join(map(repr, _CHOICES))}, or at least one row of {d} columns as the data "
                 f"have, got an array of shape {given.shape}."
             )
-        door.require_finite(f"{who} (landmarks)", given)
+        validation.require_finite(f"{who} (landmarks)", given)
         kernel.check(given)
 
     def look(self, d: int) -> Summary | None:
@@ -170,7 +170,7 @@ class Nystroem(Map):
         try:
             rows = self._choose(rng, kernel, sample.rows) if sample is not None else self._given()
             return Landmarks.of(who, kernel, rows.astype(np.float64))
-        except door.RowError as error:
+        except validation.RowError as error:
             raise ValueError(f"{who}: of the landmarks, {error}") from None
 
     @classmethod
@@ -198,7 +198,7 @@ class Nystroem(Map):
         return pool[_CHOICES[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
 
     def _given(self) -> Any:
-        return door.rows(f"{type(self).__name__}: landmarks", self.landmarks)
+        return validation.rows(f"{type(self).__name__}: landmarks", self.landmarks)
 
     def _gamma(self) -> Gamma | None:
         """The gamma of a kernel by name that has one."""
@@ -277,13 +277,13 @@ class Landmarks:
 
     def check(self, d: int) -> None:
         """Refuse landmarks and a projection that do not go together, or not with d columns."""
-        rows = door.rows("Landmarks", self.landmarks)
+        rows = validation.rows("Landmarks", self.landmarks)
         good = self.projection.ndim == 2 and rows.shape == (len(self.projection), d) and self.projection.size > 0
         good = good and self.landmarks.dtype == self.projection.dtype == np.float64
         good = good and (not hasattr(rows, "indptr") or self.landmarks.has_canonical_format)
         require(good, self, f"landmarks of {d} columns, and a row of its projection for each")
-        door.require_finite("Landmarks", rows)
-        door.require_finite("Landmarks (projection)", self.projection)
+        validation.require_finite("Landmarks", rows)
+        validation.require_finite("Landmarks (projection)", self.projection)
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
@@ -295,7 +295,7 @@ class Landmarks:
                 np.matmul(K, self.projection, out=Z)
             else:
                 Z[...] = K @ self.projection
-        door.require_reach(tile, Z)
+        validation.require_reach(tile, Z)
         return Dense(Z)
 
     def columns(self, d: int) -> int:

@@ -10,12 +10,12 @@ import pickle
 from collections.abc import Callable
 from typing import Any, Self
 
-from mercer import devices
-from mercer.maps.drawn import Drawn
-from mercer.philox import Rng
-from mercer.planner import worth_redrawing
-from mercer.summaries import Summary
-from mercer.tiles import one_blas_thread
+from mercer.maps._transform import Drawn
+from mercer.parallel import devices
+from mercer.parallel.threads import one_blas_thread
+from mercer.parallel.tile_size import worth_redrawing
+from mercer.rng import Rng
+from mercer.stats.basic import Summary
 
 
 class Packing:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
+from mercer import validation
 from mercer.kernels import Centred, Kernel, Linear
+from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
-from mercer.maps.drawn import Chain
-from mercer.moments import Moments
-from mercer.philox import Rng
-from mercer.stages.linear import Components
-from mercer.summaries import Summary
+from mercer.maps.stages.linear import Components
+from mercer.rng import Rng
+from mercer.stats.basic import Summary
+from mercer.stats.moments import Moments
 
 
 class FeaturePCA(Map):
@@ -91,7 +91,7 @@ class FeaturePCA(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        door.flag(who, "center", self.center)
+        validation.flag(who, "center", self.center)
         given = self.n_components
         if given is None:
             return
@@ -101,7 +101,7 @@ class FeaturePCA(Map):
                     f"{who}: n_components must be None, a whole number of at least 1, or a share of the variance between 0 and 1, "
                     f"got {given!r}."
                 )
-        elif door.whole(who, "n_components", given) > d:
+        elif validation.whole(who, "n_components", given) > d:
             raise ValueError(f"{who}: n_components={given} is more than the {d} feature(s) of the data.")
 
     def look(self, d: int) -> Summary:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import door
+from mercer import validation
 from mercer.kernels import Kernel, Linear
+from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, SUBSPACE, Array, Map, Rate
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.projections import METHODS, Measured, projection
+from mercer.maps.stages.projection import METHODS, Measured, projection
+from mercer.rng import Rng
 
 _AUTO_SIZE = 50
 _ORTHONORMAL = 1e-5  # how far from the identity basis' basis may be: rounding of float32, and no more
@@ -135,8 +135,8 @@ def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis:
     size = projection_size(size, d, method)
     if isinstance(size, str):
         raise ValueError(f"{who}: {name} must be a whole number of at least 1, or 'auto', got {size!r}.")
-    door.whole(who, name, size)
-    if door.one_of(who, "method", method, METHODS) != "gaussian" and size > d:
+    validation.whole(who, name, size)
+    if validation.one_of(who, "method", method, METHODS) != "gaussian" and size > d:
         raise ValueError(
             f"{who}: {name} must be at most the number of columns, n_features={d}, got {size}: {d} orthogonal rows lose nothing. "
             f"Use a smaller one, or method='gaussian', which has no such end."
@@ -152,7 +152,7 @@ def as_basis(basis: Any) -> Array | None:
 
 
 def _check_basis(who: str, basis: Any, d: int) -> None:
-    array = door.as_array(who, basis)
+    array = validation.as_array(who, basis)
     if array.shape != (d, d) or array.dtype.kind not in "biuf":
         raise ValueError(
             f"{who}: basis must be a ({d}, {d}) array of real numbers, a column for each column of X, "

@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import Kernel
 from mercer.kernels import Scaled as ScaledKernel
+from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Map
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.linear import Divide
-from mercer.summaries import ColumnSpread
+from mercer.maps.stages.linear import Divide
+from mercer.rng import Rng
+from mercer.stats.basic import ColumnSpread
 
 
 class Scaled(Map):

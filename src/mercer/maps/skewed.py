@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer import door
+from mercer import validation
 from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
+from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Map
-from mercer.maps.drawn import Chain
-from mercer.philox import Rng
-from mercer.stages.lifts import LogSkew
-from mercer.stages.linear import Matrix, independent
-from mercer.stages.waves import frequencies, waves
+from mercer.maps.stages.elementwise import LogSkew
+from mercer.maps.stages.fourier import frequencies, waves
+from mercer.maps.stages.linear import Matrix, independent
+from mercer.rng import Rng
 
 
 def _secant(u: Array) -> Array:
@@ -89,10 +89,10 @@ class SkewedFourier(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        door.whole(who, "n_components", self.n_components)
-        door.one_of(who, "kernel", self.kernel, _LAWS)
-        door.positive(who, "skew", self.skew)
-        door.one_of(who, "form", self.form, ("paired", "offset"))
+        validation.whole(who, "n_components", self.n_components)
+        validation.one_of(who, "kernel", self.kernel, _LAWS)
+        validation.positive(who, "skew", self.skew)
+        validation.one_of(who, "form", self.form, ("paired", "offset"))
 
     def draw(self, rng: Rng, d: int, seen: None) -> Chain:
         quantile = _LAWS[self.kernel][1]

@@ -60,7 +60,7 @@ def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
-        gpu = sys.modules.get("mercer.ops.gpu")  # there once a device or a tensor was asked for
+        gpu = sys.modules.get("mercer.ops.torch")  # there once a device or a tensor was asked for
         if gpu is not None and any(isinstance(one, gpu.DeviceArray) for one in (*args, *kwargs.values())):
             return cast(R, getattr(gpu, name)(*args, **kwargs))
         if cpu.available() and any(isinstance(one, np.ndarray) for one in (*args, *kwargs.values())):

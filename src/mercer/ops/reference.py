@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.ops.coded import (
+from mercer.ops.reference_codes import (
     brackets,
     coded_descent,
     coded_product,

@@ -15,8 +15,8 @@ from typing import Any
 from mercer.kernels import Chi2
 from mercer.maps.base import Map
 from mercer.maps.homogeneous import Homogeneous
-from mercer.maps.signs import SignCauchy
-from mercer.maps.unary import UnaryIntersection
+from mercer.maps.sign_cauchy import SignCauchy
+from mercer.maps.unary_intersection import UnaryIntersection
 from mercer.papers.anchors_bags import BAGS, DAIMLER, STORAGE
 from mercer.papers.anchors_errors import ERRORS
 from mercer.papers.anchors_maps import C_UNIT, CAPTION, DIGITS, KERNELS, TEXT, Make, between, digits, near, score

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from mercer.maps.base import Map
 from mercer.maps.homogeneous import Homogeneous
 from mercer.maps.nystroem import Nystroem
-from mercer.maps.signs import SignCauchy
-from mercer.maps.unary import UnaryIntersection
+from mercer.maps.sign_cauchy import SignCauchy
+from mercer.maps.unary_intersection import UnaryIntersection
 from mercer.papers.anchors_maps import (
     BOW,
     C_UNIT,

@@ -12,7 +12,7 @@ from mercer.maps.homogeneous import Homogeneous
 from mercer.papers.anchors_maps import DIGITS, KERNELS, TEXT, between, digits, near
 from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
 from mercer.papers.running import Bench
-from mercer.theory.coded import anchors_error
+from mercer.theory.hashing import anchors_error
 
 _FIGURE = not_comparable("the paper has a figure without numbers")
 _THEOREM = not_comparable("the paper has a theorem without numbers")

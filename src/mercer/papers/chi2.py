@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.grams import gram
 from mercer.kernels import Chi2
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
-from mercer.learn.classifier import KernelClassifier
+from mercer.kernels.gram import gram
+from mercer.linear_model.classifier import KernelClassifier
 from mercer.maps.base import Map
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.nystroem import Nystroem

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.grams import gram
 from mercer.kernels import GMM, Kernel, MinMax
+from mercer.kernels.gram import gram
 from mercer.maps.base import Map
 from mercer.papers.heads import Score, accuracy, bytes_kept
 from mercer.papers.sets import Split
-from mercer.tiles import threads
+from mercer.parallel.threads import threads
 
 Array = NDArray[Any]
 Train = Callable[[Array, Array, Array, float], Array]  # (rows, labels, other rows, C): labels of the others

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.grams import gram
 from mercer.kernels import GMM
+from mercer.kernels.gram import gram
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gcws import GCWS
 from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable

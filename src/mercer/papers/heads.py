@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mercer.grams import gram
 from mercer.kernels import Kernel
-from mercer.learn.classifier import KernelClassifier
+from mercer.kernels.gram import gram
+from mercer.linear_model.classifier import KernelClassifier
 from mercer.maps.base import Map
 from mercer.papers.records import Measured
 from mercer.papers.sets import Split

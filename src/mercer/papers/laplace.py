@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.blocks import as_block
+from mercer.evaluation.kernel_error import drawn_pairs, inner_products, kernel_values
 from mercer.maps.additive_nystroem import AdditiveNystroem
 from mercer.maps.base import Map
-from mercer.maps.chi2 import Chi2Series
-from mercer.maps.expchi2 import ExpChi2
+from mercer.maps.block import as_block
+from mercer.maps.chi2_series import Chi2Series
+from mercer.maps.exp_chi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hellinger import Hellinger
 from mercer.maps.homogeneous import Homogeneous
 from mercer.maps.laplace import RandomLaplace
 from mercer.maps.skewed import SkewedFourier
-from mercer.pairs import drawn_pairs, inner_products, kernel_values
 from mercer.papers.heads import Score, over_draws
 from mercer.papers.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tuned
 from mercer.papers.laplace_text import text

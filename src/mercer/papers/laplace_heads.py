@@ -15,11 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mercer.blocks import as_block
-from mercer.learn.losses import SquaredHinge
-from mercer.learn.newton import minimise
-from mercer.learn.passes import Kept
+from mercer.linear_model.losses import SquaredHinge
+from mercer.linear_model.solvers.newton import minimise
+from mercer.linear_model.solvers.passes import Kept
 from mercer.maps.base import Map
+from mercer.maps.block import as_block
 from mercer.papers.heads import Score, accuracy
 from mercer.papers.sets import Split
 

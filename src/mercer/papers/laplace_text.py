@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mercer.learn.classifier import KernelClassifier
+from mercer.linear_model.classifier import KernelClassifier
 from mercer.maps.base import Map
 from mercer.maps.laplace import RandomLaplace
 from mercer.papers.heads import ALPHAS, accuracy

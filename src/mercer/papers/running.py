@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mercer import __version__
-from mercer.atomic import replacing
 from mercer.papers.records import SIZES, Cell, Experiment, Measured, Paper
 from mercer.papers.sets import Sets
+from mercer.persistence.atomic_write import replacing
 
 _FORMAT = 1
 
@@ -169,7 +169,7 @@ def run(
     watch: Callable[[Task, Outcome | Exception], None] = lambda task, outcome: None,
 ) -> dict[str, Exception]:
     """Run and keep; what a cell raises is given to ``watch``, and returned by key, and the others are run all the same."""
-    from mercer.machine import facts
+    from mercer.system import facts
 
     failed: dict[str, Exception] = {}
     machine = facts()

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.grams import gram
 from mercer.kernels import Chi2
+from mercer.kernels.gram import gram
 from mercer.maps.base import Map
-from mercer.maps.chebyshev import Chi2Chebyshev
-from mercer.maps.chi2 import Chi2Series
+from mercer.maps.chi2_chebyshev import Chi2Chebyshev
+from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.homogeneous import Homogeneous
 from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
 from mercer.papers.running import Bench
 from mercer.papers.sets import Split, histograms
-from mercer.tiles import one_blas_thread
+from mercer.parallel.threads import one_blas_thread
 
 Make = Callable[[int], Map]  # n terms, a map of chi2
 

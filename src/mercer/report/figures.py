@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.planner import size as in_words
-from mercer.report.exhibits import Curve, Heat
+from mercer.parallel.tile_size import size as in_words
+from mercer.report.data import Curve, Heat
 from mercer.report.labels import place, short
 
 WIDTH = 5.6  # inches; with this size of type, words can be read on a phone and are not too large on a screen

@@ -9,13 +9,6 @@ n_components counts output columns everywhere: the paired form has one frequency
     2120
 """
 
-from mercer.theory.coded import (
-    anchors_error,
-    correlation_of_gmm,
-    gmm_of_correlation,
-    gmm_variance,
-    rbf_from_gmm_variance,
-)
 from mercer.theory.compressive import (
     CompressiveSizes,
     bound_compressive,
@@ -34,6 +27,13 @@ from mercer.theory.fourier import (
     components_uniform,
     nrff_variance,
     variance,
+)
+from mercer.theory.hashing import (
+    anchors_error,
+    correlation_of_gmm,
+    gmm_of_correlation,
+    gmm_variance,
+    rbf_from_gmm_variance,
 )
 from mercer.theory.laplace import (
     laplace_bound,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mercer import door
+from mercer import validation
 
 _FORMS = ("paired", "offset")
 
@@ -20,8 +20,8 @@ def variance(k: float, k2: float, n_components: int, form: str = "paired") -> fl
         D, output columns; even in the paired form.
     form : {"paired", "offset"}
     """
-    door.one_of("variance", "form", form, _FORMS)
-    door.whole("variance", "n_components", n_components)
+    validation.one_of("variance", "form", form, _FORMS)
+    validation.whole("variance", "n_components", n_components)
     per_column = 1 + k2 - 2 * k**2 if form == "paired" else 1 + k2 / 2 - k**2
     return per_column / n_components
 
@@ -31,7 +31,7 @@ def nrff_variance(k: float, n_components: int) -> float:
 
     It is (1 + k^2/4) times the variance of the paired form, which is never worse and has no bias.
     """
-    door.whole("nrff_variance", "n_components", n_components)
+    validation.whole("nrff_variance", "n_components", n_components)
     return (1 - k**2) ** 2 * (1 + k**2 / 4) / n_components
 
 
@@ -57,7 +57,7 @@ def bound_uniform(
         Of the set that x and z come from.
     form : {"paired", "offset"}
     """
-    door.whole("bound_uniform", "n_components", n_components)
+    validation.whole("bound_uniform", "n_components", n_components)
     log_factor, constant = _uniform("bound_uniform", error, d, spread, diameter, form)
     frequencies = n_components / 2 if form == "paired" else n_components
     return math.exp(min(log_factor - frequencies * error**2 / constant, 0.0))
@@ -65,7 +65,7 @@ def bound_uniform(
 
 def components_uniform(error: float, delta: float, d: int, spread: float, diameter: float, form: str = "paired") -> int:
     """D for which bound_uniform is at most delta: c/error^2 ln(a (spread diameter/error)^2/delta) frequencies."""
-    door.probability("components_uniform", "delta", delta)
+    validation.probability("components_uniform", "delta", delta)
     log_factor, constant = _uniform("components_uniform", error, d, spread, diameter, form)
     return _columns(constant / error**2 * (log_factor - math.log(delta)), form)
 
@@ -76,22 +76,24 @@ def components_for_pair(error: float, delta: float, form: str = "paired") -> int
     2/error^2 ln(2/delta) frequencies in the paired form, 4 times as many in the offset form. For n rows at once take delta/(n (n - 1)/2).
     """
     who = "components_for_pair"
-    door.positive(who, "error", error)
-    door.probability(who, "delta", delta)
-    constant = {"paired": 2.0, "offset": 8.0}[door.one_of(who, "form", form, _FORMS)]
+    validation.positive(who, "error", error)
+    validation.probability(who, "delta", delta)
+    constant = {"paired": 2.0, "offset": 8.0}[validation.one_of(who, "form", form, _FORMS)]
     return _columns(constant / error**2 * math.log(2 / delta), form)
 
 
 def _uniform(who: str, error: float, d: int, spread: float, diameter: float, form: str) -> tuple[float, float]:
     """ln(a (spread diameter/error)^2) and c."""
     for name, value in (("error", error), ("spread", spread), ("diameter", diameter)):
-        door.positive(who, name, value)
-    door.whole(who, "d", d)
+        validation.positive(who, name, value)
+    validation.whole(who, "d", d)
     if error > spread * diameter:
         raise ValueError(
             f"{who}: error must be at most spread * diameter = {spread * diameter:g} for the bound to hold, got {error!r}."
         )
-    a, c = {"paired": (2.0**8, 4.0 * (d + 2)), "offset": (98.0, 32.0 * (d + 1))}[door.one_of(who, "form", form, _FORMS)]
+    a, c = {"paired": (2.0**8, 4.0 * (d + 2)), "offset": (98.0, 32.0 * (d + 1))}[
+        validation.one_of(who, "form", form, _FORMS)
+    ]
     return math.log(a) + 2 * math.log(spread * diameter / error), c
 
 

@@ -1,0 +1,26 @@
+"""The group of all commands."""
+
+from __future__ import annotations
+
+import click
+
+from mercer import __version__
+from mercer.cli._errors import Sentences
+from mercer.cli.certify import certify
+from mercer.cli.compare import compare
+from mercer.cli.convert import convert
+from mercer.cli.fit import fit
+from mercer.cli.info import completion, info, inspect, maps
+from mercer.cli.papers import papers
+from mercer.cli.plan import plan
+from mercer.cli.predict import predict, transform
+
+
+@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mercer")
+def main() -> None:
+    """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
+
+
+for command in (compare, fit, predict, transform, inspect, certify, plan, convert, papers, maps, info, completion):
+    main.add_command(command)

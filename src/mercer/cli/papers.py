@@ -1,0 +1,187 @@
+"""mercer papers: the experiments of the five papers, beside the published numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.cli._console import Voice, console, plain_table, speaks
+from mercer.cli._errors import stopping
+from mercer.papers.records import SIZES
+
+if TYPE_CHECKING:
+    from mercer.papers.records import Experiment, Paper
+    from mercer.papers.running import Bench, Outcome, Results, Task
+    from mercer.papers.sets import Sets
+
+
+@click.command(short_help="The five papers' experiments, beside their numbers.")
+@click.argument("names", metavar="[PAPER]...", nargs=-1)
+@click.option(
+    "--size",
+    type=click.Choice(SIZES),
+    default="quick",
+    show_default=True,
+    help="A minute, three quarters of an hour, or hours.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    envvar="MERCER_DATA",
+    help="A folder with the data sets, .npz files; $MERCER_DATA when it is not given.",
+)
+@click.option("--download", is_flag=True, help="Take sets that are not there from OpenML, where it has them.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep results in this JSON file; what it has already is not run again.",
+)
+@click.option(
+    "--page",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Write papers.md and its pictures into this folder.",
+)
+@click.option("--show", is_flag=True, help="Run nothing: show what --out has.")
+@speaks
+def papers(
+    names: tuple[str, ...],
+    size: str,
+    data: Path | None,
+    download: bool,
+    out: Path | None,
+    page: Path | None,
+    show: bool,
+    voice: Voice,
+) -> None:
+    """Run the experiments of the five papers, and show each table beside the published numbers, with a verdict by a stated rule.
+
+    Rows whose data are not there are listed as absent. With --out a run that was stopped goes on where it was, and a longer one may be
+    taken in parts: mercer papers chi2 --size standard --out results.json.
+
+    \b
+    Examples:
+      mercer papers --show
+      mercer papers chi2 --show --out results.json
+    """
+    from mercer.papers import papers as known
+    from mercer.papers.running import Bench, Results, cells, to_do
+    from mercer.papers.sets import Sets
+
+    found = known()
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        raise click.UsageError(f"There is no paper {unknown[0]!r}. There are: {', '.join(found)}.")
+    chosen = [paper for name, paper in found.items() if not names or name in names]
+    if data is not None and not data.is_dir():
+        raise ValueError(f"{data} is no folder: --data, or $MERCER_DATA, names a folder of data sets.")
+    if show and out is not None and not out.is_file():
+        voice.note(f"{out.name} is not there yet: --show shows what a run has kept in it.")
+    results = Results.read(out) if out is not None else Results()
+    bench = Bench(size, Sets(data, download=download))
+    failed: dict[str, Exception] = {}
+    if not show:
+        tasks = to_do(chosen, size, bench.sets, results)
+        if not (tasks or any(results.get(size, one.experiment, one.cell) for one in cells(chosen))):
+            voice.note("nothing was run: the data of all rows are absent. Name their folder by --data.")
+        results.write()  # a file that cannot be written is better known before the first cell
+        failed = _run(tasks, bench, results, voice)
+    for paper in chosen:
+        _show(paper, size, results, bench.sets, voice)
+    if size == SIZES[0]:
+        voice.say(
+            "\nQuick: a few rows, one draw. It shows that all runs; verdicts are worth something from --size standard on."
+        )
+    if page is not None:
+        _write(page, list(found.values()), size, results, voice)
+    if failed:
+        key, error = next(iter(failed.items()))
+        raise ValueError(f"{len(failed)} of the cells failed, {key!r} the first: {error}")
+
+
+def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) -> dict[str, Exception]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from mercer.papers.running import run
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    quiet = voice.as_json or not sys.stderr.isatty()
+    done = 0
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=quiet) as progress:
+        bar = progress.add_task("papers", total=len(tasks))
+
+        def begin() -> Any:
+            for task in tasks:
+                progress.update(bar, description=task.key)
+                yield task
+
+        def watch(task: Task, outcome: Outcome | Exception) -> None:
+            nonlocal done
+            done += 1
+            progress.advance(bar)
+            if isinstance(outcome, Exception):
+                voice.event("failed", cell=task.key, error=str(outcome))
+                return
+            voice.event("cell", cell=task.key, size=bench.size, **outcome.to_json())
+            for note in outcome.notes:
+                voice.note(f"{task.key}: {note}")
+
+        def kept() -> str:
+            where = (
+                f", kept in {results.path}: the same command goes on from there"
+                if results.path
+                else ", and lost: --out keeps them"
+            )
+            return f"{done} of {len(tasks)} cells are done{where}."
+
+        with stopping(kept):
+            return run(begin(), bench, results, watch)
+
+
+def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -> None:
+    voice.say(f"\n{paper.title} ({paper.citation})")
+    for experiment in paper.experiments:
+        _show_table(experiment, size, results, sets, voice)
+
+
+def _show_table(experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice) -> None:
+    from mercer.papers.page import said
+    from mercer.papers.running import why_absent
+    from mercer.papers.verdicts import MISSES, table
+
+    rows = table(experiment, size, results, lambda cell: why_absent(cell, sets))
+    voice.say(f"\n{experiment.source}: {experiment.title}; {experiment.unit}")
+    shown = plain_table("row", "column", ">published", ">ours", ">difference", "verdict")
+    for row in rows:
+        shown.add_row(row.label, row.column, *said(row, experiment.form))
+        ours = None if row.ours is None else row.ours.to_json()
+        voice.event(
+            "row",
+            experiment=experiment.key,
+            label=row.label,
+            column=row.column,
+            published=row.published,
+            ours=ours,
+            rule=row.rule.name,
+            verdict=row.verdict,
+            reason=row.reason,
+        )
+    voice.table(shown)
+    for row in rows:
+        if row.verdict == MISSES:
+            voice.say(f"{row.label}, {row.column}: {row.reason}. {row.note}".rstrip())
+
+
+def _write(folder: Path, papers: Sequence[Paper], size: str, results: Results, voice: Voice) -> None:
+    from mercer.papers.page import FOLDER, page
+    from mercer.persistence.atomic_write import replacing
+
+    files = page(papers, size, results)
+    (folder / FOLDER).mkdir(exist_ok=True)
+    for name, contents in files.items():
+        with replacing(folder / name) as file:
+            file.write(contents)
+    voice.say(f"\nWritten: {folder / 'papers.md'} and {len(files) - 1} pictures.")

@@ -1,0 +1,78 @@
+"""Streams whose source is one matrix, dense or CSR: columns are chosen by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer import validation
+from mercer.data.column_roles import assign
+from mercer.data.stream import Array, Parts, Stream, as_float
+from mercer.validation.sparse import canonical_csr
+
+
+class MatrixStream(Stream):
+    """Rows of a matrix of one dtype, some of whose columns may be the target or the weight."""
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        *,
+        columns: Any = None,
+        target: Any = None,
+        weight: Any = None,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__(name)
+        if len(shape) != 2 or dtype.kind not in "biuf":
+            raise ValueError(f"{name} must be a 2-d array of real numbers, got {len(shape)}-d of {dtype}.")
+        if shape[0] == 0 or shape[1] == 0:
+            raise ValueError(f"{name} has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}.")
+        self._roles = assign(name, range(shape[1]), columns=columns, target=target, weight=weight)
+        self._raw_dtype = dtype
+        self.rows, self.width = shape[0], len(self._roles.inputs)
+        self.dtype, self.sparse = as_float([dtype]), sparse
+        if not self._roles.plain:
+            self.columns = tuple(f"x{place}" for place in self._roles.inputs)
+        targets = [f"x{place}" for place in self._roles.target]
+        if targets:
+            self.target = targets if self._roles.several else targets[0]
+        if self._roles.weight is not None:
+            self.weight = f"x{self._roles.weight}"
+
+    @property
+    def _row_bytes(self) -> float:
+        """Of a row of the whole matrix as it is read, before or after conversion."""
+        return float(self._roles.width * max(self._raw_dtype.itemsize, self.dtype.itemsize))
+
+    def _split(self, matrix: Any, y: Array | None = None, weight: Array | None = None, *, start: int = 0) -> Parts:
+        """Rows of the matrix, from row `start` of the stream, as X, y and weight; those given come from elsewhere."""
+        roles = self._roles
+        if hasattr(matrix, "tocsr"):
+            try:
+                matrix = canonical_csr(self.name, matrix)
+            except validation.RowError as error:
+                raise self.located(error, start) from None
+        if roles.target:
+            y = _columns(matrix, list(roles.target)) if roles.several else _columns(matrix, [roles.target[0]])[:, 0]
+        if roles.weight is not None:
+            weight = _columns(matrix, [roles.weight])[:, 0]
+        X = matrix if roles.plain else matrix[:, list(roles.inputs)]
+        if not self.sparse:
+            X = np.ascontiguousarray(X, dtype=self.dtype, like=X)
+        else:
+            X = X.astype(self.dtype, copy=False) if roles.plain else validation.rows(self.name, X)
+        return X, y, None if weight is None else weight.astype(np.float64, copy=False)
+
+
+def csr_row_bytes(entries: int, rows: int) -> float:
+    """Of a row of a CSR matrix in the mean: a float64, an index for each entry, and a pointer."""
+    return 12.0 * entries / rows + 8.0
+
+
+def _columns(matrix: Any, places: list[int]) -> Array:
+    part = matrix[:, places]
+    return np.asarray(part.toarray() if hasattr(part, "toarray") else part)

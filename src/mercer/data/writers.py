@@ -1,0 +1,265 @@
+"""Rows out to .parquet, .npy, .csv and .tsv: whole files or none. Rows go to a file beside the target, which takes its name at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from mercer import validation
+from mercer.data.arrow import pyarrow
+from mercer.data.csv import DELIMITERS
+from mercer.data.stream import Array
+from mercer.persistence.atomic_write import replacing
+
+_GROUP_BYTES = 32 * 2**20  # of a Parquet row group, before it is packed
+_NPY_HEADER = 128  # bytes, so that the number of rows can be filled in at the end
+
+
+def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.float64) -> Sink:
+    """A file of rows, written block by block in a with statement. It appears under its name when the statement ends well, and not before.
+
+    Parameters
+    ----------
+    path : path
+        ``.parquet``, ``.npy``, ``.csv`` or ``.tsv`` decides what is written. A file that is there already is replaced at the end.
+    columns : int, list of str, or mapping of names to dtypes
+        The columns: so many (x0, x1, ...), by name, or by name and dtype. In Parquet ``{"z": ("f4", 512)}`` is one column of lists of 512
+        numbers, which is written and read many times faster than 512 columns. ``object`` or ``str`` stand for words.
+    dtype : dtype
+        Of the columns for which none is given.
+
+    Returns
+    -------
+    sink : Sink
+        ``sink.write(rows)`` takes a 2-d array, or a mapping of names to columns.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from mercer.data import open_sink
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "features.npy")
+    ...     with open_sink(path, 2) as sink:
+    ...         sink.write(np.ones((3, 2)))
+    ...     np.load(path).shape
+    (3, 2)
+    """
+    path = Path(path)
+    if isinstance(columns, Mapping):
+        types = {str(name): np.dtype(kind) for name, kind in columns.items()}
+    elif isinstance(columns, Sequence) and not isinstance(columns, str):
+        types = {str(name): np.dtype(dtype) for name in columns}
+        if len(types) < len(columns):
+            raise ValueError(f"open_sink: two columns have one name among {list(columns)}.")
+    else:
+        types = {f"x{place}": np.dtype(dtype) for place in range(validation.whole("open_sink", "columns", columns))}
+    if not types:
+        raise ValueError(f"open_sink: {path.name} needs at least one column.")
+    if path.suffix.lower() not in _SINKS:
+        raise ValueError(f"{path.name} is of no kind that is written. Those are {', '.join(_SINKS)}.")
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"{path} is a folder." if path.is_dir() else f"There is no folder {path.parent} to write to.")
+    return _SINKS[path.suffix.lower()](path, types)
+
+
+class Sink:
+    """Rows into a file, all or none. A subclass writes ``_start``, ``_append`` and ``_finish``."""
+
+    def __init__(self, path: Path, types: dict[str, np.dtype[Any]]) -> None:
+        self.path, self.types, self.rows = path, types, 0
+        self._check()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            self._file = opened.enter_context(replacing(self.path))
+            opened.callback(self._drop)
+            self._start()
+            self._opened = opened.pop_all()
+        return self
+
+    def write(self, rows: Any) -> None:
+        """Append rows: a 2-d array (or 1-d, for one column), or a mapping of names to columns. Numbers are never narrowed in silence."""
+        table = self._table(rows)
+        lengths = {len(values) for values in table.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"{self.path.name}: columns of one length are needed, got {sorted(lengths)} rows.")
+        (n,) = lengths
+        if n:
+            self._append(table, n)
+            self.rows += n
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if kind is None:
+            self._opened.callback(self._finish)
+        self._opened.__exit__(kind, value, trace)
+
+    def _drop(self) -> None:
+        """Let go of what _start has opened; the file itself is looked after."""
+
+    def _table(self, rows: Any) -> dict[str, Array]:
+        if isinstance(rows, Mapping):
+            if set(rows) != set(self.types):
+                raise ValueError(f"{self.path.name} has the columns {list(self.types)}, got {list(rows)}.")
+            table = {name: np.asarray(rows[name]) for name in self.types}
+        else:
+            values = np.asarray(rows)
+            values = values[:, None] if values.ndim == 1 else values
+            widths = [int(np.prod(kind.shape, dtype=np.int64)) for kind in self.types.values()]
+            if values.ndim != 2 or values.shape[1] != sum(widths):
+                raise ValueError(
+                    f"{self.path.name} needs rows of {sum(widths)} columns, got an array of shape {values.shape}."
+                )
+            ends = np.cumsum(widths)
+            table = {
+                name: values[:, end - width : end].reshape(-1, *kind.shape)
+                for (name, kind), width, end in zip(self.types.items(), widths, ends, strict=True)
+            }
+        return {name: self._cast(name, values, self.types[name]) for name, values in table.items()}
+
+    def _cast(self, name: str, values: Array, kind: np.dtype[Any]) -> Array:
+        if values.shape[1:] != kind.shape:
+            raise ValueError(
+                f"{self.path.name}: column {name!r} needs shape {('rows', *kind.shape)}, got {values.shape}."
+            )
+        if kind.kind in "OUT":
+            return values.astype(object)
+        if not np.can_cast(values.dtype, kind.base):
+            raise ValueError(
+                f"{self.path.name}: column {name!r} is {kind.base}, and {values.dtype} does not fit into it. "
+                "Convert it first (astype), or give the sink a wider dtype."
+            )
+        return values.astype(kind.base, copy=False)
+
+    def _check(self) -> None:
+        """Refuse columns that this kind of file cannot hold."""
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _append(self, table: dict[str, Array], n: int) -> None:
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        raise NotImplementedError
+
+
+class NpySink(Sink):
+    """One 2-d array. The header is written anew when the number of rows is known."""
+
+    def _check(self) -> None:
+        kinds = {kind.base for kind in self.types.values()}
+        if len(kinds) > 1 or next(iter(kinds)).kind not in "biuf":
+            raise ValueError(
+                f"{self.path.name} needs numbers of one dtype, got {sorted(map(str, kinds))}: write .parquet."
+            )
+        self._dtype = next(iter(kinds))
+        self._width = int(sum(np.prod(kind.shape, dtype=np.int64) for kind in self.types.values()))
+
+    def _start(self) -> None:
+        self._file.write(self._header())
+
+    def _append(self, table: dict[str, Array], n: int) -> None:
+        columns = [values.reshape(n, -1) for values in table.values()]
+        self._file.write(np.ascontiguousarray(np.concatenate(columns, axis=1)).data)
+
+    def _finish(self) -> None:
+        self._file.seek(0)
+        self._file.write(self._header())
+
+    def _header(self) -> bytes:
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': ({self.rows}, {self._width}), }}"
+        room = _NPY_HEADER - 10
+        return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + f"{text:<{room - 1}}\n".encode("latin1")
+
+
+class ParquetSink(Sink):
+    """Row groups of about 32 MiB, whatever the size of the blocks that are written."""
+
+    def _check(self) -> None:
+        pa = pyarrow("Writing Parquet")
+        self._schema = pa.schema([(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()])
+
+    def _start(self) -> None:
+        parquet = pyarrow("Writing Parquet", "parquet")
+        self._writer = parquet.ParquetWriter(self._file, self._schema)
+        self._waiting: list[Any] = []
+        self._bytes = 0
+
+    def _append(self, table: dict[str, Array], n: int) -> None:
+        batch = _record_batch(self._schema, table)
+        self._waiting.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def _finish(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _drop(self) -> None:
+        if hasattr(self, "_writer"):
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            pa = pyarrow("Writing Parquet")
+            self._writer.write_table(pa.Table.from_batches(self._waiting).combine_chunks())
+            self._waiting, self._bytes = [], 0
+
+
+class CsvSink(Sink):
+    """One line for each row, names first; numbers in the shortest form that reads back as the same number."""
+
+    def _check(self) -> None:
+        pa = pyarrow("Writing CSV")
+        if any(kind.shape for kind in self.types.values()):
+            raise ValueError(
+                f"{self.path.name}: CSV has no columns of lists: write .parquet, or one column for each number."
+            )
+        self._schema = pa.schema([(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()])
+
+    def _start(self) -> None:
+        self._writer = csv_writer(self._file, self._schema, DELIMITERS[self.path.suffix.lower()])
+
+    def _append(self, table: dict[str, Array], n: int) -> None:
+        self._writer.write_batch(_record_batch(self._schema, table))
+
+    def _finish(self) -> None:
+        self._writer.close()
+
+
+def csv_writer(file: Any, schema: Any, delimiter: str) -> Any:
+    """pyarrow's writer of text, with quotes where they are needed."""
+    csv = pyarrow("Writing CSV", "csv")
+    return csv.CSVWriter(file, schema, write_options=csv.WriteOptions(quoting_style="needed", delimiter=delimiter))
+
+
+def _arrow_type(name: str, kind: np.dtype[Any]) -> Any:
+    pa = pyarrow("Writing")
+    if kind.base.kind in "OUT":
+        return pa.string()
+    if kind.base.kind not in "biuf":
+        raise ValueError(f"{name}: columns are numbers or words, got {kind}.")
+    number = pa.from_numpy_dtype(kind.base)
+    return pa.list_(number, int(np.prod(kind.shape))) if kind.shape else number
+
+
+def _record_batch(schema: Any, table: dict[str, Array]) -> Any:
+    pa = pyarrow("Writing")
+    arrays = []
+    for field, values in zip(schema, table.values(), strict=True):
+        if values.ndim > 1:
+            flat = pa.array(np.ascontiguousarray(values).reshape(-1), field.type.value_type)
+            arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
+        else:
+            arrays.append(pa.array(values, field.type, from_pandas=False))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_SINKS: dict[str, type[Sink]] = {".parquet": ParquetSink, ".npy": NpySink, ".csv": CsvSink, ".tsv": CsvSink}

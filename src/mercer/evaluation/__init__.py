@@ -1,0 +1,1 @@
+"""Measured errors of fitted maps, and what a fit would cost."""

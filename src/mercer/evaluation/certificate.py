@@ -1,0 +1,235 @@
+"""certify(map, X): the measured error of a fitted map on rows that it has not seen, and the size that would reach another error."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import validation
+from mercer.data import Stream, open_stream
+from mercer.data.batches import Rows
+from mercer.evaluation.convergence import Law, Table, fitted_size, law_of
+from mercer.evaluation.kernel_error import ZeroKernelError, drawn_pairs, measure
+from mercer.maps.base import Map
+from mercer.parallel import devices
+from mercer.stats.basic import Reservoir
+from mercer.stats.reduce import fold
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far <phi(x), phi(z)> is from k(x, z) on the rows that were measured. Errors are relative to the root mean square of k(x, z).
+
+    Attributes
+    ----------
+    feature_map, kernel : str
+        What was measured, and against what.
+    rows, pairs : int
+        Rows, and pairs of different rows that were drawn from them with replacement.
+    dtype : str
+        Of the rows, and so of the features.
+    arithmetic : str
+        Where features were made and how their products: "cpu", or the device and its precision, "cuda tf32".
+    mean, rms, p95 : float
+        Mean absolute error of a kernel value, root of the mean square, and the 95th percentile: not relative.
+    relative : float or None
+        sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2): the Gram error off the diagonal. None where
+        k is 0 for every pair, and with it all that is relative: interval, sampling, bias, rounding and rate.
+    interval : (float, float) or None
+        Where the relative error of all pairs of these rows lies, with `confidence`.
+    confidence : float
+    sampling : float or None
+        The part that more features remove: features against ``limit_``. None where the limit has no closed form.
+    bias : float or None
+        The part that they cannot remove: ``limit_`` against ``kernel_``.
+    rounding : float or None
+        The part of float32: features against those of the same rows in float64; 0 for rows of float64.
+    knob, size : str or None, int or None
+        The parameter that buys accuracy, and its value.
+    rate : Law, Table or None
+        How the relative error falls with the knob, from pilots at two smaller sizes; None where the map is exact or has no single knob, and
+        where k is 0 for every pair of the rows that pilots are measured on.
+    wanted, needed : float or None, int or None
+        The error that was asked for, and the smallest size that reaches it; None where none does.
+    """
+
+    feature_map: str
+    kernel: str
+    rows: int
+    pairs: int
+    dtype: str
+    mean: float
+    rms: float
+    p95: float
+    relative: float | None
+    interval: tuple[float, float] | None
+    confidence: float
+    sampling: float | None
+    bias: float | None
+    rounding: float | None
+    knob: str | None
+    size: int | None
+    rate: Law | Table | None
+    wanted: float | None = None
+    needed: int | None = None
+    arithmetic: str = "cpu"
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} rows, {self.dtype}{self._where()}"
+        ]
+        if self.relative is None or self.interval is None:
+            lines.append("  relative error          undefined: the exact kernel is 0 for every pair of these rows")
+        else:
+            low, high = self.interval
+            lines += [
+                f"  relative error          {share(self.relative)} ({self.confidence:.0%} interval {share(low)} to {share(high)})",
+                f"    more features remove  {share(self.sampling)}",
+                f"    they cannot remove    {share(self.bias)}",
+                f"    rounding              {share(self.rounding)}",
+            ]
+        lines.append(
+            f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, 95th percentile {self.p95:.2g}"
+        )
+        if self.wanted is not None:
+            lines.append(f"  {self._verdict(self.wanted)}")
+        return "\n".join(lines)
+
+    def _where(self) -> str:
+        return "" if self.arithmetic == "cpu" else f" on {self.arithmetic}"
+
+    def _verdict(self, wanted: float) -> str:
+        if self.relative is None:
+            return f"an error of {share(wanted)} is relative to the exact kernel, and undefined with it"
+        if self.knob is None:
+            exact = self.sampling == 0 and self.bias == 0
+            why = "this map is exact" if exact else "this map has no single parameter that buys accuracy"
+            return f"an error of {share(wanted)} is {'' if self.relative <= wanted else 'not '}reached: {why}"
+        if self.rate is None:
+            return (
+                f"which {self.knob} has an error of {share(wanted)} is not known: the exact kernel is 0 for every pair "
+                "that pilots are measured on. Give more rows"
+            )
+        if self.needed is None:
+            return f"an error of {share(wanted)} is not reachable by {self.knob}: {self.rate.why_not(wanted)}"
+        return f"an error of {share(wanted)} needs {self.knob} = {self.needed:,} (it is {self.size:,})"
+
+
+def certify(
+    feature_map: Any,
+    X: Any,
+    *,
+    pairs: int = 20_000,
+    confidence: float = 0.95,
+    error: float | None = None,
+    random_state: int = 0,
+) -> Certificate:
+    """The measured error of a fitted map: <phi(x), phi(z)> against k(x, z), over pairs of different rows.
+
+    Parameters
+    ----------
+    feature_map : fitted map, composition, or model
+        Of a model, its map.
+    X : array, sparse matrix, data frame, path or stream
+        Rows that the map was not fitted on. Of a stream, a sample of as many rows as there are pairs.
+    pairs : int, default=20000
+        Pairs i != j, drawn uniformly with replacement.
+    confidence : float, default=0.95
+    error : float, optional
+        A relative error that is wanted: the certificate says which size reaches it.
+    random_state : int, default=0
+        Chooses the pairs, the sample, and the draws of the pilots.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RandomFourier, certify
+    >>> X = np.random.default_rng(0).normal(size=(600, 5))
+    >>> phi = RandomFourier(256, gamma=0.1, random_state=0).fit(X[:300])
+    >>> found = certify(phi, X[300:], error=0.005)
+    >>> bool(found.interval[0] < found.relative < found.interval[1] < 0.05)
+    True
+    >>> bool(found.needed > 256)
+    True
+    """
+    who = "certify"
+    fitted: Map = getattr(feature_map, "feature_map_", feature_map)
+    if not isinstance(fitted, Map):
+        raise TypeError(
+            f"certify needs a fitted map, composition or model of mercer, got a {type(feature_map).__name__}."
+        )
+    check_is_fitted(fitted)
+    validation.whole(who, "pairs", pairs, least=2)
+    validation.probability(who, "confidence", confidence)
+    if error is not None:
+        validation.positive(who, "error", error)
+    rows = _sample(fitted, X, pairs, random_state)
+    chosen = drawn_pairs(rows.shape[0], pairs, random_state)
+    measured = measure(fitted, rows, chosen)
+    if fitted.rate is None:  # exact, so that all of it is rounding
+        measured = replace(measured, sampling=np.zeros_like(measured.exact), rounding=measured.errors)
+    relative = interval = sampling = bias = rounding = rate = None
+    knob = size = None
+    with suppress(ZeroKernelError):
+        relative, interval = measured.relative(confidence)
+        sampling, bias, rounding = (
+            measured.part(differences) for differences in (measured.sampling, measured.bias, measured.rounding)
+        )
+        size = None if fitted.rate is None else fitted_size(fitted)
+        knob = None if size is None else fitted.knob
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of pilots: rows outside the range of the other half
+            rate = law_of(fitted, rows, measured, random_state, error)
+    needed = None if error is None or rate is None else rate.size_for(error)
+    return Certificate(
+        feature_map=repr(fitted),
+        kernel=repr(fitted.kernel_),
+        rows=rows.shape[0],
+        pairs=pairs,
+        dtype=str(rows.dtype),
+        mean=float(np.abs(measured.errors).mean()),
+        rms=float(np.sqrt(np.mean(measured.errors**2))),
+        p95=float(np.percentile(np.abs(measured.errors), 95)),
+        relative=relative,
+        interval=interval,
+        confidence=confidence,
+        sampling=sampling,
+        bias=bias,
+        rounding=rounding,
+        knob=knob,
+        size=size,
+        rate=rate,
+        wanted=error,
+        needed=needed,
+        arithmetic="cpu" if devices.here() is None else devices.arithmetic(),
+    )
+
+
+def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:
+    """Rows of X that are let in by the map: all of them, or a sample of a stream."""
+    if isinstance(X, str | os.PathLike | Stream):
+        kept = Reservoir(most, seed)
+        fold(Rows(open_stream(X), fitted), kept)
+        rows = kept.rows
+    else:
+        rows, _ = fitted._ready(X)
+    if rows.shape[0] < 2:
+        raise ValueError(f"certify needs pairs of different rows, got {rows.shape[0]} row(s).")
+    return rows
+
+
+def share(value: float | None) -> str:
+    """A relative error in words: 3.1%."""
+    if value is None:
+        return "not known (the limit has no closed form)"
+    return "0" if value == 0 else f"{100 * value:.3g}%"

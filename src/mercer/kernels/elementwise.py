@@ -1,0 +1,133 @@
+"""Kernels of differences, ratios and sums of coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import validation
+from mercer.kernels.additive import Chi2
+from mercer.kernels.base import Array, Kernel, multiply_columns, ratio, sum_columns
+
+_HUGE, _SMALLER = 1e280, 2.0**-200
+
+
+@dataclass(frozen=True)
+class Laplacian(Kernel):
+    """k(x, z) = exp(-gamma |x - z|_1)."""
+
+    gamma: float = 1.0
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return np.exp(-self.gamma * sum_columns(lambda x, z: np.abs(x - z), X, Z))
+
+
+@dataclass(frozen=True)
+class ExpChi2(Kernel):
+    """k(x, z) = exp(-gamma sum (x - z)^2 / (x + z)), x, z >= 0: scikit-learn's chi2_kernel."""
+
+    gamma: float = 1.0
+    domain = "nonnegative"
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return np.exp(-self.gamma * Chi2()._squared_distance(X, Z))
+
+
+@dataclass(frozen=True)
+class Skewed(Kernel):
+    """k(x, z) = prod_i factor(x_i + skew, z_i + skew), x, z > -skew."""
+
+    skew: float = 1.0
+
+    def factor(self, x: Array, z: Array) -> Array:
+        """The kernel of two shifted numbers, elementwise."""
+        raise NotImplementedError
+
+    def check(self, X: Array) -> None:
+        validation.require_above(repr(self), X, -self.skew)
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return multiply_columns(self.factor, X + self.skew, Z + self.skew)
+
+
+@dataclass(frozen=True)
+class SkewedChi2(Skewed):
+    """k(x, z) = prod 2 sqrt((x + c)(z + c)) / (x + z + 2c), c = skew, x, z > -c."""
+
+    def factor(self, x: Array, z: Array) -> Array:
+        return 2 * np.sqrt(x / (x + z)) * np.sqrt(z / (x + z))
+
+
+@dataclass(frozen=True)
+class SkewedIntersection(Skewed):
+    """k(x, z) = prod min(sqrt((x + c)/(z + c)), sqrt((z + c)/(x + c))), c = skew, x, z > -c."""
+
+    def factor(self, x: Array, z: Array) -> Array:
+        return np.sqrt(np.minimum(x, z) / np.maximum(x, z))
+
+
+@dataclass(frozen=True)
+class ExponentialSemigroup(Kernel):
+    """k(x, z) = exp(-beta sum sqrt(x + z)), x, z >= 0."""
+
+    beta: float = 1.0
+    domain = "nonnegative"
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return np.exp(-self.beta * sum_columns(lambda x, z: np.sqrt(x + z), X, Z))
+
+
+@dataclass(frozen=True)
+class ReciprocalSemigroup(Kernel):
+    """k(x, z) = prod beta / (x + z + beta), x, z >= 0; beta is the paper's lambda."""
+
+    beta: float = 1.0
+    domain = "nonnegative"
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return multiply_columns(lambda x, z: self.beta / (x + z + self.beta), X, Z)
+
+
+@dataclass(frozen=True)
+class MinMax(Kernel):
+    """k(x, z) = sum min(x, z) / sum max(x, z), 0/0 = 0, x, z >= 0."""
+
+    domain = "nonnegative"
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        huge = max(X.max(initial=0.0), Z.max(initial=0.0)) > _HUGE  # the ratio stays, the sums might overflow
+        X, Z = (X * _SMALLER, Z * _SMALLER) if huge else (X, Z)
+        return ratio(sum_columns(np.minimum, X, Z), sum_columns(np.maximum, X, Z))
+
+
+@dataclass(frozen=True)
+class GMM(Kernel):
+    """k(x, z) = sum min(u, v)^p / sum max(u, v)^p, u and v the signed split of x and z; 0/0 = 0. p = power; p = 1 is GMM, else pGMM.
+
+    The signed split gives each number two places: (x, 0) for x > 0, (0, -x) otherwise.
+    """
+
+    power: float = 1.0
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        scale = self.scale(X, Z)
+        return MinMax()._value(self.split(X, scale), self.split(Z, scale))
+
+    def scale(self, X: Any, Z: Any) -> float:
+        """The largest entry of both, which the split is divided by so that powers stay in range; the kernel does not see it."""
+        return float(max(abs(X).max(), abs(Z).max(), np.finfo(np.float64).tiny)) if X.size and Z.size else 1.0
+
+    def split(self, X: Array, scale: float) -> Array:
+        """(max(x, 0), max(-x, 0))^power side by side, in float64."""
+        X = X / scale
+        return np.concatenate([np.maximum(X, 0), np.maximum(-X, 0)], axis=-1) ** self.power
+
+
+@dataclass(frozen=True)
+class Resemblance(Kernel):
+    """k(x, z) = |S(x) and S(z)| / |S(x) or S(z)|, S(x) the places where x is not zero: the min-max kernel of binary data; 0/0 = 0."""
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return MinMax()._value((X != 0).astype(float), (Z != 0).astype(float))

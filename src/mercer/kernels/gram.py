@@ -1,0 +1,230 @@
+"""gram(kernel, X, Z): exact Gram matrices, tile by tile, by the fast op where there is one and the literal kernel elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import ops, validation
+from mercer.kernels import (
+    GMM,
+    Called,
+    Chi2,
+    ExpChi2,
+    Intersection,
+    JensenShannon,
+    Kernel,
+    Laplacian,
+    MinMax,
+    Over,
+    Radial,
+    Resemblance,
+)
+from mercer.parallel import devices
+from mercer.parallel.threads import each, spans
+from mercer.parallel.tile_size import Cost
+
+Array = NDArray[Any]
+
+_FLOPS_PER_ENTRY = 4.0  # a kernel's work for one pair and one column, about
+_TILE = 320  # rows of a tile: Z is packed once for each, which costs 5% here and 25% at 128
+_ARRAYS = 4  # as large as a tile of the Gram matrix, that a device has at once
+_SPARSE_TILE = 512  # rows of a CSR matrix Z against one tile of X, so that they are never dense all at once
+
+
+@dataclass(frozen=True)
+class _Fast:
+    """K = finish(op(*prepare(X, Z))); csr is the op's twin for CSR rows, where there is one."""
+
+    op: Callable[[Array, Array, Array], Array]
+    csr: Callable[..., Array] | None = None
+    prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    finish: Callable[[Array], Array] | None = None
+    squares: bool = False  # float32 rows must have squares that float32 can hold
+
+
+def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None) -> Any:
+    """K[i, j] = k(X[i], Z[j]), exact, without ever holding more than a few tiles of working space.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        One of ``mercer.kernels``, or a map's ``kernel_``.
+    X, Z : array-like, sparse matrix or torch tensor of shape (n, d) and (m, d)
+        Z is X when it is None. Of tensors, K is one too, where X is.
+    n_jobs : int or None
+        Threads; None and -1 use all that the process may use.
+    device : {"cuda", "cuda:0", ..., "cpu"} or None
+        A GPU to work on, as in ``mercer.use_device``; None is the one that it has chosen.
+
+    Returns
+    -------
+    K : array of shape (n, m)
+        float32 when X and Z both are, otherwise float64. Additive and ratio kernels of dense rows are right to 16 eps,
+        relative; exp(-gamma D) to 16 eps (1 + gamma D).
+
+    Examples
+    --------
+    >>> import mercer
+    >>> mercer.gram(mercer.kernels.Intersection(), [[1.0, 2.0], [0.0, 3.0]])
+    array([[3., 2.],
+           [2., 3.]])
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
+    if isinstance(kernel, Called) and devices.place_of(devices.entered(X)) is not None:
+        raise TypeError(f"{kernel!r} is a function of NumPy's arrays, and has no form for a GPU.")
+    if devices.is_tensor(X):
+        return devices.left(gram(kernel, devices.entered(X), devices.entered(Z), n_jobs=n_jobs))
+    with devices.use_device(device):
+        return _gram(kernel, X, devices.entered(Z), n_jobs)
+
+
+def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
+    same = Z is None
+    X = validation.rows("gram", X)
+    Z = X if same else validation.rows("gram", Z)
+    place = devices.place_of(X)
+    if place is not None and not ops.is_device(X):
+        return _there_and_back(kernel, X, Z, place)
+    kernel.same_width(X, Z)
+    for rows in (X,) if same else (X, Z):
+        kernel.check(rows)
+    dtype = np.result_type(X.dtype, Z.dtype)
+    fast = _fast(kernel)
+    if fast is not None and fast.squares and dtype == np.float32 and not (_square_well(X) and _square_well(Z)):
+        fast = None
+    if fast is not None and fast.prepare is not None:
+        X, Z = fast.prepare(X, Z)
+    X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
+    n, m, d = X.shape[0], Z.shape[0], X.shape[1]
+    K = ops.empty((n, m), dtype, X)
+
+    def work(rows: slice) -> None:
+        for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
+            _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
+        if np.isinf(K[rows]).any():
+            i, j = (int(place) for place in np.argwhere(np.isinf(K[rows]))[0])
+            row = i + rows.start
+            column, value = validation.largest(X, row)
+            after = f", column {column}, with row {j} of Z. Scale the data or use float64."
+            raise validation.RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
+
+    if place is None:
+        each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
+    else:
+        devices.each(work, n, devices.tile_rows(_ARRAYS * 8.0 * (m + d), place), place)
+    return K
+
+
+def _there_and_back(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Array:
+    """The Gram matrix of rows of NumPy, by a device that holds Z and some rows of X at a time."""
+    n, m, d = X.shape[0], Z.shape[0], X.shape[1]
+    K = np.empty((n, m), np.result_type(X.dtype, Z.dtype))
+    back = devices.returning(place)
+    ((_, right),) = devices.ahead([Z], lambda rows: rows, place)
+    step = devices.tile_rows(_ARRAYS * 8.0 * (m + d), place, travelling=True)
+    for span, left in devices.ahead(spans(n, step), lambda span: X[span], place):
+
+        def work(rows: slice, span: slice = span, left: Any = left) -> None:
+            at = slice(span.start + rows.start, span.start + rows.stop)
+            try:
+                back.bring(_gram(kernel, left[rows], right, None), K[at])
+            except validation.RowError as error:
+                raise error.at(at.start) from None
+
+        devices.each(work, left.shape[0], left.shape[0], place)
+    back.finish()
+    return K
+
+
+def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> None:
+    if fast is None:
+        with np.errstate(over="ignore"):
+            try:
+                out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
+            except TypeError:
+                if ops.is_device(X):
+                    raise TypeError(f"{kernel!r} has no form for a GPU: give its rows as arrays of NumPy.") from None
+                raise
+    else:
+        if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
+            parts = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)
+            fast.csr(*parts, X.shape[1], out)
+        else:
+            left, right = _shared_columns(X, Z)
+            fast.op(_dense(left), _dense(right), out)
+        if fast.finish is not None:
+            with np.errstate(over="ignore"):
+                out[...] = fast.finish(out)
+
+
+def _fast(kernel: Kernel) -> _Fast | None:
+    match kernel:
+        case Chi2():
+            return _Fast(ops.gram_chi2, ops.gram_chi2_csr)
+        case Intersection():
+            return _Fast(ops.gram_intersection, ops.gram_intersection_csr)
+        case JensenShannon():
+            return _Fast(ops.gram_jensen_shannon)
+        case MinMax():
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr)
+        case GMM():
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=partial(_signed_splits, kernel))
+        case Resemblance():
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=_presence)
+        case Laplacian():
+            return _Fast(ops.gram_l1, finish=lambda D: np.exp(-kernel.gamma * D))
+        case ExpChi2():
+            return _Fast(ops.gram_chi2_distance, finish=lambda D: np.exp(-kernel.gamma * D))
+        case Radial():
+            return _Fast(ops.gram_l2, finish=kernel.profile, squares=True)
+        case Over(outer=Radial() as outer, inner=Chi2()):
+            return _Fast(ops.gram_chi2_distance, finish=outer.profile)
+    return None
+
+
+def _signed_splits(kernel: GMM, X: Any, Z: Any) -> tuple[Any, Any]:
+    scale = kernel.scale(X, Z)
+    return _signed_split(kernel, X, scale), _signed_split(kernel, Z, scale)
+
+
+def _signed_split(kernel: GMM, X: Any, scale: float) -> Any:
+    """The kernel's split; CSR stays CSR."""
+    if not hasattr(X, "indptr"):
+        return kernel.split(X.astype(np.float64, copy=False), scale)
+    from scipy.sparse import hstack
+
+    X = X.astype(np.float64) / scale
+    parts = hstack([X.maximum(0), (-X).maximum(0)], format="csr")
+    parts.sort_indices()
+    parts.data **= kernel.power
+    return parts
+
+
+def _presence(X: Any, Z: Any) -> tuple[Any, Any]:
+    return (X != 0).astype(X.dtype), (Z != 0).astype(Z.dtype)
+
+
+def _square_well(X: Any) -> bool:
+    """Whether the largest number of X is far from where squares leave float32."""
+    stored = X.data if hasattr(X, "indptr") else X
+    largest = max(stored.max(initial=0), -stored.min(initial=0))
+    return bool(largest == 0 or 1e-15 < largest < 1e15)
+
+
+def _dense(X: Any) -> Array:
+    return X.toarray() if hasattr(X, "indptr") else X
+
+
+def _shared_columns(X: Any, Z: Any) -> tuple[Any, Any]:
+    """X and Z without the columns that are zero in both, which change no kernel: what makes very wide CSR matrices possible."""
+    if not (hasattr(X, "indptr") and hasattr(Z, "indptr")):
+        return X, Z
+    columns = np.union1d(X.indices, Z.indices)
+    return X[:, columns], Z[:, columns]

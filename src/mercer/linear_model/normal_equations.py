@@ -1,0 +1,181 @@
+"""The normal equations: all that least squares needs to know of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.stats.moments import Moments
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """(scatter + alpha I) c = cross, b = target_mean - mean'c: the minimum of sum w |y - b - z'c|^2 + alpha |c|^2, for t outputs.
+
+    About the means with an intercept, which is not penalised; about 0, and with means that are 0, without one. Normals of disjoint rows
+    are added, and those of a part of the rows taken away.
+
+    Parameters
+    ----------
+    n : float
+        Sum of the weights.
+    mean : array of shape (D,)
+    scatter : array of shape (D, D)
+        sum w (z - mean)(z - mean)'.
+    cross : array of shape (D, t)
+        sum w (z - mean)(y - target_mean)'.
+    target_mean : array of shape (t,)
+    target_scatter : array of shape (t,)
+        sum w (y - target_mean)^2.
+    fit_intercept : bool
+    rows : float or None
+        Number of rows that the weights stand for; None where they are numbers of rows, so that it
+        is n. Weights of classes scale the loss of a row and make no further rows of it.
+    """
+
+    n: float
+    mean: Array
+    scatter: Array
+    cross: Array
+    target_mean: Array
+    target_scatter: Array
+    fit_intercept: bool = True
+    rows: float | None = None
+
+    @classmethod
+    def of(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
+        """From moments that have seen targets."""
+        parts = (moments.cross, moments.target_mean, np.diag(moments.target_scatter).copy())
+        return cls._about(moments, *parts, fit_intercept)
+
+    @classmethod
+    def of_classes(
+        cls,
+        moments: Moments,
+        counts: Array,
+        sums: Array,
+        *,
+        fit_intercept: bool = True,
+        rows: float | None = None,
+    ) -> Normal:
+        """One against all: y = +1 in the class, -1 outside; cross = 2 (sums - counts mean)', from sums for each class alone.
+
+        A column for each class, or one for two classes, +1 for the second: the targets of scikit-learn's RidgeClassifier.
+
+        Parameters
+        ----------
+        moments : Moments
+            Of all rows; targets are not looked at.
+        counts : array of shape (classes,)
+            Sum of the weights of each class.
+        sums : array of shape (classes, D)
+            sum w z of each class.
+        fit_intercept : bool, default=True
+        rows : float or None, default=None
+            As in Normal.
+        """
+        counts, sums = np.asarray(counts, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+        n, mean = moments.n, moments.mean
+        if len(counts) < 2 or sums.shape != (len(counts), len(mean)):
+            raise ValueError(
+                f"Normal.of_classes needs the sums of at least two classes in {len(mean)} columns, got {len(counts)} class(es) and "
+                f"sums of shape {sums.shape}."
+            )
+        if not np.isclose(counts.sum(), n, rtol=1e-9):
+            raise ValueError(
+                f"Normal.of_classes needs the counts of the rows that the moments have seen: they add up to {counts.sum():g}, "
+                f"the moments have {n:g}."
+            )
+        if len(counts) == 2:
+            counts, sums = counts[1:], sums[1:]
+        cross = 2 * (sums - np.outer(counts, mean)).T
+        parts = (cross, 2 * counts / n - 1, 4 * counts * (n - counts) / n)
+        return replace(cls._about(moments, *parts, fit_intercept), rows=rows)
+
+    @classmethod
+    def _about(
+        cls, moments: Moments, cross: Array, target_mean: Array, target_scatter: Array, fit_intercept: bool
+    ) -> Normal:
+        """From sums about the means: as they are with an intercept, moved to 0 without."""
+        n, mean, scatter = moments.n, moments.mean, moments.scatter
+        if n <= 0:
+            raise ValueError(f"Least squares needs rows with a weight above 0, got {n:g} in all.")
+        if not fit_intercept:
+            scatter += np.outer(n * mean, mean)
+            cross = cross + np.outer(n * mean, target_mean)
+            target_scatter = target_scatter + n * target_mean**2
+            mean, target_mean = np.zeros_like(mean), np.zeros_like(target_mean)
+        if not (np.isfinite(scatter.sum()) and np.isfinite(cross.sum()) and np.isfinite(target_scatter.sum())):
+            raise ValueError("Sums of squares of features or targets leave the range of float64: scale them down.")
+        return cls(n, mean, scatter, cross, target_mean, target_scatter, fit_intercept)
+
+    @classmethod
+    def of_rows(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
+        """From moments of rows whose targets are not known: no columns of cross."""
+        return cls._about(moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept)
+
+    def without_targets(self) -> Normal:
+        """The same rows, with no columns of cross."""
+        return replace(self, cross=self.cross[:, :0], target_mean=self.target_mean[:0], target_scatter=np.zeros(0))
+
+    @property
+    def scale(self) -> float:
+        """trace(scatter)/D, the mean eigenvalue: what alphas are measured in. 1 where all features are constant."""
+        return float(np.trace(self.scatter)) / len(self.scatter) or 1.0
+
+    @property
+    def observations(self) -> float:
+        """Number of rows: what degrees of freedom are compared with."""
+        return self.n if self.rows is None else self.rows
+
+    def intercept(self, coef: Array) -> Array:
+        """b = target_mean - mean'c."""
+        return self.target_mean - self.mean @ coef
+
+    def error(self, coef: Array, intercept: Array) -> Array:
+        """sum w (y - b - z'c)^2 on these rows for each output, for any c and b (b = 0 without an intercept).
+
+        A difference of large sums: what rounding would make negative is 0.
+        """
+        inside = self.target_scatter + np.sum(coef * (self.scatter @ coef - 2 * self.cross), axis=0)
+        return np.maximum(inside, 0.0) + self.n * (self.target_mean - intercept - self.mean @ coef) ** 2
+
+    def __add__(self, other: Normal) -> Normal:
+        return self._combine(other, +1)
+
+    def __sub__(self, other: Normal) -> Normal:
+        return self._combine(other, -1)
+
+    def _combine(self, other: Normal, sign: int) -> Normal:
+        if self.cross.shape != other.cross.shape or self.fit_intercept != other.fit_intercept:
+            raise ValueError(
+                f"Normals of {_kind(self)} and of {_kind(other)} do not combine: they need the same features, targets and intercept."
+            )
+        n = self.n + sign * other.n
+        if not n > 0:
+            raise ValueError(f"No rows are left: {other.n:g} taken from {self.n:g}.")
+        step, target_step = other.mean - self.mean, other.target_mean - self.target_mean
+        between = sign * self.n * other.n / n
+        scatter = sign * other.scatter
+        scatter += self.scatter
+        scatter += np.outer(between * step, step)
+        return Normal(
+            n,
+            self.mean + (sign * other.n / n) * step,
+            scatter,
+            self.cross + sign * other.cross + np.outer(between * step, target_step),
+            self.target_mean + (sign * other.n / n) * target_step,
+            self.target_scatter + sign * other.target_scatter + between * target_step**2,
+            self.fit_intercept,
+            None if self.rows is None and other.rows is None else self.observations + sign * other.observations,
+        )
+
+
+def _kind(normal: Normal) -> str:
+    columns, targets = normal.cross.shape
+    return f"{columns} columns and {targets} targets with{'' if normal.fit_intercept else 'out'} an intercept"

@@ -1,0 +1,1 @@
+"""Solvers of least squares, LASSO and margin losses."""

@@ -1,0 +1,174 @@
+"""Principal components of each map's features, in one pass or two (Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 5)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from mercer.data import Chunk
+from mercer.data.batches import Features
+from mercer.linear_model.normal_equations import Array, Normal
+from mercer.maps.block import Block, Dense, as_block, matrix
+from mercer.parallel.tile_size import Grid
+from mercer.stats.combined import Together
+from mercer.stats.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """U = diag(U_1, ..., U_m): the leading eigenvectors of the scatter of each map's features.
+
+    Attributes
+    ----------
+    parts : tuple of arrays of shape (D_i, k_i)
+        U_i, with the largest eigenvalue last.
+    values : tuple of arrays of shape (k_i,)
+        Eigenvalues, rising.
+    """
+
+    parts: tuple[Array, ...]
+    values: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, scatters: Iterable[Array], rank: int) -> Basis:
+        """From the scatter of each map's features, one after the other; as many components as there are features where those are fewer."""
+        from scipy.linalg import eigh
+
+        found = []
+        for scatter in scatters:
+            D = len(scatter)
+            some: Any = {"driver": "evd"} if rank >= D else {"subset_by_index": [D - rank, D - 1]}
+            found.append(eigh(scatter.T, check_finite=False, **some))
+        return cls(tuple(vectors for _, vectors in found), tuple(values for values, _ in found))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """k_i: components of each map."""
+        return tuple(part.shape[1] for part in self.parts)
+
+    def reduce(self, normal: Normal, *, own: bool) -> Normal:
+        """The normal equations of the components U'z; own says that the basis is that of the same rows, whose blocks are diagonal then."""
+        columns = spans([len(part) for part in self.parts])
+        scatter = np.block(
+            [
+                [
+                    np.diag(self.values[i])
+                    if own and i == j
+                    else self.parts[i].T @ normal.scatter[rows, others] @ self.parts[j]
+                    for j, others in enumerate(columns)
+                ]
+                for i, rows in enumerate(columns)
+            ]
+        )
+        return replace(normal, mean=self._down(normal.mean), scatter=scatter, cross=self._down(normal.cross))
+
+    def expand(self, coef: Array) -> Array:
+        """U c: coefficients of components as coefficients of features."""
+        pieces = zip(self.parts, spans(self.widths), strict=True)
+        return np.concatenate([part @ coef[columns] for part, columns in pieces])
+
+    def components(self, Z: Array) -> Array:
+        """Z U: the components of rows of features, about 0."""
+        pieces = zip(self.parts, spans([len(part) for part in self.parts]), strict=True)
+        return np.concatenate([Z[:, columns] @ part.astype(Z.dtype, copy=False) for part, columns in pieces], axis=1)
+
+    def _down(self, values: Array) -> Array:
+        pieces = zip(self.parts, spans([len(part) for part in self.parts]), strict=True)
+        return np.concatenate([part.T @ values[columns] for part, columns in pieces])
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """How many components of each map's features, and what their basis is made of.
+
+    Parameters
+    ----------
+    rank : int
+        Of each map.
+    widths : tuple of int
+        Features of each map.
+    beside : Normal, optional
+        Of rows without targets, which count for the basis and for nothing else.
+    """
+
+    rank: int
+    widths: tuple[int, ...]
+    beside: Normal | None = None
+
+    def basis(self, normal: Normal) -> Basis:
+        """Of the rows of these normal equations, and of those beside."""
+        scatter = normal.scatter if self.beside is None else (normal.without_targets() + self.beside).scatter
+        return Basis.of((scatter[columns, columns] for columns in spans(self.widths)), self.rank)
+
+    def reduced(self, normal: Normal) -> tuple[Basis, Normal]:
+        """The basis, and the normal equations of components."""
+        basis = self.basis(normal)
+        return basis, basis.reduce(normal, own=self.beside is None)
+
+
+class Apart(Together):
+    """The moments of each map's features by themselves, in one pass: sums of D_i x D_i where D x D would be too large.
+
+    Parameters
+    ----------
+    *parts : Moments
+        One for each map.
+    widths : tuple of int
+        Features of each map.
+    """
+
+    def __init__(self, *parts: Moments, widths: tuple[int, ...]) -> None:
+        super().__init__(*parts)
+        self.widths = widths
+
+    @classmethod
+    def empty(cls, widths: tuple[int, ...]) -> Apart:
+        return cls(*(Moments(target=False) for _ in widths), widths=widths)
+
+    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+        rows = matrix(block)
+        for part, columns in zip(self.parts, spans(self.widths), strict=True):
+            part.add(as_block(rows[:, columns]), weight=weight, start=start)
+
+    def basis(self, rank: int, *, fit_intercept: bool) -> Basis:
+        """The leading components of each map: about the mean with an intercept, about 0 without, one map after the other."""
+        return Basis.of((Normal.of_rows(part, fit_intercept=fit_intercept).scatter for part in self.parts), rank)
+
+    def _like(self, parts: Sequence[Any]) -> Apart:
+        return Apart(*parts, widths=self.widths)
+
+
+class Reduced(Features):
+    """The components of the features of a stream: the second pass."""
+
+    def __init__(self, stream: Any, feature_map: Any, basis: Basis) -> None:
+        super().__init__(stream, feature_map)
+        self.basis = basis
+
+    @property
+    def width(self) -> int:
+        return sum(self.basis.widths)
+
+    @property
+    def grid(self) -> Grid:
+        """That of the features, which exist block by block on the way."""
+        return Features(self.stream, self.feature_map).grid
+
+    def mark(self) -> dict[str, Any]:
+        digest = hashlib.sha256()
+        for part in self.basis.parts:
+            digest.update(np.ascontiguousarray(part).data)
+        return {**super().mark(), "basis": digest.hexdigest()}
+
+    def _block(self, chunk: Chunk) -> Block:
+        return Dense(self.basis.components(matrix(super()._block(chunk))))
+
+
+def spans(widths: Sequence[int]) -> list[slice]:
+    """Where the columns of each part lie."""
+    return [slice(start, stop) for start, stop in pairwise(accumulate(widths, initial=0))]

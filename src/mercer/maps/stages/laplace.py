@@ -1,0 +1,105 @@
+"""Decaying exponentials of projections: the stage that random Laplace features end with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import ops
+from mercer.maps.stages.base import Array, Stage, require
+from mercer.maps.stages.linear import Matrix
+
+EXPONENTS = {
+    "exponential": lambda x, beta: beta * np.sqrt(2 * x),
+    "reciprocal": lambda x, beta: np.log1p(2 * x / beta),
+}
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """The diagonal of a semigroup kernel, k(x, x) = exp(-sum_i term(x_i, beta))."""
+
+    kernel: str  # a key of EXPONENTS
+    beta: float
+
+    def term(self, x: Array) -> Array:
+        """-ln k(x, x) of single numbers."""
+        return EXPONENTS[self.kernel](x, self.beta)
+
+    def root_diagonal(self, X: Any, shift: float) -> Array:
+        """sqrt(k(x + shift, x + shift)) for each row, in float64; CSR rows are summed over what they store."""
+        base = float(self.term(np.array(shift)))
+        values = X.data if hasattr(X, "indptr") else X
+        with np.errstate(over="ignore"):  # beyond the range the diagonal is 0
+            terms = self.term(values.astype(np.float64) + shift) - base
+        if hasattr(X, "indptr"):
+            rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            totals = np.bincount(rows, weights=terms, minlength=X.shape[0])
+        else:
+            totals = terms.sum(axis=1)
+        return np.exp(-0.5 * (totals + X.shape[1] * base))
+
+
+@dataclass(frozen=True, eq=False)
+class Decays(Stage):
+    """x -> exp(-W (x + shift))/sqrt(D), or the same scaled to |phi(x)|^2 = k(x + shift, x + shift).
+
+    Weights are in bits (log2 e is folded in). The shift is a number for each column, so that CSR rows stay sparse until the product.
+    """
+
+    linear: Matrix
+    offsets: Array  # W shift, in bits
+    shift: float
+    exponent: Exponent | None  # None: not scaled
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        self.linear.check(d)
+        require(self.offsets.shape == (self.linear.columns(d),), self, "an offset for each weight")
+        require(0 <= self.shift < np.inf, self, f"a shift of at least 0, got {self.shift}")
+        if self.exponent is not None:
+            good = self.exponent.kernel in EXPONENTS and 0 < self.exponent.beta < np.inf
+            require(good, self, f"an exponent that is known, got {self.exponent}")
+
+    @classmethod
+    def of(cls, panel: Array, shift: float, exponent: Exponent | None) -> Decays:
+        """From weights in natural units."""
+        bits = panel * math.log2(math.e)
+        return cls(Matrix(bits), shift * bits.sum(axis=0), shift, exponent)
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        if self.exponent is None and hasattr(X, "indptr"):
+            out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
+            offsets = self.offsets if self.shift else None
+            scale = 1 / np.sqrt(out.shape[1])
+            with np.errstate(over="ignore"):  # a product beyond the range is an exponential of 0
+                return ops.csr_exp2neg(X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out)
+        with np.errstate(over="ignore"):
+            T = self.linear(X, out)
+            if self.shift:
+                T += self.offsets
+        if self.exponent is None:
+            return ops.exp2neg_(T, 1 / np.sqrt(T.shape[1]))
+        # By the smallest exponent first, so that the norm neither over- nor underflows.
+        least = T.min(axis=1, initial=np.inf)
+        T -= np.where(np.isfinite(least), least, 0)[:, None]
+        ops.exp2neg_(T, 1.0)
+        norms = np.sqrt(np.einsum("ij,ij->i", T, T, dtype=np.float64))
+        scales = self.exponent.root_diagonal(X, self.shift) / np.where(norms > 0, norms, 1)
+        T *= scales.astype(T.dtype)[:, None]
+        return T
+
+    def columns(self, d: int) -> int:
+        return self.linear.columns(d)
+
+    def flops(self, d: int) -> float:
+        return self.linear.flops(d) + super().flops(d)
+
+    def arrays(self) -> dict[str, Array]:
+        return self.linear.arrays() | {"offsets": self.offsets}
+
+    def astype(self, dtype: Any) -> Decays:
+        return Decays(self.linear.astype(dtype), self.offsets.astype(dtype), self.shift, self.exponent)

@@ -1,0 +1,103 @@
+"""Unary codes of the intersection kernel: thermometers (Maji and Berg, ICCV 2009)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer import validation
+from mercer.kernels import Intersection
+from mercer.maps._coded import CodedMap
+from mercer.maps.anchors import Lookup, check_range
+from mercer.maps.base import Bounds, Decay, Map
+from mercer.maps.stages.lookup import Between, Nearest
+from mercer.rng import Rng
+from mercer.stats.histogram import Histogram
+
+
+class UnaryIntersection(CodedMap):
+    """phi(x_i) = sqrt(h/N) (1, ..., 1, f, 0, ..., 0) with R ones, N x_i/h = R + f: <phi(x), phi(z)> = sum min(x, z) +- h/(4N) a column.
+
+    N levels from 0 to h, the largest value. Without interpolation f is left out, and the error is up to h/N. With it the map is the
+    Nystroem approximation of the intersection kernel with the levels as landmarks. No map of this kernel converges faster than 1/(4N).
+
+    Parameters
+    ----------
+    n_levels : int, default=20
+        N, the values that one input becomes.
+    interpolate : bool, default=True
+        Keep f: Maji and Berg's phi2; False is their phi1.
+    feature_range : (0, float) or None, default=None
+        (0, h), the same for all data; None takes the largest value that ``fit`` sees.
+    sparse_output : bool, default=True
+        CSR features; False gives a dense array.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Examples
+    --------
+    >>> from mercer import UnaryIntersection
+    >>> phi = UnaryIntersection(10, feature_range=(0, 1), sparse_output=False)
+    >>> (phi.fit_transform([[0.37]]) * 10**0.5).round(4)
+    array([[1. , 1. , 1. , 0.7, 0. , 0. , 0. , 0. , 0. , 0. ]])
+    """
+
+    name = "unary-intersection"
+    kernels = ("intersection",)
+    paper = "Maji and Berg, ICCV 2009; a comparator of Wang et al., ICCV 2015"
+    domain = "nonnegative"
+    knob = "n_levels"
+    extends = False
+    kernel_ = Intersection()
+    high_: float
+
+    def __init__(
+        self,
+        n_levels: int = 20,
+        *,
+        interpolate: bool = True,
+        feature_range: tuple[float, float] | None = None,
+        sparse_output: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_levels = n_levels
+        self.interpolate = interpolate
+        self.feature_range = feature_range
+        self.sparse_output = sparse_output
+        self.n_jobs = n_jobs
+
+    @property
+    def rate(self) -> Decay:
+        """1/N."""
+        return Decay((16, 64, 256), 0.4)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        who = type(self).__name__
+        validation.whole(who, "n_levels", self.n_levels)
+        validation.flag(who, "interpolate", self.interpolate)
+        if self.feature_range is not None:
+            check_range(who, self.feature_range, above=None)
+            if self.feature_range[0] != 0:
+                raise ValueError(f"{who}: feature_range must begin at 0, got {self.feature_range!r}.")
+
+    def look(self, d: int) -> Histogram | None:
+        return Histogram() if self.feature_range is None else None
+
+    def draw(self, rng: Rng, d: int, seen: Histogram | None) -> Lookup:
+        high = (
+            float(self.feature_range[1]) if self.feature_range is not None else seen.high if seen is not None else 0.0
+        )
+        self.high_ = high if high > 0 else 1.0
+        anchors = np.linspace(0.0, self.high_, self.n_levels + 1)[None]
+        table = np.tri(self.n_levels + 1, self.n_levels, -1)[None] * np.sqrt(self.high_ / self.n_levels)
+        stage = Between(anchors, table) if self.interpolate else Nearest(anchors[:, 1:], table, inclusive=True)
+        return Lookup(bool(self.sparse_output), stage, d)
+
+    @classmethod
+    def cases(cls) -> list[Map]:
+        return [cls(16), cls(16, interpolate=False), cls(16, feature_range=(0, 40.0), sparse_output=False)]
+
+    @property
+    def bounds_(self) -> Bounds:
+        """The range of the levels; values outside it are taken at its nearest end, with a warning."""
+        return Bounds(type(self).__name__, 0.0, self.high_)

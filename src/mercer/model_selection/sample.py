@@ -1,0 +1,153 @@
+"""Samples: rows of anything with their targets, in an order of which every stretch is a fair sample of the whole."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import validation
+from mercer.data import Stream, open_stream
+from mercer.data.column_roles import TARGET
+from mercer.maps.block import Dense
+from mercer.model_selection.schedule import least_limit, race_rows
+from mercer.rng import Rng
+from mercer.stats.basic import Reservoir
+from mercer.stats.class_sums import are_classes
+
+Array = NDArray[Any]
+
+LEAST_ROWS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows in memory, an array or a CSR matrix, and their targets: labels, or numbers where numeric.
+
+    Classes are spread evenly over the rows, and the first row of each comes before all others, so that whatever learns from the first
+    rows knows them.
+    """
+
+    X: Any
+    y: Array
+    numeric: bool
+    total: int  # rows that they were drawn from
+
+    @property
+    def rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def columns(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def domain(self) -> str:
+        """ "nonnegative", or "real" where there are numbers below 0."""
+        return "nonnegative" if validation.extremes(self.X)[0] >= 0 else "real"
+
+    @property
+    def outputs(self) -> int:
+        """Classes, or 1 for numbers and for two classes."""
+        classes = 1 if self.numeric else len(np.unique(self.y))
+        return classes if classes > 2 else 1
+
+
+def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Sample:
+    """At most so many rows as a race takes, drawn without replacement; X and y as ``select`` takes them.
+
+    numeric is None where the targets are to say: words, booleans and few different whole numbers are labels.
+    """
+    stream = _opened(X, y)
+    if stream.target is None:
+        raise validation.ParameterError("", "select needs targets: give y, or open the rows with ", TARGET, ".")
+    total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
+    if total < LEAST_ROWS:
+        raise ValueError(
+            f"select scores models on rows that they have not learnt from, and needs at least {LEAST_ROWS} rows for that: got {total}. "
+            "Give more rows; with as few as that, fit a model without choosing: KernelClassifier(), KernelRegressor()."
+        )
+    rows, targets = _read(stream, total, limit, seed)
+    validation.require_finite("select", rows, stream.columns)
+    if targets.ndim > 1:
+        if targets.shape[1] > 1:
+            raise ValueError(f"select takes one target, got {targets.shape[1]}.")
+        targets = targets[:, 0]
+    if numeric is None:
+        numeric = not are_classes(targets)
+    _must_differ(rows, targets, numeric)
+    order = _order(targets, numeric, seed)
+    return Sample(rows[order], targets[order], numeric, total)
+
+
+def _opened(X: Any, y: Any) -> Stream:
+    if isinstance(X, str | os.PathLike | Stream) or y is None:
+        stream = open_stream(X)
+        return stream if y is None else stream.beside(y, None)
+    if not hasattr(X, "tocsr") and not hasattr(X, "columns"):
+        X = validation.rows("select", X)
+    return open_stream(X).beside(getattr(y, "to_numpy", lambda: y)(), None)
+
+
+def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array]:
+    """(X, y) of rows that are drawn, in their order."""
+    width = stream.width * (1.0 if not stream.sparse else 0.1)  # what a sparse row has is not known before it is read
+    fitting = race_rows(8.0 * width, limit)
+    if fitting < LEAST_ROWS:
+        raise validation.ParameterError(
+            "select",
+            validation.Setting("max_memory"),
+            f" is {limit:,} bytes, a quarter of which holds {fitting} {'row' if fitting == 1 else 'rows'} of "
+            f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give {least_limit(8.0 * width, LEAST_ROWS):,} bytes or more.",
+        )
+    drawn = Reservoir(fitting, seed)
+    drawn.add(Dense(np.arange(total, dtype=np.float64)[:, None]))
+    places = np.sort(drawn.rows[:, 0].astype(np.int64))
+    parts = []
+    for chunk in stream.chunks():
+        low, high = np.searchsorted(places, [chunk.start, chunk.start + len(chunk)])
+        inside = places[low:high] - chunk.start
+        parts.append((chunk.X[inside], np.asarray(chunk.y)[inside]))
+    if not stream.sparse:
+        return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+    from scipy.sparse import vstack
+
+    rows = vstack([X for X, _ in parts], format="csr")
+    rows.sum_duplicates()
+    return rows, np.concatenate([y for _, y in parts])
+
+
+def _must_differ(X: Any, y: Array, numeric: bool) -> None:
+    """Refuse rows of which nothing can be learnt."""
+    found = np.unique(y.astype(str) if y.dtype == object else y)
+    if len(found) < 2:
+        what = "the same target" if numeric else "one class"
+        raise ValueError(
+            f"select needs targets that differ, and all {len(y):,} rows have {what}: {y[:1].tolist()[0]!r}. "
+            "Give rows of at least two, and look whether y is the column that was meant."
+        )
+    least, most = X.min(axis=0), X.max(axis=0)
+    if hasattr(least, "toarray"):
+        least, most = least.toarray(), most.toarray()
+    if not np.any(least != most):
+        raise ValueError(
+            f"All {len(y):,} rows are equal: no model can tell them apart. Give columns that differ from row to row."
+        )
+
+
+def _order(y: Array, numeric: bool, seed: int) -> Array:
+    """The rows by a hash; classes in proportion all along, the first of each at the start."""
+    keys = Rng(seed).uniform("order", len(y))
+    order = np.argsort(keys, kind="stable")
+    if numeric:
+        return order
+    _, codes = np.unique(y[order].astype(str) if y.dtype == object else y[order], return_inverse=True)
+    counts = np.bincount(codes)
+    by_class = np.argsort(codes, kind="stable")
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    within = np.empty(len(y))
+    within[by_class] = (np.arange(len(y)) - starts) / counts[codes[by_class]]
+    return order[np.argsort(within, kind="stable")]

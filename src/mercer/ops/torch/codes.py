@@ -1,0 +1,215 @@
+"""The torch twins of the ops on codes. Words of 64 bits are int64, whose sums and products wrap as those of uint64 do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from mercer.ops.torch import triton_dispatch
+from mercer.ops.torch.device_array import DeviceArray, tensor
+from mercer.ops.torch.sparse import dense
+
+HASHES = 64
+_ENTRIES = 2**24  # of rows x columns x hashes that exist at once
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> DeviceArray:
+    target = out.tensor
+    columns = _words(tensor(ids, target))
+    hashes = torch.arange(first, first + len(target) * HASHES, device=target.device).reshape(-1, 1, HASHES)
+    start = _mix(_signed(seed) + _mix(columns))[None, :, None]
+    words = [_mix(start + (hashes * 4 + (q + 1)) * _signed(_GOLDEN)) for q in range(3)]
+    r, c = (-torch.log(_half(_shift(w, 32)) * _half(w & 0xFFFFFFFF)) for w in words[:2])
+    beta = (_shift(words[2], 12).double() + 0.5) * 2.0**-52
+    for place, values in enumerate((1 / r, beta, r, torch.log(c) - r * (1 - beta))):
+        target[:, :, place] = values
+    return out
+
+
+def gcws(
+    logs: DeviceArray, parameters: Any, ids: Any, seed: int, first: int, bits: int, keep_t: bool, out: DeviceArray
+) -> DeviceArray:
+    return _codes(logs.tensor, None, parameters, ids, seed, first, bits, keep_t, out)
+
+
+def _codes(
+    L: torch.Tensor,
+    order: torch.Tensor | None,
+    parameters: Any,
+    ids: Any,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: DeviceArray,
+) -> DeviceArray:
+    """Codes of rows of logarithms; of equal columns the first wins, in the order that is given or as they stand."""
+    P, target, columns = tensor(parameters, L), out.tensor, _words(tensor(ids, L))
+    if not L.shape[1]:
+        target.zero_()
+        return out
+    places = torch.arange(first + 1, first + target.shape[1] + 1, device=L.device)
+    streams = _mix(_signed(seed) + places * _signed(_GOLDEN))
+    if order is None and triton_dispatch.take(L, P):
+        triton_dispatch.codes(L, P, streams, columns, bits, keep_t, target)
+        return out
+    winners, ts = _winners(L, P, target.shape[1], order)
+    words = _mix(streams ^ columns[winners])
+    if keep_t:
+        words = _mix(words + (ts.view(torch.int32).long() & 0xFFFFFFFF) * _signed(_GOLDEN))
+    codes = _shift(words, 64 - bits)
+    codes[torch.isinf(L).all(1)] = 0
+    target.copy_(codes)
+    return out
+
+
+def gcws_csr(
+    indptr: Any,
+    places: Any,
+    logs: DeviceArray,
+    parameters: Any,
+    ids: Any,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: DeviceArray,
+) -> DeviceArray:
+    parts = tensor(indptr, logs.tensor), tensor(places, logs.tensor)
+    order = dense(*parts, torch.arange(len(logs), device=logs.tensor.device), len(ids))
+    rows = dense(*parts, logs.tensor, len(ids), -torch.inf)
+    return _codes(rows, order, parameters, ids, seed, first, bits, keep_t, out)
+
+
+def levels(X: DeviceArray, edges: Any, inclusive: bool, out: DeviceArray) -> DeviceArray:
+    out.tensor.copy_(_search(tensor(edges, X.tensor), X.tensor, right=inclusive))
+    return out
+
+
+def brackets(X: DeviceArray, anchors: Any, codes: DeviceArray, fractions: DeviceArray) -> None:
+    x, a = X.tensor, tensor(anchors, X.tensor)
+    count = a.shape[1]
+    found = torch.clamp(_search(a[:, 1:].contiguous(), x, right=True), max=count - 2)
+    codes.tensor.copy_(found)
+    rows = a if len(a) > 1 else a.expand(x.shape[1], count)
+    low, high = (torch.gather(rows, 1, (found + step).T).T for step in (0, 1))
+    gaps = high - low
+    ways = torch.where(gaps > 0, (x - low) / gaps, torch.zeros_like(x))
+    fractions.tensor.copy_(torch.clamp(ways, 0, 1))
+
+
+def coded_product(codes: DeviceArray, panels: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
+    target = out.tensor.zero_()
+    rows, P = codes.tensor.long(), tensor(panels, out.tensor)
+    F = None if fractions is None else tensor(fractions, out.tensor)
+    for c in range(rows.shape[1]):
+        target += _looked_up(P[c if len(P) > 1 else 0], rows[:, c], None if F is None else F[:, c, None])
+    return out
+
+
+def coded_sums(codes: DeviceArray, R: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
+    target = out.tensor.zero_()
+    rows, values = codes.tensor.long(), tensor(R, out.tensor)
+    F = None if fractions is None else tensor(fractions, out.tensor)
+    for c in range(rows.shape[1]):
+        if F is None:
+            target[c].index_add_(0, rows[:, c], values)
+        else:
+            f = F[:, c, None]
+            target[c].index_add_(0, rows[:, c], (1 - f) * values)
+            target[c].index_add_(0, rows[:, c] + 1, f * values)
+    return out
+
+
+def coded_rows(codes: DeviceArray, tables: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
+    T, rows = tensor(tables, out.tensor), codes.tensor.long()
+    n, places = rows.shape
+    at = rows + torch.arange(places, device=rows.device) * T.shape[1] if len(T) > 1 else rows
+    F = None if fractions is None else tensor(fractions, out.tensor)[:, :, None]
+    found = _looked_up(T.flatten(0, 1), at, F)
+    out.tensor.copy_(found.reshape(n, places * T.shape[2]))
+    return out
+
+
+def coded_descent(
+    codes: DeviceArray, order: Any, Y: Any, b: Any, c: Any, scale: float, a: DeviceArray, W: DeviceArray
+) -> DeviceArray:
+    """Row after row, so that a device has no use for its width: here for the sake of completeness."""
+    rows, targets, bias, cost = (tensor(one, W.tensor) for one in (codes, Y, b, c))
+    weights, panel = a.tensor, W.tensor
+    places = torch.arange(rows.shape[1], device=rows.device)
+    q = scale * scale * len(places)
+    for i in tensor(order, W.tensor).tolist():
+        at = (places, rows[i].long())
+        f = bias + scale * panel[at].sum(0)
+        u = torch.clamp(cost[i] * (1 - targets[i] * f + q * targets[i] * weights[i]) / (1 + cost[i] * q), min=0)
+        panel[at] += scale * (targets[i] * u - weights[i])
+        weights[i] = targets[i] * u
+    return W
+
+
+def _looked_up(table: torch.Tensor, codes: torch.Tensor, fractions: torch.Tensor | None) -> torch.Tensor:
+    if fractions is None:
+        return table[codes]
+    return (1 - fractions) * table[codes] + fractions * table[codes + 1]
+
+
+def _search(edges: torch.Tensor, X: torch.Tensor, *, right: bool) -> torch.Tensor:
+    """How many edges of each column are below X, with right at or below it."""
+    if len(edges) > 1:
+        return torch.searchsorted(edges.contiguous(), X.T.contiguous(), right=right).T
+    return torch.searchsorted(edges[0].contiguous(), X.contiguous(), right=right)
+
+
+def _winners(
+    L: torch.Tensor, P: torch.Tensor, hashes: int, order: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first column with the smallest a, and its t, for each row and hash."""
+    n, d = L.shape
+    winners = torch.empty((n, hashes), dtype=torch.int64, device=L.device)
+    ts = torch.empty((n, hashes), dtype=torch.float32, device=L.device)
+    step = max(1, _ENTRIES // max(1, d * HASHES))
+    for start in range(0, n, step):
+        for b, block in enumerate(P):
+            at = slice(b * HASHES, min((b + 1) * HASHES, hashes))
+            inverse, beta, r, base = (block[None, :, q, : at.stop - at.start] for q in range(4))
+            t = torch.floor(L[start : start + step, :, None] * inverse + beta)
+            a = base - r * t
+            best = a.amin(1, keepdim=True)
+            if order is None:
+                first = (a == best).to(torch.uint8).argmax(1, keepdim=True)
+            else:
+                ranks = order[start : start + step, :, None]
+                first = torch.where(a == best, ranks, torch.iinfo(ranks.dtype).max).argmin(1, keepdim=True)
+            winners[start : start + step, at] = first[:, 0]
+            ts[start : start + step, at] = torch.gather(t, 1, first)[:, 0]
+    return winners, ts
+
+
+def _mix(word: torch.Tensor) -> torch.Tensor:
+    """The finaliser of SplitMix64."""
+    z = (word ^ _shift(word, 30)) * _signed(_FIRST)
+    z = (z ^ _shift(z, 27)) * _signed(_SECOND)
+    return z ^ _shift(z, 31)
+
+
+def _shift(word: torch.Tensor, places: int) -> torch.Tensor:
+    """To the right, zeros coming in."""
+    return (word >> places) & ((1 << (64 - places)) - 1) if places else word
+
+
+def _signed(word: int) -> int:
+    word = int(word)
+    return word - (1 << 64) if word >= 1 << 63 else word
+
+
+def _words(ids: torch.Tensor) -> torch.Tensor:
+    return ids.view(torch.int64) if ids.dtype == torch.uint64 else ids.long()
+
+
+def _half(word: torch.Tensor) -> torch.Tensor:
+    return (word.double() + 0.5) * math.ldexp(1, -32)

@@ -1,0 +1,124 @@
+"""The torch twins of the ops on CSR rows: rows are made dense where they are, or added up by index."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from mercer.ops.torch.dense import exp2neg_
+from mercer.ops.torch.device_array import TYPES, DeviceArray, tensor
+from mercer.ops.torch.gram import gram_chi2, gram_intersection, gram_minmax
+
+
+def to_dense(X: torch.Tensor) -> torch.Tensor:
+    """A sparse tensor as a dense one; torch, which trusts its indices otherwise, validates them first."""
+    kinds: dict[Any, Any] = {
+        torch.sparse_csr: ("crow_indices", "col_indices"),
+        torch.sparse_bsr: ("crow_indices", "col_indices"),
+        torch.sparse_csc: ("ccol_indices", "row_indices"),
+        torch.sparse_bsc: ("ccol_indices", "row_indices"),
+    }
+    try:
+        if X.layout == torch.sparse_coo:
+            torch.sparse_coo_tensor(X._indices(), X._values(), X.shape, check_invariants=True)
+        elif X.layout in kinds:
+            first, second = (getattr(X, name)() for name in kinds[X.layout])
+            torch.sparse_compressed_tensor(first, second, X.values(), X.shape, layout=X.layout, check_invariants=True)
+    except RuntimeError as error:
+        words = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"X is a malformed {X.layout} tensor: {words}. Correct its indices; "
+            "torch.sparse.check_sparse_tensor_invariants finds such tensors where they are made."
+        ) from None
+    return X.to_dense()
+
+
+def csr_product(indptr: Any, indices: Any, data: DeviceArray, W: Any, out: DeviceArray) -> DeviceArray:
+    values, panel = data.tensor, tensor(W, data.tensor)
+    rows = _rows(tensor(indptr, values))
+    out.tensor.zero_().index_add_(0, rows, values[:, None] * panel[tensor(indices, values).long()])
+    return out
+
+
+def csr_exp2neg(
+    indptr: Any, indices: Any, data: DeviceArray, W: Any, offsets: Any, scale: float, out: DeviceArray
+) -> DeviceArray:
+    csr_product(indptr, indices, data, W, out)
+    if offsets is not None:
+        out.tensor.add_(tensor(offsets, out.tensor))
+    return exp2neg_(out, scale)
+
+
+def spread(indices: DeviceArray, out: DeviceArray) -> DeviceArray:
+    width = out.shape[1]
+    steps = torch.arange(width, dtype=out.tensor.dtype, device=out.tensor.device)
+    out.tensor.copy_(indices.tensor.to(out.tensor.dtype)[:, None] * width + steps)
+    return out
+
+
+def _sparse(op: Callable[..., DeviceArray], name: str) -> Callable[..., DeviceArray]:
+    def twin(
+        X_indptr: Any,
+        X_indices: Any,
+        X_data: DeviceArray,
+        Z_indptr: Any,
+        Z_indices: Any,
+        Z_data: Any,
+        n_columns: int,
+        out: DeviceArray,
+    ) -> DeviceArray:
+        like = X_data.tensor
+        X = dense(tensor(X_indptr, like), tensor(X_indices, like), like, n_columns)
+        Z = dense(tensor(Z_indptr, like), tensor(Z_indices, like), tensor(Z_data, like), n_columns)
+        return op(DeviceArray(X), DeviceArray(Z), out)
+
+    twin.__name__ = name
+    return twin
+
+
+gram_chi2_csr = _sparse(gram_chi2, "gram_chi2_csr")
+gram_intersection_csr = _sparse(gram_intersection, "gram_intersection_csr")
+gram_minmax_csr = _sparse(gram_minmax, "gram_minmax_csr")
+
+
+def dense(indptr: torch.Tensor, indices: torch.Tensor, data: torch.Tensor, columns: int, empty: float = 0.0) -> Any:
+    """The rows of the three arrays of a CSR matrix, `empty` where nothing is stored."""
+    X = data.new_full((len(indptr) - 1, columns), empty)
+    X[_rows(indptr), indices.long()] = data
+    return X
+
+
+def _rows(indptr: torch.Tensor) -> torch.Tensor:
+    """The row of each entry."""
+    counts = torch.diff(indptr.long())
+    return torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts)
+
+
+def as_tensor(block: Any) -> torch.Tensor:
+    """A block as a CSR tensor; one entry for each code where its tables are one-hot."""
+    tables: Any = getattr(block, "tables", None)  # of codes; one-hot, or an array
+    if tables is None or isinstance(tables, DeviceArray):
+        with _calmly():
+            return block.toarray().tensor.to_sparse_csr()
+    columns = block._columns().tensor.long()
+    n, places = columns.shape
+    full = torch.full((n,), places, device=columns.device)
+    if block.empty is not None:
+        full[block.empty.tensor] = 0
+        columns = columns[~block.empty.tensor]
+    indptr = torch.cat((full.new_zeros(1), torch.cumsum(full, 0)))
+    values = torch.full((columns.numel(),), tables.scale, dtype=TYPES[block.dtype], device=columns.device)
+    with _calmly():
+        return torch.sparse_csr_tensor(indptr, columns.reshape(-1), values, block.shape, check_invariants=False)
+
+
+@contextmanager
+def _calmly() -> Iterator[None]:
+    """Without torch's word that its CSR tensors are new."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Sparse (CSR|invariant)", category=UserWarning)
+        yield

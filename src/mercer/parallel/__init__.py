@@ -1,0 +1,1 @@
+"""Tiles of rows, threads, devices and Dask clusters."""

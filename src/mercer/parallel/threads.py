@@ -1,0 +1,186 @@
+"""The one place that splits rows into tiles and spreads them over threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mercer.errors import ParameterError, Setting
+from mercer.parallel.tile_size import TILE_ROWS, Cost, tile_rows, worth_threads
+
+_MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_inside = (
+    threading.local()
+)  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
+_blas_users = 0
+_blas_before: list[int | None] = []  # threads of each library before it was limited; empty where none is
+_blas: list[Any] = []  # threadpoolctl's controllers of libraries
+
+
+def threads() -> int:
+    """Threads this process may use: MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs it may run on."""
+    for name in ("MERCER_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "").split(",")[0].strip()
+        if text:
+            if not text.isdigit() or int(text) < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {os.environ[name]!r}.")
+            return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def width(n_jobs: int | None, who: str = "") -> int:
+    """Threads that n_jobs of an estimator asks for: None and -1 are all that threads() (or at_most) allows, -2 all but one, and so on."""
+    if n_jobs is None:
+        return getattr(_inside, "most", None) or threads()
+    if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
+        needed = " must be None, a whole number of at least 1, or negative (-1 for all)"
+        raise ParameterError(who, Setting("n_jobs"), f"{needed}, got {n_jobs!r}.")
+    return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
+
+
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """n_jobs for all that this thread does inside and that asks for none of its own."""
+    outer = getattr(_inside, "most", None)
+    _inside.most = width(n_jobs)
+    try:
+        yield
+    finally:
+        _inside.most = outer
+
+
+def spans(n: int, rows: int) -> Iterator[slice]:
+    """Consecutive slices of `rows` rows (the last may be shorter) that cover n rows."""
+    for start in range(0, n, rows):
+        yield slice(start, min(start + rows, n))
+
+
+def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None, most_rows: int = TILE_ROWS) -> None:
+    """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread inside."""
+    share(work, list(spans(n, tile_rows(cost, most_rows))), cost, n, n_jobs)
+
+
+def share(work: Callable[[T], None], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None) -> None:
+    """work(item) for every item, in any order, over threads where so many rows at this cost pay, with BLAS on one thread inside."""
+    most = width(n_jobs)
+    workers = min(most, len(items)) if worth_threads(cost, rows) else 1
+    if getattr(_inside, "tile", False):
+        workers = 1
+    with one_blas_thread():
+        _share(work, items, workers)
+
+
+def _share(work: Callable[[T], None], tiles: Sequence[T], workers: int) -> None:
+    """The caller and workers - 1 threads of the pool take tiles until none is left. A busy pool only means that the caller does more."""
+    left = deque(tiles)
+
+    def run() -> None:
+        _inside.tile = True
+        try:
+            while left:
+                try:
+                    tile = left.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                work(tile)
+        except BaseException:
+            left.clear()  # the others stop after the tile they are at
+            raise
+        finally:
+            _inside.tile = False
+
+    outer = getattr(_inside, "tile", False)
+    helpers = [_get_pool().submit(run) for _ in range(workers - 1)]
+    try:
+        run()
+    finally:
+        _inside.tile = outer
+        started = [helper for helper in helpers if not helper.cancel()]
+        wait(started)
+    for helper in started:
+        helper.result()
+
+
+def _get_pool() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mercer")
+        return _pool
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count.
+
+    A signal may raise at any call. The count is right whenever it does, and the threads that BLAS had are noted before it is
+    limited: where a signal keeps the limit from being lifted, the next who enters or leaves lifts it.
+    """
+    global _blas_users, _blas_before, _blas
+    inside = False
+    try:
+        with _lock:
+            if _blas_users == 0:
+                if not _blas:
+                    from threadpoolctl import ThreadpoolController
+
+                    _blas = (
+                        ThreadpoolController().select(user_api="blas").lib_controllers
+                    )  # asking OpenMP too takes longer
+                _restore_blas()
+                _blas_before = [library.get_num_threads() for library in _blas]
+                for library in _blas:
+                    _set_threads(library, 1)
+            _blas_users += 1
+            inside = True
+        yield
+    finally:
+        with _lock:
+            if inside:
+                _blas_users -= 1
+            if _blas_users == 0:
+                _restore_blas()
+
+
+def _restore_blas() -> None:
+    """Give BLAS the threads back that it had before it was limited, where it was."""
+    global _blas_before
+    for library, before in zip(_blas, _blas_before, strict=False):
+        if before is not None:
+            _set_threads(library, before)
+    _blas_before = []
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set the threads of one BLAS.
+
+    The thread that leaves last need not be the one that came first, and threadpoolctl since 3.7 ignores what another thread than
+    the first sets: BLAS would stay on one thread, or not be limited at all. Hence its function below that rule.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it starts with no pool, a free lock and nobody inside."""
+    global _lock, _pool, _blas_users
+    _lock = threading.Lock()
+    _pool = None
+    _inside.__dict__.clear()
+    _blas_users = 0
+    _restore_blas()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,1 @@
+"""Statistics of rows that are summed in one pass and merged."""

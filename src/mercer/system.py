@@ -1,0 +1,66 @@
+"""What this machine and this installation have: for `mercer info` and for bug reports."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+
+import numpy as np
+
+from mercer import __version__, ops
+from mercer.parallel import devices
+from mercer.parallel.threads import threads
+
+_CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "click", "rich")
+_EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "gpu": "torch", "plot": "matplotlib"}
+
+
+def facts() -> dict[str, str]:
+    """One line for each fact, in the order in which they are shown."""
+    return {
+        "mercer": __version__,
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "packages": ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _CORE),
+        "extras": ", ".join(f"{name}: {'yes' if _there(module) else 'no'}" for name, module in _EXTRAS.items()),
+        "cpu": ", ".join(_cpu_features()) or "no vector extensions found",
+        "threads": str(threads()),
+        "blas": _blas(),
+        "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
+        "ops": _ops(),
+        "gpu": devices.gpu().transfer.describe() if _there("torch") else "not in use: pip install 'mercer[gpu]'",
+    }
+
+
+def memory() -> int:
+    """Bytes of memory that this machine has; 8 GiB where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 8 * 2**30
+
+
+def _ops() -> str:
+    homes: dict[str, list[str]] = {}
+    for name in ops.__all__:
+        homes.setdefault(ops.home(name), []).append(name)
+    return "; ".join(f"{home}: {', '.join(names)}" for home, names in homes.items())
+
+
+def _there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _cpu_features() -> list[str]:
+    simd = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    return [*simd.get("baseline", []), *simd.get("found", [])]
+
+
+def _blas() -> str:
+    from threadpoolctl import threadpool_info
+
+    pools = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    return ", ".join(
+        sorted(f"{info['internal_api']} {info['version']} ({info['num_threads']} threads)" for info in pools)
+    )
