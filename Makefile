@@ -48,7 +48,7 @@ bench: .venv/developing
 
 # The five papers at standard size; goes on where it was stopped.
 papers: .venv/developing
-	$(BIN)/mercer papers --size standard --out docs/papers.json --page docs
+	$(BIN)/python -m experiments run --size standard --out docs/papers.json --page docs
 
 lint: .venv/developing
 	$(BIN)/ruff check .

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-
-from mercer.papers.records import SPLIT, Cell, Experiment, Measured, Paper, Picture, not_comparable
-from mercer.papers.running import Bench, Results, run, to_do
-from mercer.papers.sets import Sets
+from experiments.records import SPLIT, Cell, Experiment, Measured, Paper, Picture, not_comparable
+from experiments.running import Bench, Results, run, to_do
+from experiments.sets import Sets
 
 # name: columns, classes, whether there is an official split, what the numbers are
 SHAPES = {

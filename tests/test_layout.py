@@ -32,7 +32,6 @@ LAYERS = [
     {"evaluation", "persistence"},
     {"model_selection"},
     {"report"},
-    {"papers"},
     {"cli"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -43,7 +42,7 @@ HOMES = {
     "dask": {"parallel/dask_cluster.py", "data/dask.py"},
     "distributed": {"parallel/dask_cluster.py", "parallel/dask_worker.py"},
     "pyarrow": {"data/arrow.py"},
-    "matplotlib": {"report/figures.py", "report/labels.py", "papers/pictures.py"},
+    "matplotlib": {"report/figures.py", "report/labels.py"},
     "mercer._native": {"ops/cpu.py"},
 }
 

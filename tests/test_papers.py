@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from experiments import ORDER, papers
+from experiments.page import page
+from experiments.running import Bench, Results, cells, run, to_do
+from experiments.sets import DataSet, Sets, histograms
 
-from mercer.papers import ORDER, papers
-from mercer.papers.page import page
-from mercer.papers.running import Bench, Results, cells, run, to_do
-from mercer.papers.sets import DataSet, Sets, histograms
 from paper_rows import ROWS, SHAPES, TRAIN, write_sets
 
 # Data sets

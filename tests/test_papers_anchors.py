@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments import anchors, anchors_bags
+from experiments.anchors_errors import ANCHORS, BOUND, ERRORS
+from experiments.anchors_maps import BOW, CAPTION, DIGITS, KERNELS, TEXT, bags, between, digits, near, score
+from experiments.running import Bench
+from experiments.sets import Sets
 
 from mercer.kernels import Intersection
 from mercer.maps.homogeneous import Homogeneous
-from mercer.papers import anchors, anchors_bags
-from mercer.papers.anchors_errors import ANCHORS, BOUND, ERRORS
-from mercer.papers.anchors_maps import BOW, CAPTION, DIGITS, KERNELS, TEXT, bags, between, digits, near, score
-from mercer.papers.running import Bench
-from mercer.papers.sets import Sets
 from paper_rows import write_sets
 
 

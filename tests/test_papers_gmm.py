@@ -7,12 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from mercer import RandomFourier
-from mercer.kernels import GMM, CosineRBF
-from mercer.papers.gmm import PAPER
-from mercer.papers.gmm_codes import MAPS
-from mercer.papers.gmm_machines import (
+from experiments.gmm import PAPER
+from experiments.gmm_codes import MAPS
+from experiments.gmm_machines import (
     SQUARED,
     Found,
     _found,
@@ -24,8 +21,8 @@ from mercer.papers.gmm_machines import (
     rbf_grams,
     unit_rows,
 )
-from mercer.papers.gmm_rows import ABSENT, ROWS, turned
-from mercer.papers.gmm_variances import (
+from experiments.gmm_rows import ABSENT, ROWS, turned
+from experiments.gmm_variances import (
     features,
     hashed,
     hashed_error,
@@ -35,10 +32,13 @@ from mercer.papers.gmm_variances import (
     plain,
     squared_error,
 )
-from mercer.papers.records import Experiment
-from mercer.papers.running import Bench, Results, cells, run
-from mercer.papers.sets import Sets, Split
-from mercer.papers.verdicts import AGREES, table
+from experiments.records import Experiment
+from experiments.running import Bench, Results, cells, run
+from experiments.sets import Sets, Split
+from experiments.verdicts import AGREES, table
+
+from mercer import RandomFourier
+from mercer.kernels import GMM, CosineRBF
 from paper_rows import TRAIN, write_sets
 
 # Rows

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from experiments.heads import RIDGES, Score, accuracy, exact_ridge, exact_svm, learner, over_draws, svm
+from experiments.sets import Split
 from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, LinearSVC
 
 from mercer import Homogeneous, KernelClassifier, RandomFourier, gram
 from mercer.kernels import Chi2, Gaussian
-from mercer.papers.heads import RIDGES, Score, accuracy, exact_ridge, exact_svm, learner, over_draws, svm
-from mercer.papers.sets import Split
 
 X, y = load_digits(return_X_y=True)
 SPLIT = Split(X[:400] / 16, y[:400], X[400:900] / 16, y[400:900])

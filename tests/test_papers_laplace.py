@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from experiments.laplace import MAPS, OUR_MAPS, PAPER, TABLE_2, root_sums
+from experiments.laplace_heads import ALPHAS, Axes, LeastSquares, hinge_scores, machine, svm_in_span, tuned
+from experiments.running import Bench, Task, run_cell
+from experiments.sets import Sets, Split
 from sklearn.svm import LinearSVC
 
 from mercer.kernels import Chi2, ExponentialSemigroup
 from mercer.kernels.gram import gram
-from mercer.papers.laplace import MAPS, OUR_MAPS, PAPER, TABLE_2, root_sums
-from mercer.papers.laplace_heads import ALPHAS, Axes, LeastSquares, hinge_scores, machine, svm_in_span, tuned
-from mercer.papers.running import Bench, Task, run_cell
-from mercer.papers.sets import Sets, Split
 
 
 def rows(n: int = 120, d: int = 40, classes: int = 4, noise: float = 0.1) -> Split:

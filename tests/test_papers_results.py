@@ -9,13 +9,13 @@ from dataclasses import replace
 import matplotlib
 import numpy as np
 import pytest
+from experiments.page import page
+from experiments.pictures import svg
+from experiments.records import RANDOM, SPLIT, Cell, Experiment, Measured, Picture, not_comparable, order
+from experiments.running import Bench, Outcome, Results, cells, run, run_cell, why_absent
+from experiments.sets import Sets
+from experiments.verdicts import misses, table
 
-from mercer.papers.page import page
-from mercer.papers.pictures import svg
-from mercer.papers.records import RANDOM, SPLIT, Cell, Experiment, Measured, Picture, not_comparable, order
-from mercer.papers.running import Bench, Outcome, Results, cells, run, run_cell, why_absent
-from mercer.papers.sets import Sets
-from mercer.papers.verdicts import misses, table
 from paper_rows import Counted, experiment, fixed, paper_of, toy_paper
 
 # Verdicts

@@ -11,7 +11,6 @@ from mercer.cli.compare import compare
 from mercer.cli.convert import convert
 from mercer.cli.fit import fit
 from mercer.cli.info import completion, info, inspect, maps
-from mercer.cli.papers import papers
 from mercer.cli.plan import plan
 from mercer.cli.predict import predict, transform
 
@@ -22,5 +21,5 @@ def main() -> None:
     """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
 
 
-for command in (compare, fit, predict, transform, inspect, certify, plan, convert, papers, maps, info, completion):
+for command in (compare, fit, predict, transform, inspect, certify, plan, convert, maps, info, completion):
     main.add_command(command)

@@ -36,7 +36,7 @@ def use_device(device: str | None = "cuda", *, precision: str | None = None) -> 
     """Maps, moments, ridge regression, predictions and Gram matrices on a GPU, for all that is called inside.
 
     Rows of NumPy are copied to the device block by block, beside what it computes, and results come back as arrays of NumPy; data larger
-    than its memory streams through. Weights are drawn on the CPU and moved: the same seed gives the same map. torch tensors need no `on`:
+    than its memory streams through. Weights are drawn on the CPU and moved: the same seed gives the same map. torch tensors do not need it:
     they are worked on where they are, and tensors come out.
 
     Parameters
@@ -147,7 +147,7 @@ def sparse(block: Any) -> Any:
 
 
 def here() -> Place | None:
-    """The place that `on` has chosen; None is the CPU."""
+    """The place that `use_device` has chosen; None is the CPU."""
     return _place.get()
 
 
@@ -182,7 +182,7 @@ def ahead(items: Iterable[T], rows: Callable[[T], Any], place: Place) -> Iterato
 
 
 def sent(rows: Any) -> Any:
-    """Rows at the place that `on` has chosen."""
+    """Rows at the place that `use_device` has chosen."""
     place = here()
     return rows if place is None or ops.is_device(rows) else gpu().transfer.put(_dense(rows), place.device)
 

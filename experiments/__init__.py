@@ -34,7 +34,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mercer.papers.records import Paper
+from experiments.records import Paper
 
 ORDER = ("laplace", "anchors", "compressive", "gmm", "chi2")  # in which they are run and shown; others come last
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from experiments.records import Cell, Experiment, Measured, Picture, not_comparable
+from experiments.running import Bench
+from experiments.sets import Split, histograms
 from mercer.kernels import Chi2
 from mercer.kernels.gram import gram
 from mercer.maps.base import Map
 from mercer.maps.chi2_chebyshev import Chi2Chebyshev
 from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.homogeneous import Homogeneous
-from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split, histograms
 from mercer.parallel.threads import one_blas_thread
 
 Make = Callable[[int], Map]  # n terms, a map of chi2

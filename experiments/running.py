@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from experiments.records import SIZES, Cell, Experiment, Measured, Paper
+from experiments.sets import Sets
 from mercer import __version__
-from mercer.papers.records import SIZES, Cell, Experiment, Measured, Paper
-from mercer.papers.sets import Sets
 from mercer.persistence.atomic_write import replacing
 
 _FORMAT = 1

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.heads import Score, accuracy, bytes_kept
+from experiments.sets import Split
 from mercer.kernels import GMM, Kernel, MinMax
 from mercer.kernels.gram import gram
 from mercer.maps.base import Map
-from mercer.papers.heads import Score, accuracy, bytes_kept
-from mercer.papers.sets import Split
 from mercer.parallel.threads import threads
 
 Array = NDArray[Any]

@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from experiments.heads import ALPHAS, accuracy
+from experiments.records import Cell, Experiment, Measured, not_comparable
+from experiments.running import Bench
+from experiments.sets import Split, histograms
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.maps.base import Map
 from mercer.maps.laplace import RandomLaplace
-from mercer.papers.heads import ALPHAS, accuracy
-from mercer.papers.records import Cell, Experiment, Measured, not_comparable
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split, histograms
 
 Array = NDArray[Any]
 

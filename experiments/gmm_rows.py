@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.papers.records import RANDOM, SPLIT, Rule
-from mercer.papers.running import Bench
-from mercer.papers.sets import DataSet, Split
+from experiments.records import RANDOM, SPLIT, Rule
+from experiments.running import Bench
+from experiments.sets import DataSet, Split
 
 Array = NDArray[Any]
 Sizes = tuple[int | None, int | None]  # training and test rows; None is all

@@ -12,18 +12,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from experiments.anchors_bags import BAGS, DAIMLER, STORAGE
+from experiments.anchors_errors import ERRORS
+from experiments.anchors_maps import C_UNIT, CAPTION, DIGITS, KERNELS, TEXT, Make, between, digits, near, score
+from experiments.heads import exact_svm, over_draws, svm
+from experiments.records import SPLIT, Cell, Experiment, Measured, Paper, not_comparable
+from experiments.running import Bench
+from experiments.sets import Split
 from mercer.kernels import Chi2
 from mercer.maps.base import Map
 from mercer.maps.homogeneous import Homogeneous
 from mercer.maps.sign_cauchy import SignCauchy
 from mercer.maps.unary_intersection import UnaryIntersection
-from mercer.papers.anchors_bags import BAGS, DAIMLER, STORAGE
-from mercer.papers.anchors_errors import ERRORS
-from mercer.papers.anchors_maps import C_UNIT, CAPTION, DIGITS, KERNELS, TEXT, Make, between, digits, near, score
-from mercer.papers.heads import exact_svm, over_draws, svm
-from mercer.papers.records import SPLIT, Cell, Experiment, Measured, Paper, not_comparable
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split
 
 C = 0.01  # of pixels in [0, 1]
 C_EXACT = 0.1

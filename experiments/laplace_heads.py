@@ -15,13 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from experiments.heads import Score, accuracy
+from experiments.sets import Split
 from mercer.linear_model.losses import SquaredHinge
 from mercer.linear_model.solvers.newton import minimise
 from mercer.linear_model.solvers.passes import Kept
 from mercer.maps.base import Map
 from mercer.maps.block import as_block
-from mercer.papers.heads import Score, accuracy
-from mercer.papers.sets import Split
 
 Array = NDArray[Any]
 

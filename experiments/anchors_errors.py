@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from experiments.anchors_maps import DIGITS, KERNELS, TEXT, between, digits, near
+from experiments.records import Cell, Experiment, Measured, Picture, not_comparable
+from experiments.running import Bench
 from mercer.maps.base import Array, Map
 from mercer.maps.homogeneous import Homogeneous
-from mercer.papers.anchors_maps import DIGITS, KERNELS, TEXT, between, digits, near
-from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
-from mercer.papers.running import Bench
 from mercer.theory.hashing import anchors_error
 
 _FIGURE = not_comparable("the paper has a figure without numbers")

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.maps.base import Map
-from mercer.maps.fourier import RandomFourier
-from mercer.maps.gcws import GCWS
-from mercer.papers.gmm_machines import (
+from experiments.gmm_machines import (
     SQUARED,
     fitted,
     gmm_grams,
@@ -22,11 +19,14 @@ from mercer.papers.gmm_machines import (
     linearised,
     rbf_grams,
 )
-from mercer.papers.gmm_rows import ROWS, Rows, Sizes
-from mercer.papers.heads import Score, over_draws
-from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split
+from experiments.gmm_rows import ROWS, Rows, Sizes
+from experiments.heads import Score, over_draws
+from experiments.records import Cell, Experiment, Measured, Picture, not_comparable
+from experiments.running import Bench
+from experiments.sets import Split
+from mercer.maps.base import Map
+from mercer.maps.fourier import RandomFourier
+from mercer.maps.gcws import GCWS
 
 _NO_NUMBERS = not_comparable("the paper has a figure without numbers")
 _RIGHT = "accuracy, %"

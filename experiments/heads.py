@@ -13,12 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from experiments.records import Measured
+from experiments.sets import Split
 from mercer.kernels import Kernel
 from mercer.kernels.gram import gram
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.maps.base import Map
-from mercer.papers.records import Measured
-from mercer.papers.sets import Split
 
 Array = NDArray[Any]
 

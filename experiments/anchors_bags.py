@@ -7,12 +7,7 @@ from functools import partial
 
 import scipy.sparse as sp
 
-from mercer.maps.base import Map
-from mercer.maps.homogeneous import Homogeneous
-from mercer.maps.nystroem import Nystroem
-from mercer.maps.sign_cauchy import SignCauchy
-from mercer.maps.unary_intersection import UnaryIntersection
-from mercer.papers.anchors_maps import (
+from experiments.anchors_maps import (
     BOW,
     C_UNIT,
     CAPTION,
@@ -26,9 +21,14 @@ from mercer.papers.anchors_maps import (
     near,
     score,
 )
-from mercer.papers.heads import bytes_kept, over_draws
-from mercer.papers.records import Cell, Experiment, Measured, not_comparable, order
-from mercer.papers.running import Bench
+from experiments.heads import bytes_kept, over_draws
+from experiments.records import Cell, Experiment, Measured, not_comparable, order
+from experiments.running import Bench
+from mercer.maps.base import Map
+from mercer.maps.homogeneous import Homogeneous
+from mercer.maps.nystroem import Nystroem
+from mercer.maps.sign_cauchy import SignCauchy
+from mercer.maps.unary_intersection import UnaryIntersection
 
 
 def _kept(which: str, make: Callable[[], Map], codes: bool, bench: Bench) -> dict[str, Measured]:

@@ -1,4 +1,4 @@
-"""mercer papers: the experiments of the five papers, beside the published numbers."""
+"""python -m experiments run: the experiments of the five papers, beside the published numbers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from experiments.records import SIZES
 from mercer.cli._console import Voice, console, plain_table, speaks
-from mercer.cli._errors import stopping
-from mercer.papers.records import SIZES
+from mercer.cli._errors import Sentences, stopping
 
 if TYPE_CHECKING:
-    from mercer.papers.records import Experiment, Paper
-    from mercer.papers.running import Bench, Outcome, Results, Task
-    from mercer.papers.sets import Sets
+    from experiments.records import Experiment, Paper
+    from experiments.running import Bench, Outcome, Results, Task
+    from experiments.sets import Sets
 
 
-@click.command(short_help="The five papers' experiments, beside their numbers.")
+@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Reproduce the experiments of the five papers."""
+
+
+@main.command(name="run", short_help="The five papers' experiments, beside their numbers.")
 @click.argument("names", metavar="[PAPER]...", nargs=-1)
 @click.option(
     "--size",
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option("--show", is_flag=True, help="Run nothing: show what --out has.")
 @speaks
-def papers(
+def run_papers(
     names: tuple[str, ...],
     size: str,
     data: Path | None,
@@ -60,16 +65,16 @@ def papers(
     """Run the experiments of the five papers, and show each table beside the published numbers, with a verdict by a stated rule.
 
     Rows whose data are not there are listed as absent. With --out a run that was stopped goes on where it was, and a longer one may be
-    taken in parts: mercer papers chi2 --size standard --out results.json.
+    taken in parts: python -m experiments run chi2 --size standard --out results.json.
 
     \b
     Examples:
-      mercer papers --show
-      mercer papers chi2 --show --out results.json
+      python -m experiments run --show
+      python -m experiments run chi2 --show --out results.json
     """
-    from mercer.papers import papers as known
-    from mercer.papers.running import Bench, Results, cells, to_do
-    from mercer.papers.sets import Sets
+    from experiments import papers as known
+    from experiments.running import Bench, Results, cells, to_do
+    from experiments.sets import Sets
 
     found = known()
     unknown = [name for name in names if name not in found]
@@ -105,7 +110,7 @@ def papers(
 def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) -> dict[str, Exception]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from mercer.papers.running import run
+    from experiments.running import run
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     quiet = voice.as_json or not sys.stderr.isatty()
@@ -148,9 +153,9 @@ def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -
 
 
 def _show_table(experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice) -> None:
-    from mercer.papers.page import said
-    from mercer.papers.running import why_absent
-    from mercer.papers.verdicts import MISSES, table
+    from experiments.page import said
+    from experiments.running import why_absent
+    from experiments.verdicts import MISSES, table
 
     rows = table(experiment, size, results, lambda cell: why_absent(cell, sets))
     voice.say(f"\n{experiment.source}: {experiment.title}; {experiment.unit}")
@@ -176,7 +181,7 @@ def _show_table(experiment: Experiment, size: str, results: Results, sets: Sets,
 
 
 def _write(folder: Path, papers: Sequence[Paper], size: str, results: Results, voice: Voice) -> None:
-    from mercer.papers.page import FOLDER, page
+    from experiments.page import FOLDER, page
     from mercer.persistence.atomic_write import replacing
 
     files = page(papers, size, results)
@@ -185,3 +190,7 @@ def _write(folder: Path, papers: Sequence[Paper], size: str, results: Results, v
         with replacing(folder / name) as file:
             file.write(contents)
     voice.say(f"\nWritten: {folder / 'papers.md'} and {len(files) - 1} pictures.")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m experiments")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from mercer.papers.pictures import Figures, svg
-from mercer.papers.records import Experiment, Measured, Paper
-from mercer.papers.running import Results
-from mercer.papers.verdicts import ABSENT, AGREES, ASIDE, MISSES, NOT_RUN, Row, misses, table
+from experiments.pictures import Figures, svg
+from experiments.records import Experiment, Measured, Paper
+from experiments.running import Results
+from experiments.verdicts import ABSENT, AGREES, ASIDE, MISSES, NOT_RUN, Row, misses, table
 
 FOLDER = "papers"  # of the pictures, beside the page
 
@@ -24,7 +24,7 @@ def page(papers: Iterable[Paper], size: str, results: Results) -> dict[str, byte
     """{path beside the page: contents}; "papers.md" is the page. Papers without any result of this size are left out."""
     shown = [paper for paper in papers if _dates(paper, size, results)]
     if not shown:
-        raise ValueError(f"There is no page to write: the results have none of size {size}. Run mercer papers first.")
+        raise ValueError(f"There is no page to write: the results have none of size {size}. Run python -m experiments first.")
     files = {"papers.md": _text(shown, size, results).encode()}
     for paper in shown:
         for experiment in paper.experiments:
@@ -108,7 +108,7 @@ def _grid(lines: Sequence[Sequence[str]]) -> str:
 def _text(papers: Sequence[Paper], size: str, results: Results) -> str:
     parts = [
         "# The five papers, reproduced",
-        "What the papers have published beside what this library finds on real data, by `mercer papers` "
+        "What the papers have published beside what this library finds on real data, by `python -m experiments run` "
         f"(size: {size}). Tables and pictures are made from `papers.json`; "
         "texts and reasons stand in the experiment files.",
         _made(papers, size, results),
@@ -120,7 +120,7 @@ def _text(papers: Sequence[Paper], size: str, results: Results) -> str:
         _missing(papers, size, results),
     ]
     for paper in papers:
-        parts += [f"## {paper.title}", f"{paper.citation}. `mercer papers {paper.name}`"]
+        parts += [f"## {paper.title}", f"{paper.citation}. `python -m experiments run {paper.name}`"]
         parts += [paper.about] if paper.about else []
         for experiment in paper.experiments:
             parts += _section(experiment, size, results)

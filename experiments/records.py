@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from mercer.papers.running import Bench
+    from experiments.running import Bench
 
 SIZES = ("quick", "standard", "full")
 

@@ -12,6 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.heads import Score, accuracy, exact_ridge, learner, over_draws
+from experiments.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
+from experiments.running import Bench
+from experiments.series import BOW, FIGURE_1, OUR_SERIES, PAPERS_SERIES, PIXELS, Make, rows
+from experiments.sets import Split
 from mercer.kernels import Chi2
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels.gram import gram
@@ -20,11 +25,6 @@ from mercer.maps.base import Map
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.skewed import SkewedFourier
-from mercer.papers.heads import Score, accuracy, exact_ridge, learner, over_draws
-from mercer.papers.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
-from mercer.papers.running import Bench
-from mercer.papers.series import BOW, FIGURE_1, OUR_SERIES, PAPERS_SERIES, PIXELS, Make, rows
-from mercer.papers.sets import Split
 
 GAMMA = 0.75
 TERMS = 5

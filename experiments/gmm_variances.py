@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.records import Cell, Experiment, Measured, Picture, not_comparable
+from experiments.running import Bench
 from mercer.kernels import GMM
 from mercer.kernels.gram import gram
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gcws import GCWS
-from mercer.papers.records import Cell, Experiment, Measured, Picture, not_comparable
-from mercer.papers.running import Bench
 from mercer.theory import correlation_of_gmm, gmm_of_correlation, nrff_variance, rbf_from_gmm_variance, variance
 
 Array = NDArray[Any]

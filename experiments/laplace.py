@@ -13,6 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.heads import Score, over_draws
+from experiments.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tuned
+from experiments.laplace_text import text
+from experiments.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
+from experiments.running import Bench
+from experiments.sets import Split, histograms
 from mercer.evaluation.kernel_error import drawn_pairs, inner_products, kernel_values
 from mercer.maps.additive_nystroem import AdditiveNystroem
 from mercer.maps.base import Map
@@ -24,12 +30,6 @@ from mercer.maps.hellinger import Hellinger
 from mercer.maps.homogeneous import Homogeneous
 from mercer.maps.laplace import RandomLaplace
 from mercer.maps.skewed import SkewedFourier
-from mercer.papers.heads import Score, over_draws
-from mercer.papers.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tuned
-from mercer.papers.laplace_text import text
-from mercer.papers.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split, histograms
 
 Array = NDArray[Any]
 Make = Callable[[int, float, int], Map]  # features, the kernel's parameter, seed

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mercer.papers.gmm_codes import CODES
-from mercer.papers.gmm_machines import SQUARED, Found, gmm_grams, kernel_grid, linear_grid, rbf_grams
-from mercer.papers.gmm_rows import ABSENT, ROWS, Rows
-from mercer.papers.gmm_variances import VARIANCES
-from mercer.papers.records import RANDOM, Cell, Experiment, Measured, Paper
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split
+from experiments.gmm_codes import CODES
+from experiments.gmm_machines import SQUARED, Found, gmm_grams, kernel_grid, linear_grid, rbf_grams
+from experiments.gmm_rows import ABSENT, ROWS, Rows
+from experiments.gmm_variances import VARIANCES
+from experiments.records import RANDOM, Cell, Experiment, Measured, Paper
+from experiments.running import Bench
+from experiments.sets import Split
 
 Grid = Callable[[Rows, Split, Bench], Found]
 

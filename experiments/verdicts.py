@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mercer.papers.records import Cell, Experiment, Measured, Paper, Rule
-from mercer.papers.running import Results
+from experiments.records import Cell, Experiment, Measured, Paper, Rule
+from experiments.running import Results
 
 AGREES, MISSES, ASIDE, OURS, ABSENT, NOT_RUN = "agrees", "misses", "not comparable", "-", "absent", "not run"
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from textwrap import fill
 from typing import Any
 
-from mercer.papers.records import Experiment, Measured
+from experiments.records import Experiment, Measured
 
 _MARKS = "osvDP^X"  # seven, and ten colours: seventy rows that differ
 _DASHES = ("--", ":", "-.")  # of rows that have no place on the x axis

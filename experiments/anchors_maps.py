@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from experiments.heads import Score, svm
+from experiments.running import Bench
+from experiments.sets import Split
 from mercer.kernels import Additive, Chi2, Intersection, JensenShannon
 from mercer.maps.anchors import Anchors
 from mercer.maps.base import Map
 from mercer.maps.homogeneous import Homogeneous
-from mercer.papers.heads import Score, svm
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split
 
 DIGITS, BOW = "mnist", "caltech101_bow"
 KERNELS: dict[str, Additive] = {"chi2": Chi2(), "jensen-shannon": JensenShannon(), "intersection": Intersection()}

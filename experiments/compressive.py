@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from experiments.heads import Score, exact_svm, learner, over_draws, svm
+from experiments.records import SPLIT, Cell, Experiment, Measured, Paper, Picture, Rule, not_comparable
+from experiments.running import Bench
+from experiments.sets import Split
 from mercer.kernels import Gaussian
 from mercer.maps.base import Map
 from mercer.maps.compressive import CompressiveFourier
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.projection import RandomProjection
-from mercer.papers.heads import Score, exact_svm, learner, over_draws, svm
-from mercer.papers.records import SPLIT, Cell, Experiment, Measured, Paper, Picture, Rule, not_comparable
-from mercer.papers.running import Bench
-from mercer.papers.sets import Split
 
 GAMMA = 0.005
 MEASUREMENTS = (50, 100, 200, 300)
