@@ -91,8 +91,8 @@ def test_data_are_found_by_option_and_by_environment(toy, monkeypatch):
     monkeypatch.setattr("experiments.papers", papers)
     folder = write_sets(toy, ["caltech101_bow"])
     for line, env in (
-        (f"papers chi2 --show --data {folder}", {}),
-        ("papers chi2 --show", {"MERCER_DATA": str(folder)}),
+        (f"run chi2 --show --data {folder}", {}),
+        ("run chi2 --show", {"MERCER_DATA": str(folder)}),
     ):
         said = call(line, COLUMNS="200", **env).stdout
         assert "fashion_mnist.npz is not in" in said
