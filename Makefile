@@ -26,7 +26,7 @@ test-all: .venv/developing
 # the test of positions goes through all of them by itself.
 NUMERIC := $(addprefix tests/test_,every_map.py every_op*.py every_kernel.py grams.py golden.py native.py gcws.py)
 test-isa: .venv/developing
-	set -e; for isa in $$($(BIN)/python -c 'import mercer._native as core; print(*core.isas()[1:])'); do \
+	set -e; others=$$($(BIN)/python -c 'import mercer._native as core; print(*core.isas()[1:])'); for isa in $$others; do \
 	  echo "MERCER_ISA=$$isa"; MERCER_ISA=$$isa $(PYTEST) -m "not slow" -k "not limit and not scikit_learn" \
 	    --deselect tests/test_every_op_positions.py $(NUMERIC); done
 

@@ -141,7 +141,6 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_
         with pytest.raises(ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"):
             fold(rows, both(), client=idle)
     work()
-    monkeypatch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", LIMIT)
 
     def lose(done, of):
         if done == 2 * 16 * BLOCK:
