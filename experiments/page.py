@@ -24,7 +24,9 @@ def page(papers: Iterable[Paper], size: str, results: Results) -> dict[str, byte
     """{path beside the page: contents}; "papers.md" is the page. Papers without any result of this size are left out."""
     shown = [paper for paper in papers if _dates(paper, size, results)]
     if not shown:
-        raise ValueError(f"There is no page to write: the results have none of size {size}. Run python -m experiments first.")
+        raise ValueError(
+            f"There is no page to write: the results have none of size {size}. Run python -m experiments first."
+        )
     files = {"papers.md": _text(shown, size, results).encode()}
     for paper in shown:
         for experiment in paper.experiments:
