@@ -11,9 +11,10 @@ from waiting import wait_until
 BLOCK, N = 64, 64 * 16 * 6 + 100  # seven shards, the last one short
 TILE = 40  # a block has a tile and a half
 SMALL = f"""
-from mercer import planner, sources
-planner._LEAST_BLOCK = planner._MOST_BLOCK = {BLOCK}
-sources.tile_rows = lambda cost: {TILE}
+from mercer.data import batches
+from mercer.parallel import tile_size
+tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = {BLOCK}
+batches.tile_rows = lambda cost: {TILE}
 """
 
 

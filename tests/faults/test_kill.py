@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer import RandomFourier, fold, open_stream, planner
+from mercer import RandomFourier, fold, open_stream
+from mercer.parallel import tile_size
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
@@ -23,8 +24,8 @@ from mercer.data.batches import features
 from mercer.stats.combined import Together
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
-planner._LEAST_BLOCK = planner._MOST_BLOCK = 64
-planner._CHECKPOINT_SHARE = 0
+tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
+tile_size._CHECKPOINT_SHARE = 0
 rng = np.random.default_rng(0)
 np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float32), y=rng.integers(0, 3, 64 * 16 * 20 + 5))
 

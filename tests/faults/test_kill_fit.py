@@ -15,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer import KernelClassifier, RandomFourier, planner
+from mercer import KernelClassifier, RandomFourier
+from mercer.parallel import tile_size
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
-planner._LEAST_BLOCK = planner._MOST_BLOCK = 64
-planner._CHECKPOINT_SHARE = 0
+tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
+tile_size._CHECKPOINT_SHARE = 0
 rng = np.random.default_rng(0)
 rows = 64 * 16 * 16 + 5
 np.savez(folder / "rows.npz", X=rng.random((rows, 8), dtype=np.float32), y=rng.integers(0, 3, rows))
