@@ -99,16 +99,10 @@ def common_checks(cases):
 few_rows = pytest.mark.filterwarnings("ignore:Nystroem. n_components=12 is more than the \\d+ rows seen:UserWarning")
 
 
+@pytest.mark.full  # test_defaults.py runs them on the default constructor of each class
 @few_rows
-@common_checks(FIRST)
+@common_checks(CASES)
 def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.full
-@few_rows
-@common_checks(OTHERS)
-def test_scikit_learn_on_the_other_cases(estimator, check):
     check(estimator)
 
 
