@@ -36,6 +36,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 SAY = "from mercer.ops import cpu; print(cpu.isa(), cpu.available(), cpu.why_not())"
 
 
+@pytest.mark.full  # test_every_op_positions.py runs every op on every instruction set in make test
 @compiled
 @pytest.mark.parametrize("isa", ISAS)
 def test_every_instruction_set_has_every_op_at_all_sizes(isa: str) -> None:
