@@ -1,4 +1,6 @@
-"""make bench: tables on the screen, JSON in benchmarks/results/, Markdown in benchmarks/README.md."""
+"""make bench: tables on the screen, JSON in benchmarks/results/, Markdown in
+benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,12 @@ PARTS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}; all of them by default")
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="part",
+        help=f"any of {', '.join(PARTS)}; all of them by default",
+    )
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)

@@ -1,4 +1,6 @@
-"""Folds on workers in processes of their own against the same fold in one process: rows in a second, and what else a shard costs."""
+"""Folds on workers in processes of their own against the same fold in one process: rows in a
+second, and what else a shard costs.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,16 @@ def rows(rounds: int) -> Iterator[Row]:
 @contextmanager
 def workers(count: int) -> Iterator[Client]:
     """A client of so many processes with a thread each."""
-    options: Any = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": 0}
-    with LocalCluster(n_workers=count, **options) as cluster, Client(cluster, set_as_default=False) as client:
+    options: Any = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": ":0",
+        "memory_limit": 0,
+    }
+    with (
+        LocalCluster(n_workers=count, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
         yield client
 
 
@@ -61,20 +71,27 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
             )
         yield row
         speed = count / (row.milliseconds / 1e3) / processes
-        yield Row(f"that is {speed:,.0f} rows a second for each of {processes} worker(s)", row.milliseconds)
+        yield Row(
+            f"that is {speed:,.0f} rows a second for each of {processes} worker(s)",
+            row.milliseconds,
+        )
 
 
 def overhead(folder: Path, rounds: int) -> Iterator[Row]:
     """Shards of one column each, whose sums are nothing: what is left is Dask."""
     shards = 16
     step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).step
-    np.save(folder / "column.npy", np.random.default_rng(0).random((shards * step, 1), dtype=np.float32))
+    np.save(
+        folder / "column.npy", np.random.default_rng(0).random((shards * step, 1), dtype=np.float32)
+    )
     read = open_stream(folder / "column.npy")
     with workers(1) as client:
         there = alone("there", lambda: fold(read, Moments(), client=client), rounds)
     here = alone("here", lambda: fold(read, Moments(), n_jobs=1), rounds)
     each = (there.milliseconds - here.milliseconds) / shards
-    yield Row(f"what a task costs beside its sum, {shards} shards of {step} rows and one column", each)
+    yield Row(
+        f"what a task costs beside its sum, {shards} shards of {step} rows and one column", each
+    )
 
 
 def merging(rounds: int) -> Iterator[Row]:
@@ -92,7 +109,10 @@ def merging(rounds: int) -> Iterator[Row]:
             total += part
             merged.append(time.perf_counter() - start)
     size = sum(array.nbytes for array in total.state().arrays.values())
-    yield Row(f"fetching the moments of a shard, {SIZE} features, {size / 1e6:.0f} MB", 1e3 * float(np.median(fetched)))
+    yield Row(
+        f"fetching the moments of a shard, {SIZE} features, {size / 1e6:.0f} MB",
+        1e3 * float(np.median(fetched)),
+    )
     yield Row("adding them", 1e3 * float(np.median(merged)))
 
 

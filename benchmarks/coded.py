@@ -1,4 +1,6 @@
-"""Codes: consistent weighted sampling against datasketch, anchors against scikit-learn, sums of codes against SciPy; float32."""
+"""Codes: consistent weighted sampling against datasketch, anchors against scikit-learn, sums of
+codes against SciPy; float32.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,28 @@ from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Chi2
 
 ROWS = 2000
-FEW = {"dense": 10, "sparse": 5}  # rows that the rival hashes in a sample: it takes tens of milliseconds for each
+FEW = {
+    "dense": 10,
+    "sparse": 5,
+}  # rows that the rival hashes in a sample: it takes tens of milliseconds for each
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows; where the rival is slow it hashes few rows, and its time is that of as many as ours."""
+    """All rows; where the rival is slow it hashes few rows, and its time is that of as many as
+    ours.
+    """
     yield from sampling(rounds)
     yield from anchors(rounds)
     yield from products(rounds)
 
 
 def sampling(rounds: int) -> Iterator[Row]:
-    """Codes from values, logarithms and the parameters of the columns in use included; the rival's parameters are ready."""
-    rival = next((library for library in libraries() if library.__name__.endswith("weighted_minhash")), None)
+    """Codes from values, logarithms and the parameters of the columns in use included; the rival's
+    parameters are ready.
+    """
+    rival = next(
+        (library for library in libraries() if library.__name__.endswith("weighted_minhash")), None
+    )
     if rival is None:
         return
     rng = np.random.default_rng(0)
@@ -37,20 +48,34 @@ def sampling(rounds: int) -> Iterator[Row]:
     wide = 10_000
     places = np.stack([np.sort(rng.choice(wide, 100, replace=False)) for _ in range(ROWS)])
     values = rng.gamma(0.5, size=places.shape).astype(np.float32)
-    S = scipy.sparse.csr_array((values.ravel(), places.ravel(), np.arange(ROWS + 1) * 100), shape=(ROWS, wide))
+    S = scipy.sparse.csr_array(
+        (values.ravel(), places.ravel(), np.arange(ROWS + 1) * 100), shape=(ROWS, wide)
+    )
     for k in (256, 1024):
         few = X[: FEW["dense"]]
         for way, theirs in rival.works(rival.hashes(784, k), few).items():
             what = f"GCWS codes, dense {ROWS}x784, {k} hashes"
             yield by_the_row(
-                what, partial(hashes(k).fit(X).codes, X), f"{rival.name}, {way}", theirs, len(few), rounds, 130
+                what,
+                partial(hashes(k).fit(X).codes, X),
+                f"{rival.name}, {way}",
+                theirs,
+                len(few),
+                rounds,
+                130,
             )
     few = S[: FEW["sparse"]].toarray()
     for way, theirs in rival.works(rival.hashes(wide, 256), few).items():
         what = f"GCWS codes, CSR {ROWS}x{wide}, 100 entries in a row, 256 hashes"
         target = 1000 if way == rival.ROW_BY_ROW else None
         yield by_the_row(
-            what, partial(hashes(256).fit(S).codes, S), f"{rival.name}, {way}", theirs, len(few), rounds, target
+            what,
+            partial(hashes(256).fit(S).codes, S),
+            f"{rival.name}, {way}",
+            theirs,
+            len(few),
+            rounds,
+            target,
         )
 
 
@@ -59,18 +84,30 @@ def hashes(k: int) -> GCWS:
 
 
 def by_the_row(
-    what: str, ours: Work, rival: str, theirs: Work, theirs_rows: int, rounds: int, target: float | None
+    what: str,
+    ours: Work,
+    rival: str,
+    theirs: Work,
+    theirs_rows: int,
+    rounds: int,
+    target: float | None,
 ) -> Row:
     """Ours on ROWS rows, the rival on fewer; both by the row."""
     seconds = interleaved({"ours": ours, "theirs": theirs}, rounds)
     theirs_seconds = seconds["theirs"] * ROWS / theirs_rows
-    low, median, high = (float(q) for q in np.percentile(theirs_seconds / seconds["ours"], [25, 50, 75]))
+    low, median, high = (
+        float(q) for q in np.percentile(theirs_seconds / seconds["ours"], [25, 50, 75])
+    )
     ours_ms, theirs_ms = (1e3 * float(np.median(s)) for s in (seconds["ours"], theirs_seconds))
-    return Row(what, ours_ms, 1, f"{rival} ({theirs_rows} rows)", theirs_ms, (low, median, high), target)
+    return Row(
+        what, ours_ms, 1, f"{rival} ({theirs_rows} rows)", theirs_ms, (low, median, high), target
+    )
 
 
 def anchors(rounds: int) -> Iterator[Row]:
-    """64 anchors with 3 values for each input, as many as the rival has with two steps; errors are those of 500 rows."""
+    """64 anchors with 3 values for each input, as many as the rival has with two steps; errors are
+    those of 500 rows.
+    """
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(4000, 784)).astype(np.float32)
     X /= X.sum(axis=1, keepdims=True)
@@ -90,22 +127,36 @@ def anchors(rounds: int) -> Iterator[Row]:
                 "rival_error": gram_error(Chi2(), some, sampler.transform(some)),
             }
             name = f"64 anchors, {what}, 3 values, 4000x784"
-            yield against(name, partial(ours.transform, X), rival, theirs, rounds, target=target, **more, **errors)
+            yield against(
+                name,
+                partial(ours.transform, X),
+                rival,
+                theirs,
+                rounds,
+                target=target,
+                **more,
+                **errors,
+            )
             out = np.empty((len(X), 3 * X.shape[1]), np.float32)
             reused = partial(ours.transform, X, out=out)
             yield against(f"{name}, out=", reused, rival, theirs, rounds, **more)
             if neighbors == 1:
                 name = "64 anchors, nearest, codes only, 4000x784"
-                yield against(name, partial(ours.codes, X), rival, theirs, rounds, target=80, **more)
+                yield against(
+                    name, partial(ours.codes, X), rival, theirs, rounds, target=80, **more
+                )
 
 
 def products(rounds: int) -> Iterator[Row]:
-    """One-hot codes of 1024 places with 256 codes each, as 8-bit hashes are, times m columns, and the transpose."""
+    """One-hot codes of 1024 places with 256 codes each, as 8-bit hashes are, times m columns, and
+    the transpose.
+    """
     rng = np.random.default_rng(0)
     codes = rng.integers(256, size=(ROWS, 1024), dtype=np.uint8)
     columns = (codes + 256 * np.arange(1024)).ravel()
     S = scipy.sparse.csr_array(
-        (np.ones(columns.size, np.float32), columns, 1024 * np.arange(ROWS + 1)), shape=(ROWS, 1024 * 256)
+        (np.ones(columns.size, np.float32), columns, 1024 * np.arange(ROWS + 1)),
+        shape=(ROWS, 1024 * 256),
     )
     across = S.T.tocsr()
     for m in (1, 10):
@@ -114,7 +165,9 @@ def products(rounds: int) -> Iterator[Row]:
         panels = W.reshape(1024, 256, m)
         yield against(
             f"coded_product, {ROWS} rows, 1024 places of 256 codes, {m} columns",
-            lambda p=panels, m=m: ops.coded_product(codes, p, None, np.empty((ROWS, m), np.float32)),
+            lambda p=panels, m=m: ops.coded_product(
+                codes, p, None, np.empty((ROWS, m), np.float32)
+            ),
             "SciPy CSR",
             lambda w=W: S @ w,
             rounds,

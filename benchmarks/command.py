@@ -1,4 +1,6 @@
-"""The command line: how long help and completion take beside an import of scikit-learn, and svmlight lines beside scikit-learn's."""
+"""The command line: how long help and completion take beside an import of scikit-learn, and
+svmlight lines beside scikit-learn's.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,18 @@ ROWS, COLUMNS = 20_000, 64
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """Fresh processes, with the time that Python itself takes; the writer of float64 rows, half of whose numbers are 0."""
+    """Fresh processes, with the time that Python itself takes; the writer of float64 rows, half of
+    whose numbers are 0.
+    """
     start = "from mercer.cli import main; main(prog_name='mercer')"
     for words in (["--help"], ["fit", "--help"]):
         ours = _process([sys.executable, "-c", start, *words])
         yield against(f"mercer {' '.join(words)}", ours, "import sklearn", _sklearn(), rounds)
-    asked = {"_MERCER_COMPLETE": "bash_complete", "COMP_WORDS": "mercer fit --map gcws:b", "COMP_CWORD": "3"}
+    asked = {
+        "_MERCER_COMPLETE": "bash_complete",
+        "COMP_WORDS": "mercer fit --map gcws:b",
+        "COMP_CWORD": "3",
+    }
     ours = _process([sys.executable, "-c", start], **asked)
     yield against("mercer fit --map gcws:b, completed", ours, "import sklearn", _sklearn(), rounds)
     rng = np.random.default_rng(0)
@@ -38,11 +46,15 @@ def rows(rounds: int) -> Iterator[Row]:
                 lines.write(X, y)
 
         what = f"svmlight lines of {ROWS} x {COLUMNS}"
-        yield against(what, write, "dump_svmlight_file", lambda: dump_svmlight_file(X, y, str(path)), rounds)
+        yield against(
+            what, write, "dump_svmlight_file", lambda: dump_svmlight_file(X, y, str(path)), rounds
+        )
 
 
 def _process(words: list[str], **more: str):
-    return lambda: subprocess.run(words, env={**os.environ, **more}, stdout=subprocess.DEVNULL, check=True)
+    return lambda: subprocess.run(
+        words, env={**os.environ, **more}, stdout=subprocess.DEVNULL, check=True
+    )
 
 
 def _sklearn():

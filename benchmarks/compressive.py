@@ -1,4 +1,6 @@
-"""Compressive random features: what a projection before the features saves, d = 784 -> m -> 6000 columns."""
+"""Compressive random features: what a projection before the features saves, d = 784 -> m -> 6000
+columns.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ TARGETS = {50: 4.0, 100: 3.0, 200: 2.2, 300: 1.7}
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """Against our own map with independent weights and no projection, both in the paper's offset form; then what is faster still.
+    """Against our own map with independent weights and no projection, both in the paper's offset
+    form; then what is faster still.
 
-    The ratio of multiply-adds, d M / (m (d + M)), is in the name: cosines cost the same with and without a projection.
+    The ratio of multiply-adds, d M / (m (d + M)), is in the name: cosines cost the same with and
+    without a projection.
     """
     X, source = pixels(3000)
     d = X.shape[1]
@@ -31,17 +35,27 @@ def rows(rounds: int) -> Iterator[Row]:
         free = partial(RandomFourier, SIZE, gamma=GAMMA, random_state=0, n_jobs=threads)
         compare = partial(_against, X, free(form="offset", design="iid").fit(X), rounds, threads)
         for m, target in TARGETS.items():
-            what = f"m = {m}, {d * SIZE / (m * (d + SIZE)):.1f} times fewer multiply-adds, {setting}"
+            what = (
+                f"m = {m}, {d * SIZE / (m * (d + SIZE)):.1f} times fewer multiply-adds, {setting}"
+            )
             yield compare(what, made(n_measurements=m, form="offset", design="iid"), target)
         for m in (50, 300):
             quick = made(n_measurements=m, method="hadamard", design="hadamard")
             yield compare(f"m = {m}, hadamard twice, paired, {setting}", quick)
         for form in ("offset", "paired"):
-            yield compare(f"no projection, hadamard, {form}, {setting}", free(form=form, design="hadamard"))
+            yield compare(
+                f"no projection, hadamard, {form}, {setting}", free(form=form, design="hadamard")
+            )
 
 
 def _against(
-    X: np.ndarray, theirs: Map, rounds: int, threads: int, what: str, ours: Map, target: float | None = None
+    X: np.ndarray,
+    theirs: Map,
+    rounds: int,
+    threads: int,
+    what: str,
+    ours: Map,
+    target: float | None = None,
 ) -> Row:
     sample = X[:1000].astype(np.float64)
     kernel = Gaussian(GAMMA)

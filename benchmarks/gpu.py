@@ -1,7 +1,9 @@
-"""What a GPU does: device events, medians, errors against float64, and the share of measured ceilings. `python -m benchmarks.gpu`.
+"""What a GPU does: device events, medians, errors against float64, and the share of measured
+ceilings. `python -m benchmarks.gpu`.
 
-Times are those of the device alone unless a row says otherwise. A bound is the larger of bytes over the speed of a copy and operations over
-the speed of a product of matrices in the same precision, both measured first.
+Times are those of the device alone unless a row says otherwise. A bound is the larger of bytes over
+the speed of a copy and operations over the speed of a product of matrices in the same precision,
+both measured first.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ README = Path(__file__).parent / "README.md"
 
 @dataclass(frozen=True)
 class Row:
-    """One line: milliseconds (median and quartiles), the target, the error against float64, and how near the bound is."""
+    """One line: milliseconds (median and quartiles), the target, the error against float64, and how
+    near the bound is.
+    """
 
     what: str
     ms: float
@@ -58,9 +62,11 @@ class Ceilings:
 
 
 def events(work: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
-    """Median and quartiles of the milliseconds between two events around four runs, by four, after three runs that do not count.
+    """Median and quartiles of the milliseconds between two events around four runs, by four, after
+    three runs that do not count.
 
-    So the device does not wait for the first launch; a work that waits for the device, as a map does that checks its input, still does.
+    So the device does not wait for the first launch; a work that waits for the device, as a map
+    does that checks its input, still does.
     """
     for _ in range(3):
         work()
@@ -100,7 +106,11 @@ def ceilings(rounds: int) -> Ceilings:
     for name in ("float32", "tf32", "bf16"):
         with matmul.precision(name):
             X, Y = (A.bfloat16(), B.bfloat16()) if name == "bf16" else (A, B)
-            work = (lambda X=X, Y=Y: torch.mm(X, Y)) if name == "bf16" else (lambda: matmul.matmul(A, B))
+            work = (
+                (lambda X=X, Y=Y: torch.mm(X, Y))
+                if name == "bf16"
+                else (lambda: matmul.matmul(A, B))
+            )
             setattr(found, name, 2 * 8192**3 / events(work, rounds)[0] * 1e3)
     return found
 
@@ -110,8 +120,14 @@ def relative(found: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
-    """RandomFourier on a tensor: the bare product, the op, and the map into a tensor that is there, checks of the input included."""
-    shapes = ((65536, 784, 4096, 1.15 * 1.48), (65536, 4200, 8192, 1.05 * 15.9), (262144, 128, 2048, 1.5))
+    """RandomFourier on a tensor: the bare product, the op, and the map into a tensor that is there,
+    checks of the input included.
+    """
+    shapes = (
+        (65536, 784, 4096, 1.15 * 1.48),
+        (65536, 4200, 8192, 1.05 * 15.9),
+        (262144, 128, 2048, 1.5),
+    )
     for n, d, D, target in shapes:
         X = random(n, d)
         out = torch.empty((n, D), device="cuda")
@@ -120,11 +136,17 @@ def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
         with matmul.precision("tf32"):
             bare, low, high = events(lambda X=X, W=W, out=out: matmul.matmul(X, W, out=out), rounds)
             what = f"{n} x {d} -> {D}, tf32"
-            yield Row(f"product alone, {what}", bare, low, high, bound=top.bound(count, 2.0 * n * d * D, "tf32"))
+            yield Row(
+                f"product alone, {what}",
+                bare,
+                low,
+                high,
+                bound=top.bound(count, 2.0 * n * d * D, "tf32"),
+            )
             for form in ("offset", "paired"):
-                phi = mercer.RandomFourier(D, gamma=1 / d, design="iid", form=form, random_state=0).fit(
-                    np.zeros((1, d))
-                )
+                phi = mercer.RandomFourier(
+                    D, gamma=1 / d, design="iid", form=form, random_state=0
+                ).fit(np.zeros((1, d)))
                 m = D if form == "offset" else D // 2
                 panel = W[:, :m]
                 link = phi.drawn_.stages[-1].link
@@ -139,14 +161,24 @@ def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
                     link: Any = link,
                 ) -> None:
                     if form == "offset":
-                        ops.product_cos(DeviceArray(X), DeviceArray(panel), link.scale, phases, DeviceArray(out))
+                        ops.product_cos(
+                            DeviceArray(X), DeviceArray(panel), link.scale, phases, DeviceArray(out)
+                        )
                     else:
-                        ops.product_cossin(DeviceArray(X), DeviceArray(panel), link.scale, DeviceArray(out))
+                        ops.product_cossin(
+                            DeviceArray(X), DeviceArray(panel), link.scale, DeviceArray(out)
+                        )
 
                 bound = top.bound(count, 2.0 * n * d * m, "tf32")
                 median = events(op, rounds)
                 note = f"{median[0] / bare:.2f} times the product alone"
-                yield Row(f"cosines of a product, {form}, {what}", *median, target=target, bound=bound, note=note)
+                yield Row(
+                    f"cosines of a product, {form}, {what}",
+                    *median,
+                    target=target,
+                    bound=bound,
+                    note=note,
+                )
 
                 def whole(phi: Any = phi, X: Any = X, out: Any = out) -> None:
                     phi.transform(X, out=out)
@@ -156,18 +188,34 @@ def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
                 exact = phi.transform(few.double())
                 error = relative(phi.transform(few), exact)
                 note = "waits for the check of X"
-                yield Row(f"RandomFourier, {form}, {what}", *median, target=target, error=error, bound=bound, note=note)
-        phi = mercer.RandomFourier(D, gamma=1 / d, design="iid", random_state=0).fit(np.zeros((1, d)))
+                yield Row(
+                    f"RandomFourier, {form}, {what}",
+                    *median,
+                    target=target,
+                    error=error,
+                    bound=bound,
+                    note=note,
+                )
+        phi = mercer.RandomFourier(D, gamma=1 / d, design="iid", random_state=0).fit(
+            np.zeros((1, d))
+        )
         median = events(lambda phi=phi, X=X, out=out: phi.transform(X, out=out), rounds)
         error = relative(phi.transform(few), phi.transform(few.double()))
         bound = top.bound(count, n * d * D)
-        yield Row(f"RandomFourier, paired, {n} x {d} -> {D}, float32", *median, error=error, bound=bound)
+        yield Row(
+            f"RandomFourier, paired, {n} x {d} -> {D}, float32", *median, error=error, bound=bound
+        )
         if d >= 64:
-            phi = mercer.RandomFourier(D, gamma=1 / d, design="hadamard", random_state=0).fit(np.zeros((1, d)))
+            phi = mercer.RandomFourier(D, gamma=1 / d, design="hadamard", random_state=0).fit(
+                np.zeros((1, d))
+            )
             median = events(lambda phi=phi, X=X, out=out: phi.transform(X, out=out), rounds)
             error = relative(phi.transform(few), phi.transform(few.double()))
             yield Row(
-                f"RandomFourier, hadamard, {n} x {d} -> {D}, float32", *median, error=error, bound=top.bound(count)
+                f"RandomFourier, hadamard, {n} x {d} -> {D}, float32",
+                *median,
+                error=error,
+                bound=top.bound(count),
             )
 
 
@@ -189,7 +237,13 @@ def lifts(top: Ceilings, rounds: int) -> Iterator[Row]:
         def op(stage: Any = stage, out: Any = out) -> None:
             stage.lift(DeviceArray(X), DeviceArray(out), None)
 
-        yield Row(f"{what}, {n} x {d}, the op", *events(op, rounds), target=target, error=error, bound=bound)
+        yield Row(
+            f"{what}, {n} x {d}, the op",
+            *events(op, rounds),
+            target=target,
+            error=error,
+            bound=bound,
+        )
         median = events(lambda phi=phi, out=out: phi.transform(X, out=out), rounds)
         yield Row(
             f"{what}, {n} x {d}, the map",
@@ -218,8 +272,13 @@ def sampling(top: Ceilings, rounds: int) -> Iterator[Row]:
     few = X[:256].cpu().numpy()
     wrong = float(np.mean(phi.codes(X[:256]).cpu().numpy() != phi.codes(few)))
     cells = n * 2 * d * k
-    note = f"{cells / median[0] * 1e-9:.3g}e12 cells a second; hashes that differ from the CPU's: {wrong:.1e}"
-    yield Row(f"GCWS codes, {n} x {2 * d}, {k} hashes", *median, target=16.0, error=wrong, note=note)
+    note = (
+        f"{cells / median[0] * 1e-9:.3g}e12 cells a second; hashes that differ from the "
+        f"CPU's: {wrong:.1e}"
+    )
+    yield Row(
+        f"GCWS codes, {n} x {2 * d}, {k} hashes", *median, target=16.0, error=wrong, note=note
+    )
 
 
 def grams(top: Ceilings, rounds: int) -> Iterator[Row]:
@@ -240,12 +299,18 @@ def grams(top: Ceilings, rounds: int) -> Iterator[Row]:
         cells = n * n * d
         note = f"{cells / median[0] * 1e-9:.3g}e12 cells a second"
         yield Row(
-            f"Gram {name}, {n}^2 x {d}", *median, target=111.0 if name == "chi2" else None, error=error, note=note
+            f"Gram {name}, {n}^2 x {d}",
+            *median,
+            target=111.0 if name == "chi2" else None,
+            error=error,
+            note=note,
         )
 
 
 def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
-    """Z'Z of 65536 rows in blocks of 8192, products in float32 or shorter, sums of blocks in float64."""
+    """Z'Z of 65536 rows in blocks of 8192, products in float32 or shorter, sums of blocks in
+    float64.
+    """
     n, D, block = 65536, 8192, 8192
     Z = random(n, D)
     few = Z[:block]
@@ -263,38 +328,59 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
             one.add_gram(DeviceArray(few))
             error = relative(torch.from_numpy(one.toarray()).cuda(), exact)
         bound = top.bound(4.0 * n * D, float(n) * D * D, precision)
-        yield Row(f"Z'Z, {n} rows, D = {D}, {precision}", *median, target=target, error=error, bound=bound)
+        yield Row(
+            f"Z'Z, {n} rows, D = {D}, {precision}", *median, target=target, error=error, bound=bound
+        )
 
 
 def ridge(top: Ceilings, rows: int, cpu_rows: int) -> Iterator[Row]:
-    """Fit of a streamed array of NumPy: copies, checks, features, moments, the solution; wall clock."""
+    """Fit of a streamed array of NumPy: copies, checks, features, moments, the solution; wall
+    clock.
+    """
     d, D = 784, 8192
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, d), dtype=np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     phi = mercer.RandomFourier(D, gamma=1 / d, design="iid", random_state=0)
-    mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(X[:20000], y[:20000])  # kernels are compiled
+    mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(
+        X[:20000], y[:20000]
+    )  # kernels are compiled
     spent = {}
     coef = {}
     for precision in ("float32", "tf32", "bf16"):
         model = mercer.KernelRegressor(phi, alpha=1.0, device="cuda", precision=precision)
         spent[precision] = seconds(lambda model=model: model.fit(X, y))
         coef[precision] = model.coef_
-        off = float(np.linalg.norm(coef[precision] - coef["float32"]) / np.linalg.norm(coef["float32"]))
+        off = float(
+            np.linalg.norm(coef[precision] - coef["float32"]) / np.linalg.norm(coef["float32"])
+        )
         ms = 1e3 * spent[precision]
         note = f"coefficients differ from float32's by {off:.1e}"
-        yield Row(f"ridge fit, {rows:,} x {d}, D = {D}, streamed, {precision}", ms, ms, ms, note=note)
-    small = seconds(lambda: mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(X[:cpu_rows], y[:cpu_rows]))
+        yield Row(
+            f"ridge fit, {rows:,} x {d}, D = {D}, streamed, {precision}", ms, ms, ms, note=note
+        )
+    small = seconds(
+        lambda: mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(
+            X[:cpu_rows], y[:cpu_rows]
+        )
+    )
     model = mercer.KernelRegressor(phi, alpha=1.0)
     start = time.perf_counter()
     model.fit(X[:cpu_rows], y[:cpu_rows])
     ms = 1e3 * (time.perf_counter() - start)
-    note = f"{os.cpu_count()} cores, {ops.cpu.isa()}; the GPU takes {1e3 * small:.4g} ms for these rows, {ms / 1e3 / small:.3g} times less"
-    yield Row(f"ridge fit, {cpu_rows:,} x {d}, D = {D}, the same code on the CPU", ms, ms, ms, note=note)
+    note = (
+        f"{os.cpu_count()} cores, {ops.cpu.isa()}; the GPU takes {1e3 * small:.4g} ms for "
+        f"these rows, {ms / 1e3 / small:.3g} times less"
+    )
+    yield Row(
+        f"ridge fit, {cpu_rows:,} x {d}, D = {D}, the same code on the CPU", ms, ms, ms, note=note
+    )
 
 
 def mnist(top: Ceilings, data: str | None) -> Iterator[Row]:
-    """60000 rows, D = 16384, ridge regression for ten classes, and predictions for 10000 rows; wall clock."""
+    """60000 rows, D = 16384, ridge regression for ten classes, and predictions for 10000 rows; wall
+    clock.
+    """
     path = Path(data or os.environ.get("MERCER_DATA", "")) / "mnist.npz"
     if not path.is_file():
         return
@@ -320,12 +406,14 @@ def table(rows: list[Row]) -> str:
         target = (
             ""
             if row.target is None
-            else f"{row.target:.3g} {'met' if row.ms <= row.target else f'missed by {row.ms / row.target - 1:.0%}'}"
+            else f"{row.target:.3g} "
+            f"{'met' if row.ms <= row.target else f'missed by {row.ms / row.target - 1:.0%}'}"
         )
         error = "" if row.error is None else f"{row.error:.1e}"
         share = "" if row.bound is None else f"{row.bound / row.ms:.0%}"
         lines.append(
-            f"| {row.what} | {row.ms:.4g} ({row.low:.4g}-{row.high:.4g}) | {target} | {error} | {share} | {row.note} |"
+            f"| {row.what} | {row.ms:.4g} ({row.low:.4g}-{row.high:.4g}) | {target} | {error} | "
+            f"{share} | {row.note} |"
         )
     return "\n".join(lines)
 
@@ -333,12 +421,18 @@ def table(rows: list[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the streamed ridge fit")
-    parser.add_argument("--cpu-rows", type=int, default=32768, help="rows of the same fit on the CPU")
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, help="rows of the streamed ridge fit"
+    )
+    parser.add_argument(
+        "--cpu-rows", type=int, default=32768, help="rows of the same fit on the CPU"
+    )
     parser.add_argument("--data", help="a folder with mnist.npz; $MERCER_DATA when left out")
     parser.add_argument("--out", default=str(RESULTS / "gpu-h200.json"))
     parser.add_argument(
-        "parts", nargs="*", help="fourier, lifts, sampling, grams, sums, ridge, mnist; all when left out"
+        "parts",
+        nargs="*",
+        help="fourier, lifts, sampling, grams, sums, ridge, mnist; all when left out",
     )
     options = parser.parse_args()
     top = ceilings(options.rounds)

@@ -1,4 +1,6 @@
-"""Fits and predictions against scikit-learn's ridge regression on features that are held: seconds, and memory in a process of its own."""
+"""Fits and predictions against scikit-learn's ridge regression on features that are held: seconds,
+and memory in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def ours(size: int) -> KernelRegressor:
 
 
 def theirs(size: int) -> Any:
-    return make_pipeline(RBFSampler(gamma=GAMMA, n_components=size, random_state=0), Ridge(alpha=1.0))
+    return make_pipeline(
+        RBFSampler(gamma=GAMMA, n_components=size, random_state=0), Ridge(alpha=1.0)
+    )
 
 
 def fits(rounds: int, n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
@@ -54,12 +58,19 @@ def fits(rounds: int, n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
     y = target(X)
     what = f"{source} {len(X)}x{X.shape[1]} -> {size}, float32"
     yield against(
-        f"fit, {what}", lambda: ours(size).fit(X, y), RIVAL, lambda: theirs(size).fit(X, y), rounds, target=1.3
+        f"fit, {what}",
+        lambda: ours(size).fit(X, y),
+        RIVAL,
+        lambda: theirs(size).fit(X, y),
+        rounds,
+        target=1.3,
     )
     some = X[: n // 6]
     one, other = ours(size).fit(X[:5000], y[:5000]), theirs(size).fit(X[:5000], y[:5000])
     both = partial(one.predict, some), RIVAL, partial(other.predict, some)
-    yield against(f"predict {len(some)} rows, {source} -> {size}, float32", *both, rounds, target=1.3)
+    yield against(
+        f"predict {len(some)} rows, {source} -> {size}, float32", *both, rounds, target=1.3
+    )
 
 
 def memory(n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
@@ -71,7 +82,8 @@ def memory(n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
         mine, rival = (in_a_process(which, path, size) for which in ("ours", "theirs"))
     ratio = rival["peak"] / mine["peak"]
     yield Row(
-        f"memory of that fit above X: {ratio:.2f} times less, {megabytes(mine)} against {megabytes(rival)} ({source} {n} rows)",
+        f"memory of that fit above X: {ratio:.2f} times less, {megabytes(mine)} against "
+        f"{megabytes(rival)} ({source} {n} rows)",
         1e3 * mine["seconds"],
         rival=RIVAL,
         rival_milliseconds=1e3 * rival["seconds"],
@@ -79,8 +91,12 @@ def memory(n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
     )
 
 
-def growth(few: int = 100_000, many: int = 1_000_000, d: int = 100, size: int = 1024) -> Iterator[Row]:
-    """What a fit from a .npy file holds at most, beside what the process has before it, at two numbers of rows."""
+def growth(
+    few: int = 100_000, many: int = 1_000_000, d: int = 100, size: int = 1024
+) -> Iterator[Row]:
+    """What a fit from a .npy file holds at most, beside what the process has before it, at two
+    numbers of rows.
+    """
     peaks = []
     for n in (few, many):
         with TemporaryDirectory() as folder:
@@ -88,7 +104,9 @@ def growth(few: int = 100_000, many: int = 1_000_000, d: int = 100, size: int = 
             rng = np.random.default_rng(0)
             file = np.lib.format.open_memmap(path, "w+", np.float32, (n, d + 1))
             for start in range(0, n, 10_000):
-                file[start : start + 10_000] = rng.random((min(10_000, n - start), d + 1), dtype=np.float32)
+                file[start : start + 10_000] = rng.random(
+                    (min(10_000, n - start), d + 1), dtype=np.float32
+                )
             file.flush()
             del file
             seen = in_a_process("file", path, size)
@@ -96,7 +114,9 @@ def growth(few: int = 100_000, many: int = 1_000_000, d: int = 100, size: int = 
         held = f"{seen['whole'] / 1e6:.0f} MB in all, {megabytes(seen)} above the start"
         yield Row(f"fit from .npy, {n} x {d} -> {size}, float32: {held}", 1e3 * seen["seconds"])
     change = 100 * (peaks[1] / peaks[0] - 1)
-    yield Row(f"memory in all grows by {change:.1f}% from {few} to {many} rows (below 5% is wanted)", 0.0)
+    yield Row(
+        f"memory in all grows by {change:.1f}% from {few} to {many} rows (below 5% is wanted)", 0.0
+    )
 
 
 def sources(rounds: int, n: int = 20_000, d: int = 100, size: int = 256) -> Iterator[Row]:
@@ -127,7 +147,10 @@ def sources(rounds: int, n: int = 20_000, d: int = 100, size: int = 256) -> Iter
         for source, opener in opened.items():
             row = alone(source, lambda opener=opener: ours(size).fit(opener()), rounds)
             speed = n / (row.milliseconds / 1e3)
-            yield Row(f"fit from {source}, {n}x{d} -> {size}: {speed:,.0f} rows a second", row.milliseconds)
+            yield Row(
+                f"fit from {source}, {n}x{d} -> {size}: {speed:,.0f} rows a second",
+                row.milliseconds,
+            )
 
 
 def target(X: np.ndarray) -> np.ndarray:
@@ -140,7 +163,9 @@ def megabytes(seen: dict[str, float]) -> str:
 
 
 def in_a_process(which: str, path: Path, size: int) -> dict[str, float]:
-    """Seconds of a fit in a process of its own, the most memory it held above what it had before, and in all."""
+    """Seconds of a fit in a process of its own, the most memory it held above what it had before,
+    and in all.
+    """
     command = [sys.executable, "-m", "benchmarks.learning", which, str(path), str(size)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     seen: dict[str, float] = json.loads(done.stdout)
@@ -166,7 +191,9 @@ def main(which: str, path: str, size: str) -> None:
 
 
 def resident(field: str) -> int:
-    """Bytes in memory now (VmRSS), or at most so far (VmHWM). The maximum of getrusage would be the parent's, where that is larger."""
+    """Bytes in memory now (VmRSS), or at most so far (VmHWM). The maximum of getrusage would be the
+    parent's, where that is larger.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return 1024 * int(line.split()[1])

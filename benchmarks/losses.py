@@ -1,4 +1,6 @@
-"""The squared hinge on codes against LinearSVC on their CSR form, to the same objective: seconds, and memory in a process of its own."""
+"""The squared hinge on codes against LinearSVC on their CSR form, to the same objective: seconds,
+and memory in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def rows(rounds: int) -> Iterator[Row]:
     Z = hashes().fit_transform(X)
     least = objective(theirs(True, 1e-4).fit(Z, y).coef_, Z, y)
     tol, ours_at = next(
-        (tol, value) for tol in OUR_TOLS if (value := objective(ours(tol).fit(X, y).coef_, Z, y)) <= (1 + NEAR) * least
+        (tol, value)
+        for tol in OUR_TOLS
+        if (value := objective(ours(tol).fit(X, y).coef_, Z, y)) <= (1 + NEAR) * least
     )
     dual, their_tol, theirs_at = cheapest(Z, y, least)
     rival = f"LinearSVC(dual={dual}, tol={their_tol:g})"
@@ -54,7 +58,9 @@ def rows(rounds: int) -> Iterator[Row]:
     blocks, Y = list(hashes().fit(X).blocks(X)), signs(y, np.unique(y))
     yield against(
         f"squared hinge, {WHAT}, codes and CSR ready",
-        lambda: minimise(prepared(blocks, Y), LOSSES["squared_hinge"], 1.0, fit_intercept=False, tol=tol),
+        lambda: minimise(
+            prepared(blocks, Y), LOSSES["squared_hinge"], 1.0, fit_intercept=False, tol=tol
+        ),
         rival,
         lambda: theirs(dual, their_tol).fit(Z, y),
         few,
@@ -63,7 +69,8 @@ def rows(rounds: int) -> Iterator[Row]:
     mine, other = in_a_process("ours", tol), in_a_process(f"theirs {dual}", their_tol)
     ratio = other["peak"] / mine["peak"]
     yield Row(
-        f"memory of that fit, features included: {ratio:.2f} times less, {megabytes(mine)} against {megabytes(other)}",
+        f"memory of that fit, features included: {ratio:.2f} times less, {megabytes(mine)} "
+        f"against {megabytes(other)}",
         1e3 * mine["seconds"],
         rival=rival,
         rival_milliseconds=1e3 * other["seconds"],
@@ -90,13 +97,17 @@ def ours(tol: float) -> KernelClassifier:
 
 
 def theirs(dual: bool, tol: float) -> LinearSVC:
-    return LinearSVC(C=1.0, fit_intercept=False, dual=dual, tol=tol, random_state=0, max_iter=10_000)
+    return LinearSVC(
+        C=1.0, fit_intercept=False, dual=dual, tol=tol, random_state=0, max_iter=10_000
+    )
 
 
 def prepared(blocks: list[Any], Y: np.ndarray) -> Kept:
     """Blocks that are in memory already."""
     starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
-    triples = [(block, Y[a : a + block.shape[0]], None) for block, a in zip(blocks, starts, strict=False)]
+    triples = [
+        (block, Y[a : a + block.shape[0]], None) for block, a in zip(blocks, starts, strict=False)
+    ]
     return Kept(lambda: iter(triples), 10**9)
 
 
@@ -107,7 +118,9 @@ def objective(coef: np.ndarray, Z: Any, y: np.ndarray) -> float:
 
 
 def cheapest(Z: Any, y: np.ndarray, least: float) -> tuple[bool, float, float]:
-    """The fastest of the rival's ways that comes near enough, and its objective: for each solver the largest tol that does."""
+    """The fastest of the rival's ways that comes near enough, and its objective: for each solver
+    the largest tol that does.
+    """
     best = (np.inf, True, 0.0, np.inf)
     for dual in (True, False):
         for tol in THEIR_TOLS:
@@ -125,7 +138,9 @@ def cheapest(Z: Any, y: np.ndarray, least: float) -> tuple[bool, float, float]:
 
 
 def in_a_process(which: str, tol: float) -> dict[str, float]:
-    """Seconds of a fit, features included, in a process of its own, and the most memory it held above what it had before."""
+    """Seconds of a fit, features included, in a process of its own, and the most memory it held
+    above what it had before.
+    """
     command = [sys.executable, "-m", "benchmarks.losses", *which.split(), str(tol)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     seen: dict[str, float] = json.loads(done.stdout)

@@ -34,7 +34,9 @@ def rows(rounds: int) -> Iterator[Row]:
                 theirs.fit(X)
                 rival_error = gram_error(ours.kernel_, sample, theirs.transform(sample))
                 works = partial(ours.transform, X), name, partial(theirs.transform, X)
-                yield against(what, *works, rounds, error=error, rival_error=rival_error, bytes_per_row=size)
+                yield against(
+                    what, *works, rounds, error=error, rival_error=rival_error, bytes_per_row=size
+                )
         if all(theirs is None for _, theirs in rivals):
             yield alone(what, partial(ours.transform, X), rounds, error=error, bytes_per_row=size)
 
@@ -43,5 +45,9 @@ def data(feature_map: Map) -> np.ndarray:
     """float32 rows in the map's domain, scaled so that the cases' kernels are neither 0 nor 1."""
     rng = np.random.default_rng(0)
     shape = (ROWS, COLUMNS)
-    X = rng.gamma(1.0, size=shape) if feature_map.domain == "nonnegative" else rng.normal(size=shape)
+    X = (
+        rng.gamma(1.0, size=shape)
+        if feature_map.domain == "nonnegative"
+        else rng.normal(size=shape)
+    )
     return (X / np.sqrt(COLUMNS)).astype(np.float32)

@@ -1,4 +1,6 @@
-"""How things are measured: interleaved, in random order, medians and quartiles. Only ratios are worth quoting."""
+"""How things are measured: interleaved, in random order, medians and quartiles. Only ratios are
+worth quoting.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Work = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table. times: how many times faster than the rival, median and quartiles over rounds. Errors are relative."""
+    """One line of a table. times: how many times faster than the rival, median and quartiles over
+    rounds. Errors are relative.
+    """
 
     what: str
     milliseconds: float
@@ -31,10 +35,14 @@ class Row:
     bytes_per_row: float | None = None
 
 
-def interleaved(works: dict[str, Work], rounds: int, least_seconds: float = 0.0) -> dict[str, np.ndarray]:
-    """Seconds of each work in each round. In a round every work runs once, in random order, after one run that does not count.
+def interleaved(
+    works: dict[str, Work], rounds: int, least_seconds: float = 0.0
+) -> dict[str, np.ndarray]:
+    """Seconds of each work in each round. In a round every work runs once, in random order, after
+    one run that does not count.
 
-    A work that takes less than least_seconds is repeated within a round until it takes that long, and its mean is kept.
+    A work that takes less than least_seconds is repeated within a round until it takes that long,
+    and its mean is kept.
     """
     order = random.Random(0)
     repeats = {}
@@ -69,11 +77,17 @@ def against(
     least_seconds: float = 0.0,
     **more: Any,
 ) -> Row:
-    """A row with a rival; both may use `threads` BLAS threads (as many as they like when it is None)."""
-    limit: AbstractContextManager[Any] = nullcontext() if threads is None else threadpool_limits(threads)
+    """A row with a rival; both may use `threads` BLAS threads (as many as they like when it is
+    None).
+    """
+    limit: AbstractContextManager[Any] = (
+        nullcontext() if threads is None else threadpool_limits(threads)
+    )
     with limit:
         seconds = interleaved({"ours": ours, "theirs": theirs}, rounds, least_seconds)
-    low, median, high = (float(q) for q in np.percentile(seconds["theirs"] / seconds["ours"], [25, 50, 75]))
+    low, median, high = (
+        float(q) for q in np.percentile(seconds["theirs"] / seconds["ours"], [25, 50, 75])
+    )
     return Row(
         what,
         _milliseconds(seconds["ours"]),

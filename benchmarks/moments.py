@@ -1,4 +1,6 @@
-"""Moments against the bare product Z'Z of the same blocks in float32: what centring, float64 sums and a target cost."""
+"""Moments against the bare product Z'Z of the same blocks in float32: what centring, float64 sums
+and a target cost.
+"""
 
 from __future__ import annotations
 
@@ -35,4 +37,12 @@ def rows(rounds: int) -> Iterator[Row]:
 
     for threads in (1, 2):
         what = f"Moments of {ROWS} x {SIZE} float32, one target"
-        yield against(what, lambda n=threads: ours(n), "numpy.dot(Z.T, Z)", theirs, rounds, threads=threads, target=0.8)
+        yield against(
+            what,
+            lambda n=threads: ours(n),
+            "numpy.dot(Z.T, Z)",
+            theirs,
+            rounds,
+            threads=threads,
+            target=0.8,
+        )

@@ -1,4 +1,6 @@
-"""Each op against its rival: one thread, float32. Outputs are allocated in the call unless the name says out= or in place."""
+"""Each op against its rival: one thread, float32. Outputs are allocated in the call unless the name
+says out= or in place.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         work[:] = T
         return work
 
-    yield "cos_ 1024x2048, in place / NumPy", lambda: reference.cos_(reset(), 0.02), lambda: ops.cos_(reset(), 0.02)
+    yield (
+        "cos_ 1024x2048, in place / NumPy",
+        lambda: reference.cos_(reset(), 0.02),
+        lambda: ops.cos_(reset(), 0.02),
+    )
     yield (
         "cossin 1024x2048, out= / NumPy",
         lambda: reference.cossin(reset(), 0.02, wide),
@@ -51,16 +57,21 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
     signs = rng.choice(np.float32([-1, 1]), size=(4, 3, 1024))
     lengths = rng.random(4096, dtype=np.float32) / np.float32(1024**1.5)
     phases = rng.random(4096, dtype=np.float32)
-    # Pairs give 4096 columns from 2048 frequencies; cosines with phases, as the rival has, take 4096.
+    # Pairs give 4096 columns from 2048 frequencies; cosines with phases, as the rival has, take
+    # 4096.
     yield (
         "hadamard_cossin 3000x784 -> 4096 / RBFSampler",
         lambda: sampler.transform(X),
-        lambda: ops.hadamard_cossin(X, signs[:2], lengths[:2048], 0.02, np.empty((3000, 4096), dtype=np.float32)),
+        lambda: ops.hadamard_cossin(
+            X, signs[:2], lengths[:2048], 0.02, np.empty((3000, 4096), dtype=np.float32)
+        ),
     )
     yield (
         "hadamard_cos 3000x784 -> 4096 / RBFSampler",
         lambda: sampler.transform(X),
-        lambda: ops.hadamard_cos(X, signs, lengths, 0.02, phases, np.empty((3000, 4096), dtype=np.float32)),
+        lambda: ops.hadamard_cos(
+            X, signs, lengths, 0.02, phases, np.empty((3000, 4096), dtype=np.float32)
+        ),
     )
 
     # The rival gives 5 values for each input.
@@ -79,7 +90,9 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
             "homogeneous 3 values": lambda: module.homogeneous(
                 H, amplitudes[:2], harmonics[:1], 0.8, 1.0, side_by_side(3)
             ),
-            "homogeneous 5 values": lambda: module.homogeneous(H, amplitudes, harmonics, 0.4, 1.0, side_by_side(5)),
+            "homogeneous 5 values": lambda: module.homogeneous(
+                H, amplitudes, harmonics, 0.4, 1.0, side_by_side(5)
+            ),
         }
 
     ours, slow = lifts(ops), lifts(reference)
@@ -141,7 +154,9 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
         lambda: ops.gram_jensen_shannon(small, B, fresh()[:128]),
     )
 
-    S = scipy.sparse.random_array((1024, 784), density=0.05, format="csr", dtype=np.float32, rng=rng)
+    S = scipy.sparse.random_array(
+        (1024, 784), density=0.05, format="csr", dtype=np.float32, rng=rng
+    )
     panel = rng.random((784, 4096), dtype=np.float32)
     parts = (S.indptr, S.indices, S.data)
     yield (
@@ -159,7 +174,9 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
     yield (
         "csr_product + exp2neg_, same / scipy and NumPy",
         rival_laplace,
-        lambda: ops.exp2neg_(ops.csr_product(*parts, panel, np.empty((1024, 4096), np.float32)), 1.0),
+        lambda: ops.exp2neg_(
+            ops.csr_product(*parts, panel, np.empty((1024, 4096), np.float32)), 1.0
+        ),
     )
     D = S.toarray()
     yield (

@@ -1,4 +1,6 @@
-"""Gram error against seconds, RandomFourier by design and scikit-learn's RBFSampler: the picture in the README."""
+"""Gram error against seconds, RandomFourier by design and scikit-learn's RBFSampler: the picture in
+the README.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,16 @@ def rows(rounds: int) -> Iterator[Row]:
     for size in SIZES:
         draws = {name: [make(name, size, seed).fit(X) for seed in range(5)] for name in LABELS}
         with threadpool_limits(1):
-            seconds = interleaved({name: partial(made[0].transform, X) for name, made in draws.items()}, rounds)
+            seconds = interleaved(
+                {name: partial(made[0].transform, X) for name, made in draws.items()}, rounds
+            )
         for name, made in draws.items():
-            error = float(np.median([gram_error(kernel, sample, one.transform(sample)) for one in made]))
-            yield Row(f"{name} {size} ({source})", 1e3 * float(np.median(seconds[name])), 1, error=error)
+            error = float(
+                np.median([gram_error(kernel, sample, one.transform(sample)) for one in made])
+            )
+            yield Row(
+                f"{name} {size} ({source})", 1e3 * float(np.median(seconds[name])), 1, error=error
+            )
 
 
 def finish(table: Sequence[Row]) -> None:
@@ -62,7 +70,9 @@ def finish(table: Sequence[Row]) -> None:
         axes.loglog(seconds, errors, marker=marker, label=LABELS[name])
         for row, x, y in zip(points, seconds, errors, strict=True):
             if name in ("RBFSampler", "hadamard"):
-                axes.annotate(row.what.split()[1], (x, y), (5, 5), textcoords="offset points", fontsize=7)
+                axes.annotate(
+                    row.what.split()[1], (x, y), (5, 5), textcoords="offset points", fontsize=7
+                )
     source = table[0].what.split()[2].strip("()")
     axes.set_xlabel(f"seconds for 6000 rows of {source} (784 columns), one thread, float32")
     axes.set_ylabel("Gram error, relative rms")

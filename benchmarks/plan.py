@@ -1,4 +1,6 @@
-"""What plan says of a fit against what the fit takes: seconds, and the most memory of a process that does nothing else."""
+"""What plan says of a fit against what the fit takes: seconds, and the most memory of a process
+that does nothing else.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ SECONDS, BYTES = 2.0, 1.25  # how far a prediction may be off, as a factor
 
 @dataclass(frozen=True)
 class Case:
-    """A fit: the map in the language of maps, rows, columns, dtype, the share of entries of sparse rows, the source, loss and memory."""
+    """A fit: the map in the language of maps, rows, columns, dtype, the share of entries of sparse
+    rows, the source, loss and memory.
+    """
 
     feature_map: str
     rows: int
@@ -42,9 +46,14 @@ class Case:
     alpha: float | None = None  # chosen where it is None
 
     def __str__(self) -> str:
-        rows = f"{self.rows}x{self.columns} {self.dtype}{'' if self.density is None else f', CSR {self.density:.0%}'}"
+        rows = (
+            f"{self.rows}x{self.columns} "
+            f"{self.dtype}{'' if self.density is None else f', CSR {self.density:.0%}'}"
+        )
         more = [self.source] * (self.source != "array") + [self.loss] * (self.loss != "squared")
-        return ", ".join([self.feature_map, rows, *more, *([] if self.max_memory is None else [self.max_memory])])
+        return ", ".join(
+            [self.feature_map, rows, *more, *([] if self.max_memory is None else [self.max_memory])]
+        )
 
 
 CASES = (
@@ -72,7 +81,9 @@ CASES = (
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """A row for each case, then how many are inside. Steps that a plan can only assume are counted as they were made."""
+    """A row for each case, then how many are inside. Steps that a plan can only assume are counted
+    as they were made.
+    """
     with TemporaryDirectory() as cache:
         speeds.write(measure(), Path(cache) / "speeds.json")
         yield from judged(cache)
@@ -85,14 +96,20 @@ def judged(cache: str) -> Iterator[Row]:
         seconds.append(seen["predicted_seconds"] / seen["seconds"])
         sizes.append(seen["predicted_bytes"] / seen["bytes"])
         what = (
-            f"{case}: {seen['route']}, {seen['predicted_seconds']:.3g} s said, {seen['seconds']:.3g} s taken, {seconds[-1]:.2f} times; "
-            f"{seen['predicted_bytes'] / 1e6:.0f} MB said, {seen['bytes'] / 1e6:.0f} MB held, {sizes[-1]:.2f} times"
+            f"{case}: {seen['route']}, {seen['predicted_seconds']:.3g} s said, "
+            f"{seen['seconds']:.3g} s taken, {seconds[-1]:.2f} times; "
+            f"{seen['predicted_bytes'] / 1e6:.0f} MB said, {seen['bytes'] / 1e6:.0f} MB held, "
+            f"{sizes[-1]:.2f} times"
         )
         yield Row(what, 1e3 * seen["seconds"])
     for name, ratios, limit in (("seconds", seconds, SECONDS), ("bytes", sizes, BYTES)):
         inside = sum(1 / limit <= ratio <= limit for ratio in ratios)
         middle = np.median(ratios)
-        yield Row(f"{name}: {inside} of {len(ratios)} within a factor {limit:g}; the median is {middle:.2f} times", 0.0)
+        yield Row(
+            f"{name}: {inside} of {len(ratios)} within a factor {limit:g}; the median is "
+            f"{middle:.2f} times",
+            0.0,
+        )
 
 
 def data(case: Case) -> tuple[Any, np.ndarray]:
@@ -110,14 +127,21 @@ def in_a_process(case: Case, cache: str) -> dict[str, Any]:
     """What was said and taken, in a process of its own, whose machine was measured."""
     command = [sys.executable, "-m", "benchmarks.plan", json.dumps(asdict(case))]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "MERCER_CACHE": cache}
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "MERCER_CACHE": cache},
     )
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen
 
 
 def main(text: str) -> None:
-    """The process: the fit, then the plan, which would leave memory behind that the fit could use."""
+    """The process: the fit, then the plan, which would leave memory behind that the fit could
+    use.
+    """
     case = Case(**json.loads(text))
     X, y = data(case)
     classes = case.loss != "squared"
@@ -127,7 +151,10 @@ def main(text: str) -> None:
         source = write(case, Path(folder), X, y)
         made = _map_syntax.build(_map_syntax.parse(case.feature_map))
         head: Any = KernelClassifier if classes else KernelRegressor
-        more: dict[str, Any] = {"max_memory": case.max_memory, "alpha": "auto" if case.alpha is None else case.alpha}
+        more: dict[str, Any] = {
+            "max_memory": case.max_memory,
+            "alpha": "auto" if case.alpha is None else case.alpha,
+        }
         model = head(made, random_state=0, **more, **({"loss": case.loss} if classes else {}))
         head(made, random_state=0).fit(X[:64], y[:64])  # what is loaded when it is first needed
         if case.source != "array":
@@ -139,7 +166,8 @@ def main(text: str) -> None:
         taken, most = time.perf_counter() - start, resident("VmHWM") - before
         said = plan(source, made, max_memory=case.max_memory, loss=case.loss)
     predicted = sum(
-        step.seconds * (step.times if step.times == 1 else passes_of(step.what, passes)) for step in said.steps
+        step.seconds * (step.times if step.times == 1 else passes_of(step.what, passes))
+        for step in said.steps
     )
     print(
         json.dumps(

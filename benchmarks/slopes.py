@@ -18,7 +18,9 @@ AXES = {
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """One row for each design and axis, with the fitted slope in its name; milliseconds are those of the largest size."""
+    """One row for each design and axis, with the fitted slope in its name; milliseconds are those
+    of the largest size.
+    """
     for design in ("iid", "hadamard"):
         for axis, sizes in AXES.items():
             works = {str(size): work(design, *size) for size in sizes}
@@ -27,7 +29,9 @@ def rows(rounds: int) -> Iterator[Row]:
             varying = [size[list(AXES).index(axis)] for size in sizes]
             slope = np.polyfit(np.log(varying), np.log(medians), 1)[0]
             yield Row(
-                f"{design}: seconds ~ {axis} ^ {slope:.2f}, from {varying[0]} to {varying[-1]}", 1e3 * medians[-1], 1
+                f"{design}: seconds ~ {axis} ^ {slope:.2f}, from {varying[0]} to {varying[-1]}",
+                1e3 * medians[-1],
+                1,
             )
 
 

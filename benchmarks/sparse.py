@@ -1,4 +1,6 @@
-"""Sparse heads from moments against scikit-learn's Lasso, and seven maps with components of each: seconds, optimality, memory."""
+"""Sparse heads from moments against scikit-learn's Lasso, and seven maps with components of each:
+seconds, optimality, memory.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def rows(rounds: int) -> Iterator[Row]:
     yield groups(rounds)
 
 
-def equations(maps: list[RandomFourier], n: int = 10_000) -> tuple[Normal, np.ndarray, np.ndarray, str]:
+def equations(
+    maps: list[RandomFourier], n: int = 10_000
+) -> tuple[Normal, np.ndarray, np.ndarray, str]:
     """Normal equations of the features of n images, and the features and targets themselves."""
     X, source = pixels(n)
     Z = np.hstack([one.fit(X).transform(X) for one in maps]).astype(np.float64)
@@ -40,13 +44,20 @@ def equations(maps: list[RandomFourier], n: int = 10_000) -> tuple[Normal, np.nd
 
 
 def path(size: int, least: float, rounds: int) -> Row:
-    """20 alphas down to `least` of the first. The rival's tolerance is the loosest that is as near to optimal as 1e-6 at the last alpha."""
+    """20 alphas down to `least` of the first. The rival's tolerance is the loosest that is as near
+    to optimal as 1e-6 at the last alpha.
+    """
     normal, Z, y, source = equations([RandomFourier(size, gamma=GAMMA, random_state=0)])
     solver = Lasso()
     alphas = solver.most(normal) * np.geomspace(1, least, 20)
 
     def theirs(tol: float) -> Any:
-        given: Any = {"precompute": normal.scatter, "Xy": normal.cross[:, 0], "max_iter": 10**6, "tol": tol}
+        given: Any = {
+            "precompute": normal.scatter,
+            "Xy": normal.cross[:, 0],
+            "max_iter": 10**6,
+            "tol": tol,
+        }
         return lasso_path(Z, y, alphas=alphas / len(Z), **given)[1]
 
     def off(coef: np.ndarray) -> float:
@@ -54,7 +65,8 @@ def path(size: int, least: float, rounds: int) -> Row:
 
     tol = next((tol for tol in TOLERANCES if off(theirs(tol)) <= 1e-6), TOLERANCES[-1])
     return against(
-        f"LASSO path of 20 alphas, {source} {len(Z)} rows -> {size}; error: optimality conditions at the last",
+        f"LASSO path of 20 alphas, {source} {len(Z)} rows -> {size}; error: optimality "
+        "conditions at the last",
         lambda: list(solver.path(normal, alphas)),
         f"{RIVAL}, tol={tol:g}",
         lambda: theirs(tol),
@@ -75,7 +87,8 @@ def groups(rounds: int, size: int = 200) -> Row:
     alphas = solver.most(normal) * np.geomspace(1, 1e-2, 20)
     with threadpool_limits(1):
         return alone(
-            f"group LASSO path of 20 alphas, {source} {len(Z)} rows -> 7 maps of {size}; error: optimality conditions",
+            f"group LASSO path of 20 alphas, {source} {len(Z)} rows -> 7 maps of {size}; error: "
+            "optimality conditions",
             lambda: list(solver.path(normal, alphas)),
             min(rounds, 3),
             threads=1,

@@ -1,4 +1,6 @@
-"""Nystroem features against scikit-learn's on the same landmarks; one-dimensional landmarks and components against their rivals."""
+"""Nystroem features against scikit-learn's on the same landmarks; one-dimensional landmarks and
+components against their rivals.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,13 @@ def nystroem(rounds: int) -> Iterator[Row]:
     ]
     for kernel, theirs_kernel, dtype, target in settings:
         X = histograms(5000, 300, dtype)
-        theirs = kernel_approximation.Nystroem(theirs_kernel, gamma=1.0, n_components=256, random_state=0).fit(X)
+        theirs = kernel_approximation.Nystroem(
+            theirs_kernel, gamma=1.0, n_components=256, random_state=0
+        ).fit(X)
         for threads in (1, 2):
-            ours = Nystroem(kernel=kernel, gamma=1.0, landmarks=theirs.components_, n_jobs=threads).fit(X)
+            ours = Nystroem(
+                kernel=kernel, gamma=1.0, landmarks=theirs.components_, n_jobs=threads
+            ).fit(X)
             sampled = Nystroem(256, kernel=kernel, gamma=1.0, random_state=0, n_jobs=threads)
             shared = {"threads": threads, "least_seconds": 0.3, "target": target}
             errors = {
@@ -51,7 +57,13 @@ def nystroem(rounds: int) -> Iterator[Row]:
             }
             what = f"Nystroem {kernel}, {dtype.__name__}, 5000x300, 256 landmarks"
             yield against(
-                what, partial(ours.transform, X), RIVAL, partial(theirs.transform, X), rounds, **shared, **errors
+                what,
+                partial(ours.transform, X),
+                RIVAL,
+                partial(theirs.transform, X),
+                rounds,
+                **shared,
+                **errors,
             )
             both = partial(sampled.fit_transform, X), RIVAL, partial(theirs.fit_transform, X)
             yield against(f"{what}, with fit", *both, rounds, **shared)
@@ -75,7 +87,9 @@ def additive(rounds: int) -> Iterator[Row]:
 
 
 def components(rounds: int) -> Iterator[Row]:
-    """64 components of 512 random features of 20000 rows: fit, streamed, against features that are made first."""
+    """64 components of 512 random features of 20000 rows: fit, streamed, against features that are
+    made first.
+    """
     X = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
     features = RandomFourier(512, gamma=0.05, random_state=0, n_jobs=1)
     both = features >> FeaturePCA(64, n_jobs=1)
@@ -84,4 +98,6 @@ def components(rounds: int) -> Iterator[Row]:
         return PCA(64, svd_solver="covariance_eigh").fit(features.fit_transform(X))
 
     what = "fit of 64 components of 512 features, 20000 rows"
-    yield against(what, partial(both.fit, X), "features, then sklearn PCA", theirs, rounds, threads=1)
+    yield against(
+        what, partial(both.fit, X), "features, then sklearn PCA", theirs, rounds, threads=1
+    )

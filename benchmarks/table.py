@@ -1,4 +1,6 @@
-"""Rows as a table on the screen, as JSON in results/, and as Markdown in README.md between two marks."""
+"""Rows as a table on the screen, as JSON in results/, and as Markdown in README.md between two
+marks.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ HEADINGS = (
 
 
 def show(name: str, rows: Sequence[Row]) -> None:
-    """Print the rows, and write results/<name>.json and the part of README.md that is called <name>."""
+    """Print the rows, and write results/<name>.json and the part of README.md that is called
+    <name>.
+    """
     used = [i for i in range(len(HEADINGS)) if any(cells(row)[i] for row in rows)]
     table = Table(*(HEADINGS[i] for i in used), title=name)
     for row in rows:

@@ -1,4 +1,6 @@
-"""The work that has a target, at its size, on one and two threads: random features, lifts and exact Gram matrices."""
+"""The work that has a target, at its size, on one and two threads: random features, lifts and exact
+Gram matrices.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def rows(rounds: int) -> Iterator[Row]:
 
 
 def pixels(n: int) -> tuple[np.ndarray, str]:
-    """Rows of MNIST in [0, 1] where $MERCER_DATA has them, else random ones of the same shape; and which they are."""
+    """Rows of MNIST in [0, 1] where $MERCER_DATA has them, else random ones of the same shape; and
+    which they are.
+    """
     path = Path(os.environ.get("MERCER_DATA", "")) / "mnist.npz"
     if path.is_file():
         return (np.load(path)["X"][:n] / 255).astype(np.float32), "MNIST"
@@ -42,7 +46,9 @@ def pixels(n: int) -> tuple[np.ndarray, str]:
 
 
 def fourier(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
-    """Features of 6000 x 784 rows, 4096 columns, output allocated in the call. The rival has the offset form."""
+    """Features of 6000 x 784 rows, 4096 columns, output allocated in the call. The rival has the
+    offset form.
+    """
     sample = X[:1000].astype(np.float64)
     kernel = Gaussian(GAMMA)
     settings = [
@@ -56,7 +62,9 @@ def fourier(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
         typed = X.astype(dtype)
         theirs = RBFSampler(gamma=GAMMA, n_components=SIZE, random_state=0).fit(typed)
         for threads, target in zip((1, 2), targets, strict=True):
-            ours = RandomFourier(SIZE, gamma=GAMMA, design=design, form=form, random_state=0, n_jobs=threads).fit(typed)
+            ours = RandomFourier(
+                SIZE, gamma=GAMMA, design=design, form=form, random_state=0, n_jobs=threads
+            ).fit(typed)
             yield against(
                 f"features {dtype.__name__}, {design}, {form}, {source} {len(X)}x784 -> {SIZE}",
                 partial(ours.transform, typed),
@@ -72,16 +80,22 @@ def fourier(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
 
 
 def equal_error(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
-    """The smallest size of the default design whose median error is that of the rival at 4096 columns, and its time."""
+    """The smallest size of the default design whose median error is that of the rival at 4096
+    columns, and its time.
+    """
     sample = X[:1000]
     kernel = Gaussian(GAMMA)
 
     def median_error(make: type, **params: object) -> float:
         draws = (make(gamma=GAMMA, random_state=seed, **params).fit(X) for seed in range(5))
-        return float(np.median([gram_error(kernel, sample, draw.transform(sample)) for draw in draws]))
+        return float(
+            np.median([gram_error(kernel, sample, draw.transform(sample)) for draw in draws])
+        )
 
     wanted = median_error(RBFSampler, n_components=SIZE)
-    size = next(D for D in range(64, SIZE + 1, 64) if median_error(RandomFourier, n_components=D) <= wanted)
+    size = next(
+        D for D in range(64, SIZE + 1, 64) if median_error(RandomFourier, n_components=D) <= wanted
+    )
     theirs = RBFSampler(gamma=GAMMA, n_components=SIZE, random_state=0).fit(X)
     for threads in (1, 2):
         ours = RandomFourier(size, gamma=GAMMA, random_state=0, n_jobs=threads).fit(X)
@@ -100,7 +114,9 @@ def equal_error(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
 
 
 def grams(rounds: int) -> Iterator[Row]:
-    """Exact Gram matrices of float32 histograms. scikit-learn's chi2 and Manhattan loops have one thread."""
+    """Exact Gram matrices of float32 histograms. scikit-learn's chi2 and Manhattan loops have one
+    thread.
+    """
     rng = np.random.default_rng(0)
     A, B = (rng.gamma(0.5, size=(1280, 784)).astype(np.float32) for _ in range(2))
     loop = "NumPy loop over columns"
@@ -112,9 +128,21 @@ def grams(rounds: int) -> Iterator[Row]:
             lambda: additive_chi2_kernel(A, B),
             (13, 24),
         ),
-        ("chi2", Chi2(), "sklearn additive_chi2_kernel", lambda: additive_chi2_kernel(A, B), (13, 24)),
+        (
+            "chi2",
+            Chi2(),
+            "sklearn additive_chi2_kernel",
+            lambda: additive_chi2_kernel(A, B),
+            (13, 24),
+        ),
         ("min-max", MinMax(), loop, lambda: minmax_loop(A, B), (40, 75)),
-        ("Laplacian", Laplacian(0.001), "sklearn manhattan_distances", lambda: manhattan_distances(A, B), (None, None)),
+        (
+            "Laplacian",
+            Laplacian(0.001),
+            "sklearn manhattan_distances",
+            lambda: manhattan_distances(A, B),
+            (None, None),
+        ),
     ]
     sample = slice(0, 100)
     for name, kernel, rival, theirs, targets in works:
@@ -137,11 +165,15 @@ def minmax_loop(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def lifts(rounds: int) -> Iterator[Row]:
-    """Maps of the chi2 kernel for 4000 x 784 histograms, dense and CSR (5% of the entries). Errors are those of 500 rows."""
+    """Maps of the chi2 kernel for 4000 x 784 histograms, dense and CSR (5% of the entries). Errors
+    are those of 500 rows.
+    """
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(4000, 784)).astype(np.float32)
     X /= X.sum(axis=1, keepdims=True)
-    S = scipy.sparse.random_array((4000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng)
+    S = scipy.sparse.random_array(
+        (4000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng
+    )
     rival = "sklearn AdditiveChi2Sampler"
     settings = [
         ("homogeneous, 3 values, dense", Homogeneous(1), 2, X, (12, 20)),
@@ -169,11 +201,17 @@ def lifts(rounds: int) -> Iterator[Row]:
 
 
 def laplace(rounds: int) -> Iterator[Row]:
-    """Random Laplace features of CSR rows, as published, against SciPy's product and NumPy's exponential."""
+    """Random Laplace features of CSR rows, as published, against SciPy's product and NumPy's
+    exponential.
+    """
     rng = np.random.default_rng(0)
-    S = scipy.sparse.random_array((6000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng)
+    S = scipy.sparse.random_array(
+        (6000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng
+    )
     for threads, target in ((1, 4), (2, 7)):
-        ours = RandomLaplace(SIZE, beta=0.01, normalize=False, random_state=0, n_jobs=threads).fit(S)
+        ours = RandomLaplace(SIZE, beta=0.01, normalize=False, random_state=0, n_jobs=threads).fit(
+            S
+        )
         panel = ours.drawn_.stages[0].linear.panel.astype(np.float32)
 
         def theirs(panel: np.ndarray = panel) -> np.ndarray:
@@ -186,5 +224,12 @@ def laplace(rounds: int) -> Iterator[Row]:
         what = f"Laplace, CSR 5%, 6000x784 -> {SIZE}"
         rival = "SciPy product, NumPy exp"
         yield against(
-            what, partial(ours.transform, S), rival, theirs, rounds, threads=threads, least_seconds=0.3, target=target
+            what,
+            partial(ours.transform, S),
+            rival,
+            theirs,
+            rounds,
+            threads=threads,
+            least_seconds=0.3,
+            target=target,
         )

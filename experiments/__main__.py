@@ -39,7 +39,9 @@ def main() -> None:
     envvar="MERCER_DATA",
     help="A folder with the data sets, .npz files; $MERCER_DATA when it is not given.",
 )
-@click.option("--download", is_flag=True, help="Take sets that are not there from OpenML, where it has them.")
+@click.option(
+    "--download", is_flag=True, help="Take sets that are not there from OpenML, where it has them."
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -62,10 +64,12 @@ def run_papers(
     show: bool,
     voice: Voice,
 ) -> None:
-    """Run the experiments of the five papers, and show each table beside the published numbers, with a verdict by a stated rule.
+    """Run the experiments of the five papers, and show each table beside the published numbers,
+    with a verdict by a stated rule.
 
-    Rows whose data are not there are listed as absent. With --out a run that was stopped goes on where it was, and a longer one may be
-    taken in parts: python -m experiments run chi2 --size standard --out results.json.
+    Rows whose data are not there are listed as absent. With --out a run that was stopped goes on
+    where it was, and a longer one may be taken in parts: python -m experiments run chi2 --size
+    standard --out results.json.
 
     \b
     Examples:
@@ -82,7 +86,9 @@ def run_papers(
         raise click.UsageError(f"There is no paper {unknown[0]!r}. There are: {', '.join(found)}.")
     chosen = [paper for name, paper in found.items() if not names or name in names]
     if data is not None and not data.is_dir():
-        raise ValueError(f"{data} is no folder: --data, or $MERCER_DATA, names a folder of data sets.")
+        raise ValueError(
+            f"{data} is no folder: --data, or $MERCER_DATA, names a folder of data sets."
+        )
     if show and out is not None and not out.is_file():
         voice.note(f"{out.name} is not there yet: --show shows what a run has kept in it.")
     results = Results.read(out) if out is not None else Results()
@@ -91,14 +97,17 @@ def run_papers(
     if not show:
         tasks = to_do(chosen, size, bench.sets, results)
         if not (tasks or any(results.get(size, one.experiment, one.cell) for one in cells(chosen))):
-            voice.note("nothing was run: the data of all rows are absent. Name their folder by --data.")
+            voice.note(
+                "nothing was run: the data of all rows are absent. Name their folder by --data."
+            )
         results.write()  # a file that cannot be written is better known before the first cell
         failed = _run(tasks, bench, results, voice)
     for paper in chosen:
         _show(paper, size, results, bench.sets, voice)
     if size == SIZES[0]:
         voice.say(
-            "\nQuick: a few rows, one draw. It shows that all runs; verdicts are worth something from --size standard on."
+            "\nQuick: a few rows, one draw. It shows that all runs; verdicts are worth something "
+            "from --size standard on."
         )
     if page is not None:
         _write(page, list(found.values()), size, results, voice)
@@ -107,15 +116,24 @@ def run_papers(
         raise ValueError(f"{len(failed)} of the cells failed, {key!r} the first: {error}")
 
 
-def _run(tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice) -> dict[str, Exception]:
+def _run(
+    tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice
+) -> dict[str, Exception]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from experiments.running import run
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     quiet = voice.as_json or not sys.stderr.isatty()
     done = 0
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=quiet) as progress:
+    with Progress(
+        *columns, console=console(stderr=True), transient=True, disable=quiet
+    ) as progress:
         bar = progress.add_task("papers", total=len(tasks))
 
         def begin() -> Any:
@@ -152,7 +170,9 @@ def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -
         _show_table(experiment, size, results, sets, voice)
 
 
-def _show_table(experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice) -> None:
+def _show_table(
+    experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice
+) -> None:
     from experiments.page import said
     from experiments.running import why_absent
     from experiments.verdicts import MISSES, table
@@ -180,7 +200,9 @@ def _show_table(experiment: Experiment, size: str, results: Results, sets: Sets,
             voice.say(f"{row.label}, {row.column}: {row.reason}. {row.note}".rstrip())
 
 
-def _write(folder: Path, papers: Sequence[Paper], size: str, results: Results, voice: Voice) -> None:
+def _write(
+    folder: Path, papers: Sequence[Paper], size: str, results: Results, voice: Voice
+) -> None:
     from experiments.page import FOLDER, page
     from mercer.persistence.atomic_write import replacing
 

@@ -1,7 +1,9 @@
-"""Additive nearest-neighbour feature maps (ANNFM): additive kernels looked up in a table, on digits and on bags of words.
+"""Additive nearest-neighbour feature maps (ANNFM): additive kernels looked up in a table, on digits
+and on bags of words.
 
-k-ANNFM is ``Anchors`` with k neighbours of equal weights, ANNFM is k = 1. The paper's tables keep a share of the eigenvalues, its "energy",
-that is 0.95 in the caption of Table 1 and 0.99 in the text: the published numbers stand beside both where we have both.
+k-ANNFM is ``Anchors`` with k neighbours of equal weights, ANNFM is k = 1. The paper's tables keep a
+share of the eigenvalues, its "energy", that is 0.95 in the caption of Table 1 and 0.99 in the text:
+the published numbers stand beside both where we have both.
 """
 
 from __future__ import annotations
@@ -14,7 +16,18 @@ from typing import Any
 
 from experiments.anchors_bags import BAGS, DAIMLER, STORAGE
 from experiments.anchors_errors import ERRORS
-from experiments.anchors_maps import C_UNIT, CAPTION, DIGITS, KERNELS, TEXT, Make, between, digits, near, score
+from experiments.anchors_maps import (
+    C_UNIT,
+    CAPTION,
+    DIGITS,
+    KERNELS,
+    TEXT,
+    Make,
+    between,
+    digits,
+    near,
+    score,
+)
 from experiments.heads import exact_svm, over_draws, svm
 from experiments.records import SPLIT, Cell, Experiment, Measured, Paper, not_comparable
 from experiments.running import Bench
@@ -72,20 +85,28 @@ def _anchors(counts: tuple[int, ...], make: Callable[..., Map], *args: Any) -> S
 def _rows(kernel: str) -> dict[str, Sizes]:
     """The maps of a table, the paper's and ours."""
     three, two, one = (30, 40, 50), (30, 40), (30,)
-    rows = {"VZ": _sizes("values", (3, 5), lambda n, seed: Homogeneous((n - 1) // 2, kernel=kernel))}
+    rows = {
+        "VZ": _sizes("values", (3, 5), lambda n, seed: Homogeneous((n - 1) // 2, kernel=kernel))
+    }
     if kernel == "chi2":
-        rows["sign Cauchy"] = _sizes("signs", (1000, 2000), lambda n, seed: SignCauchy(n, random_state=seed))
+        rows["sign Cauchy"] = _sizes(
+            "signs", (1000, 2000), lambda n, seed: SignCauchy(n, random_state=seed)
+        )
     if kernel == "intersection":
         unary = partial(UnaryIntersection, feature_range=(0.0, 1.0))
         rows["Maji-Berg"] = _sizes("levels", (10, 20), lambda n, seed: unary(n))
-        rows["Maji-Berg, no interpolation"] = _sizes("levels", (10,), lambda n, seed: unary(n, interpolate=False))
+        rows["Maji-Berg, no interpolation"] = _sizes(
+            "levels", (10,), lambda n, seed: unary(n, interpolate=False)
+        )
     rows |= {
         f"ANNFM, energy {CAPTION}": _anchors(three, near, kernel),
         f"2-ANNFM, energy {CAPTION}": _anchors(three, near, kernel, 2),
         f"3-ANNFM, energy {CAPTION}": _anchors(one, near, kernel, 3),
         f"ANNFM, k-means, energy {CAPTION}": _anchors(two, near, kernel, 1, CAPTION, "kmeans"),
     }
-    if kernel == "intersection":  # whose table has 16 values for each pixel with the other energy, and gains nothing
+    if (
+        kernel == "intersection"
+    ):  # whose table has 16 values for each pixel with the other energy, and gains nothing
         return rows | {
             f"linear weights, energy {CAPTION}": _anchors(one, between, kernel, CAPTION),
         }
@@ -125,24 +146,30 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
 LINEAR = 87.2
 
 _ONE_VALUE = (
-    "with uniform anchors energy 0.95 keeps one value for each pixel, which leaves a linear machine on a bent pixel; the 0.99 of the text "
+    "with uniform anchors energy 0.95 keeps one value for each pixel, which leaves a linear "
+    "machine on a bent pixel; the 0.99 of the text "
     "keeps two, and its rows are a point nearer; k-means anchors keep more at 0.95"
 )
 _LINEAR = (
-    "LIBLINEAR trained to the end has 92.8, one against all 91.7; in the paper it has one second, and what it has after a few passes "
+    "LIBLINEAR trained to the end has 92.8, one against all 91.7; in the paper it has one "
+    "second, and what it has after a few passes "
     "lies between 79 and 88 (the next row, found by trying: three passes over grey levels)"
 )
 _UNARY = (
-    "levels with interpolation are the intersection kernel between grey levels, and have what the other maps of it have, here and on "
+    "levels with interpolation are the intersection kernel between grey levels, and have what "
+    "the other maps of it have, here and on "
     "bags of words; the paper has that on Caltech-101 only, and does not say why"
 )
 _SIGNS = (
-    "the paper has the same two accuracies for signs as for VZ, digit for digit: one of its rows is probably a copy of the other, and "
+    "the paper has the same two accuracies for signs as for VZ, digit for digit: one of its rows "
+    "is probably a copy of the other, and "
     "those of VZ are reproduced"
 )
 
 
-_FEWER = not_comparable("trained on 4000 of the 60,000 rows at standard size, 20,000 at full, and tested on 5000")
+_FEWER = not_comparable(
+    "trained on 4000 of the 60,000 rows at standard size, 20,000 at full, and tested on 5000"
+)
 
 
 def _tables(kernel: str, about: str, notes: Mapping[str, str]) -> Experiment:
@@ -150,28 +177,66 @@ def _tables(kernel: str, about: str, notes: Mapping[str, str]) -> Experiment:
     if kernel == "chi2":
         linear = partial(_on_digits, "all values", lambda seed: None, C)
         cells += [
-            Cell("linear", ("all values",), linear, {"all values": LINEAR}, needs=(DIGITS,), note=_LINEAR),
-            Cell("linear, three passes over grey levels", ("all values",), _three_passes, needs=(DIGITS,), ours=True),
+            Cell(
+                "linear",
+                ("all values",),
+                linear,
+                {"all values": LINEAR},
+                needs=(DIGITS,),
+                note=_LINEAR,
+            ),
+            Cell(
+                "linear, three passes over grey levels",
+                ("all values",),
+                _three_passes,
+                needs=(DIGITS,),
+                ours=True,
+            ),
         ]
     (top,) = published["exact"]
     cells.append(
-        Cell("exact", ("all values",), partial(_exact_digits, kernel), {"all values": top}, (DIGITS,), rule=_FEWER)
+        Cell(
+            "exact",
+            ("all values",),
+            partial(_exact_digits, kernel),
+            {"all values": top},
+            (DIGITS,),
+            rule=_FEWER,
+        )
     )
     for label, sizes in _rows(kernel).items():
         numbers = dict(zip(sizes, published.get(label.split(", energy")[0], ()), strict=False))
         for column, make in sizes.items():
             run = partial(_on_digits, column, make, C_UNIT if label == "sign Cauchy" else C)
             known = {column: numbers[column]} if column in numbers else {}
-            cells.append(Cell(label, (column,), run, known, needs=(DIGITS,), ours=not known, note=notes.get(label, "")))
+            cells.append(
+                Cell(
+                    label,
+                    (column,),
+                    run,
+                    known,
+                    needs=(DIGITS,),
+                    ours=not known,
+                    note=notes.get(label, ""),
+                )
+            )
     return Experiment(
-        f"anchors/mnist-{kernel}", f"{kernel} on MNIST", "Tables 1 and 2", tuple(cells), SPLIT, about=about
+        f"anchors/mnist-{kernel}",
+        f"{kernel} on MNIST",
+        "Tables 1 and 2",
+        tuple(cells),
+        SPLIT,
+        about=about,
     )
 
 
 _DIGITS = (
-    "Pixels in [0, 1], all official rows. The paper says LIBLINEAR; ours is its machine of Crammer and Singer, the quickest, with C = "
-    f"{C:g} (signs, whose rows have norm 1: {C_UNIT:g}). Uniform anchors on [0, 1] unless k-means; seconds are for map and training, bytes "
-    f"what a row is kept in. The exact kernel is a one-against-one machine with C = {C_EXACT:g} on 4000 training and 5000 test rows "
+    "Pixels in [0, 1], all official rows. The paper says LIBLINEAR; ours is its machine of "
+    "Crammer and Singer, the quickest, with C = "
+    f"{C:g} (signs, whose rows have norm 1: {C_UNIT:g}). Uniform anchors on [0, 1] unless "
+    "k-means; seconds are for map and training, bytes "
+    f"what a row is kept in. The exact kernel is a one-against-one machine with C = {C_EXACT:g} "
+    "on 4000 training and 5000 test rows "
     "(standard size). The paper speaks of 10,000 rows for each class, which MNIST has not."
 )
 
@@ -210,16 +275,30 @@ def _timed() -> tuple[Cell, ...]:
         f"2-ANNFM, energy {CAPTION}": (4.1, 4.0, 4.0),
     }
     cells = [
-        Cell("linear", ("seconds",), partial(_seconds, lambda seed: None, C), {"seconds": 1.0}, (DIGITS,)),
+        Cell(
+            "linear",
+            ("seconds",),
+            partial(_seconds, lambda seed: None, C),
+            {"seconds": 1.0},
+            (DIGITS,),
+        ),
         Cell("exact", ("seconds",), _exact_seconds, {"seconds": 661.0}, (DIGITS,)),
     ]
     for label, times in published.items():
         for (column, make), seconds in zip(rows[label].items(), times, strict=True):
             run = partial(_seconds, make, C_UNIT if label == "sign Cauchy" else C)
-            cells.append(Cell(f"{label}, {column}", ("seconds",), run, {"seconds": seconds}, (DIGITS,)))
+            cells.append(
+                Cell(f"{label}, {column}", ("seconds",), run, {"seconds": seconds}, (DIGITS,))
+            )
     for label in (f"ANNFM, energy {TEXT}", f"linear weights, energy {TEXT}"):
         cells.append(
-            Cell(label, ("seconds",), partial(_seconds, rows[label]["30 anchors"], C), needs=(DIGITS,), ours=True)
+            Cell(
+                label,
+                ("seconds",),
+                partial(_seconds, rows[label]["30 anchors"], C),
+                needs=(DIGITS,),
+                ours=True,
+            )
         )
     return tuple(cells)
 
@@ -231,7 +310,8 @@ SECONDS = Experiment(
     _timed(),
     not_comparable("another machine, and fewer rows"),
     unit="seconds",
-    about="5000 training rows at standard size, three times (the exact kernel once); LIBLINEAR on one core, the maps on all.",
+    about="5000 training rows at standard size, three times (the exact kernel once); LIBLINEAR "
+    "on one core, the maps on all.",
 )
 
 
@@ -240,5 +320,6 @@ PAPER = Paper(
     "Additive nearest-neighbour feature maps",
     "Wang, Yuan, Liu and Yan, ICCV 2015",
     (*TABLES, SECONDS, STORAGE, BAGS, DAIMLER, *ERRORS),
-    "The paper does not say its C. Ours is the same for all additive maps of a table, and was fixed when test accuracies had been seen.",
+    "The paper does not say its C. Ours is the same for all additive maps of a table, and was "
+    "fixed when test accuracies had been seen.",
 )

@@ -1,4 +1,6 @@
-"""The ANNFM paper on images: bags of words for the order of the methods, what features are kept in, and pedestrians that cannot be had."""
+"""The ANNFM paper on images: bags of words for the order of the methods, what features are kept in,
+and pedestrians that cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def _kept(which: str, make: Callable[[], Map], codes: bool, bench: Bench) -> dic
 
 
 _LOW = (
-    "a unary code has more entries the higher the value: half of the words of caltech101_bow are below a tenth of the largest, and "
+    "a unary code has more entries the higher the value: half of the words of caltech101_bow are "
+    "below a tenth of the largest, and "
     "Maji-Berg in CSR is smaller than VZ; on MNIST it is larger"
 )
 
@@ -78,7 +81,8 @@ STORAGE = Experiment(
     _storage(),
     order(),
     unit="the paper: megabytes of its set; ours: bytes of a row",
-    about="Single precision; codes of one byte, others in CSR. The paper's Caltech-101 has 43,008 columns, caltech101_bow 4200.",
+    about="Single precision; codes of one byte, others in CSR. The paper's Caltech-101 has "
+    "43,008 columns, caltech101_bow 4200.",
     form=".1f",
 )
 
@@ -97,11 +101,17 @@ def _signs(columns: float, bench: Bench) -> dict[str, Measured]:
     """As many signs for each column as in the paper, at full size."""
     split = bags(bench)
     k = int(bench.pick(0.05, 0.25, 1.0) * columns * split.X.shape[1])
-    return {"chi2": over_draws(1, partial(score, lambda seed: SignCauchy(k, random_state=seed), split, C_UNIT))}
+    return {
+        "chi2": over_draws(
+            1, partial(score, lambda seed: SignCauchy(k, random_state=seed), split, C_UNIT)
+        )
+    }
 
 
 def _exact_bags(kernel: str, bench: Bench) -> dict[str, Measured]:
-    """Nystroem with every training row a landmark: the kernel itself, and the learner of the other rows."""
+    """Nystroem with every training row a landmark: the kernel itself, and the learner of the other
+    rows.
+    """
     split = bags(bench)
     make = partial(Nystroem, kernel=kernel, landmarks=split.X)
     found = score(lambda seed: make(), split, C_BOW)
@@ -119,18 +129,26 @@ PUBLISHED: dict[str, dict[str, float]] = {
     "2-ANNFM 20": {"chi2": 86.68, "jensen-shannon": 86.72, "intersection": 86.5},
     "2-ANNFM 30": {"chi2": 87.09, "jensen-shannon": 87.0, "intersection": 86.62},
 }
-SIGNS = {"sign Cauchy 40k": (40000, 84.93), "sign Cauchy 60k": (60000, 85.64), "sign Cauchy 80k": (80000, 85.87)}
+SIGNS = {
+    "sign Cauchy 40k": (40000, 84.93),
+    "sign Cauchy 60k": (60000, 85.64),
+    "sign Cauchy 80k": (80000, 85.87),
+}
 COLUMNS_THERE = 43008
 LINEAR = 76.28
 
 
 def _linear(bench: Bench) -> dict[str, Measured]:
-    return dict.fromkeys(KERNELS, over_draws(1, partial(score, lambda seed: None, bags(bench), C_BOW)))
+    return dict.fromkeys(
+        KERNELS, over_draws(1, partial(score, lambda seed: None, bags(bench), C_BOW))
+    )
 
 
 def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
     """The paper's, then ours."""
-    maps: dict[str, Callable[[], Map]] = {f"VZ {2 * n + 1}": partial(Homogeneous, n, kernel=kernel) for n in (1, 2)}
+    maps: dict[str, Callable[[], Map]] = {
+        f"VZ {2 * n + 1}": partial(Homogeneous, n, kernel=kernel) for n in (1, 2)
+    }
     energy = TEXT
     if kernel == "intersection":
         energy = CAPTION  # 4 values for each word; 16 with the other
@@ -139,7 +157,10 @@ def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
     else:
         maps |= {f"ANNFM 30, energy {CAPTION}": partial(near, 30, kernel, 1, CAPTION)}
     for k in (1, 2):
-        maps |= {f"{'' if k == 1 else '2-'}ANNFM {n}": partial(near, n, kernel, k, energy) for n in (20, 30)}
+        maps |= {
+            f"{'' if k == 1 else '2-'}ANNFM {n}": partial(near, n, kernel, k, energy)
+            for n in (20, 30)
+        }
     return maps | {"linear weights 30": partial(between, 30, kernel, energy)}
 
 
@@ -149,17 +170,25 @@ def _whatever(make: Callable[[], Map]) -> Callable[[int], Map]:
 
 
 _QUARTER = (
-    "a quarter of the signs at standard size: with as many for each column as in the paper they have 51.2 (40k) to 53.1 (80k), above "
+    "a quarter of the signs at standard size: with as many for each column as in the paper they "
+    "have 51.2 (40k) to 53.1 (80k), above "
     "linear"
 )
 _ONE_IMAGE = "the difference is one of 1530 test images"
 
 
 def _cells() -> tuple[Cell, ...]:
-    cells = [Cell("linear", tuple(KERNELS), _linear, dict.fromkeys(KERNELS, LINEAR), (BOW,), note=_QUARTER)]
+    cells = [
+        Cell(
+            "linear", tuple(KERNELS), _linear, dict.fromkeys(KERNELS, LINEAR), (BOW,), note=_QUARTER
+        )
+    ]
     for kernel in KERNELS:
         runs = {"exact": partial(_exact_bags, kernel)}
-        runs |= {label: partial(_on_bags, kernel, _whatever(make), C_BOW) for label, make in _maps(kernel).items()}
+        runs |= {
+            label: partial(_on_bags, kernel, _whatever(make), C_BOW)
+            for label, make in _maps(kernel).items()
+        }
         for label, run in runs.items():
             known = PUBLISHED.get(label, {})
             note = _ONE_IMAGE if label.startswith("VZ") and kernel == "intersection" else ""
@@ -178,10 +207,14 @@ BAGS = Experiment(
     _cells(),
     order(TIES),
     about=(
-        "caltech101_bow, 15 training and 15 test images of each of 102 classes, columns divided by their largest training value; LIBLINEAR "
-        f"with C = {C_BOW:g} (signs: {C_UNIT:g}), one against all for the exact kernel too; uniform anchors on [0, 1], energy {TEXT} "
-        f"({CAPTION} for intersection). The paper has 43,008 columns of other features, so that the order is compared. Signs are as many "
-        "for each column as in the paper at full size, a quarter of that at standard size. Test values above the largest training value, "
+        "caltech101_bow, 15 training and 15 test images of each of 102 classes, columns divided "
+        "by their largest training value; LIBLINEAR "
+        f"with C = {C_BOW:g} (signs: {C_UNIT:g}), one against all for the exact kernel too; "
+        f"uniform anchors on [0, 1], energy {TEXT} "
+        f"({CAPTION} for intersection). The paper has 43,008 columns of other features, so that "
+        "the order is compared. Signs are as many "
+        "for each column as in the paper at full size, a quarter of that at standard size. Test "
+        "values above the largest training value, "
         "3416 in all, are taken at 1 by anchors and levels."
     ),
 )
@@ -210,7 +243,9 @@ DAIMLER = Experiment(
         Cell(
             label,
             tuple(kernel for kernel, one in zip(KERNELS, numbers, strict=True) if one is not None),
-            published={kernel: one for kernel, one in zip(KERNELS, numbers, strict=True) if one is not None},
+            published={
+                kernel: one for kernel, one in zip(KERNELS, numbers, strict=True) if one is not None
+            },
             absent="the Daimler pedestrians cannot be had",
         )
         for label, numbers in _DAIMLER.items()

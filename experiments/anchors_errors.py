@@ -1,4 +1,6 @@
-"""Figure 2 and Theorem 1 of the ANNFM paper: errors of a single number, and of the mean over many."""
+"""Figure 2 and Theorem 1 of the ANNFM paper: errors of a single number, and of the mean over
+many.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _MAPS: dict[str, tuple[str, Callable[[str], Map]]] = {
 }
 
 
-def _row_of_squares(kernel: str, make: Callable[[str], Map], z: float, bench: Bench) -> dict[str, Measured]:
+def _row_of_squares(
+    kernel: str, make: Callable[[str], Map], z: float, bench: Bench
+) -> dict[str, Measured]:
     """Mean |<phi(x), phi(z)> - k(x, z)| over each square whose middle has this z."""
     steps = (np.arange(_POINTS) + 0.5) / _POINTS / _SQUARES
     xs = (np.arange(_SQUARES)[:, None] / _SQUARES + steps).reshape(-1, 1)
@@ -57,7 +61,10 @@ def _heat(kernel: str, key: str) -> Experiment:
         f"anchors/figure2-{kernel}-{key}",
         f"error of {kernel}, {title}",
         "Figure 2",
-        tuple(Cell(f"z = {z:.3f}", columns, partial(_row_of_squares, kernel, make, z), ours=True) for z in _MIDDLES),
+        tuple(
+            Cell(f"z = {z:.3f}", columns, partial(_row_of_squares, kernel, make, z), ours=True)
+            for z in _MIDDLES
+        ),
         _FIGURE,
         unit="mean error in a square",
         about="|<phi(x), phi(z)> - k(x, z)| of two numbers in [0, 1].",
@@ -88,7 +95,10 @@ def _mean_error(kernel: str, weights: str, bench: Bench) -> dict[str, Measured]:
     x, z = np.random.default_rng(0).random((2, bench.pick(2000, 200000, 200000)))
     exact = KERNELS[kernel].term(x, z)
     make = _WEIGHTS[weights]
-    return {f"N = {N}": Measured(float(np.mean(np.abs(products(make(N + 1, kernel), x, z) - exact)))) for N in _N}
+    return {
+        f"N = {N}": Measured(float(np.mean(np.abs(products(make(N + 1, kernel), x, z) - exact))))
+        for N in _N
+    }
 
 
 ANCHORS = Experiment(
@@ -108,7 +118,8 @@ ANCHORS = Experiment(
     _THEOREM,
     unit="mean error",
     about=(
-        "Two numbers, uniform on [0, 1]; N + 1 uniform anchors, all of the table kept. Equal weights fall with 1/N whatever the number of "
+        "Two numbers, uniform on [0, 1]; N + 1 uniform anchors, all of the table kept. Equal "
+        "weights fall with 1/N whatever the number of "
         "neighbours, linear ones with 1/N^2 where the kernel is smooth."
     ),
     picture=Picture("N", "mean error", log="xy"),
@@ -123,7 +134,10 @@ _COLUMNS = (50, 100, 200, 400, 784)
 
 def bounds(loose: float, bench: Bench) -> dict[str, Measured]:
     """What the mean over D columns exceeds with probability 0.05 at most."""
-    return {f"D = {D}": Measured(loose * anchors_error(1 / _STEPS, D, _DELTA, _GRADIENT)) for D in _COLUMNS}
+    return {
+        f"D = {D}": Measured(loose * anchors_error(1 / _STEPS, D, _DELTA, _GRADIENT))
+        for D in _COLUMNS
+    }
 
 
 def of_uniform(bench: Bench) -> dict[str, Measured]:
@@ -146,7 +160,10 @@ def _of_digits(bench: Bench) -> dict[str, Measured]:
 
 def _quantiles(wrong: Array) -> dict[str, Measured]:
     """The 95% quantile of |mean over the first D columns|."""
-    return {f"D = {D}": Measured(float(np.quantile(np.abs(wrong[:, :D].mean(axis=1)), 1 - _DELTA))) for D in _COLUMNS}
+    return {
+        f"D = {D}": Measured(float(np.quantile(np.abs(wrong[:, :D].mean(axis=1)), 1 - _DELTA)))
+        for D in _COLUMNS
+    }
 
 
 _BOUNDED = tuple(f"D = {D}" for D in _COLUMNS)
@@ -164,7 +181,8 @@ BOUND = Experiment(
     _THEOREM,
     unit="95% quantile of |error|/D",
     about=(
-        f"chi2, nearest of {_STEPS + 1} uniform anchors on [0, 1], all of the table kept. The theorem supposes errors that are independent "
+        f"chi2, nearest of {_STEPS + 1} uniform anchors on [0, 1], all of the table kept. The "
+        "theorem supposes errors that are independent "
         "between columns; pixels are not, but most of them are 0 or 1, which are anchors."
     ),
     picture=Picture("D", "95% quantile of |error|/D", log="xy"),

@@ -18,7 +18,11 @@ from mercer.maps.base import Map
 from mercer.maps.homogeneous import Homogeneous
 
 DIGITS, BOW = "mnist", "caltech101_bow"
-KERNELS: dict[str, Additive] = {"chi2": Chi2(), "jensen-shannon": JensenShannon(), "intersection": Intersection()}
+KERNELS: dict[str, Additive] = {
+    "chi2": Chi2(),
+    "jensen-shannon": JensenShannon(),
+    "intersection": Intersection(),
+}
 CAPTION, TEXT = 0.95, 0.99  # the energy, in the two places where the paper tells it
 
 C_UNIT = 1.0  # of features whose rows have norm 1, such as signs
@@ -26,11 +30,20 @@ C_UNIT = 1.0  # of features whose rows have norm 1, such as signs
 Make = Callable[[int], Map | None]  # of a seed; None is the rows as they are
 
 
-def near(n: int, kernel: str, k: int = 1, energy: float = CAPTION, spacing: str = "uniform") -> Anchors:
+def near(
+    n: int, kernel: str, k: int = 1, energy: float = CAPTION, spacing: str = "uniform"
+) -> Anchors:
     """k-ANNFM with n anchors, on [0, 1] where they are uniform."""
     places: dict[str, Any] = {"feature_range": (0.0, 1.0)} if spacing == "uniform" else {}
     return Anchors(
-        n, kernel=kernel, spacing=spacing, n_neighbors=k, weights="equal", energy=energy, sparse_output=True, **places
+        n,
+        kernel=kernel,
+        spacing=spacing,
+        n_neighbors=k,
+        weights="equal",
+        energy=energy,
+        sparse_output=True,
+        **places,
     )
 
 
@@ -47,15 +60,32 @@ def digits(bench: Bench, train: int | None, test: int | None = None) -> Split:
 
 
 def bags(bench: Bench) -> Split:
-    """Words of caltech101_bow, each column divided by its largest training value, so that uniform anchors on [0, 1] are of use."""
+    """Words of caltech101_bow, each column divided by its largest training value, so that uniform
+    anchors on [0, 1] are of use.
+    """
     split = bench.sets[BOW].split(*bench.pick((200, 200), (None, None), (None, None)))
     largest = np.maximum(split.X.max(axis=0), 1).astype(np.float32)
-    return replace(split, X=split.X.astype(np.float32) / largest, X_test=split.X_test.astype(np.float32) / largest)
+    return replace(
+        split,
+        X=split.X.astype(np.float32) / largest,
+        X_test=split.X_test.astype(np.float32) / largest,
+    )
 
 
 def score(make: Make, split: Split, C: float, seed: int = 0, *, together: bool = False) -> Score:
-    """LIBLINEAR, tolerance 0.1, on sparse features: squared hinge, one against all, or all classes together (Crammer and Singer)."""
+    """LIBLINEAR, tolerance 0.1, on sparse features: squared hinge, one against all, or all classes
+    together (Crammer and Singer).
+    """
     feature_map = make(seed)
-    if feature_map is None or isinstance(feature_map, Homogeneous):  # the others are codes either way
+    if feature_map is None or isinstance(
+        feature_map, Homogeneous
+    ):  # the others are codes either way
         split = replace(split, X=sp.csr_array(split.X), X_test=sp.csr_array(split.X_test))
-    return svm(feature_map, split, C=C, dual=True, tol=0.1, multi_class="crammer_singer" if together else "ovr")
+    return svm(
+        feature_map,
+        split,
+        C=C,
+        dual=True,
+        tol=0.1,
+        multi_class="crammer_singer" if together else "ovr",
+    )

@@ -1,6 +1,8 @@
-"""The direct chi2 series, exponentiated chi2 by random Fourier features, and principal components out of core (Figure 1 is in series.py).
+"""The direct chi2 series, exponentiated chi2 by random Fourier features, and principal components
+out of core (Figure 1 is in series.py).
 
-The paper's kernel is exp(-beta D/2) with beta = 1.5 on histograms of sum 1, D = sum (x - z)^2/(x + z): ExpChi2(gamma = 0.75) here.
+The paper's kernel is exp(-beta D/2) with beta = 1.5 on histograms of sum 1, D = sum (x - z)^2/(x +
+z): ExpChi2(gamma = 0.75) here.
 """
 
 from __future__ import annotations
@@ -45,23 +47,32 @@ def _sizes(bench: Bench) -> Mapping[str, int]:
 
 def _fourier(series: Map, D: int, seed: int, gamma: float = GAMMA, **how: Any) -> Map:
     """Algorithm 2: cosines with offsets of independent frequencies, unless told otherwise."""
-    return series >> RandomFourier(D, gamma=gamma, random_state=seed, **{"form": "offset", "design": "iid", **how})
+    return series >> RandomFourier(
+        D, gamma=gamma, random_state=seed, **{"form": "offset", "design": "iid", **how}
+    )
 
 
 # Tables 1 and 2, Figure 2: accuracy of exponentiated chi2.
 
 
-def _accuracies(data: str, run: Callable[[Split, int, int], Score], bench: Bench) -> dict[str, Measured]:
+def _accuracies(
+    data: str, run: Callable[[Split, int, int], Score], bench: Bench
+) -> dict[str, Measured]:
     """run(split, D, seed) for each size, several seeds."""
     split = rows(data, bench)
-    return {column: over_draws(_draws(bench), partial(run, split, D)) for column, D in _sizes(bench).items()}
+    return {
+        column: over_draws(_draws(bench), partial(run, split, D))
+        for column, D in _sizes(bench).items()
+    }
 
 
 def _mapped(make: Make, split: Split, D: int, seed: int, **how: Any) -> Score:
     return learner(_fourier(make(TERMS), D, seed, **how), split)
 
 
-def _reduced(make: Make, split: Split, D: int, seed: int, *, unlabeled: bool = False, **how: Any) -> Score:
+def _reduced(
+    make: Make, split: Split, D: int, seed: int, *, unlabeled: bool = False, **how: Any
+) -> Score:
     return learner(_fourier(make(TERMS), MORE * D, seed, **how), split, pca=D, unlabeled=unlabeled)
 
 
@@ -96,7 +107,13 @@ def _flat(run: Callable[[Split], Score], data: str, bench: Bench) -> dict[str, M
 
 
 def _table(
-    key: str, title: str, source: str, data: str, published: Mapping[str, tuple[float, ...]], about: str, note: str = ""
+    key: str,
+    title: str,
+    source: str,
+    data: str,
+    published: Mapping[str, tuple[float, ...]],
+    about: str,
+    note: str = "",
 ) -> Experiment:
     def cell(label: str, run: Any, *, ours: bool = False) -> Cell:
         numbers = dict(zip(COLUMNS, published.get(label, ()), strict=False))
@@ -107,8 +124,17 @@ def _table(
 
     unclear = "which map it is cannot be told from the numbers"
     cells = [
-        Cell("chi2", COLUMNS, published=dict(zip(COLUMNS, published["chi2"], strict=True)), absent=unclear),
-        cell("exact chi2, without the exponential", partial(_flat, partial(exact_ridge, Chi2()), data), ours=True),
+        Cell(
+            "chi2",
+            COLUMNS,
+            published=dict(zip(COLUMNS, published["chi2"], strict=True)),
+            absent=unclear,
+        ),
+        cell(
+            "exact chi2, without the exponential",
+            partial(_flat, partial(exact_ridge, Chi2()), data),
+            ours=True,
+        ),
         cell("skewed chi2", partial(_skewed_accuracies, data)),
         *(mapped(name, partial(_mapped, make)) for name, make in PAPERS_SERIES.items()),
         mapped("fitted poles", partial(_mapped, OUR_SERIES["fitted poles"]), ours=True),
@@ -139,14 +165,18 @@ def _table(
 
 
 _LEARNER = (
-    f"KernelClassifier (least squares, out of core, alpha by generalised cross-validation), gamma = {GAMMA}, {TERMS} terms; PCA from "
-    f"{MORE} times the features. Small, middle, large: D = 3000, 5000, 7000 in the paper and at full size, 200, 400, 800 at standard. The "
+    "KernelClassifier (least squares, out of core, alpha by generalised cross-validation), "
+    f"gamma = {GAMMA}, {TERMS} terms; PCA from "
+    f"{MORE} times the features. Small, middle, large: D = 3000, 5000, 7000 in the paper and at "
+    "full size, 200, 400, 800 at standard. The "
     "data are not the paper's VOC segments: the order is compared."
 )
 
 _FEW = (
-    "fewer features than in the paper favour the smoother of two kernels, and skewed chi2, whose skew is chosen, is smoother than exp-chi2 "
-    "with the paper's gamma: with 3000 features, as there, the order is the paper's (chi2/table1-3000)"
+    "fewer features than in the paper favour the smoother of two kernels, and skewed chi2, whose "
+    "skew is chosen, is smoother than exp-chi2 "
+    "with the paper's gamma: with 3000 features, as there, the order is the paper's "
+    "(chi2/table1-3000)"
 )
 
 TABLE_1 = _table(
@@ -164,9 +194,12 @@ TABLE_1 = _table(
         "PCA-Direct": (43.16, 43.31, 43.53),
         "exact": (44.19, 44.19, 44.19),
     },
-    f"caltech101_bow, 15 training and 15 test images of each of 102 classes, rows of sum 1. {_LEARNER} Chebyshev is above VZ and Direct "
-    "here, and within the paper's spread below them there: with few features the smoother kernel wins, and the distances of the series "
-    "about 1 are too small (on these rows 0.72 of the exact ones, those of the others 0.98 and more).",
+    "caltech101_bow, 15 training and 15 test images of each of 102 classes, rows of sum 1. "
+    f"{_LEARNER} Chebyshev is above VZ and Direct "
+    "here, and within the paper's spread below them there: with few features the smoother kernel "
+    "wins, and the distances of the series "
+    "about 1 are too small (on these rows 0.72 of the exact ones, those of the others 0.98 and "
+    "more).",
     _FEW,
 )
 TABLE_2 = _table(
@@ -185,7 +218,8 @@ TABLE_2 = _table(
         "PCA-Direct": (32.92, 33.68, 33.63),
         "exact": (34.34, 34.34, 34.34),
     },
-    f"fashion_mnist, 6000 training and 5000 test images at standard size, rows of sum 1. {_LEARNER}",
+    "fashion_mnist, 6000 training and 5000 test images at standard size, rows of sum 1. "
+    f"{_LEARNER}",
 )
 
 
@@ -194,9 +228,15 @@ TABLE_2 = _table(
 _SIZE = 3000
 
 
-def _at_size(run: Callable[[Split], Callable[[Split, int, int], Score]], bench: Bench) -> dict[str, Measured]:
+def _at_size(
+    run: Callable[[Split], Callable[[Split, int, int], Score]], bench: Bench
+) -> dict[str, Measured]:
     split = rows(BOW, bench)
-    return {COLUMNS[0]: over_draws(bench.pick(1, 1, 10), partial(run(split), split, bench.pick(40, _SIZE, _SIZE)))}
+    return {
+        COLUMNS[0]: over_draws(
+            bench.pick(1, 1, 10), partial(run(split), split, bench.pick(40, _SIZE, _SIZE))
+        )
+    }
 
 
 AT_SIZE = Experiment(
@@ -212,7 +252,8 @@ AT_SIZE = Experiment(
         )
     ),
     order(TIES),
-    about=f"The same as in the table before, D = {_SIZE}, one draw (full: ten); the skew is chosen with 200 features.",
+    about=f"The same as in the table before, D = {_SIZE}, one draw (full: ten); the skew is "
+    "chosen with 200 features.",
 )
 
 
@@ -231,8 +272,12 @@ def _side_by_side(make: Callable[[float, int, int], Map], split: Split, D: int, 
     return learner([make(gamma, D, 7 * seed + i) for i, gamma in enumerate(BANDWIDTHS)], split)
 
 
-def _two_stage(make: Callable[[float, int, int], Map], split: Split, D: int, seed: int, *, unlabeled: bool) -> Score:
-    """Algorithm 5: D components of 3D features of each map, within memory that the moments of all of them together do not have."""
+def _two_stage(
+    make: Callable[[float, int, int], Map], split: Split, D: int, seed: int, *, unlabeled: bool
+) -> Score:
+    """Algorithm 5: D components of 3D features of each map, within memory that the moments of all
+    of them together do not have.
+    """
     maps = [make(gamma, MORE * D, 7 * seed + i) for i, gamma in enumerate(BANDWIDTHS)]
     model = KernelClassifier(maps, pca=D, max_memory=8 * (len(maps) * MORE * D) ** 2)
     start = time.perf_counter()
@@ -262,7 +307,9 @@ def _landmarks(gamma: float, D: int, seed: int) -> Map:
 
 def _third(label: str, run: Any, published: float | None = None) -> Cell:
     numbers = {} if published is None else {_ONE[0]: published}
-    return Cell(label, _ONE, partial(_seven, run=run), numbers, needs=(BOW,), ours=published is None)
+    return Cell(
+        label, _ONE, partial(_seven, run=run), numbers, needs=(BOW,), ours=published is None
+    )
 
 
 TABLE_3 = Experiment(
@@ -280,14 +327,17 @@ TABLE_3 = Experiment(
             26.95,
         ),
         _third(
-            "PCA-Chebyshev, train + test", partial(_two_stage, _with(PAPERS_SERIES["Chebyshev"]), unlabeled=True), 27.57
+            "PCA-Chebyshev, train + test",
+            partial(_two_stage, _with(PAPERS_SERIES["Chebyshev"]), unlabeled=True),
+            27.57,
         ),
         _third(
             "PCA, fitted poles, training rows only",
             partial(_two_stage, _with(OUR_SERIES["fitted poles"]), unlabeled=False),
         ),
         _third(
-            "PCA, fitted poles, train + test", partial(_two_stage, _with(OUR_SERIES["fitted poles"]), unlabeled=True)
+            "PCA, fitted poles, train + test",
+            partial(_two_stage, _with(OUR_SERIES["fitted poles"]), unlabeled=True),
         ),
         _third("Nystroem", partial(_side_by_side, _landmarks), 27.55),
         Cell("exact", _ONE, _seven_exact, {_ONE[0]: 30.47}, needs=(BOW,)),
@@ -295,8 +345,10 @@ TABLE_3 = Experiment(
     order(TIES),
     unit="the paper: VOC segmentation accuracy, %; ours: accuracy, %",
     about=(
-        "The paper has seven kinds of features of image segments and regression to their overlap; here caltech101_bow with seven "
-        f"bandwidths, gamma = {BANDWIDTHS[0]:.3g} to {BANDWIDTHS[-1]:.3g}, 100 features or components of each at standard size. "
+        "The paper has seven kinds of features of image segments and regression to their "
+        "overlap; here caltech101_bow with seven "
+        f"bandwidths, gamma = {BANDWIDTHS[0]:.3g} to {BANDWIDTHS[-1]:.3g}, 100 features or "
+        "components of each at standard size. "
         "The order is compared."
     ),
 )

@@ -1,7 +1,9 @@
-"""Compressive random features: m measurements of sparse signals, then random Fourier features of them.
+"""Compressive random features: m measurements of sparse signals, then random Fourier features of
+them.
 
-sigma = 10 on pixels in [0, 1] is gamma = 1/(2 sigma^2) = 0.005. What the published numbers say of the machine: of LIBLINEAR's it is the one
-of Crammer and Singer, which trains all classes together; on the pixels that has 92.8, as published, and one against all 91.7 to 92.0.
+sigma = 10 on pixels in [0, 1] is gamma = 1/(2 sigma^2) = 0.005. What the published numbers say of
+the machine: of LIBLINEAR's it is the one of Crammer and Singer, which trains all classes together;
+on the pixels that has 92.8, as published, and one against all 91.7 to 92.0.
 """
 
 from __future__ import annotations
@@ -15,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from experiments.heads import Score, exact_svm, learner, over_draws, svm
-from experiments.records import SPLIT, Cell, Experiment, Measured, Paper, Picture, Rule, not_comparable
+from experiments.records import (
+    SPLIT,
+    Cell,
+    Experiment,
+    Measured,
+    Paper,
+    Picture,
+    Rule,
+    not_comparable,
+)
 from experiments.running import Bench
 from experiments.sets import Split
 from mercer.kernels import Gaussian
@@ -27,7 +38,12 @@ from mercer.maps.projection import RandomProjection
 GAMMA = 0.005
 MEASUREMENTS = (50, 100, 200, 300)
 FEATURES = (100, 500, 1000, 2000, 4000, 6000)
-STANDARD = {100: 3, 500: 2, 1000: 1, 2000: 1}  # {features: draws} at standard size; 20 of each at full size
+STANDARD = {
+    100: 3,
+    500: 2,
+    1000: 1,
+    2000: 1,
+}  # {features: draws} at standard size; 20 of each at full size
 KERNEL_ROWS = 6000  # for the exact kernel at standard size
 REPEATS = 5
 OFFSETS: Any = {"gamma": GAMMA, "form": "offset", "design": "iid"}  # the paper's cosines
@@ -47,7 +63,12 @@ def _compressive(m: int, M: int, seed: int, **how: Any) -> Map:
 def _split(data: str, bench: Bench, train: int | None = None) -> Split:
     """Official rows, pixels from 0 to 1."""
     split = bench.sets[data].split(*bench.pick((600, 300), (train, None), (None, None)))
-    return Split((split.X / 255).astype(np.float32), split.y, (split.X_test / 255).astype(np.float32), split.y_test)
+    return Split(
+        (split.X / 255).astype(np.float32),
+        split.y,
+        (split.X_test / 255).astype(np.float32),
+        split.y_test,
+    )
 
 
 def _together(feature_map: Map | None, split: Split) -> Score:
@@ -57,7 +78,9 @@ def _together(feature_map: Map | None, split: Split) -> Score:
 
 def _one_against_all(feature_map: Map, split: Split) -> Score:
     """Ours, out of core: the squared hinge, alpha = 1/C."""
-    return learner(feature_map, split, alpha=1.0, loss="squared_hinge", fit_intercept=False, tol=1e-3)
+    return learner(
+        feature_map, split, alpha=1.0, loss="squared_hinge", fit_intercept=False, tol=1e-3
+    )
 
 
 # Figure 2, tables: accuracy.
@@ -79,9 +102,18 @@ def _accuracy(
 ROWS: Mapping[str, tuple[Make, tuple[float, ...]]] = {
     "typical": (_typical, (87.75, 94.78, 95.89, 96.47, 96.82, 96.96)),
     "compressive, m = 50": (partial(_compressive, 50), (85.14, 91.92, 93.03, 93.73, 94.12, 94.08)),
-    "compressive, m = 100": (partial(_compressive, 100), (86.87, 93.83, 94.89, 95.51, 95.79, 95.95)),
-    "compressive, m = 200": (partial(_compressive, 200), (87.45, 94.45, 95.56, 96.15, 96.45, 96.61)),
-    "compressive, m = 300": (partial(_compressive, 300), (87.66, 94.67, 95.65, 96.27, 96.61, 96.76)),
+    "compressive, m = 100": (
+        partial(_compressive, 100),
+        (86.87, 93.83, 94.89, 95.51, 95.79, 95.95),
+    ),
+    "compressive, m = 200": (
+        partial(_compressive, 200),
+        (87.45, 94.45, 95.56, 96.15, 96.45, 96.61),
+    ),
+    "compressive, m = 300": (
+        partial(_compressive, 300),
+        (87.66, 94.67, 95.65, 96.27, 96.61, 96.76),
+    ),
     "Hadamard pairs": (partial(_typical, form="paired", design="hadamard"), ()),
     "Hadamard measurements and pairs, m = 100": (
         partial(_compressive, 100, method="hadamard", form="paired", design="hadamard"),
@@ -108,7 +140,9 @@ def _figure2(
         Cell(
             label,
             COLUMNS,
-            partial(_accuracy, data, make, machine, standard if machine is _together else _few(standard)),
+            partial(
+                _accuracy, data, make, machine, standard if machine is _together else _few(standard)
+            ),
             dict(zip(COLUMNS, numbers, strict=False)) if published else {},
             needs=(data,),
             ours=not numbers,
@@ -118,14 +152,19 @@ def _figure2(
     rule = SPLIT if published else not_comparable("the paper has no such set")
     picture = Picture("M, features", "accuracy, %", log="x")
     source = "Figure 2, MNIST" if published else "The form of Figure 2"
-    return Experiment(f"compressive/{key}", title, source, cells, rule, about=about, picture=picture)
+    return Experiment(
+        f"compressive/{key}", title, source, cells, rule, about=about, picture=picture
+    )
 
 
 _ABOUT = (
-    "Pixels in [0, 1], sigma = 10, all official rows; LIBLINEAR's machine of Crammer and Singer, C = 1, without bias: of its machines the "
+    "Pixels in [0, 1], sigma = 10, all official rows; LIBLINEAR's machine of Crammer and Singer, "
+    "C = 1, without bias: of its machines the "
     "one that gives the published numbers, those of linear features too. Draws at standard size: "
-    f"{', '.join(f'{count} for M = {M}' for M, count in STANDARD.items())}; 20 at full size, as in the paper. Rows of ours: "
-    "paired cosines and sines with Hadamard frequencies, which have the lower variance and cost M log d in place of M d; and "
+    f"{', '.join(f'{count} for M = {M}' for M, count in STANDARD.items())}; 20 at full size, as "
+    "in the paper. Rows of ours: "
+    "paired cosines and sines with Hadamard frequencies, which have the lower variance and cost "
+    "M log d in place of M d; and "
     "KernelClassifier with the squared hinge on blocks of features, one draw at standard size."
 )
 
@@ -135,7 +174,9 @@ _ABOUT = (
 _ON = (*(f"m = {m}" for m in MEASUREMENTS), "pixels")
 
 
-def _measured(run: Callable[[Split], Score], m: int, rows: int | None, bench: Bench) -> dict[str, Measured]:
+def _measured(
+    run: Callable[[Split], Score], m: int, rows: int | None, bench: Bench
+) -> dict[str, Measured]:
     """run(split) on m measurements; on the pixels for m = 0."""
     split = _split("mnist", bench, rows)
 
@@ -145,15 +186,30 @@ def _measured(run: Callable[[Split], Score], m: int, rows: int | None, bench: Be
 
     if m == 0:
         return {"pixels": over_draws(1, lambda seed: run(split))}
-    return {f"m = {m}": over_draws(bench.pick(1, {50: 3, 100: 2}.get(m, 1) if rows is None else 1, 20), on)}
+    return {
+        f"m = {m}": over_draws(
+            bench.pick(1, {50: 3, 100: 2}.get(m, 1) if rows is None else 1, 20), on
+        )
+    }
 
 
 def _baseline(
-    label: str, run: Callable[[Split], Score], rows: int | None, published: tuple[float, ...], rule: Rule | None = None
+    label: str,
+    run: Callable[[Split], Score],
+    rows: int | None,
+    published: tuple[float, ...],
+    rule: Rule | None = None,
 ) -> tuple[Cell, ...]:
     """A cell for each m, and one for the pixels."""
     return tuple(
-        Cell(label, (on,), partial(_measured, run, m, rows), {on: number}, needs=("mnist",), rule=rule)
+        Cell(
+            label,
+            (on,),
+            partial(_measured, run, m, rows),
+            {on: number},
+            needs=("mnist",),
+            rule=rule,
+        )
         for on, m, number in zip(_ON, (*MEASUREMENTS, 0), published, strict=True)
     )
 
@@ -174,8 +230,10 @@ BASELINES = Experiment(
     ),
     SPLIT,
     about=(
-        "LIBLINEAR (Crammer and Singer) and a kernel support vector machine, C = 1, on the pixels and on orthoprojections. At standard "
-        f"size linear has all rows, 3 draws of m = 50, 2 of 100, one of others; the kernel {KERNEL_ROWS:,} training rows, one draw."
+        "LIBLINEAR (Crammer and Singer) and a kernel support vector machine, C = 1, on the "
+        "pixels and on orthoprojections. At standard "
+        "size linear has all rows, 3 draws of m = 50, 2 of 100, one of others; the kernel "
+        f"{KERNEL_ROWS:,} training rows, one draw."
     ),
 )
 
@@ -212,13 +270,18 @@ def _times(make: Make, bench: Bench) -> dict[str, Measured]:
 
 
 def _ratio(m: int, bench: Bench) -> dict[str, Measured]:
-    """Seconds of all M = 6000 features without measurements over those with; each repeat has one of both, their medians are divided."""
+    """Seconds of all M = 6000 features without measurements over those with; each repeat has one of
+    both, their medians are divided.
+    """
     X = _split("mnist", bench).X[: bench.pick(300, 10_000, 60_000)]
     M = bench.pick(100, FEATURES[-1], FEATURES[-1])
     plain, measured = _typical(M, 0).fit(X[:1000]), _compressive(m, M, 0).fit(X[:1000])
     pairs = [(_seconds(plain, X), _seconds(measured, X)) for _ in range(REPEATS)]
     slow, fast = (median(column) for column in zip(*pairs, strict=True))
-    return {"times faster": Measured(slow / fast), "fewer multiply-adds": Measured(_D * M / (m * (_D + M)))}
+    return {
+        "times faster": Measured(slow / fast),
+        "fewer multiply-adds": Measured(_D * M / (m * (_D + M))),
+    }
 
 
 TIMES = Experiment(
@@ -230,7 +293,13 @@ TIMES = Experiment(
             label,
             COLUMNS,
             partial(_times, make),
-            dict(zip(_ENDS if len(SECONDS.get(label, ())) == 2 else COLUMNS, SECONDS.get(label, ()), strict=False)),
+            dict(
+                zip(
+                    _ENDS if len(SECONDS.get(label, ())) == 2 else COLUMNS,
+                    SECONDS.get(label, ()),
+                    strict=False,
+                )
+            ),
             needs=("mnist",),
             ours=label not in SECONDS and "m = 200" not in label,
         )
@@ -238,7 +307,8 @@ TIMES = Experiment(
     ),
     not_comparable("another machine, and 10,000 rows at standard size"),
     unit="seconds",
-    about="Features of 10,000 rows at standard size, of the 60,000 training rows at full size, block by block; median of five.",
+    about="Features of 10,000 rows at standard size, of the 60,000 training rows at full size, "
+    "block by block; median of five.",
     picture=Picture("M, features", "seconds", log="xy"),
     form=".3f",
 )
@@ -258,7 +328,8 @@ SPEED = Experiment(
         for m in MEASUREMENTS
     ),
     not_comparable(
-        "the plain product runs near the peak of the machine here, so that at most d M/(m (d + M)) can be won, less what cosines cost; "
+        "the plain product runs near the peak of the machine here, so that at most d M/(m (d + "
+        "M)) can be won, less what cosines cost; "
         "the paper's ratios come near to that, or above it"
     ),
     unit="ratio",
@@ -271,7 +342,9 @@ SPEED = Experiment(
 
 def _kept(m: int, bench: Bench) -> dict[str, Measured]:
     split, M = _split("mnist", bench), bench.pick(100, 500, 2000)
-    lost = _together(_typical(M, 0), split).accuracy - _together(_compressive(m, M, 0), split).accuracy
+    lost = (
+        _together(_typical(M, 0), split).accuracy - _together(_compressive(m, M, 0), split).accuracy
+    )
     return {
         "bytes of a signal": Measured(4.0 * m),
         "times fewer": Measured(_D / m),
@@ -284,13 +357,19 @@ STORAGE = Experiment(
     "what is kept of a signal, and what that costs",
     "Section 5, the claim of 10 to 30 times fewer numbers",
     tuple(
-        Cell(f"m = {m}", ("bytes of a signal", "times fewer", "points lost"), partial(_kept, m), needs=("mnist",))
+        Cell(
+            f"m = {m}",
+            ("bytes of a signal", "times fewer", "points lost"),
+            partial(_kept, m),
+            needs=("mnist",),
+        )
         for m in (26, 50, 78)
     ),
     not_comparable("the paper states it in words"),
     unit="see the columns",
     about=(
-        "m float32 numbers in place of 784; points of accuracy lost against typical features, one draw, M = 500 at standard size. On MNIST "
+        "m float32 numbers in place of 784; points of accuracy lost against typical features, "
+        "one draw, M = 500 at standard size. On MNIST "
         "the loss is little up to about ten times fewer numbers, not to thirty."
     ),
 )
@@ -300,7 +379,12 @@ ELSEWHERE = Experiment(
     "other data; CIFAR-10 with sigma = 18",
     "Figure 2 and others",
     tuple(
-        Cell(label, columns, published=dict(zip(columns, numbers, strict=True)), absent="CIFAR-10 cannot be had")
+        Cell(
+            label,
+            columns,
+            published=dict(zip(columns, numbers, strict=True)),
+            absent="CIFAR-10 cannot be had",
+        )
         for columns, rows in (
             (
                 tuple(f"M, step {i + 1}" for i in range(5)),
@@ -329,7 +413,8 @@ ELSEWHERE = Experiment(
         for name, sigma in {"8 scenes": 8, "INRIA": 5, "SVHN": 13}.items()
     ),
     not_comparable("the data"),
-    about="The five values of M are not in the text of the paper; its numbers for 8 scenes, INRIA and SVHN are in figures only.",
+    about="The five values of M are not in the text of the paper; its numbers for 8 scenes, "
+    "INRIA and SVHN are in figures only.",
 )
 
 PAPER = Paper(

@@ -1,4 +1,6 @@
-"""Figures 6 to 11 of the GMM paper: accuracy against C; hashes of GMM against normalised random Fourier features, both with LIBLINEAR."""
+"""Figures 6 to 11 of the GMM paper: accuracy against C; hashes of GMM against normalised random
+Fourier features, both with LIBLINEAR.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +63,18 @@ def _figure6(name: str) -> Experiment:
         f"{name}: accuracy against C",
         "Figure 6",
         tuple(
-            Cell(label, columns, partial(_against_C, row, label), needs=(row.data,), ours="squared" in label)
+            Cell(
+                label,
+                columns,
+                partial(_against_C, row, label),
+                needs=(row.data,),
+                ours="squared" in label,
+            )
             for label in ("linear", "linear, squared hinge", "RBF", "GMM")
         ),
         _NO_NUMBERS,
-        about=f"RBF with the published gamma, {row.gamma:g}. Machines as in the tables; the first random half where the split is random.",
+        about=f"RBF with the published gamma, {row.gamma:g}. Machines as in the tables; the "
+        "first random half where the split is random.",
         picture=Picture("C", _RIGHT, log="x"),
     )
 
@@ -123,7 +132,13 @@ def _figure789(number: int, name: str, standard: Sizes, said: str) -> Experiment
         for label in ("linear", "RBF", "GMM")
     ]
     mapped = [
-        Cell(label, _OF_K, partial(_against_k, row, make, standard), needs=(row.data,), ours=label in _OURS)
+        Cell(
+            label,
+            _OF_K,
+            partial(_against_k, row, make, standard),
+            needs=(row.data,),
+            ours=label in _OURS,
+        )
         for label, make in MAPS.items()
     ]
     return Experiment(
@@ -133,8 +148,10 @@ def _figure789(number: int, name: str, standard: Sizes, said: str) -> Experiment
         (*exact, *mapped),
         _NO_NUMBERS,
         about=(
-            f"The best C on the test rows, as in the paper; 10 or 100 at standard size. {said} RBF and its features have the published "
-            f"gamma, {row.gamma:g}. k is hashes, or columns; a hash of b bits has 2^b columns with a single 1 in them. linear, RBF and GMM "
+            f"The best C on the test rows, as in the paper; 10 or 100 at standard size. {said} "
+            "RBF and its features have the published "
+            f"gamma, {row.gamma:g}. k is hashes, or columns; a hash of b bits has 2^b columns "
+            "with a single 1 in them. linear, RBF and GMM "
             "are exact."
         ),
         picture=Picture("k", _RIGHT, log="x"),
@@ -142,7 +159,9 @@ def _figure789(number: int, name: str, standard: Sizes, said: str) -> Experiment
 
 
 _LARGE: dict[str, Make] = {
-    name: make for name, make in MAPS.items() if name.endswith("b = 8") or not name.startswith("GCWS")
+    name: make
+    for name, make in MAPS.items()
+    if name.endswith("b = 8") or not name.startswith("GCWS")
 }
 _LARGE_GAMMAS = (1.0, 10.0, 100.0, 1000.0)
 
@@ -165,7 +184,9 @@ def _large(data: str, make: Make, bench: Bench) -> dict[str, Measured]:
 
 
 def _large_gamma(split: Split) -> float:
-    """That of the exact RBF machine, trained on 600 training rows, that is right for most of 600 others."""
+    """That of the exact RBF machine, trained on 600 training rows, that is right for most of 600
+    others.
+    """
     some = np.random.default_rng(0).permutation(len(split.y))[:1200]
     few = Split(split.X[some[::2]], split.y[some[::2]], split.X[some[1::2]], split.y[some[1::2]])
 
@@ -185,7 +206,8 @@ def _figure10(data: str, about: str) -> Experiment:
             for label, make in _LARGE.items()
         ),
         not_comparable("the paper's large sets cannot be had; this is its figure's form"),
-        about=f"{about} C = 10 at standard size; gamma is chosen among 1, 10, 100, 1000 by exact machines on 1200 training rows.",
+        about=f"{about} C = 10 at standard size; gamma is chosen among 1, 10, 100, 1000 by exact "
+        "machines on 1200 training rows.",
         picture=Picture("k", _RIGHT, log="x"),
     )
 
@@ -225,7 +247,8 @@ FIGURE_11 = Experiment(
     ),
     not_comparable("the paper has a figure without numbers, of another machine"),
     unit="seconds",
-    about="LIBLINEAR alone, on features that are there already: CSR for hashes, dense for Fourier features.",
+    about="LIBLINEAR alone, on features that are there already: CSR for hashes, dense for "
+    "Fourier features.",
     picture=Picture("C", "seconds", log="xy"),
     form=".3g",
 )
@@ -237,14 +260,16 @@ CODES = (
         "Letter",
         (1000, 3000),
         "1000 training and 3000 test rows at standard size. The paper, with all 15,000 "
-        "training rows: k = 16 already beats linear, and 4 bits are enough; with 1000 rows k = 64 does.",
+        "training rows: k = 16 already beats linear, and 4 bits are enough; with 1000 rows k = "
+        "64 does.",
     ),
     _figure789(8, "Satimage", (1500, 2000), "1500 of the training rows at standard size."),
     _figure789(9, "M-Rotate", (1000, 2000), "1000 training rows, 2000 test rows at standard size."),
     _figure10("shuttle", "43,500 training rows, 14,500 test rows, 9 columns."),
     _figure10(
         "skinseg",
-        "A random half each of 245,057 rows, 3 columns: i alone (0-bit) has at most three values, t has the rest.",
+        "A random half each of 245,057 rows, 3 columns: i alone (0-bit) has at most three "
+        "values, t has the rest.",
     ),
     FIGURE_11,
 )

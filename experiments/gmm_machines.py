@@ -1,4 +1,6 @@
-"""Support vector machines over grids of C, as the GMM paper has them: LIBSVM on Gram matrices, LIBLINEAR on rows."""
+"""Support vector machines over grids of C, as the GMM paper has them: LIBSVM on Gram matrices,
+LIBLINEAR on rows.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from mercer.maps.base import Map
 from mercer.parallel.threads import threads
 
 Array = NDArray[Any]
-Train = Callable[[Array, Array, Array, float], Array]  # (rows, labels, other rows, C): labels of the others
+Train = Callable[
+    [Array, Array, Array, float], Array
+]  # (rows, labels, other rows, C): labels of the others
 
 FOLDS = 3
 HINGE, SQUARED = "hinge", "squared_hinge"
@@ -28,18 +32,27 @@ HINGE, SQUARED = "hinge", "squared_hinge"
 
 @dataclass(frozen=True)
 class Found:
-    """What a grid gives: the best accuracy on the test rows, as the paper has it, and that of the best point by cross-validation."""
+    """What a grid gives: the best accuracy on the test rows, as the paper has it, and that of the
+    best point by cross-validation.
+    """
 
     best: float
     chosen: float
 
 
 def gmm_grams(split: Split, powers: Iterable[float] = (1.0,)) -> Iterator[tuple[Array, Array]]:
-    """(training x training, test x training) of the GMM kernel, pGMM for other powers than 1; rows as they are."""
+    """(training x training, test x training) of the GMM kernel, pGMM for other powers than 1; rows
+    as they are.
+    """
     positive = min(split.X.min(), split.X_test.min()) >= 0
     for power in powers:
-        kernel: Kernel = MinMax() if positive and power == 1 else GMM(power)  # the same, at half the work
-        yield gram(kernel, split.X).astype(np.float64), gram(kernel, split.X_test, split.X).astype(np.float64)
+        kernel: Kernel = (
+            MinMax() if positive and power == 1 else GMM(power)
+        )  # the same, at half the work
+        yield (
+            gram(kernel, split.X).astype(np.float64),
+            gram(kernel, split.X_test, split.X).astype(np.float64),
+        )
 
 
 def rbf_grams(split: Split, gammas: Iterable[float]) -> Iterator[tuple[Array, Array]]:
@@ -64,8 +77,12 @@ def kernel_curve(K: Array, K_test: Array, split: Split, Cs: Sequence[float]) -> 
         return list(pool.map(lambda C: accuracy(split, _by_kernel(K, split.y, K_test, C)), Cs))
 
 
-def kernel_grid(grams: Iterable[tuple[Array, Array]], split: Split, Cs: Sequence[float], rows: int) -> Found:
-    """Each pair of Gram matrices with each C; cross-validation has at most so many training rows."""
+def kernel_grid(
+    grams: Iterable[tuple[Array, Array]], split: Split, Cs: Sequence[float], rows: int
+) -> Found:
+    """Each pair of Gram matrices with each C; cross-validation has at most so many training
+    rows.
+    """
     some = _some(len(split.y), rows)
     points: list[tuple[float, float]] = []
     for K, K_test in grams:
@@ -76,7 +93,9 @@ def kernel_grid(grams: Iterable[tuple[Array, Array]], split: Split, Cs: Sequence
 
 
 def linear_curve(split: Split, Cs: Sequence[float], loss: str = HINGE) -> list[float]:
-    """Accuracies of LIBLINEAR (one against all) on rows of norm 1 without a bias, one for each C."""
+    """Accuracies of LIBLINEAR (one against all) on rows of norm 1 without a bias, one for each
+    C.
+    """
     X, X_test = unit_rows(split.X), unit_rows(split.X_test)
     return [accuracy(split, fitted(X, split.y, C, loss).predict(X_test)) for C in Cs]
 
@@ -100,7 +119,8 @@ def _by_kernel(K: Array, y: Array, K_other: Array, C: float) -> Array:
 
 
 def fitted(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
-    """LIBLINEAR as it is by default: dual, tolerance 0.1, at most 1000 rounds, whether they were enough or not; no bias.
+    """LIBLINEAR as it is by default: dual, tolerance 0.1, at most 1000 rounds, whether they were
+    enough or not; no bias.
 
     The squared hinge is solved in the primal where there are more rows than columns.
     """
@@ -116,7 +136,9 @@ def fitted(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
 
 
 def linearised(feature_map: Map, split: Split, Cs: Sequence[float]) -> Score:
-    """The best accuracy over C on the test rows, of LIBLINEAR on the features; seconds of the features and of the training at that C."""
+    """The best accuracy over C on the test rows, of LIBLINEAR on the features; seconds of the
+    features and of the training at that C.
+    """
     start = time.perf_counter()
     Z = feature_map.fit(split.X).transform(split.X)
     seconds = time.perf_counter() - start
@@ -137,8 +159,15 @@ def _folded(train: Train, Z: Array, y: Array, C: float, *, square: bool = False)
     right = 0
     for fold in range(FOLDS):
         out = np.arange(len(y)) % FOLDS == fold
-        rows, others = (Z[np.ix_(~out, ~out)], Z[np.ix_(out, ~out)]) if square else (Z[~out], Z[out])
-        right += int(np.sum(train(np.ascontiguousarray(rows), y[~out], np.ascontiguousarray(others), C) == y[out]))
+        rows, others = (
+            (Z[np.ix_(~out, ~out)], Z[np.ix_(out, ~out)]) if square else (Z[~out], Z[out])
+        )
+        right += int(
+            np.sum(
+                train(np.ascontiguousarray(rows), y[~out], np.ascontiguousarray(others), C)
+                == y[out]
+            )
+        )
     return right / len(y)
 
 

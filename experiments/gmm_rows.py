@@ -1,4 +1,6 @@
-"""The data sets of the GMM paper as it cut them, with what it published of each; digits on noise and turned digits, made from MNIST."""
+"""The data sets of the GMM paper as it cut them, with what it published of each; digits on noise
+and turned digits, made from MNIST.
+"""
 
 from __future__ import annotations
 
@@ -61,19 +63,25 @@ class Rows:
     note: str = ""
 
     def draws(self, bench: Bench) -> int:
-        """One where the split is official, several where it is random; one at standard size, where it is large or nothing is published."""
+        """One where the split is official, several where it is random; one at standard size, where
+        it is large or nothing is published.
+        """
         one = self.large or not self.published
         return 1 if self.rule == SPLIT else bench.pick(1, 1 if one else 3, 10)
 
     def split(self, bench: Bench, seed: int = 0, standard: Sizes | None = None) -> Split:
-        """Training and test rows of floating point numbers; ``standard`` in place of the sizes at standard size."""
+        """Training and test rows of floating point numbers; ``standard`` in place of the sizes at
+        standard size.
+        """
         train, test = bench.pick(_QUICK, standard or self.standard or self.sizes, self.sizes)
         cut = self._cut(bench.sets[self.data], bench, train, test, seed)
         dtype = np.float32 if cut.X.dtype in (np.uint8, np.float32) else np.float64
         X, X_test = cut.X.astype(dtype), cut.X_test.astype(dtype)
         return Split(*self._made(X, seed, 0), cut.y, *self._made(X_test, seed, 1), cut.y_test)
 
-    def _cut(self, found: DataSet, bench: Bench, train: int | None, test: int | None, seed: int) -> Split:
+    def _cut(
+        self, found: DataSet, bench: Bench, train: int | None, test: int | None, seed: int
+    ) -> Split:
         if self.name == "Shuttle500":
             first, rest = slice(None, train), slice(found.n_train, None)
             rest = bench.pick(slice(found.n_train, found.n_train + 100), rest, rest)
@@ -102,34 +110,85 @@ def turned(X: Array, degrees: Array) -> Array:
 
     images = X.reshape(-1, _SIDE, _SIDE)
     pairs = zip(images, degrees, strict=True)
-    return np.stack([rotate(image, angle, reshape=False, order=1).ravel() for image, angle in pairs])
+    return np.stack(
+        [rotate(image, angle, reshape=False, order=1).ravel() for image, angle in pairs]
+    )
 
 
 _VOWEL = (
-    "the paper has one random half of 264 rows, and halves differ: linear has 36 to 44 over ours, RBF 88 to 94, GMM 93.5 ± 2.8; rows "
+    "the paper has one random half of 264 rows, and halves differ: linear has 36 to 44 over "
+    "ours, RBF 88 to 94, GMM 93.5 ± 2.8; rows "
     "taken by turns give GMM 97.7 and 99.6"
 )
-_SEMG1 = "the paper has one random half of 900 rows, and halves differ: with its gamma RBF has 39.4 to 43.3 over four of ours"
+_SEMG1 = (
+    "the paper has one random half of 900 rows, and halves differ: with its gamma RBF has "
+    "39.4 to 43.3 over four of ours"
+)
 _BOTH = (12000, 50000)
 
 ROWS = {
     one.name: one
     for one in (
         Rows("Car", "car", 1, (71.53, 94.91, 98.96), 100.0, rule=RANDOM),
-        Rows("Vowel", "vowel", 1, (39.39, 94.70, 96.97), 45.0, (264, 264), rule=RANDOM, note=_VOWEL),
+        Rows(
+            "Vowel", "vowel", 1, (39.39, 94.70, 96.97), 45.0, (264, 264), rule=RANDOM, note=_VOWEL
+        ),
         Rows("Splice", "splice", 1, (85.10, 90.02, 95.22), 15.0),
         Rows("Satimage", "satimage", 1, (72.45, 85.20, 90.40), 200.0),
         Rows("ImageSeg", "imageseg", 1),
         Rows("Shuttle500", "shuttle", 1, sizes=(500, None), wide=True),
         Rows("SpamBase", "spambase", 1, (85.91, 92.57, 94.17), 0.2, rule=RANDOM, wide=True),
-        Rows("PageBlocks", "pageblocks", 1, sizes=(2737, 2726), standard=(1000, 2726), rule=RANDOM, wide=True),
-        Rows("SEMG1", "semg1", 1, (26.00, 43.56, 41.00), 4.0, rule=RANDOM, variants=(), note=_SEMG1),
+        Rows(
+            "PageBlocks",
+            "pageblocks",
+            1,
+            sizes=(2737, 2726),
+            standard=(1000, 2726),
+            rule=RANDOM,
+            wide=True,
+        ),
+        Rows(
+            "SEMG1", "semg1", 1, (26.00, 43.56, 41.00), 4.0, rule=RANDOM, variants=(), note=_SEMG1
+        ),
         Rows("Magic", "magic", 1, sizes=(9150, 9150), standard=(1500, 5000), rule=RANDOM),
         Rows("SkinSeg10k", "skinseg", 1, sizes=(10000, 10000), standard=(1500, 5000), rule=RANDOM),
         Rows("Letter", "letter", 2, (61.66, 97.44, 97.26), 11.0, large=True, variants=VARIANTS[:1]),
-        Rows("M-Basic", "mnist", 3, (89.98, 97.21, 96.20), 5.0, _BOTH, (12000, 3000), RANDOM, large=True, variants=()),
-        Rows("M-Rotate", "mnist", 3, (47.99, 89.68, 84.76), 5.0, _BOTH, (12000, 3000), RANDOM, large=True, variants=()),
-        Rows("M-Rand", "mnist", 3, (78.90, 85.39, 84.22), 12.0, _BOTH, (12000, 3000), RANDOM, large=True, variants=()),
+        Rows(
+            "M-Basic",
+            "mnist",
+            3,
+            (89.98, 97.21, 96.20),
+            5.0,
+            _BOTH,
+            (12000, 3000),
+            RANDOM,
+            large=True,
+            variants=(),
+        ),
+        Rows(
+            "M-Rotate",
+            "mnist",
+            3,
+            (47.99, 89.68, 84.76),
+            5.0,
+            _BOTH,
+            (12000, 3000),
+            RANDOM,
+            large=True,
+            variants=(),
+        ),
+        Rows(
+            "M-Rand",
+            "mnist",
+            3,
+            (78.90, 85.39, 84.22),
+            12.0,
+            _BOTH,
+            (12000, 3000),
+            RANDOM,
+            large=True,
+            variants=(),
+        ),
     )
 }
 

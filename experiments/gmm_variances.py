@@ -1,4 +1,6 @@
-"""Figures 1 to 4 of the GMM paper: variances of random Fourier features, normalised ones and hashes; formulas beside simulations."""
+"""Figures 1 to 4 of the GMM paper: variances of random Fourier features, normalised ones and
+hashes; formulas beside simulations.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from mercer.kernels import GMM
 from mercer.kernels.gram import gram
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gcws import GCWS
-from mercer.theory import correlation_of_gmm, gmm_of_correlation, nrff_variance, rbf_from_gmm_variance, variance
+from mercer.theory import (
+    correlation_of_gmm,
+    gmm_of_correlation,
+    nrff_variance,
+    rbf_from_gmm_variance,
+    variance,
+)
 
 Array = NDArray[Any]
 
@@ -64,31 +72,48 @@ def paired_over_hashed(rho: float, gamma: float) -> float:
 
 
 def relative(rho: float, gamma: float) -> float:
-    """Relative variances, each of its own kernel: Var(NRFF)/E^2 over Var(hashes)/g^2, g = g(rho)."""
+    """Relative variances, each of its own kernel: Var(NRFF)/E^2 over Var(hashes)/g^2, g =
+    g(rho).
+    """
     g = gmm_of_correlation(rho)
     return normalised(rho, gamma) / rbf(rho, gamma) ** 2 * g / (1 - g)
 
 
 def _curve(formula: Any, gamma: float, bench: Bench) -> dict[str, Measured]:
-    return {column: Measured(formula(rho, gamma)) for column, rho in zip(_OF_RHO, _RHOS, strict=True)}
+    return {
+        column: Measured(formula(rho, gamma)) for column, rho in zip(_OF_RHO, _RHOS, strict=True)
+    }
 
 
-def _ratios(key: str, source: str, title: str, about: str, rows: dict[str, Any], gammas: Any = _GAMMAS) -> Experiment:
+def _ratios(
+    key: str, source: str, title: str, about: str, rows: dict[str, Any], gammas: Any = _GAMMAS
+) -> Experiment:
     cells = tuple(
-        Cell(f"{label}gamma = {gamma:g}", _OF_RHO, partial(_curve, formula, gamma), ours="pairs" in label)
+        Cell(
+            f"{label}gamma = {gamma:g}",
+            _OF_RHO,
+            partial(_curve, formula, gamma),
+            ours="pairs" in label,
+        )
         for label, formula in rows.items()
         for gamma in gammas
     )
     picture = Picture("rho", "ratio", log="y")
-    return Experiment(f"gmm/{key}", title, source, cells, _FORMULA, "ratio", about, picture=picture, form=".3g")
+    return Experiment(
+        f"gmm/{key}", title, source, cells, _FORMULA, "ratio", about, picture=picture, form=".3g"
+    )
 
 
 # Simulations
 
 
 def features(x: Array, k: int, draws: int, gamma: float, form: str) -> Array:
-    """(draws, 2, k): features of the two rows x, not normalised, so many independent draws of k columns."""
-    made = RandomFourier(k * draws, kernel="cosine-rbf", gamma=gamma, form=form, design="iid", random_state=0)
+    """(draws, 2, k): features of the two rows x, not normalised, so many independent draws of k
+    columns.
+    """
+    made = RandomFourier(
+        k * draws, kernel="cosine-rbf", gamma=gamma, form=form, design="iid", random_state=0
+    )
     Z = made.fit(x).transform(x) * math.sqrt(draws)  # the scale of k columns
     return Z.reshape(2, draws, k).swapaxes(0, 1)
 
@@ -112,7 +137,9 @@ def _simulated(how: str, rho: float, gamma: float, bench: Bench) -> dict[str, Me
 
 
 def hashed_error(rho: float, gamma: float, k: int, draws: int, d: int) -> float:
-    """k times the mean squared error of exp(-gamma (1 - rho)) from k hashes; rho is what the exact GMM of two normal rows says."""
+    """k times the mean squared error of exp(-gamma (1 - rho)) from k hashes; rho is what the exact
+    GMM of two normal rows says.
+    """
     x = normal_pair(rho, d, math.inf)
     truth = rbf(correlation_of_gmm(float(gram(GMM(), x)[0, 1])), gamma)
     first, second = GCWS(k * draws, bits=16, random_state=0).fit(x).codes(x)
@@ -124,7 +151,9 @@ def hashed_error(rho: float, gamma: float, k: int, draws: int, d: int) -> float:
 def _hashed(rho: float, gamma: float, bench: Bench) -> dict[str, Measured]:
     """The formula at the correlation that the exact GMM of the simulation's rows says."""
     x = normal_pair(rho, bench.pick(20, 100, 1000), math.inf)
-    return dict.fromkeys(_OF_SIZE, Measured(hashed(correlation_of_gmm(float(gram(GMM(), x)[0, 1])), gamma)))
+    return dict.fromkeys(
+        _OF_SIZE, Measured(hashed(correlation_of_gmm(float(gram(GMM(), x)[0, 1])), gamma))
+    )
 
 
 def _hashes(rho: float, gamma: float, bench: Bench) -> dict[str, Measured]:
@@ -153,14 +182,24 @@ def _simulation() -> Experiment:
         for own in [label == "in pairs"]
         for cell in (
             Cell(
-                f"{label}, rho = {rho:g}, gamma = {gamma:g}: formula", _OF_SIZE, partial(formula, rho, gamma), ours=own
+                f"{label}, rho = {rho:g}, gamma = {gamma:g}: formula",
+                _OF_SIZE,
+                partial(formula, rho, gamma),
+                ours=own,
             ),
-            Cell(f"{label}, rho = {rho:g}, gamma = {gamma:g}: simulated", _OF_SIZE, partial(run, rho, gamma), ours=own),
+            Cell(
+                f"{label}, rho = {rho:g}, gamma = {gamma:g}: simulated",
+                _OF_SIZE,
+                partial(run, rho, gamma),
+                ours=own,
+            ),
         )
     )
     about = (
-        "k times the mean squared error: RFF and NRFF as in the paper (cosines with offsets), in pairs is our default form, hashes of GMM "
-        "estimate exp(-gamma (1 - rho)) through g(rho). 2000 draws at standard size; of hashes 500, of normal rows with 100 columns, "
+        "k times the mean squared error: RFF and NRFF as in the paper (cosines with offsets), in "
+        "pairs is our default form, hashes of GMM "
+        "estimate exp(-gamma (1 - rho)) through g(rho). 2000 draws at standard size; of hashes "
+        "500, of normal rows with 100 columns, "
         "whose own GMM says which rho the formula has. The "
         "formulas of NRFF and of hashes leave out what is O(1/k)."
     )
@@ -180,7 +219,9 @@ def _simulation() -> Experiment:
 
 
 def normal_pair(rho: float, d: int, freedom: float, seed: int = 0) -> Array:
-    """Two rows of correlation rho with d columns: normal, or t with so many degrees of freedom, a factor for each column."""
+    """Two rows of correlation rho with d columns: normal, or t with so many degrees of freedom, a
+    factor for each column.
+    """
     rng = np.random.default_rng(seed)
     first, second = rng.normal(size=(2, d))
     pair = np.stack([first, rho * first + math.sqrt(1 - rho**2) * second])
@@ -190,7 +231,9 @@ def normal_pair(rho: float, d: int, freedom: float, seed: int = 0) -> Array:
 def _gmm(d: int, freedom: float, bench: Bench) -> dict[str, Measured]:
     draws = bench.pick(2, 10, 100)
     return {
-        column: Measured.of([float(gram(GMM(), normal_pair(rho, d, freedom, seed))[0, 1]) for seed in range(draws)])
+        column: Measured.of(
+            [float(gram(GMM(), normal_pair(rho, d, freedom, seed))[0, 1]) for seed in range(draws)]
+        )
         for column, rho in zip(_OF_RHO, _RHOS, strict=True)
     }
 
@@ -217,7 +260,8 @@ VARIANCES = (
         "figure1",
         "Figure 1",
         "variance of RFF over that of NRFF",
-        "Equations 11 and 13. In pairs: NRFF over features in pairs, our default, which have no bias besides.",
+        "Equations 11 and 13. In pairs: NRFF over features in pairs, our default, which have no "
+        "bias besides.",
         {
             "": plain_over_normalised,
             "in pairs, ": lambda rho, gamma: normalised(rho, gamma) / plain(rho, gamma, "paired"),
@@ -227,7 +271,8 @@ VARIANCES = (
         "figure3",
         "Figure 3",
         "variance of NRFF over that of hashes",
-        "Equations 13 and 20: both estimate exp(-gamma (1 - rho)), with k columns or k hashes. Above 1, hashes are better. In pairs: "
+        "Equations 13 and 20: both estimate exp(-gamma (1 - rho)), with k columns or k hashes. "
+        "Above 1, hashes are better. In pairs: "
         "features in pairs in the place of NRFF.",
         {"": normalised_over_hashed, "in pairs, ": paired_over_hashed},
     ),

@@ -1,4 +1,6 @@
-"""The learners of the papers, on the features of a map or on the exact kernel: each gives an accuracy and what it cost."""
+"""The learners of the papers, on the features of a map or on the exact kernel: each gives an
+accuracy and what it cost.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,19 @@ from mercer.maps.base import Map
 
 Array = NDArray[Any]
 
-RIDGES = np.logspace(-6, 0, 7)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
-ALPHAS = tuple(np.logspace(-6, 3, 19))  # of the learner, from which generalised cross-validation chooses
+RIDGES = np.logspace(
+    -6, 0, 7
+)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
+ALPHAS = tuple(
+    np.logspace(-6, 3, 19)
+)  # of the learner, from which generalised cross-validation chooses
 
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy on the test rows in per cent; seconds for features and training; columns, and bytes kept for a row, of the features."""
+    """Accuracy on the test rows in per cent; seconds for features and training; columns, and bytes
+    kept for a row, of the features.
+    """
 
     accuracy: float
     seconds: float
@@ -58,17 +66,31 @@ def bytes_kept(feature_map: Map, X: Any) -> float:
     return sum(block.nbytes for block in feature_map.blocks(rows)) / rows.shape[0]
 
 
-def svm(feature_map: Map | None, split: Split, *, C: float = 1.0, bias: bool = True, **how: Any) -> Score:
-    """LIBLINEAR (LinearSVC, squared hinge, primal where rows are more than features) on the features; None is the rows as they are."""
+def svm(
+    feature_map: Map | None, split: Split, *, C: float = 1.0, bias: bool = True, **how: Any
+) -> Score:
+    """LIBLINEAR (LinearSVC, squared hinge, primal where rows are more than features) on the
+    features; None is the rows as they are.
+    """
     from sklearn.svm import LinearSVC
 
     start = time.perf_counter()
     Z = split.X if feature_map is None else feature_map.fit(split.X).transform(split.X)
-    model = LinearSVC(C=C, fit_intercept=bias, dual=how.pop("dual", Z.shape[0] < Z.shape[1]), random_state=0, **how)
+    model = LinearSVC(
+        C=C,
+        fit_intercept=bias,
+        dual=how.pop("dual", Z.shape[0] < Z.shape[1]),
+        random_state=0,
+        **how,
+    )
     model.fit(Z, split.y)
     seconds = time.perf_counter() - start
     Z_test = split.X_test if feature_map is None else feature_map.transform(split.X_test)
-    size = _bytes(split.X) / split.X.shape[0] if feature_map is None else bytes_kept(feature_map, split.X)
+    size = (
+        _bytes(split.X) / split.X.shape[0]
+        if feature_map is None
+        else bytes_kept(feature_map, split.X)
+    )
     return Score(accuracy(split, model.predict(Z_test)), seconds, Z.shape[1], size)
 
 
@@ -81,8 +103,12 @@ def learner(
     alpha: Any = ALPHAS,
     **how: Any,
 ) -> Score:
-    """KernelClassifier on blocks of features, never on all; with ``unlabeled`` the test rows count for the components of ``pca``."""
-    model = KernelClassifier(feature_map, pca=pca, alpha=list(alpha) if isinstance(alpha, tuple) else alpha, **how)
+    """KernelClassifier on blocks of features, never on all; with ``unlabeled`` the test rows count
+    for the components of ``pca``.
+    """
+    model = KernelClassifier(
+        feature_map, pca=pca, alpha=list(alpha) if isinstance(alpha, tuple) else alpha, **how
+    )
     start = time.perf_counter()
     model.fit(split.X, split.y, unlabeled=split.X_test if unlabeled else None)
     seconds = time.perf_counter() - start
@@ -103,9 +129,11 @@ def exact_svm(kernel: Kernel, split: Split, *, C: float = 1.0) -> Score:
 
 
 def exact_ridge(kernel: Kernel | Callable[..., Array], split: Split) -> Score:
-    """One-against-all kernel ridge regression to +1 and -1; the ridge is chosen on every fourth training row, held out.
+    """One-against-all kernel ridge regression to +1 and -1; the ridge is chosen on every fourth
+    training row, held out.
 
-    What ``learner`` becomes as the map grows. In place of a kernel, a function of rows (X), or (X, Z), that gives their Gram matrix.
+    What ``learner`` becomes as the map grows. In place of a kernel, a function of rows (X), or (X,
+    Z), that gives their Gram matrix.
     """
     from scipy.linalg import solve
 
@@ -125,7 +153,9 @@ def exact_ridge(kernel: Kernel | Callable[..., Array], split: Split) -> Score:
 
     def right(ridge: float) -> float:
         coef, mean = fit(kept, ridge)
-        return float(np.mean(np.argmax(K[np.ix_(held_out, kept)] @ coef + mean, axis=1) == index[held_out]))
+        return float(
+            np.mean(np.argmax(K[np.ix_(held_out, kept)] @ coef + mean, axis=1) == index[held_out])
+        )
 
     best = max(RIDGES[::-1], key=right)
     coef, mean = fit(np.arange(len(K)), float(best))

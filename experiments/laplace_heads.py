@@ -1,7 +1,9 @@
-"""One-against-all machines on few rows and many features, which are turned into the few directions that the training rows have.
+"""One-against-all machines on few rows and many features, which are turned into the few directions
+that the training rows have.
 
-A linear machine on n rows sees inner products only, so that n - 1 columns are as good as 29,400; and in the rows' principal axes least
-squares, and its errors leaving one row out, have closed forms for every alpha.
+A linear machine on n rows sees inner products only, so that n - 1 columns are as good as 29,400;
+and in the rows' principal axes least squares, and its errors leaving one row out, have closed forms
+for every alpha.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from mercer.maps.block import as_block
 
 Array = NDArray[Any]
 
-ALPHAS = np.logspace(-4, 2, 19)  # in units of the mean squared distance of a training row from their mean
+ALPHAS = np.logspace(
+    -4, 2, 19
+)  # in units of the mean squared distance of a training row from their mean
 TOL = 1e-2  # of the machine: how far its weights may be from the best ones, as a share of them
 
 _COLUMNS = 4096  # whose products are summed at once
@@ -34,7 +38,8 @@ _CUT = 1e-7  # of the largest eigenvalue: directions below it are rounding of fl
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Training rows less their mean are vectors diag(sqrt values); test rows are in the same axes, and what is outside of them is lost.
+    """Training rows less their mean are vectors diag(sqrt values); test rows are in the same axes,
+    and what is outside of them is lost.
 
     Attributes
     ----------
@@ -56,7 +61,9 @@ class Axes:
         mean = np.asarray(Z.mean(axis=0, dtype=np.float64)).ravel()
         if n > D:
             A, B = _centred(Z, mean), _centred(Z_test, mean)
-            values, turn = _known(*eigh((A.T @ A).astype(np.float64), overwrite_a=True, check_finite=False))
+            values, turn = _known(
+                *eigh((A.T @ A).astype(np.float64), overwrite_a=True, check_finite=False)
+            )
             return cls(values, A @ (turn / np.sqrt(values)), B @ turn)
         K, K_test = np.zeros((n, n)), np.zeros((Z_test.shape[0], n))
         for start in range(0, D, _COLUMNS):
@@ -71,7 +78,9 @@ class Axes:
         """From kernel values of the training rows, and of test rows with them."""
         mean = K.mean(axis=0)
         centred = K - mean - mean[:, None] + mean.mean()
-        return cls._of_products(centred, K_test - K_test.mean(axis=1, keepdims=True) - mean + mean.mean())
+        return cls._of_products(
+            centred, K_test - K_test.mean(axis=1, keepdims=True) - mean + mean.mean()
+        )
 
     @classmethod
     def _of_products(cls, K: Array, K_test: Array) -> Self:
@@ -92,14 +101,18 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The alpha whose least squares machines are right for most training rows, each left out in turn, and that share."""
+    """The alpha whose least squares machines are right for most training rows, each left out in
+    turn, and that share.
+    """
 
     alpha: float
     right: float
 
     @classmethod
     def of(cls, axes: Axes, y: Array) -> Self:
-        """y - f(x) leaving x out is (y - f(x))/(1 - h), h the leverage of x; the largest alpha among equals."""
+        """y - f(x) leaving x out is (y - f(x))/(1 - h), h the leverage of x; the largest alpha
+        among equals.
+        """
         index, Y = _targets(y)
         mean, squares = Y.mean(axis=0), axes.vectors**2
         projected = axes.vectors.T @ Y
@@ -113,25 +126,32 @@ class LeastSquares:
             return float(np.mean(np.argmax(Y - missed / spared[:, None], axis=1) == index))
 
         return max(
-            (cls(float(alpha), right(float(alpha))) for alpha in ALPHAS[::-1] * axes.scale), key=lambda one: one.right
+            (cls(float(alpha), right(float(alpha))) for alpha in ALPHAS[::-1] * axes.scale),
+            key=lambda one: one.right,
         )
 
 
 def hinge_scores(axes: Axes, y: Array, C: float, *, tol: float = TOL) -> Array:
-    """b + w'x of each class for the test rows, of the least C sum max(0, 1 - y (b + w'x))^2 + |w|^2/2."""
+    """b + w'x of each class for the test rows, of the least C sum max(0, 1 - y (b + w'x))^2 +
+    |w|^2/2.
+    """
     block, Y = as_block(axes.train.astype(np.float32)), _targets(y)[1]
     found = minimise(Kept(lambda: iter([(block, Y, None)]), 2**34), SquaredHinge(), 1 / C, tol=tol)
     return np.asarray(axes.test @ found.coef + found.intercept)
 
 
 def machine(axes: Axes, split: Split) -> float:
-    """Accuracy of support vector machines with squared hinge; C has the weight of the penalty that suits LeastSquares: 1/(2 alpha)."""
+    """Accuracy of support vector machines with squared hinge; C has the weight of the penalty that
+    suits LeastSquares: 1/(2 alpha).
+    """
     scores = hinge_scores(axes, split.y, 1 / (2 * LeastSquares.of(axes, split.y).alpha))
     return accuracy(split, np.unique(split.y)[np.argmax(scores, axis=1)])
 
 
 def mapped(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
-    """(rows in their axes, seconds for the features of all rows, features); None is the rows as they are."""
+    """(rows in their axes, seconds for the features of all rows, features); None is the rows as
+    they are.
+    """
     start = time.perf_counter()
     if feature_map is None:
         Z, Z_test = split.X, split.X_test
@@ -143,16 +163,22 @@ def mapped(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
 
 
 def svm_in_span(feature_map: Map | None, split: Split) -> Score:
-    """``machine`` on the features; its seconds are those of the features of all rows, without training."""
+    """``machine`` on the features; its seconds are those of the features of all rows, without
+    training.
+    """
     axes, seconds, features = mapped(feature_map, split)
     return Score(machine(axes, split), seconds, features)
 
 
 def tuned(make: Callable[[float], Map], values: Sequence[float], split: Split) -> float:
-    """The value whose map is right for most training rows, each left out in turn, by least squares."""
+    """The value whose map is right for most training rows, each left out in turn, by least
+    squares.
+    """
     if len(values) == 1:
         return values[0]
-    found = {value: LeastSquares.of(mapped(make(value), split)[0], split.y).right for value in values}
+    found = {
+        value: LeastSquares.of(mapped(make(value), split)[0], split.y).right for value in values
+    }
     return max(found, key=lambda value: found[value])
 
 

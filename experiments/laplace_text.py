@@ -1,4 +1,6 @@
-"""In place of the Laplace paper's sound events: regularised least squares on text, sparse rows of many columns."""
+"""In place of the Laplace paper's sound events: regularised least squares on text, sparse rows of
+many columns.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def _text_rows(name: str, bench: Bench) -> Split:
 def _measured(split: Split, predicted: Array) -> tuple[float, float]:
     from sklearn.metrics import f1_score
 
-    return accuracy(split, predicted), 100 * float(f1_score(split.y_test, predicted, average="macro", zero_division=0))
+    return accuracy(split, predicted), 100 * float(
+        f1_score(split.y_test, predicted, average="macro", zero_division=0)
+    )
 
 
 def _sizes(bench: Bench) -> tuple[int, ...]:
@@ -64,7 +68,9 @@ def _least_squares(name: str, make: Callable[[int, int], Map], bench: Bench) -> 
 
 
 def _words(name: str, root: bool, bench: Bench) -> dict[str, Measured]:
-    """Least squares on the rows, or their roots; alpha is the best of three for every fourth training row, held out."""
+    """Least squares on the rows, or their roots; alpha is the best of three for every fourth
+    training row, held out.
+    """
     from sklearn.linear_model import RidgeClassifier
 
     split = _text_rows(name, bench)
@@ -72,16 +78,22 @@ def _words(name: str, root: bool, bench: Bench) -> dict[str, Measured]:
     held_out = np.arange(len(split.y)) % 4 == 3
 
     def fit(alpha: float, rows: Array) -> Any:
-        return RidgeClassifier(alpha=alpha, solver="sparse_cg", tol=1e-3).fit(X[rows], split.y[rows])
+        return RidgeClassifier(alpha=alpha, solver="sparse_cg", tol=1e-3).fit(
+            X[rows], split.y[rows]
+        )
 
     alphas = (0.1, 1.0, 10.0) if root else (0.001, 0.01, 0.1)
-    best = max(alphas, key=lambda alpha: fit(alpha, ~held_out).score(X[held_out], split.y[held_out]))
+    best = max(
+        alphas, key=lambda alpha: fit(alpha, ~held_out).score(X[held_out], split.y[held_out])
+    )
     start = time.perf_counter()
     model = fit(best, np.arange(len(split.y)))
     seconds = time.perf_counter() - start
     both = dict(zip(_MEASURES, _measured(split, model.predict(X_test)), strict=True))
     return {
-        f"{measure}, s = {s}": Measured(both[measure], seconds=seconds) for s in _sizes(bench) for measure in _MEASURES
+        f"{measure}, s = {s}": Measured(both[measure], seconds=seconds)
+        for s in _sizes(bench)
+        for measure in _MEASURES
     }
 
 
@@ -116,11 +128,15 @@ def text(name: str, title: str) -> Experiment:
             ),
             Cell("sound events", columns[:1], absent="the paper's sound recordings cannot be had"),
         ),
-        not_comparable("the paper's sound recordings cannot be had, and it has a figure without numbers"),
+        not_comparable(
+            "the paper's sound recordings cannot be had, and it has a figure without numbers"
+        ),
         unit="%",
         about=(
-            f"{name}, word counts as rows of sum 1, sparse, official split. Regularised least squares against all others; F1 is the mean "
-            "over classes. linear and Hellinger use all words, whatever s, and the best of three alphas; the others one of 19. "
+            f"{name}, word counts as rows of sum 1, sparse, official split. Regularised least "
+            "squares against all others; F1 is the mean "
+            "over classes. linear and Hellinger use all words, whatever s, and the best of three "
+            "alphas; the others one of 19. "
             "s = 500 and 1000, two draws (full: ten, s = 3000 to 9000 as in the paper)."
         ),
     )

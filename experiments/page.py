@@ -15,17 +15,20 @@ FOLDER = "papers"  # of the pictures, beside the page
 _RULES = """\
 - **split**: within 1 point, where training and test rows are the paper's;
 - **random**: within 2.5 points, where the paper's split was random, and ours is another one;
-- **order**: the rows of a column are in the paper's order; published differences up to the number that is stated are ties, and so are
-  differences of ours below the spread of our draws;
+- **order**: the rows of a column are in the paper's order; published differences up to the number
+  that is stated are ties, and so are differences of ours below the spread of our draws;
 - **not comparable**: data or machine differ, the numbers stand side by side without a verdict."""
 
 
 def page(papers: Iterable[Paper], size: str, results: Results) -> dict[str, bytes]:
-    """{path beside the page: contents}; "papers.md" is the page. Papers without any result of this size are left out."""
+    """{path beside the page: contents}; "papers.md" is the page. Papers without any result of this
+    size are left out.
+    """
     shown = [paper for paper in papers if _dates(paper, size, results)]
     if not shown:
         raise ValueError(
-            f"There is no page to write: the results have none of size {size}. Run python -m experiments first."
+            f"There is no page to write: the results have none of size {size}. Run python -m "
+            "experiments first."
         )
     files = {"papers.md": _text(shown, size, results).encode()}
     for paper in shown:
@@ -46,11 +49,15 @@ def figures_of(experiment: Experiment, size: str, results: Results) -> Figures:
 
 
 def markdown(rows: Sequence[Row], form: str) -> str:
-    """A table: a line for each row and column where there are published numbers, a line for each row otherwise."""
+    """A table: a line for each row and column where there are published numbers, a line for each
+    row otherwise.
+    """
     if all(row.published is None for row in rows):
         return _wide(rows, form)
     costs = [
-        name for name in ("features", "seconds", "bytes") if any(row.ours and getattr(row.ours, name) for row in rows)
+        name
+        for name in ("features", "seconds", "bytes")
+        if any(row.ours and getattr(row.ours, name) for row in rows)
     ]
     lines = [["", "", "published", "ours", "difference", "verdict", "draws", *costs]]
     for row in rows:
@@ -110,11 +117,13 @@ def _grid(lines: Sequence[Sequence[str]]) -> str:
 def _text(papers: Sequence[Paper], size: str, results: Results) -> str:
     parts = [
         "# The five papers, reproduced",
-        "What the papers have published beside what this library finds on real data, by `python -m experiments run` "
+        "What the papers have published beside what this library finds on real data, by `python "
+        "-m experiments run` "
         f"(size: {size}). Tables and pictures are made from `papers.json`; "
         "texts and reasons stand in the experiment files.",
         _made(papers, size, results),
-        "Accuracies are in per cent, ± is the standard deviation over draws, whose seeds are 0, 1, 2, ... Rows in italics are ours, "
+        "Accuracies are in per cent, ± is the standard deviation over draws, whose seeds are 0, "
+        "1, 2, ... Rows in italics are ours, "
         "and in no paper. The rules:",
         _RULES,
         _summary(papers, size, results),
@@ -122,7 +131,10 @@ def _text(papers: Sequence[Paper], size: str, results: Results) -> str:
         _missing(papers, size, results),
     ]
     for paper in papers:
-        parts += [f"## {paper.title}", f"{paper.citation}. `python -m experiments run {paper.name}`"]
+        parts += [
+            f"## {paper.title}",
+            f"{paper.citation}. `python -m experiments run {paper.name}`",
+        ]
         parts += [paper.about] if paper.about else []
         for experiment in paper.experiments:
             parts += _section(experiment, size, results)
@@ -134,7 +146,9 @@ def _section(experiment: Experiment, size: str, results: Results) -> list[str]:
     parts = [f"### {experiment.source}: {experiment.title}"]
     rule = experiment.rule
     stated = f"Rule: {'not comparable' if rule.name == 'none' else rule.name}"
-    stated += f" ({rule.reason})" if rule.reason else f", ties up to {rule.ties:g}" if rule.ties else ""
+    stated += (
+        f" ({rule.reason})" if rule.reason else f", ties up to {rule.ties:g}" if rule.ties else ""
+    )
     stated += _other_rules(experiment)
     parts += [" ".join(filter(None, (experiment.about, f"Numbers: {experiment.unit}. {stated}.")))]
     if experiment.picture is not None and figures_of(experiment, size, results):
@@ -149,16 +163,23 @@ def _other_rules(experiment: Experiment) -> str:
     rows: dict[str, list[str]] = {}
     for cell in experiment.cells:
         if cell.rule not in (None, experiment.rule):
-            name = f"not comparable ({cell.rule.reason})" if cell.rule.name == "none" else cell.rule.name
+            name = (
+                f"not comparable ({cell.rule.reason})"
+                if cell.rule.name == "none"
+                else cell.rule.name
+            )
             rows.setdefault(name, []).append(cell.label)
-    return "".join(f"; {name} for {', '.join(dict.fromkeys(labels))}" for name, labels in rows.items())
+    return "".join(
+        f"; {name} for {', '.join(dict.fromkeys(labels))}" for name, labels in rows.items()
+    )
 
 
 def _made(papers: Sequence[Paper], size: str, results: Results) -> str:
     dates = sorted(date for paper in papers for date in _dates(paper, size, results))
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     machine = {
-        name: results.machine.get(name, "unknown") for name in ("mercer", "python", "packages", "threads", "core")
+        name: results.machine.get(name, "unknown")
+        for name in ("mercer", "python", "packages", "threads", "core")
     }
     about = (
         f"mercer {machine['mercer']}, Python {machine['python']}, {machine['packages']}; "
@@ -174,7 +195,11 @@ def _summary(papers: Sequence[Paper], size: str, results: Results) -> str:
         rows = [row for experiment in paper.experiments for row in table(experiment, size, results)]
         counts = Counter(row.verdict for row in rows)
         lines.append(
-            [paper.title, *(str(counts[name]) for name in names), str(len(rows) - sum(counts[name] for name in names))]
+            [
+                paper.title,
+                *(str(counts[name]) for name in names),
+                str(len(rows) - sum(counts[name] for name in names)),
+            ]
         )
     return _grid(lines)
 
@@ -186,12 +211,14 @@ def _missing(papers: Sequence[Paper], size: str, results: Results) -> str:
         for experiment, row in misses(paper, size, results):
             form = experiment.form
             found.setdefault((experiment.key, row.note), []).append(
-                f"  - {row.label}, {row.column}: published {row.published:{form}}, ours {_number(row.ours, form)}; {row.reason}"
+                f"  - {row.label}, {row.column}: published {row.published:{form}}, ours "
+                f"{_number(row.ours, form)}; {row.reason}"
             )
     if not found:
         return "None."
     return "\n".join(
-        f"- **{key}**: {note or 'no reason is known'}\n" + "\n".join(rows) for (key, note), rows in found.items()
+        f"- **{key}**: {note or 'no reason is known'}\n" + "\n".join(rows)
+        for (key, note), rows in found.items()
     )
 
 

@@ -14,7 +14,12 @@ _MARKS = "osvDP^X"  # seven, and ten colours: seventy rows that differ
 _DASHES = ("--", ":", "-.")  # of rows that have no place on the x axis
 _MOST_TICKS = 9  # on a logarithmic x axis, one for each place of a number
 _TITLE = 60  # characters of a line of the title
-_SETTINGS: Any = {"svg.hashsalt": "mercer", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}
+_SETTINGS: Any = {
+    "svg.hashsalt": "mercer",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+}
 
 Figures = Mapping[str, Mapping[str, Measured]]  # {row: {column: number}}
 
@@ -43,7 +48,9 @@ def _lines(axes: Any, experiment: Experiment, figures: Figures) -> None:
     assert picture is not None
     places: set[float] = set()
     for number, (label, by_column) in enumerate(figures.items()):
-        if picture.x != "column" and all(getattr(one, picture.x) is None for one in by_column.values()):
+        if picture.x != "column" and all(
+            getattr(one, picture.x) is None for one in by_column.values()
+        ):
             axes.axhline(
                 next(iter(by_column.values())).mean,
                 color="black",
@@ -53,12 +60,18 @@ def _lines(axes: Any, experiment: Experiment, figures: Figures) -> None:
             )
             continue
         points = sorted(
-            ((_x(picture.x, column, one), one) for column, one in by_column.items()), key=lambda point: point[0]
+            ((_x(picture.x, column, one), one) for column, one in by_column.items()),
+            key=lambda point: point[0],
         )
         xs, ys = [x for x, _ in points], [one.mean for _, one in points]
         places.update(xs)
         bars = [one.spread or 0.0 for _, one in points]
-        style: Any = {"marker": _MARKS[number % len(_MARKS)], "markersize": 4, "linewidth": 1.2, "label": label}
+        style: Any = {
+            "marker": _MARKS[number % len(_MARKS)],
+            "markersize": 4,
+            "linewidth": 1.2,
+            "label": label,
+        }
         if len(points) == 1:
             style |= {"linestyle": "none"}
         axes.errorbar(xs, ys, yerr=bars if any(bars) else None, capsize=2, **style)
@@ -78,9 +91,14 @@ def _lines(axes: Any, experiment: Experiment, figures: Figures) -> None:
 def _heat(axes: Any, experiment: Experiment, figures: Figures) -> None:
     picture = experiment.picture
     assert picture is not None
-    columns = [column for column in experiment.columns if any(column in row for row in figures.values())]
+    columns = [
+        column for column in experiment.columns if any(column in row for row in figures.values())
+    ]
     nan = float("nan")
-    values = [[row[column].mean if column in row else nan for column in columns] for row in figures.values()]
+    values = [
+        [row[column].mean if column in row else nan for column in columns]
+        for row in figures.values()
+    ]
     image = axes.imshow(values, aspect="auto", origin="lower", cmap="viridis")
     axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=6)
     axes.set_yticks(range(len(figures)), list(figures), fontsize=6)
@@ -97,5 +115,7 @@ def _x(kind: str, column: str, one: Measured) -> float:
         return float(value)
     found = re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", column)
     if not found:
-        raise ValueError(f"The picture is over the numbers of columns, and there is none in {column!r}.")
+        raise ValueError(
+            f"The picture is over the numbers of columns, and there is none in {column!r}."
+        )
     return float(found[-1])

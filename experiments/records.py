@@ -58,8 +58,10 @@ class Rule:
     name     agrees when
     split    |ours - published| <= points (1), the split being the paper's
     random   the same with points = 2.5, the split being a random one
-    order    no other row of the column is in the wrong order with it. Two rows are in the wrong order when the published ones differ by
-             more than ``ties``, and ours the other way round by more than the root of the sum of squares of their spreads
+    order    no other row of the column is in the wrong order with it. Two rows are in the wrong
+    order when the published ones differ by
+             more than ``ties``, and ours the other way round by more than the root of the sum of
+             squares of their spreads
     none     never asked: ``reason`` says why they are not comparable
     """
 
@@ -120,10 +122,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG of an experiment: "lines", a curve for each row; or "heat", the columns' numbers as colours, a line for each row.
+    """An SVG of an experiment: "lines", a curve for each row; or "heat", the columns' numbers as
+    colours, a line for each row.
 
-    x is "column" (the number in a column's name), "features", "seconds" or "bytes"; log has the axes that are logarithmic, "", "x", "y" or
-    "xy".
+    x is "column" (the number in a column's name), "features", "seconds" or "bytes"; log has the
+    axes that are logarithmic, "", "x", "y" or "xy".
     """
 
     x_label: str

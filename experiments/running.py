@@ -46,7 +46,10 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "figures": {column: one.to_json() for column, one in self.figures.items()}}
+        return {
+            **vars(self),
+            "figures": {column: one.to_json() for column, one in self.figures.items()},
+        }
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> Outcome:
@@ -56,7 +59,9 @@ class Outcome:
 
 @dataclass
 class Results:
-    """{size: {key of a cell: Outcome}}, and the machine of the last run; in one file of JSON, which is replaced whole."""
+    """{size: {key of a cell: Outcome}}, and the machine of the last run; in one file of JSON, which
+    is replaced whole.
+    """
 
     path: Path | None = None
     machine: dict[str, str] = field(default_factory=dict)
@@ -76,9 +81,16 @@ class Results:
                 for size, cells in kept["sizes"].items()
             }
             return cls(path, kept["machine"], sizes)
-        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            UnicodeDecodeError,
+            json.JSONDecodeError,
+        ) as error:
             raise ValueError(
-                f"{path.name} is not a file of results ({error!r}): give another name by --out, or remove it."
+                f"{path.name} is not a file of results ({error!r}): give another name by --out, "
+                "or remove it."
             ) from error
 
     def write(self) -> None:
@@ -89,7 +101,8 @@ class Results:
             "format": _FORMAT,
             "machine": self.machine,
             "sizes": {
-                size: {key: cells[key].to_json() for key in sorted(cells)} for size, cells in sorted(self.sizes.items())
+                size: {key: cells[key].to_json() for key in sorted(cells)}
+                for size, cells in sorted(self.sizes.items())
             },
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,12 +167,21 @@ def run_cell(task: Task, bench: Bench) -> Outcome:
     seconds = round(time.perf_counter() - start, 3)
     strange = [column for column in figures if column not in task.cell.columns]
     if strange or not figures:
-        raise ValueError(f"{task.key} gave the columns {list(figures)}, of {list(task.cell.columns)}.")
+        raise ValueError(
+            f"{task.key} gave the columns {list(figures)}, of {list(task.cell.columns)}."
+        )
     for column, one in figures.items():
         if not math.isfinite(one.mean):
             raise ValueError(f"{task.key} gave {one.mean} for {column!r}.")
     notes = tuple(dict.fromkeys(str(one.message) for one in caught))
-    return Outcome(task.experiment.version, figures, seconds, datetime.now(UTC).date().isoformat(), __version__, notes)
+    return Outcome(
+        task.experiment.version,
+        figures,
+        seconds,
+        datetime.now(UTC).date().isoformat(),
+        __version__,
+        notes,
+    )
 
 
 def run(
@@ -168,7 +190,9 @@ def run(
     results: Results,
     watch: Callable[[Task, Outcome | Exception], None] = lambda task, outcome: None,
 ) -> dict[str, Exception]:
-    """Run and keep; what a cell raises is given to ``watch``, and returned by key, and the others are run all the same."""
+    """Run and keep; what a cell raises is given to ``watch``, and returned by key, and the others
+    are run all the same.
+    """
     from mercer.system import facts
 
     failed: dict[str, Exception] = {}

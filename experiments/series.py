@@ -1,4 +1,6 @@
-"""Figure 1 of arXiv 1206.4074: how far the series of chi2 are from it, by the number of terms. Its tables are in chi2.py."""
+"""Figure 1 of arXiv 1206.4074: how far the series of chi2 are from it, by the number of terms. Its
+tables are in chi2.py.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ BOW, PIXELS = "caltech101_bow", "fashion_mnist"
 
 
 def rows(name: str, bench: Bench) -> Split:
-    """Official rows as histograms: all of caltech101_bow but at quick size, some of fashion_mnist."""
+    """Official rows as histograms: all of caltech101_bow but at quick size, some of
+    fashion_mnist.
+    """
     sizes = bench.pick((200, 200), (None, None), (None, None))
     if name == PIXELS:
         sizes = bench.pick((200, 200), (6000, 5000), (20000, None))
@@ -53,19 +57,25 @@ _TERMS = (1, 2, 3, 4, 5, 7, 9, 11, 15)
 
 def _errors(name: str, measure: Callable[[Bench, Map], float], bench: Bench) -> dict[str, Measured]:
     """The error for each number of terms; VZ has odd ones."""
-    terms = [n for n in bench.pick((1, 3, 5, 9), _TERMS, _TERMS) if n % 2 or not name.startswith("VZ")]
+    terms = [
+        n for n in bench.pick((1, 3, 5, 9), _TERMS, _TERMS) if n % 2 or not name.startswith("VZ")
+    ]
     return {f"n = {n}": Measured(measure(bench, ALL_SERIES[name](n))) for n in terms}
 
 
 def _largest_error(bench: Bench, series: Map) -> float:
-    """max |<phi(x), phi(z)> - 2xz/(x + z)| over a grid of [1e-4, 1]^2, equal steps of the logarithm, on which the map is fitted."""
+    """max |<phi(x), phi(z)> - 2xz/(x + z)| over a grid of [1e-4, 1]^2, equal steps of the
+    logarithm, on which the map is fitted.
+    """
     x = np.geomspace(1e-4, 1.0, bench.pick(300, 1500, 1500))[:, None]
     Z = series.fit_transform(x)
     return float(np.max(np.abs(Z @ Z.T - Chi2()(x))))
 
 
 def _gram_error(data: str, bench: Bench, series: Map) -> float:
-    """||K - ZZ'||/||K||, Frobenius norms without the diagonals, on rows that the map has not seen."""
+    """||K - ZZ'||/||K||, Frobenius norms without the diagonals, on rows that the map has not
+    seen.
+    """
     split = rows(data, bench)
     X = split.X_test[:: max(1, len(split.X_test) // bench.pick(50, 300, 300))].astype(np.float64)
     Z = series.fit(split.X[:1000]).transform(X)
@@ -76,14 +86,22 @@ def _gram_error(data: str, bench: Bench, series: Map) -> float:
     return float(np.linalg.norm(wrong[different]) / np.linalg.norm(K[different]))
 
 
-def _figure1(key: str, title: str, measure: Any, needs: tuple[str, ...], unit: str, about: str) -> Experiment:
+def _figure1(
+    key: str, title: str, measure: Any, needs: tuple[str, ...], unit: str, about: str
+) -> Experiment:
     columns = tuple(f"n = {n}" for n in _TERMS)
     return Experiment(
         f"chi2/{key}",
         title,
         "Figure 1",
         tuple(
-            Cell(name, columns, partial(_errors, name, measure), needs=needs, ours=name not in PAPERS_SERIES)
+            Cell(
+                name,
+                columns,
+                partial(_errors, name, measure),
+                needs=needs,
+                ours=name not in PAPERS_SERIES,
+            )
             for name in ALL_SERIES
         ),
         not_comparable("the paper has a figure without numbers"),
@@ -101,7 +119,8 @@ FIGURE_1 = (
         _largest_error,
         (),
         "error",
-        "Poles are fitted on the grid that they are measured on. Direct is Algorithm 1 of the paper; its Chebyshev series is that about "
+        "Poles are fitted on the grid that they are measured on. Direct is Algorithm 1 of the "
+        "paper; its Chebyshev series is that about "
         "1. VZ has (n - 1)/2 frequencies, rectangular window.",
     ),
     _figure1(
@@ -110,7 +129,8 @@ FIGURE_1 = (
         partial(_gram_error, BOW),
         (BOW,),
         "relative error",
-        "caltech101_bow with rows of sum 1; relative root mean square over pairs of test rows, maps fitted on training rows.",
+        "caltech101_bow with rows of sum 1; relative root mean square over pairs of test rows, "
+        "maps fitted on training rows.",
     ),
     _figure1(
         "figure1-pixels",

@@ -1,7 +1,8 @@
-"""The data sets of the experiments: one .npz file each in a folder, or downloads from OpenML where it has the same rows.
+"""The data sets of the experiments: one .npz file each in a folder, or downloads from OpenML where
+it has the same rows.
 
-A file has X, y and n_train, or the parts of a CSR matrix (data, indices, indptr, shape) for X. The first n_train rows are the official
-training rows; n_train = 0 says that there is no official split.
+A file has X, y and n_train, or the parts of a CSR matrix (data, indices, indptr, shape) for X. The
+first n_train rows are the official training rows; n_train = 0 says that there is no official split.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class _Remote:
     n_train: int = 0
 
 
-# Sets whose rows and columns are there as they are in the files; others are in another order, or coded otherwise.
+# Sets whose rows and columns are there as they are in the files; others are in another order, or
+# coded otherwise.
 _OPENML = {
     "mnist": _Remote("mnist_784", 1, 70000, 784, 60000),
     "fashion_mnist": _Remote("Fashion-MNIST", 1, 70000, 784, 60000),
@@ -54,7 +56,9 @@ _OPENML = {
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Rows and labels; the first n_train rows are the official training rows, where there are such."""
+    """Rows and labels; the first n_train rows are the official training rows, where there are
+    such.
+    """
 
     name: str
     X: Any
@@ -64,20 +68,24 @@ class DataSet:
     def split(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Split:
         """Training and test rows: the official ones, or where there are none a random half each.
 
-        With ``train`` or ``test``, so many of them, drawn without replacement by the seed and in their order in the file; all, where there
-        are no more.
+        With ``train`` or ``test``, so many of them, drawn without replacement by the seed and in
+        their order in the file; all, where there are no more.
         """
         rng = np.random.default_rng(seed)
         if self.n_train:
             first, second = np.arange(self.n_train), np.arange(self.n_train, len(self.y))
         else:
-            first, second = np.array_split(rng.permutation(len(self.y)), [_share(len(self.y), train, test)])
+            first, second = np.array_split(
+                rng.permutation(len(self.y)), [_share(len(self.y), train, test)]
+            )
         rows, held_out = _some(rng, first, train), _some(rng, second, test)
         return Split(self.X[rows], self.y[rows], self.X[held_out], self.y[held_out])
 
 
 def _share(rows: int, train: int | None, test: int | None) -> int:
-    """How many rows of a set without a split are for training: half, unless so many are asked for."""
+    """How many rows of a set without a split are for training: half, unless so many are asked
+    for.
+    """
     half = (rows + 1) // 2
     if train is not None and train > half:
         return min(train, rows - min(test or 1, rows - 1))
@@ -137,11 +145,17 @@ class Sets:
         if path is not None:
             return _read(name, path)
         missing = (
-            f"{name}.npz is not in {self.folder.name}/" if self.folder else f"{name}.npz: no folder of data was given"
+            f"{name}.npz is not in {self.folder.name}/"
+            if self.folder
+            else f"{name}.npz: no folder of data was given"
         )
         if not self.download:
             return missing
-        return _fetch(name) if name in _OPENML else f"{missing}, and OpenML does not have it in this form"
+        return (
+            _fetch(name)
+            if name in _OPENML
+            else f"{missing}, and OpenML does not have it in this form"
+        )
 
 
 def _read(name: str, path: Path) -> DataSet:
@@ -156,7 +170,10 @@ def _parts_of(name: str, path: Path) -> DataSet:
         names = set(parts.files)
         missing = {"y", "n_train"} - names or ({"X"} - names if "data" not in names else set())
         if missing:
-            raise ValueError(f"{path.name} has no {sorted(missing)[0]!r}: it needs X (or CSR parts), y and n_train.")
+            raise ValueError(
+                f"{path.name} has no {sorted(missing)[0]!r}: it needs X (or CSR parts), y and "
+                "n_train."
+            )
         X = parts["X"] if "X" in names else _csr(parts)
         found = DataSet(name, X, parts["y"], int(parts["n_train"]))
     if X.shape[0] != len(found.y):
@@ -165,7 +182,9 @@ def _parts_of(name: str, path: Path) -> DataSet:
 
 
 def _csr(parts: Any) -> sp.csr_array:
-    return sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
+    return sp.csr_array(
+        (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+    )
 
 
 def _fetch(name: str) -> DataSet | str:
@@ -173,10 +192,14 @@ def _fetch(name: str) -> DataSet | str:
 
     remote = _OPENML[name]
     try:
-        found = fetch_openml(remote.name, version=remote.version, as_frame=False, parser="liac-arff")
+        found = fetch_openml(
+            remote.name, version=remote.version, as_frame=False, parser="liac-arff"
+        )
     except (OSError, ValueError) as error:
         return f"{name}: OpenML did not give {remote.name} ({error})"
     if found.data.shape != (remote.rows, remote.columns):
         seen = " x ".join(f"{size:,}" for size in found.data.shape)
         return f"{name}: OpenML's {remote.name} is {seen}, not {remote.rows:,} x {remote.columns:,}"
-    return DataSet(name, found.data, np.unique(found.target, return_inverse=True)[1], remote.n_train)
+    return DataSet(
+        name, found.data, np.unique(found.target, return_inverse=True)[1], remote.n_train
+    )

@@ -9,15 +9,22 @@ from dataclasses import dataclass, replace
 from experiments.records import Cell, Experiment, Measured, Paper, Rule
 from experiments.running import Results
 
-AGREES, MISSES, ASIDE, OURS, ABSENT, NOT_RUN = "agrees", "misses", "not comparable", "-", "absent", "not run"
+AGREES, MISSES, ASIDE, OURS, ABSENT, NOT_RUN = (
+    "agrees",
+    "misses",
+    "not comparable",
+    "-",
+    "absent",
+    "not run",
+)
 
 
 @dataclass(frozen=True)
 class Row:
     """A line of a table.
 
-    own says that the paper has no such row; verdict is one of those above; reason says why it is absent, not comparable, or in which way
-    it misses; note, why it misses.
+    own says that the paper has no such row; verdict is one of those above; reason says why it is
+    absent, not comparable, or in which way it misses; note, why it misses.
     """
 
     label: str
@@ -39,9 +46,14 @@ class Row:
 
 
 def table(
-    experiment: Experiment, size: str, results: Results, why_absent: Callable[[Cell], str] = lambda cell: cell.absent
+    experiment: Experiment,
+    size: str,
+    results: Results,
+    why_absent: Callable[[Cell], str] = lambda cell: cell.absent,
 ) -> list[Row]:
-    """All rows, in the order of labels, then of columns. Columns that neither side has are left out."""
+    """All rows, in the order of labels, then of columns. Columns that neither side has are left
+    out.
+    """
     rows = []
     for cell in experiment.cells:
         outcome = results.get(size, experiment, cell)
@@ -56,7 +68,9 @@ def table(
             if ours is None:
                 row = replace(row, verdict=ABSENT if why else NOT_RUN, reason=why)
             rows.append(row)
-    rows.sort(key=lambda row: (experiment.labels.index(row.label), experiment.columns.index(row.column)))
+    rows.sort(
+        key=lambda row: (experiment.labels.index(row.label), experiment.columns.index(row.column))
+    )
     return [judged(row, rows) for row in rows]
 
 
@@ -67,21 +81,33 @@ def judged(row: Row, rows: list[Row]) -> Row:
     if row.rule.name == "none":
         return replace(row, verdict=ASIDE, reason=row.rule.reason)
     if row.rule.name == "order":
-        wrong = [other for other in rows if other.column == row.column and _in_wrong_order(row, other)]
+        wrong = [
+            other for other in rows if other.column == row.column and _in_wrong_order(row, other)
+        ]
         if not wrong:
             return replace(row, verdict=AGREES)
-        said = ", ".join(f"{'below' if row.published > other.published else 'above'} {other.label}" for other in wrong)  # type: ignore[operator]
+        said = ", ".join(
+            f"{'below' if row.published > other.published else 'above'} {other.label}"
+            for other in wrong
+        )  # type: ignore[operator]
         return replace(row, verdict=MISSES, reason=f"{said}, and in the paper the other way round")
     off = row.ours.mean - row.published
     if abs(off) <= row.rule.points:
         return replace(row, verdict=AGREES)
-    return replace(row, verdict=MISSES, reason=f"off by {off:+.2f}, and {row.rule.points:g} is allowed")
+    return replace(
+        row, verdict=MISSES, reason=f"off by {off:+.2f}, and {row.rule.points:g} is allowed"
+    )
 
 
 def _in_wrong_order(row: Row, other: Row) -> bool:
     if None in (row.published, other.published, row.ours, other.ours) or other.rule.name != "order":
         return False
-    assert row.published is not None and other.published is not None and row.ours is not None and other.ours is not None
+    assert (
+        row.published is not None
+        and other.published is not None
+        and row.ours is not None
+        and other.ours is not None
+    )
     published, ours = row.published - other.published, row.ours.mean - other.ours.mean
     noise = math.hypot(row.ours.spread or 0.0, other.ours.spread or 0.0)
     return abs(published) > row.rule.ties and published * ours < 0 and abs(ours) > noise

@@ -1,5 +1,7 @@
-"""What every map must do. Each check takes an unfitted map and raises AssertionError; test_every_map runs all of them on every case,
-and shows on maps that are wrong on purpose that they can fail."""
+"""What every map must do. Each check takes an unfitted map and raises AssertionError;
+test_every_map runs all of them on every case, and shows on maps that are wrong on purpose that they
+can fail.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,15 @@ def data(case: Map, n: int = 40, d: int = 5, seed: int = 0) -> np.ndarray:
 
 
 def growth(case: Map) -> tuple[tuple[int, ...], tuple[float, ...], np.ndarray]:
-    """Sizes of the knob, the numbers that the error is a power of, and rows wide enough for these sizes."""
+    """Sizes of the knob, the numbers that the error is a power of, and rows wide enough for these
+    sizes.
+    """
     if case.rate.ends:
-        return ENDING_SIZES, tuple(m / (1 - m / ENDING_COLUMNS) for m in ENDING_SIZES), data(case, d=ENDING_COLUMNS)
+        return (
+            ENDING_SIZES,
+            tuple(m / (1 - m / ENDING_COLUMNS) for m in ENDING_SIZES),
+            data(case, d=ENDING_COLUMNS),
+        )
     return SIZES, SIZES, data(case)
 
 
@@ -48,7 +56,9 @@ def seeded(case: Map, seed: int) -> Map:
 
 
 def gram_errors(case: Map, size: int, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each of several draws: squared relative error off the diagonal, and the error's part along the limit's Gram matrix."""
+    """For each of several draws: squared relative error off the diagonal, and the error's part
+    along the limit's Gram matrix.
+    """
     squares, along = [], []
     for draw in range(DRAWS):
         fitted = seeded(case.resized(size), draw).fit(X)
@@ -95,7 +105,9 @@ def check_draws_average_to_the_limit(case: Map) -> None:
     _, along = gram_errors(case, size, X)
     standard_error = along.std(ddof=1) / np.sqrt(len(along))
     slack = 0.0 if case.rate.ends else 1 / size  # normalized features have a bias of that order
-    assert abs(along.mean()) <= 4 * standard_error + slack, f"{along.mean():.2e} +- {standard_error:.1e}"
+    assert abs(along.mean()) <= 4 * standard_error + slack, (
+        f"{along.mean():.2e} +- {standard_error:.1e}"
+    )
 
 
 def check_exact_maps_are_exact(case: Map) -> None:
@@ -128,11 +140,15 @@ def check_same_seed_same_map(case: Map) -> None:
 
 
 def check_a_larger_knob_keeps_what_was_drawn(case: Map) -> None:
-    least, most, X = (16, 48, data(case, d=ENDING_COLUMNS)) if case.rate.ends else (64, 192, data(case))
+    least, most, X = (
+        (16, 48, data(case, d=ENDING_COLUMNS)) if case.rate.ends else (64, 192, data(case))
+    )
     small, large = (dense(case.resized(size).fit(X).transform(X)) for size in (least, most))
     kept = small.shape[1]
     if getattr(case, "normalize", False):  # each row is then divided by the norm of all it has
-        small, large = (Z / np.linalg.norm(Z[:, :kept], axis=1, keepdims=True) for Z in (small, large))
+        small, large = (
+            Z / np.linalg.norm(Z[:, :kept], axis=1, keepdims=True) for Z in (small, large)
+        )
     else:
         large = large * np.sqrt(most / least)
     close(large[:, :kept], small)
@@ -144,7 +160,9 @@ def check_float32_gives_float32_and_is_right(case: Map) -> None:
     single, double = fitted.transform(X), fitted.transform(X.astype(np.float64))
     assert single.dtype == np.float32
     assert double.dtype == np.float64
-    np.testing.assert_allclose(dense(single), dense(double), rtol=0, atol=2e-5 * np.abs(dense(double)).max())
+    np.testing.assert_allclose(
+        dense(single), dense(double), rtol=0, atol=2e-5 * np.abs(dense(double)).max()
+    )
     again = clone(case).fit(X.astype(np.float64)).transform(X)
     same(dense(again), dense(single))
 
@@ -165,7 +183,10 @@ def check_sparse_equals_dense(case: Map) -> None:
     expected = dense(clone(case).fit(X).transform(X))
     for form in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix):
         close(dense(clone(case).fit(form(X)).transform(form(X))), expected)
-    close(dense(clone(case).fit(X).transform(sp.csr_array(X.shape))), dense(clone(case).fit(X).transform(0 * X)))
+    close(
+        dense(clone(case).fit(X).transform(sp.csr_array(X.shape))),
+        dense(clone(case).fit(X).transform(0 * X)),
+    )
     stored = sp.csr_array(np.ones_like(X))
     stored.data[:] = X.ravel()  # zeros stored explicitly
     close(dense(clone(case).fit(stored).transform(stored)), expected)
@@ -203,7 +224,9 @@ def check_pickle_and_clone(case: Map) -> None:
 def check_a_saved_map_comes_back_the_same(case: Map) -> None:
     X = data(case).astype(np.float32).astype(np.float64)
     fitted = clone(case).fit(X)
-    assert all(array.flags.c_contiguous for array in fitted.drawn_.arrays().values())  # a file keeps no other order
+    assert all(
+        array.flags.c_contiguous for array in fitted.drawn_.arrays().values()
+    )  # a file keeps no other order
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "first.mercer", Path(folder) / "second.mercer"
         mercer.save(fitted, first)
@@ -268,17 +291,31 @@ def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
 
 
 def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map) -> None:
-    """Numbers that are not finite come before negative ones, then rows count; the same words for every form of the input."""
+    """Numbers that are not finite come before negative ones, then rows count; the same words for
+    every form of the input.
+    """
     names = [name for name in case.get_params() if name.endswith("n_jobs")]
     fitted = clone(case).set_params(**dict.fromkeys(names, 3)).fit(data(case))
-    wanted = {"needs finite numbers, got inf at row 150, column 1.": {150: np.inf, 151: np.nan, 299: -np.inf, 20: -1.0}}
+    wanted = {
+        "needs finite numbers, got inf at row 150, column 1.": {
+            150: np.inf,
+            151: np.nan,
+            299: -np.inf,
+            20: -1.0,
+        }
+    }
     if case.domain == "nonnegative":
         wanted["needs X >= 0, got -2 at row 47, column 1."] = {290: -1.0, 47: -2.0}
     for words, places in wanted.items():
         X = data(case, n=300)
         for row, value in places.items():
             X[row, 1] = value
-        for form in (np.ascontiguousarray, np.asfortranarray, sp.csr_array, lambda A: np.repeat(A, 2, axis=1)[:, ::2]):
+        for form in (
+            np.ascontiguousarray,
+            np.asfortranarray,
+            sp.csr_array,
+            lambda A: np.repeat(A, 2, axis=1)[:, ::2],
+        ):
             found = ""
             with (
                 patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
@@ -292,10 +329,19 @@ def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map
 
 
 def check_finite_in_gives_finite_out(case: Map) -> None:
-    """Large and tiny numbers give finite features, or a ValueError that names the row and the column."""
+    """Large and tiny numbers give finite features, or a ValueError that names the row and the
+    column.
+    """
     for dtype in (np.float32, np.float64):
         fitted = clone(case).fit(data(case).astype(dtype))
-        for value in (np.finfo(dtype).max, 1e30, 1e9, np.finfo(dtype).tiny, np.finfo(dtype).smallest_subnormal, 0.0):
+        for value in (
+            np.finfo(dtype).max,
+            1e30,
+            1e9,
+            np.finfo(dtype).tiny,
+            np.finfo(dtype).smallest_subnormal,
+            0.0,
+        ):
             X = data(case).astype(dtype)
             X[3, 1] = value
             words = ""
@@ -305,7 +351,9 @@ def check_finite_in_gives_finite_out(case: Map) -> None:
                     Z = dense(fitted.transform(X))
             except ValueError as error:
                 words = str(error)
-            assert ("row 3, column 1" in words and value > 1e6) if words else np.isfinite(Z).all(), (value, words)
+            assert (
+                ("row 3, column 1" in words and value > 1e6) if words else np.isfinite(Z).all()
+            ), (value, words)
 
 
 def check_finite_in_gives_finite_out_at_the_smallest_size(case: Map) -> None:
@@ -313,7 +361,9 @@ def check_finite_in_gives_finite_out_at_the_smallest_size(case: Map) -> None:
 
 
 def check_rows_of_any_magnitude_are_fitted_or_refused(case: Map) -> None:
-    """Rows all of whose numbers are huge or tiny: finite features, or a ValueError that says what to do."""
+    """Rows all of whose numbers are huge or tiny: finite features, or a ValueError that says what
+    to do.
+    """
     for size, dtype in product((case, smallest(case)), (np.float32, np.float64)):
         limits = np.finfo(dtype)
         shares = data(size) / np.abs(data(size)).max()
@@ -335,7 +385,11 @@ def check_rows_of_any_magnitude_are_fitted_or_refused(case: Map) -> None:
                         Z = dense(clone(size).fit(form(X)).transform(form(X)))
                     except ValueError as error:
                         words = str(error)
-                assert ("Scale" in words or "scale" in words) if words else np.isfinite(Z).all(), (value, dtype, words)
+                assert ("Scale" in words or "scale" in words) if words else np.isfinite(Z).all(), (
+                    value,
+                    dtype,
+                    words,
+                )
 
 
 def smallest(case: Map) -> Map:
@@ -362,4 +416,8 @@ def close(a: np.ndarray, b: np.ndarray, tolerance: float = 1e-12) -> None:
     np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
 
 
-CHECKS = {name.removeprefix("check_"): value for name, value in list(globals().items()) if name.startswith("check_")}
+CHECKS = {
+    name.removeprefix("check_"): value
+    for name, value in list(globals().items())
+    if name.startswith("check_")
+}

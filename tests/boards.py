@@ -44,8 +44,12 @@ def rows(n: int = 240, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     return np.stack([rng.dirichlet(40 * means[c] + 0.05) for c in y]), y
 
 
-def board(*, numeric: bool = False, names: dict[str, str] | None = None, **changes: Any) -> Leaderboard:
-    """Ten entries: maps, linear, an exact kernel and trees; the best map has won. names: other names for some entries."""
+def board(
+    *, numeric: bool = False, names: dict[str, str] | None = None, **changes: Any
+) -> Leaderboard:
+    """Ten entries: maps, linear, an exact kernel and trees; the best map has won. names: other
+    names for some entries.
+    """
     model = KernelRegressor if numeric else KernelClassifier
     maps = [
         (
@@ -55,23 +59,101 @@ def board(*, numeric: bool = False, names: dict[str, str] | None = None, **chang
             0.972,
             0.41,
         ),
-        ("fourier gamma=4", RandomFourier(128, gamma=4.0, random_state=0), kernels.Gaussian(4.0), 0.968, 0.12),
+        (
+            "fourier gamma=4",
+            RandomFourier(128, gamma=4.0, random_state=0),
+            kernels.Gaussian(4.0),
+            0.968,
+            0.12,
+        ),
         ("gcws", GCWS(64, random_state=0), kernels.GMM(), 0.955, 0.09),
         ("chi2-series", Chi2Series(3), kernels.Chi2(), 0.951, 0.031),
-        ("fourier gamma=1", RandomFourier(128, gamma=1.0, random_state=0), kernels.Gaussian(1.0), 0.949, 0.11),
+        (
+            "fourier gamma=1",
+            RandomFourier(128, gamma=1.0, random_state=0),
+            kernels.Gaussian(1.0),
+            0.949,
+            0.11,
+        ),
         ("nystroem", Nystroem(32, random_state=0), kernels.Gaussian(1.0), 0.948, 0.18),
         ("anchors", Anchors(16), kernels.Chi2(), 0.947, 0.025),
-        ("laplace", RandomLaplace(128, random_state=0), kernels.ExponentialSemigroup(1.0), 0.91, 0.1),
+        (
+            "laplace",
+            RandomLaplace(128, random_state=0),
+            kernels.ExponentialSemigroup(1.0),
+            0.91,
+            0.1,
+        ),
     ]
     entries = [
-        Entry(name, "map", model(of), kernel, score, 0.006, 800, 3, i < 3, 0.03, 128, 1024.0 / (i + 1), seconds, 0.01)
+        Entry(
+            name,
+            "map",
+            model(of),
+            kernel,
+            score,
+            0.006,
+            800,
+            3,
+            i < 3,
+            0.03,
+            128,
+            1024.0 / (i + 1),
+            seconds,
+            0.01,
+        )
         for i, (name, of, kernel, score, seconds) in enumerate(maps)
     ]
     entries += [
-        Entry("exact ExpChi2(2)", "exact", None, kernels.ExpChi2(2.0), 0.974, 0.006, 800, 0, True, None, 800, 6400.0, 2.4, 0.3),
-        Entry("gradient boosting", "outside", None, None, 0.944, 0.007, 800, 1, True, None, 12, 96.0, 1.9, 0.02),
-        Entry("linear", "linear", model(), kernels.Linear(), 0.902, 0.008, 800, 3, True, None, 12, 96.0, 0.004, 0.001),
-    ]  # fmt: skip
+        Entry(
+            "exact ExpChi2(2)",
+            "exact",
+            None,
+            kernels.ExpChi2(2.0),
+            0.974,
+            0.006,
+            800,
+            0,
+            True,
+            None,
+            800,
+            6400.0,
+            2.4,
+            0.3,
+        ),
+        Entry(
+            "gradient boosting",
+            "outside",
+            None,
+            None,
+            0.944,
+            0.007,
+            800,
+            1,
+            True,
+            None,
+            12,
+            96.0,
+            1.9,
+            0.02,
+        ),
+        Entry(
+            "linear",
+            "linear",
+            model(),
+            kernels.Linear(),
+            0.902,
+            0.008,
+            800,
+            3,
+            True,
+            None,
+            12,
+            96.0,
+            0.004,
+            0.001,
+        ),
+    ]
     entries.sort(key=lambda one: -one.score)
     renamed = tuple(
         Entry(**{**vars(one), "name": (names or {}).get(one.name, one.name)})  # type: ignore[arg-type]
@@ -87,7 +169,13 @@ def board(*, numeric: bool = False, names: dict[str, str] | None = None, **chang
         "winner": next(one for one in renamed if one.kind == "map"),
         "stopped": None,
         "refused": {"sign-cauchy": "Its exact kernel is laborious."},
-        "settings": {"max_seconds": 20.0, "max_memory": None, "kernels": "auto", "random_state": 0, "folds": 5},
+        "settings": {
+            "max_seconds": 20.0,
+            "max_memory": None,
+            "kernels": "auto",
+            "random_state": 0,
+            "folds": 5,
+        },
     }
     return Leaderboard(**{**given, **changes})
 
@@ -95,7 +183,13 @@ def board(*, numeric: bool = False, names: dict[str, str] | None = None, **chang
 def written(path: Path, **more: Any) -> str:
     """The report of a leaderboard, the plain one if none is given."""
     X, y = rows()
-    given = {"X": X, "y": y, "command": "mercer compare data.csv --target y", "title": "data.csv", **more}
+    given = {
+        "X": X,
+        "y": y,
+        "command": "mercer compare data.csv --target y",
+        "title": "data.csv",
+        **more,
+    }
     write_report(given.pop("board", None) or board(), path, **given)
     return path.read_text(encoding="utf-8")
 

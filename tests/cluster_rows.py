@@ -38,5 +38,9 @@ def parquet(folder, X, y, parts=4):
     folder.mkdir()
     for i, rows in enumerate(np.array_split(np.arange(len(X)), parts)):
         columns = {f"c{j}": X[rows, j] for j in range(X.shape[1])}
-        pq.write_table(pa.table({**columns, "label": y[rows]}), folder / f"part-{i}.parquet", row_group_size=300)
+        pq.write_table(
+            pa.table({**columns, "label": y[rows]}),
+            folder / f"part-{i}.parquet",
+            row_group_size=300,
+        )
     return folder

@@ -10,8 +10,9 @@ import numpy as np
 from mercer.ops import reference
 from op_arguments import Args, Array, Case, eps, histogram, normal, wide
 
-# Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters come from float64 logarithms, which may
-# differ in their last bit: the number may then be rounded to its neighbour.
+# Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters
+# come from float64 logarithms, which may differ in their last bit: the number may then be rounded
+# to its neighbour.
 
 
 def no_error(truth: Array, args: Args) -> int:
@@ -23,10 +24,14 @@ def rounded_bound(truth: Array, args: Args) -> Array:
 
 
 def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Args, type]:
-    """m hashes of d columns, and the type of the codes. For odd m the parameters are whole numbers over 8: many a are equal."""
+    """m hashes of d columns, and the type of the codes. For odd m the parameters are whole numbers
+    over 8: many a are equal.
+    """
     seed, first = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(1000))
     ids = rng.integers(2**64, size=d, dtype=np.uint64)
-    parameters = reference.gcws_parameters(seed, ids, first, np.empty((-(-m // 64), d, 4, 64), dtype=np.float32))
+    parameters = reference.gcws_parameters(
+        seed, ids, first, np.empty((-(-m // 64), d, 4, 64), dtype=np.float32)
+    )
     if m % 2:
         parameters = np.ceil(8 * parameters) / np.float32(8)
     bits, code = (1 + m % 8, np.uint8) if dtype is np.float32 else (1 + m % 16, np.uint16)
@@ -59,10 +64,13 @@ def sparse_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: in
 
 def parameters(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
     drawn, _ = sampling(rng, dtype, d, 64 * (n % 3))
-    return {k: drawn[k] for k in ("seed", "ids", "first")} | {"out": np.empty_like(drawn["parameters"])}
+    return {k: drawn[k] for k in ("seed", "ids", "first")} | {
+        "out": np.empty_like(drawn["parameters"])
+    }
 
 
-# Codes into tables: a plain sum of as many terms as there are places, or rows; twice as many with fractions, each rounded once more.
+# Codes into tables: a plain sum of as many terms as there are places, or rows; twice as many with
+# fractions, each rounded once more.
 
 
 def coded(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> tuple[Args, int]:
@@ -70,12 +78,19 @@ def coded(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> tupl
     count = 2 + (n + 3 * d + m) % 20
     code = (np.uint8, np.uint16, np.int32)[(n + d + m) % 3]
     fractions = rng.random((n, d)).astype(dtype) if m % 2 else None
-    return {"codes": rng.integers(count - m % 2, size=(n, d)).astype(code), "fractions": fractions}, count
+    return {
+        "codes": rng.integers(count - m % 2, size=(n, d)).astype(code),
+        "fractions": fractions,
+    }, count
 
 
 def coded_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
     given, count = coded(rng, dtype, n, d, m)
-    return {**given, "panels": normal(rng, dtype, d if n % 3 else 1, count, m), "out": np.empty((n, m), dtype=dtype)}
+    return {
+        **given,
+        "panels": normal(rng, dtype, d if n % 3 else 1, count, m),
+        "out": np.empty((n, m), dtype=dtype),
+    }
 
 
 def coded_rows(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
@@ -103,20 +118,29 @@ def coded_descent(rng: np.random.Generator, dtype: type, n: int, d: int, m: int)
     W = np.zeros((d, count, m))
     for p in range(d):
         np.add.at(W[p], codes[:, p], scale * a)
-    given = {"codes": codes, "order": rng.permutation(n)[: n - n // 5], "Y": Y, "b": normal(rng, dtype, m) / 4}
+    given = {
+        "codes": codes,
+        "order": rng.permutation(n)[: n - n // 5],
+        "Y": Y,
+        "b": normal(rng, dtype, m) / 4,
+    }
     c = np.where(np.arange(n) % 7 == 3, 0, rng.random(n)).astype(dtype)
     return {**given, "c": c, "scale": scale, "a": a, "W": W.astype(dtype)}
 
 
 def descent_bound(truth: Array, args: Args) -> Any:
-    """Each step has the rounding of a score, a sum over places; steps of the rows before add to it, each with a factor below 1."""
+    """Each step has the rounding of a score, a sum over places; steps of the rows before add to it,
+    each with a factor below 1.
+    """
     places, rows = args["codes"].shape[1], len(args["codes"])
     return eps(args) * (places + 8) * (rows + 1) * (1 + np.abs(args["W"]).max(initial=0.0))
 
 
 def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, Args], Any]:
     def bound(truth: Array, args: Args) -> Any:
-        size = getattr(reference, name)(**args | {numbers: np.abs(wide(args[numbers])), "out": np.empty_like(truth)})
+        size = getattr(reference, name)(
+            **args | {numbers: np.abs(wide(args[numbers])), "out": np.empty_like(truth)}
+        )
         if args["fractions"] is None:
             return 0 if axis is None else eps(args) * (args["codes"].shape[axis] + 1) / 2 * size
         return eps(args) * ((0 if axis is None else args["codes"].shape[axis]) + 2) * size
@@ -124,14 +148,18 @@ def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, A
     return bound
 
 
-# Numbers to codes. Numbers and edges are whole numbers over 8 for every second n, so that many are equal; infinite edges are no edges.
+# Numbers to codes. Numbers and edges are whole numbers over 8 for every second n, so that many are
+# equal; infinite edges are no edges.
 
 
 def rising(rng: np.random.Generator, dtype: type, d: int, m: int, least: int) -> Array:
     """(d or 1, least + m) different numbers for each row, which ends in inf for every third m."""
     shape = (d if m % 4 else 1, least + m)
     numbers = np.sort(
-        rng.permuted(np.broadcast_to(np.arange(2 * shape[1]), (shape[0], 2 * shape[1])), axis=1)[:, : shape[1]], axis=1
+        rng.permuted(np.broadcast_to(np.arange(2 * shape[1]), (shape[0], 2 * shape[1])), axis=1)[
+            :, : shape[1]
+        ],
+        axis=1,
     )
     table = ((numbers - shape[1]) / 8).astype(dtype)
     if not m % 3:

@@ -1,4 +1,6 @@
-"""What all tests share: warnings are errors (pyproject.toml), and Hypothesis is random only through a fixed seed."""
+"""What all tests share: warnings are errors (pyproject.toml), and Hypothesis is random only through
+a fixed seed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "mercer", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+    "mercer",
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("mercer")
 
@@ -47,7 +53,9 @@ def model(folder):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many chunks."""
+    """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many
+    chunks.
+    """
     monkeypatch.setattr("mercer.data.stream._CHUNK_BYTES", 21 * 5 * 8)
     monkeypatch.setattr("mercer.data.csv._BLOCK", 512)
     monkeypatch.setattr("mercer.data.svmlight._RANGE", 300)
@@ -94,7 +102,8 @@ def cluster(preload):
 
     config = {
         "distributed.scheduler.allowed-failures": 1,
-        # it takes copies of a fold's job away from workers every two seconds, which then draw its map again
+        # it takes copies of a fold's job away from workers every two seconds, which then draw its
+        # map again
         "distributed.scheduler.active-memory-manager.start": False,
     }
     with (

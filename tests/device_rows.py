@@ -1,4 +1,6 @@
-"""Rows on the device that tests have, torch's CPU or the one that MERCER_TEST_DEVICE names, and rows that come back from it."""
+"""Rows on the device that tests have, torch's CPU or the one that MERCER_TEST_DEVICE names, and
+rows that come back from it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def place() -> devices.Place:
 
 
 def close(found: Any, expected: Any, dtype: Any) -> None:
-    """1e-6 relative in float64 (much less, in fact); float32 as the battery has it for both dtypes."""
+    """1e-6 relative in float64 (much less, in fact); float32 as the battery has it for both
+    dtypes.
+    """
     assert found.dtype == expected.dtype
     tolerance = 1e-11 if dtype == np.float64 else 2e-5
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())

@@ -1,4 +1,6 @@
-"""The digits in the folder of a test of the command line, and a map that is small enough for them."""
+"""The digits in the folder of a test of the command line, and a map that is small enough for
+them.
+"""
 
 from __future__ import annotations
 

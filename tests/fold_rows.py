@@ -27,7 +27,9 @@ def both():
 
 def bits(summary) -> dict[str, bytes]:
     state = summary.state()
-    return {name: array.tobytes() for name, array in state.arrays.items()} | {"facts": repr(state.facts)}
+    return {name: array.tobytes() for name, array in state.arrays.items()} | {
+        "facts": repr(state.facts)
+    }
 
 
 def fourier(X, size=1100):
@@ -39,6 +41,8 @@ def parquet(folder, X, y, group=100, parts=4):
     for i, (start, stop) in enumerate(pairwise(np.linspace(0, len(X), parts + 1).astype(int))):
         columns = {f"c{j}": X[start:stop, j] for j in range(X.shape[1])}
         pq.write_table(
-            pa.table({**columns, "label": y[start:stop]}), folder / f"part-{i:04}.parquet", row_group_size=group
+            pa.table({**columns, "label": y[start:stop]}),
+            folder / f"part-{i:04}.parquet",
+            row_group_size=group,
         )
     return folder

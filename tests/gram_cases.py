@@ -20,14 +20,20 @@ def gram_bound(truth: Array, args: Args) -> Array:
 
 def gram(values: Callable[..., Array]) -> Case:
     def make(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
-        return {"X": values(rng, dtype, n, d), "Z": values(rng, dtype, m, d), "out": np.empty((n, m), dtype=dtype)}
+        return {
+            "X": values(rng, dtype, n, d),
+            "Z": values(rng, dtype, m, d),
+            "out": np.empty((n, m), dtype=dtype),
+        }
 
     return Case(make, gram_bound)
 
 
 def sparse_gram(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
     index = (np.int32, np.int64)[(n + d + m) % 2]
-    X, Z = (sparse_parts(name, histogram(rng, dtype, k, d), index) for name, k in (("X_", n), ("Z_", m)))
+    X, Z = (
+        sparse_parts(name, histogram(rng, dtype, k, d), index) for name, k in (("X_", n), ("Z_", m))
+    )
     return {**X, **Z, "n_columns": d, "out": np.empty((n, m), dtype=dtype)}
 
 
@@ -50,7 +56,9 @@ LITERAL: dict[str, Callable[[Array, Array], Array]] = {
     "gram_chi2_distance": lambda x, z: ((x - z) ** 2 / (x + z)).sum(axis=-1),
     "gram_intersection": lambda x, z: np.minimum(x, z).sum(axis=-1),
     "gram_minmax": lambda x, z: np.minimum(x, z).sum(axis=-1) / np.maximum(x, z).sum(axis=-1),
-    "gram_jensen_shannon": lambda x, z: (x / 2 * np.log2((x + z) / x) + z / 2 * np.log2((x + z) / z)).sum(axis=-1),
+    "gram_jensen_shannon": lambda x, z: (
+        x / 2 * np.log2((x + z) / x) + z / 2 * np.log2((x + z) / z)
+    ).sum(axis=-1),
     "gram_l1": lambda x, z: np.abs(x - z).sum(axis=-1),
     "gram_l2": lambda x, z: ((x - z) ** 2).sum(axis=-1),
 }

@@ -1,4 +1,6 @@
-"""Model files that are wrong on purpose: bytes that were changed, and files with a right digest whose content was changed."""
+"""Model files that are wrong on purpose: bytes that were changed, and files with a right digest
+whose content was changed.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,60 @@ import numpy as np
 from mercer.persistence import container
 
 JUNK: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 7, 2**31, 2**62, 2**64, -(2**63), 0.0, -0.5, 0.5, 1e308, 5e-324, "", "x", "auto", "../../etc", [], [1],
-    [[]], {}, {"tuple": []}, {"tuple": [1, 2]}, {"dict": [["a", 1]]}, {"dict": [[{"tuple": [1]}, 1]]}, {"float": "inf"}, {"float": "nan"},
-    {"number": ["float32", 0.5]}, {"number": ["int8", 300]}, {"dtype": "float32"}, {"dtype": "object"}, {"words": ["object", ["a"]]},
-    {"words": ["<U9", ["a"]]}, {"array": "gone"}, {"record": ["Chain", {"stages": {"tuple": []}}]}, {"record": ["Cos", {}]},
-    {"record": ["Called", {"function": "x", "params": {"dict": []}}]}, {"record": ["Sum", {"terms": {"tuple": []}}]},
-    {"model": ["Hellinger", {}, None]}, {"model": ["os", {}, {}]}, {"csr": ["array", [1, 1], 1, 2, 3]},
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2,
+    7,
+    2**31,
+    2**62,
+    2**64,
+    -(2**63),
+    0.0,
+    -0.5,
+    0.5,
+    1e308,
+    5e-324,
+    "",
+    "x",
+    "auto",
+    "../../etc",
+    [],
+    [1],
+    [[]],
+    {},
+    {"tuple": []},
+    {"tuple": [1, 2]},
+    {"dict": [["a", 1]]},
+    {"dict": [[{"tuple": [1]}, 1]]},
+    {"float": "inf"},
+    {"float": "nan"},
+    {"number": ["float32", 0.5]},
+    {"number": ["int8", 300]},
+    {"dtype": "float32"},
+    {"dtype": "object"},
+    {"words": ["object", ["a"]]},
+    {"words": ["<U9", ["a"]]},
+    {"array": "gone"},
+    {"record": ["Chain", {"stages": {"tuple": []}}]},
+    {"record": ["Cos", {}]},
+    {"record": ["Called", {"function": "x", "params": {"dict": []}}]},
+    {"record": ["Sum", {"terms": {"tuple": []}}]},
+    {"model": ["Hellinger", {}, None]},
+    {"model": ["os", {}, {}]},
+    {"csr": ["array", [1, 1], 1, 2, 3]},
+]
 
 
 def mutated(good: bytes, rng: np.random.Generator) -> bytes:
     """The bytes of a file after one random accident."""
     size, opening = len(good), 8 + int.from_bytes(good[:8], "little")
-    at, other = sorted(int(place) for place in rng.integers(0, [size, opening][int(rng.random() < 0.5)], 2))
+    at, other = sorted(
+        int(place) for place in rng.integers(0, [size, opening][int(rng.random() < 0.5)], 2)
+    )
     some = bytes(rng.integers(0, 256, int(rng.integers(1, 9)), dtype=np.uint8))
     accidents = [
         lambda: good[:at] + bytes([good[at] ^ (1 << int(rng.integers(8)))]) + good[at + 1 :],
@@ -64,7 +107,9 @@ def content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def altered(
     facts: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The content after one random change of a value or an array, to be written with a right digest."""
+    """The content after one random change of a value or an array, to be written with a right
+    digest.
+    """
     facts, arrays = copy.deepcopy(facts), dict(arrays)
     if arrays and rng.random() < 0.4:
         name = sorted(arrays)[int(rng.integers(len(arrays)))]
@@ -77,7 +122,9 @@ def altered(
     if act < 0.15:
         del holder[key]
     elif act < 0.25 and isinstance(holder, dict):
-        holder[["transform", "__class__", "drawn_", "n_jobs", "odd", "a.b"][int(rng.integers(6))]] = 1
+        holder[
+            ["transform", "__class__", "drawn_", "n_jobs", "odd", "a.b"][int(rng.integers(6))]
+        ] = 1
     elif act < 0.35:
         holder_2, key_2 = places[int(rng.integers(len(places)))]
         holder[key] = copy.deepcopy(holder_2[key_2])
@@ -95,12 +142,27 @@ def _places(value: Any) -> Any:
 
 def shapes_of(array: np.ndarray) -> list[np.ndarray]:
     """The same array in other shapes and dtypes."""
-    found = [array[None], array[..., None], array[:0], array.reshape(-1)[:1], np.zeros((), array.dtype)]
+    found = [
+        array[None],
+        array[..., None],
+        array[:0],
+        array.reshape(-1)[:1],
+        np.zeros((), array.dtype),
+    ]
     if array.size:
         found += [array[:-1], np.concatenate([array, array[-1:]]), array.reshape(-1)]
     if array.ndim > 1:
-        found += [array[:, :-1], array[:, :0], np.concatenate([array, array], axis=1), array.swapaxes(0, 1)]
-    found += [array.astype(kind) for kind in (np.float32, np.int32, np.uint8, bool) if np.isfinite(array).all()]
+        found += [
+            array[:, :-1],
+            array[:, :0],
+            np.concatenate([array, array], axis=1),
+            array.swapaxes(0, 1),
+        ]
+    found += [
+        array.astype(kind)
+        for kind in (np.float32, np.int32, np.uint8, bool)
+        if np.isfinite(array).all()
+    ]
     return [one for one in found if (one.shape, one.dtype) != (array.shape, array.dtype)]
 
 
@@ -108,7 +170,11 @@ def values_of(array: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """The same array with another number in one place."""
     if not array.size:
         return []
-    numbers = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e308] if array.dtype.kind == "f" else [-1, 2**31 - 1, 0, 1]
+    numbers = (
+        [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e308]
+        if array.dtype.kind == "f"
+        else [-1, 2**31 - 1, 0, 1]
+    )
     found = []
     for number in numbers:
         changed = array.copy()
@@ -130,9 +196,13 @@ def named(stored: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def agrees(stored: Any, back: Any) -> bool:
-    """Whether a model that was loaded and stored again says what the file said; a parameter or field that was not there has its default."""
+    """Whether a model that was loaded and stored again says what the file said; a parameter or
+    field that was not there has its default.
+    """
     if isinstance(stored, dict) and isinstance(back, dict):
         return all(key in back and agrees(value, back[key]) for key, value in stored.items())
     if isinstance(stored, list) and isinstance(back, list):
-        return len(stored) == len(back) and all(agrees(a, b) for a, b in zip(stored, back, strict=True))
+        return len(stored) == len(back) and all(
+            agrees(a, b) for a, b in zip(stored, back, strict=True)
+        )
     return type(stored) is type(back) and stored == back

@@ -1,9 +1,11 @@
-"""Fits that are interrupted by SIGINT at chosen moments: a script for tests, which prints what went wrong as JSON.
+"""Fits that are interrupted by SIGINT at chosen moments: a script for tests, which prints what went
+wrong as JSON.
 
-``python interrupted_fits.py maps MOST`` interrupts the fit of each map, ``python interrupted_fits.py table MOST``
-that of a map for which SciPy's Sobol table is not loaded yet, each time in a new fork. Moments are where Python runs
-signal handlers: where a function begins, and where a call of compiled code returns. The first time of each place is
-taken, in our code and in libraries; MOST of them are tried, evenly spaced, all of them for 0.
+``python interrupted_fits.py maps MOST`` interrupts the fit of each map, ``python
+interrupted_fits.py table MOST`` that of a map for which SciPy's Sobol table is not loaded yet, each
+time in a new fork. Moments are where Python runs signal handlers: where a function begins, and
+where a call of compiled code returns. The first time of each place is taken, in our code and in
+libraries; MOST of them are tried, evenly spaced, all of them for 0.
 """
 
 from __future__ import annotations
@@ -39,13 +41,16 @@ BLAS_THREADS = blas_threads()
 
 
 class Profiler:
-    """A profile function for all threads that calls act() at the event of number `at`, counted from 1.
+    """A profile function for all threads that calls act() at the event of number `at`, counted from
+    1.
 
-    firsts are the numbers of the events at which a place was reached for the first time; with `inside`, of the events
-    that have a function of that file on the stack.
+    firsts are the numbers of the events at which a place was reached for the first time; with
+    `inside`, of the events that have a function of that file on the stack.
     """
 
-    def __init__(self, at: int = 0, act: Callable[[], None] | None = None, inside: str | None = None) -> None:
+    def __init__(
+        self, at: int = 0, act: Callable[[], None] | None = None, inside: str | None = None
+    ) -> None:
         self.at, self.act, self.inside = at, act, inside
         self.count = 0
         self.firsts: list[int] = []
@@ -91,7 +96,10 @@ class Profiler:
 
 
 def arrays(fitted: Map) -> dict[str, bytes]:
-    return {name: np.ascontiguousarray(array).tobytes() for name, array in fitted.drawn_.arrays().items()}
+    return {
+        name: np.ascontiguousarray(array).tobytes()
+        for name, array in fitted.drawn_.arrays().items()
+    }
 
 
 def chosen(moments: list[int], most: int) -> list[int]:
@@ -103,8 +111,8 @@ def chosen(moments: list[int], most: int) -> list[int]:
 def interrupted(case: Map, at: int, right: dict[str, bytes], *, delivered: bool) -> str | None:
     """Interrupt one fit; return what went wrong, or None.
 
-    delivered: whether the exception must come, also where the map is right. Python itself discards one that is raised
-    while a generator is closed.
+    delivered: whether the exception must come, also where the map is right. Python itself discards
+    one that is raised while a generator is closed.
     """
     profiler = Profiler(at, lambda: os.kill(os.getpid(), signal.SIGINT))
     try:
@@ -121,7 +129,11 @@ def interrupted(case: Map, at: int, right: dict[str, bytes], *, delivered: bool)
             return "the signal was lost, and the map is right"
     if arrays(clone(case).fit(X)) != right:
         return "the next fit is wrong"
-    return None if blas_threads() == BLAS_THREADS else f"BLAS has {blas_threads()} threads, and had {BLAS_THREADS}"
+    return (
+        None
+        if blas_threads() == BLAS_THREADS
+        else f"BLAS has {blas_threads()} threads, and had {BLAS_THREADS}"
+    )
 
 
 def sweep_maps(most: int) -> dict[str, dict[str, object]]:
@@ -137,7 +149,10 @@ def sweep_maps(most: int) -> dict[str, dict[str, object]]:
             clone(case).fit(X)
         moments = chosen(counting.firsts, most)
         wrong = {at: interrupted(case, at, right, delivered=False) for at in moments}
-        found[name] = {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}
+        found[name] = {
+            "moments": len(moments),
+            "wrong": {at: what for at, what in wrong.items() if what},
+        }
     big = np.random.default_rng(1).normal(size=(20_000, 16))  # enough rows for the pool of threads
     fitted = clone(SOBOL).fit(big[:, :3])
     with threads.at_most(1):
@@ -163,7 +178,9 @@ def in_fork(work: Callable[[], object]) -> object:
     with os.fdopen(read, "rb") as pipe:
         answer = pipe.read()
     _, status = os.waitpid(child, 0)
-    return json.loads(answer) if status == 0 and answer else f"the process ended with status {status}"
+    return (
+        json.loads(answer) if status == 0 and answer else f"the process ended with status {status}"
+    )
 
 
 def sweep_table(most: int) -> dict[str, dict[str, object]]:
@@ -179,12 +196,22 @@ def sweep_table(most: int) -> dict[str, dict[str, object]]:
     clone(SOBOL).set_params(design="iid").fit(X)  # all else is loaded
     expected = {name: bytes.fromhex(text) for name, text in in_fork(right).items()}
     moments = chosen(in_fork(count), most)
-    wrong = {at: in_fork(lambda at=at: interrupted(SOBOL, at, expected, delivered=True)) for at in moments}
-    return {"table": {"moments": len(moments), "wrong": {at: what for at, what in wrong.items() if what}}}
+    wrong = {
+        at: in_fork(lambda at=at: interrupted(SOBOL, at, expected, delivered=True))
+        for at in moments
+    }
+    return {
+        "table": {
+            "moments": len(moments),
+            "wrong": {at: what for at, what in wrong.items() if what},
+        }
+    }
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # also where the tests run in a shell's background
     warnings.simplefilter("ignore")
     sweeps = {"maps": sweep_maps, "table": sweep_table}
     print(json.dumps(sweeps[sys.argv[1]](int(sys.argv[2]))))

@@ -9,11 +9,14 @@ import numpy as np
 
 from op_arguments import Args, Array, Case, eps, histogram, wide
 
-# Lifts: within eps of the largest value of the same x, times what the recurrence adds up. Value q of the series is a product of q factors
-# (4 + q/2: as large as the reference's own error, in which roundings mostly cancel). Value q of Chebyshev is a polynomial of degree q in
-# ln x, so q times the relative error of the logarithm, which is 2 eps. An angle of homogeneous has a relative error of 2 eps: logarithm,
-# step and product; its amplitude is its scale, for any other degree than 1 the exponent counts as an angle. Where x / (x + k) is denormal
-# it has an absolute error, which the later steps multiply.
+# Lifts: within eps of the largest value of the same x, times what the recurrence adds up. Value q
+# of the series is a product of q factors (4 + q/2: as large as the reference's own error, in which
+# roundings mostly cancel). Value q of
+# Chebyshev is a polynomial of degree q in ln x, so q times the relative error of the logarithm,
+# which is 2 eps. An angle of homogeneous has
+# a relative error of 2 eps: logarithm, step and product; its amplitude is its scale, for any other
+# degree than 1 the exponent counts as
+# an angle. Where x / (x + k) is denormal it has an absolute error, which the later steps multiply.
 
 
 def lift_values(truth: Array, args: Args) -> Array:
@@ -29,8 +32,12 @@ def lift_bound(growth: float) -> Callable[[Array, Args], Array]:
             scale = values.max(axis=2, initial=0, keepdims=True)
             steps = growth * np.arange(values.shape[2])
             pole = np.max(args["poles"], initial=0) if "poles" in args else args["center"]
-            tail = np.nan_to_num(scale / values[:, :, :1], posinf=0) + 2 * np.sqrt(wide(np.asarray(pole)))
-            return (eps(args) * (4 + steps) * scale + 4 * smallest(args) * (1 + tail)).reshape(truth.shape)
+            tail = np.nan_to_num(scale / values[:, :, :1], posinf=0) + 2 * np.sqrt(
+                wide(np.asarray(pole))
+            )
+            return (eps(args) * (4 + steps) * scale + 4 * smallest(args) * (1 + tail)).reshape(
+                truth.shape
+            )
 
     return bound
 
@@ -40,7 +47,10 @@ def homogeneous_bound(truth: Array, args: Args) -> Array:
     with np.errstate(all="ignore"):
         logs = np.abs(np.log(np.where(x > 0, x, 1)))
         exponent = args["degree"] / 2
-        angles = (np.append(0, np.repeat(args["harmonics"], 2)) * args["step"] + (exponent != 0.5) * exponent) * logs
+        angles = (
+            np.append(0, np.repeat(args["harmonics"], 2)) * args["step"]
+            + (exponent != 0.5) * exponent
+        ) * logs
         scale = np.append(amplitudes[0], np.repeat(amplitudes[1:], 2)) * x**exponent
         bound = eps(args) * (4 + 2 * angles) * scale + smallest(args) * (1 + amplitudes.max())
         return np.nan_to_num(bound, posinf=0).reshape(truth.shape)
@@ -52,7 +62,11 @@ def smallest(args: Args) -> Any:
 
 def series(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
     poles = rng.random(1 + m % 10).astype(dtype) + dtype(0.001)
-    return {"X": histogram(rng, dtype, n, d), "poles": poles, "out": np.empty((n, len(poles) * d), dtype=dtype)}
+    return {
+        "X": histogram(rng, dtype, n, d),
+        "poles": poles,
+        "out": np.empty((n, len(poles) * d), dtype=dtype),
+    }
 
 
 def chebyshev(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
@@ -69,7 +83,14 @@ def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     amplitudes = (0.1 + 0.9 * rng.random(count + 1)).astype(dtype)
     degree = (1.0, 1.0, 2.0, 0.7)[(n + m) % 4]
     X = histogram(rng, dtype, n, d)
-    return {"X": X, "amplitudes": amplitudes, "harmonics": np.sort(chosen), "step": 0.8, "degree": degree, "out": out}
+    return {
+        "X": X,
+        "amplitudes": amplitudes,
+        "harmonics": np.sort(chosen),
+        "step": 0.8,
+        "degree": degree,
+        "out": out,
+    }
 
 
 LIFTS: dict[str, Case] = {

@@ -13,8 +13,12 @@ LOSS = pytest.mark.parametrize("loss", sorted(LOSSES))
 PLENTY = 10**9
 
 
-def data(n: int = 90, D: int = 8, t: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Correlated features far from 0, overlapping classes one against all, and whole weights, some of them 0."""
+def data(
+    n: int = 90, D: int = 8, t: int = 3, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Correlated features far from 0, overlapping classes one against all, and whole weights, some
+    of them 0.
+    """
     draw = np.random.default_rng(seed)
     Z = draw.normal(size=(n, D)) @ draw.normal(size=(D, D)) / np.sqrt(D)
     label = np.argmax(Z[:, :t] + draw.normal(size=(n, t)), axis=1)

@@ -10,10 +10,14 @@ from mercer.linear_model.normal_equations import Normal
 from mercer.maps.block import Dense
 from mercer.stats.moments import Moments
 
-INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+INTERCEPT = pytest.mark.parametrize(
+    "fit_intercept", [True, False], ids=["intercept", "no intercept"]
+)
 
 
-def data(n: int = 60, D: int = 7, t: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def data(
+    n: int = 60, D: int = 7, t: int = 2, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Correlated features and targets far from 0, and whole weights, some of them 0."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + rng.normal(size=D) * 3
@@ -22,7 +26,9 @@ def data(n: int = 60, D: int = 7, t: int = 2, seed: int = 0) -> tuple[np.ndarray
 
 
 def assert_same(found, expected, tolerance=1e-8):
-    """Equal to the tolerance times the largest of the numbers, which is what a solution's rounding is measured in."""
+    """Equal to the tolerance times the largest of the numbers, which is what a solution's rounding
+    is measured in.
+    """
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
@@ -32,7 +38,11 @@ def moments(Z, Y=None, w=None) -> Moments:
     seen = Moments()
     for part in np.array_split(np.arange(len(Z)), 3):
         if len(part):
-            seen.add(Dense(Z[part]), y=None if Y is None else Y[part], weight=None if w is None else w[part])
+            seen.add(
+                Dense(Z[part]),
+                y=None if Y is None else Y[part],
+                weight=None if w is None else w[part],
+            )
     return seen
 
 

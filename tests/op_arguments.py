@@ -1,8 +1,9 @@
 """A case of an op, and arrays to make its arguments of.
 
-make(rng, dtype, n, d, m) gives the arguments; a name that ends in _ works on T, others write to out or to what `outputs` names.
-Codes must be those of the truth; where an op is float32 by definition, dtype chooses the type of its codes.
-bound(truth, args) is the largest error allowed: design section 9, with eps of the op's own type.
+make(rng, dtype, n, d, m) gives the arguments; a name that ends in _ works on T, others write to out
+or to what `outputs` names. Codes must be those of the truth; where an op is float32 by definition,
+dtype chooses the type of its codes. bound(truth, args) is the largest error allowed: design section
+9, with eps of the op's own type.
 """
 
 from __future__ import annotations
@@ -24,14 +25,20 @@ SCALE = 0.7
 class Case:
     make: Callable[[np.random.Generator, type, int, int, int], Args]
     bound: Callable[[Array, Args], Any]
-    wider: bool = True  # the truth is the reference in the next wider type; else in its own, to the last bit
+    wider: bool = (
+        True  # the truth is the reference in the next wider type; else in its own, to the last bit
+    )
     outputs: tuple[str, ...] = ("out",)
     state: tuple[str, ...] = ()  # what it reads and writes: copied for each call
 
 
 def eps(args: Args) -> float:
     return float(
-        np.finfo(next(a.dtype for a in args.values() if isinstance(a, np.ndarray) and a.dtype.kind == "f")).eps
+        np.finfo(
+            next(
+                a.dtype for a in args.values() if isinstance(a, np.ndarray) and a.dtype.kind == "f"
+            )
+        ).eps
     )
 
 
@@ -57,12 +64,18 @@ def norms(A: Array) -> Array:
 
 def sparse_parts(name: str, A: Array, index: type) -> Args:
     S = scipy.sparse.csr_array(A)
-    return {f"{name}indptr": S.indptr.astype(index), f"{name}indices": S.indices.astype(index), f"{name}data": S.data}
+    return {
+        f"{name}indptr": S.indptr.astype(index),
+        f"{name}indices": S.indices.astype(index),
+        f"{name}data": S.data,
+    }
 
 
 def apart(A: Array) -> Array:
     """The same numbers with gaps between the rows."""
-    big = np.full((A.shape[0], A.shape[1] + 5), np.nan if A.dtype.kind == "f" else 77, dtype=A.dtype)
+    big = np.full(
+        (A.shape[0], A.shape[1] + 5), np.nan if A.dtype.kind == "f" else 77, dtype=A.dtype
+    )
     big[:, 2:-3] = A
     return big[:, 2:-3]
 

@@ -1,4 +1,6 @@
-"""Every op: its case, what is true of it, and whether what was found agrees. test_every_op checks that no op is missing here."""
+"""Every op: its case, what is true of it, and whether what was found agrees. test_every_op checks
+that no op is missing here.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ CASES: dict[str, Case] = {**CODES, **LIFTS, **WAVES, **GRAMS}
 
 def result(module: Any, name: str, args: Args) -> Array:
     """The op on copies of its input (it may use T as working space), but on the very out."""
-    return call(module, name, {k: a.copy() if k in ("T", *CASES[name].state) else a for k, a in args.items()})
+    return call(
+        module,
+        name,
+        {k: a.copy() if k in ("T", *CASES[name].state) else a for k, a in args.items()},
+    )
 
 
 def call(module: Any, name: str, args: Args) -> Array:
@@ -35,7 +41,9 @@ def truth(name: str, args: Args) -> Array:
     """In memory of its own."""
     own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
     with np.errstate(all="ignore"):
-        return call(reference, name, {k: wide(a) if CASES[name].wider else a for k, a in own.items()})
+        return call(
+            reference, name, {k: wide(a) if CASES[name].wider else a for k, a in own.items()}
+        )
 
 
 def check(module: Any, name: str, args: Args) -> None:
@@ -46,7 +54,9 @@ def check(module: Any, name: str, args: Args) -> None:
 
 
 def agree(found: Array, exact: Array, bound: Any) -> None:
-    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type. Codes are equal."""
+    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type.
+    Codes are equal.
+    """
     assert found.shape == exact.shape
     if found.dtype.kind != "f":
         np.testing.assert_array_equal(found, exact)
@@ -60,4 +70,6 @@ def agree(found: Array, exact: Array, bound: Any) -> None:
     over = np.where(kept, np.abs(np.where(kept, found, 0) - np.where(kept, exact, 0)) - bound, 0)
     if over.size and over.max() > 0:
         at = np.unravel_index(over.argmax(), over.shape)
-        raise AssertionError(f"at {at}: {found[at]!r} for {exact[at]!r}, {float(over.max())} above the bound")
+        raise AssertionError(
+            f"at {at}: {found[at]!r} for {exact[at]!r}, {float(over.max())} above the bound"
+        )

@@ -1,4 +1,6 @@
-"""Small stand-ins for the data sets of the papers, of the same layout, so that every cell can be run in no time; and toys of papers."""
+"""Small stand-ins for the data sets of the papers, of the same layout, so that every cell can be
+run in no time; and toys of papers.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,31 @@ ROWS, TRAIN = 240, 140
 
 
 def write_sets(folder: Path, names=tuple(SHAPES)) -> Path:
-    """A file for each set: rows about a mean of their class, small whole numbers or, where signed, any."""
+    """A file for each set: rows about a mean of their class, small whole numbers or, where signed,
+    any.
+    """
     for name in names:
         columns, classes, split, kind = SHAPES[name]
         rng = np.random.default_rng([ord(letter) for letter in name])
         y = rng.permutation(np.arange(ROWS) % classes)
         if kind == "signed":
-            X = np.tanh(rng.normal(size=(classes, columns))[y] + 0.5 * rng.normal(size=(ROWS, columns)))
+            X = np.tanh(
+                rng.normal(size=(classes, columns))[y] + 0.5 * rng.normal(size=(ROWS, columns))
+            )
         else:
             means = rng.gamma(0.3, 8.0, size=(classes, columns))[y]
-            X = np.minimum(rng.poisson(means), 255).astype(np.uint8 if kind == "pixels" else np.uint16)
+            X = np.minimum(rng.poisson(means), 255).astype(
+                np.uint8 if kind == "pixels" else np.uint16
+            )
         n_train = TRAIN if split else 0
         if kind == "sparse":
             csr = sp.csr_array(X)
-            parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": np.array(csr.shape)}
+            parts = {
+                "data": csr.data,
+                "indices": csr.indices,
+                "indptr": csr.indptr,
+                "shape": np.array(csr.shape),
+            }
             np.savez(folder / f"{name}.npz", y=y, n_train=n_train, **parts)
         else:
             np.savez(folder / f"{name}.npz", X=X, y=y, n_train=n_train)
@@ -62,7 +75,9 @@ def experiment(*cells: Cell, rule=SPLIT, **how) -> Experiment:
 
 def fixed(label: str, published: dict[str, float], **ours: float | Measured) -> Cell:
     """A cell that measures what it is told."""
-    figures = {name: one if isinstance(one, Measured) else Measured(one) for name, one in ours.items()}
+    figures = {
+        name: one if isinstance(one, Measured) else Measured(one) for name, one in ours.items()
+    }
     columns = tuple(dict.fromkeys((*published, *figures)))
     return Cell(label, columns, lambda bench: figures, published)
 
@@ -77,7 +92,10 @@ class Counted:
     def __init__(self, *labels: str) -> None:
         self.runs: list[str] = []
         self.toy = experiment(
-            *(Cell(label, ("x",), lambda bench, label=label: self(label), {"x": 1.0}) for label in labels)
+            *(
+                Cell(label, ("x",), lambda bench, label=label: self(label), {"x": 1.0})
+                for label in labels
+            )
         )
 
     def __call__(self, label: str) -> dict[str, Measured]:
@@ -96,14 +114,19 @@ class Counted:
 def toy_paper() -> Paper:
     first = experiment(
         replace(
-            fixed("low", {"n = 1": 90.0, "n = 10": 91.0}, **{"n = 1": 80.0, "n = 10": 91.5}), note="Half the rows."
+            fixed("low", {"n = 1": 90.0, "n = 10": 91.0}, **{"n = 1": 80.0, "n = 10": 91.5}),
+            note="Half the rows.",
         ),
         fixed("ours", {}, **{"n = 1": Measured(95.0, 0.5, 3), "n = 10": Measured(96.0, 0.25, 3)}),
         Cell("lost", ("n = 1",), published={"n = 1": 1.0}, absent="nobody has the data"),
         picture=Picture("n", "accuracy, %", log="x"),
     )
     second = replace(
-        experiment(fixed("a", {}, left=1e-3, right=2e-3), fixed("b", {}, left=3e-3), rule=not_comparable("a figure")),
+        experiment(
+            fixed("a", {}, left=1e-3, right=2e-3),
+            fixed("b", {}, left=3e-3),
+            rule=not_comparable("a figure"),
+        ),
         key="toy/heat",
         form=".1e",
         picture=Picture("side", "error", kind="heat"),

@@ -13,7 +13,9 @@ from mercer.cli import main
 
 def call(line: str, group: Group = main, **env: str) -> Result:
     """The result of `mercer line`, or of another group of commands, in the current folder."""
-    return CliRunner().invoke(group, shlex.split(line), env={"COLUMNS": "80", "MERCER_DEBUG": "", **env})
+    return CliRunner().invoke(
+        group, shlex.split(line), env={"COLUMNS": "80", "MERCER_DEBUG": "", **env}
+    )
 
 
 def run(line: str, group: Group = main) -> str:

@@ -1,4 +1,5 @@
-"""Malformed and unusual sparse matrices, every entry point that takes one, and what comes of it, in a process that may crash.
+"""Malformed and unusual sparse matrices, every entry point that takes one, and what comes of it, in
+a process that may crash.
 
 Run as a program it prints a table of outcomes: rows are kinds of matrices, columns outcomes.
 """
@@ -54,11 +55,16 @@ def entry(place: int, value: int) -> Callable[[np.ndarray], None]:
 def unsorted(*, twice: bool = False) -> sp.csr_array:
     """Entries of each row from the last to the first; with twice, each in two halves."""
     X = matrix()
-    parts = [(X.indices[a:b][::-1], X.data[a:b][::-1]) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    parts = [
+        (X.indices[a:b][::-1], X.data[a:b][::-1])
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
     indices, data = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     if not twice:
         return sp.csr_array((data, indices, X.indptr), shape=X.shape)
-    return sp.csr_array((np.repeat(data / 2, 2), np.repeat(indices, 2), 2 * X.indptr), shape=X.shape)
+    return sp.csr_array(
+        (np.repeat(data / 2, 2), np.repeat(indices, 2), 2 * X.indptr), shape=X.shape
+    )
 
 
 def flagged(X: Any) -> Any:
@@ -149,7 +155,10 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
         fitted = case.fit(good)
         yield f"{name}.fit", lambda X, case=case: dense(case.fit(X).transform(good))
         yield f"{name}.transform", lambda X, fitted=fitted: dense(fitted.transform(X))
-        yield f"{name}.blocks", lambda X, fitted=fitted: np.vstack([block.toarray() for block in fitted.blocks(X)])
+        yield (
+            f"{name}.blocks",
+            lambda X, fitted=fitted: np.vstack([block.toarray() for block in fitted.blocks(X)]),
+        )
         kernel = fitted.kernel_
         if not kernel.laborious:
             yield f"gram({name}.kernel_)", lambda X, kernel=kernel: mercer.gram(kernel, X, good)
@@ -167,7 +176,9 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
         yield f"{name}.fit", lambda X, model=model: clone(model).fit(X, y).predict(good)
         yield (
             f"{name}.partial_fit",
-            lambda X, model=model, first=first: clone(model).partial_fit(X, y, **first).predict(good),
+            lambda X, model=model, first=first: (
+                clone(model).partial_fit(X, y, **first).predict(good)
+            ),
         )
         for method in ("predict", "decision_function"):
             if hasattr(fitted, method):
@@ -178,11 +189,19 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
     yield "certify", lambda X: np.float64(mercer.certify(fourier, X, pairs=50).mean)
     yield "GCWS.codes", hashes.codes
     yield "GCWS.similarity", lambda X: hashes.similarity(good, X)[0]
-    yield "landmarks of Nystroem", lambda X: mercer.Nystroem(landmarks=X, gamma=0.5).fit(good).transform(good)
-    yield "open_stream", lambda X: np.vstack([dense(chunk.X) for chunk in mercer.open_stream(X).chunks()])
+    yield (
+        "landmarks of Nystroem",
+        lambda X: mercer.Nystroem(landmarks=X, gamma=0.5).fit(good).transform(good),
+    )
+    yield (
+        "open_stream",
+        lambda X: np.vstack([dense(chunk.X) for chunk in mercer.open_stream(X).chunks()]),
+    )
     yield (
         "open_stream, columns, target",
-        lambda X: np.vstack([dense(c.X) for c in mercer.open_stream(X, columns=[3, 1], target=2).chunks()]),
+        lambda X: np.vstack(
+            [dense(c.X) for c in mercer.open_stream(X, columns=[3, 1], target=2).chunks()]
+        ),
     )
     yield "fold", lambda X: mercer.fold(X, Range()).high
 
@@ -193,23 +212,37 @@ def dense(Z: Any) -> np.ndarray:
 
 def parts_of(X: Any) -> list[np.ndarray]:
     names = ("data", "indices", "indptr", "coords", "offsets")
-    return [np.array(getattr(X, name)) for name in names if hasattr(X, name) and X.format not in ("lil", "dok")]
+    return [
+        np.array(getattr(X, name))
+        for name in names
+        if hasattr(X, name) and X.format not in ("lil", "dok")
+    ]
 
 
 def outcome(call: Callable[[Any], Any], make: Callable[[], Any], expected: Any) -> str:
-    """What comes of a call: one of OUTCOMES but "crashed", with the words of an odd error behind it."""
+    """What comes of a call: one of OUTCOMES but "crashed", with the words of an odd error behind
+    it.
+    """
     X = make()
     before = parts_of(X)
     try:
         found = call(X)
     except ValueError as error:
         text = str(error)
-        return "refused" if expected is None and "malformed" in text and len(text) > 60 else f"odd error {text}"
+        return (
+            "refused"
+            if expected is None and "malformed" in text and len(text) > 60
+            else f"odd error {text}"
+        )
     except Exception as error:
         return f"odd error {type(error).__name__}: {error}"
     unchanged = all(np.array_equal(a, b) for a, b in zip(before, parts_of(X), strict=True))
     right = expected is not None and np.allclose(found, expected, rtol=1e-9, atol=1e-9)
-    return "right" if right and unchanged else f"silent {'' if right else 'wrong '}{'' if unchanged else 'changed'}"
+    return (
+        "right"
+        if right and unchanged
+        else f"silent {'' if right else 'wrong '}{'' if unchanged else 'changed'}"
+    )
 
 
 def trials() -> Iterator[tuple[str, str, Callable[[], str]]]:
@@ -220,11 +253,17 @@ def trials() -> Iterator[tuple[str, str, Callable[[], str]]]:
         for kind, make in MALFORMED.items():
             yield kind, name, lambda call=call, make=make: outcome(call, make, None)
         for kind, make in LEGAL.items():
-            yield kind, name, lambda call=call, make=make, expected=expected: outcome(call, make, expected)
+            yield (
+                kind,
+                name,
+                lambda call=call, make=make, expected=expected: outcome(call, make, expected),
+            )
 
 
 def run_from(first: int) -> None:
-    """Run the trials from one on; a line is written before each and after it, so that a crash shows where it was."""
+    """Run the trials from one on; a line is written before each and after it, so that a crash shows
+    where it was.
+    """
     warnings.simplefilter("ignore")
     for number, (kind, name, run) in enumerate(trials()):
         if number >= first:
@@ -233,7 +272,8 @@ def run_from(first: int) -> None:
 
 
 def table(most_crashes: int | None = None) -> tuple[dict[str, Counter[str]], list[str]]:
-    """Counts of outcomes for each kind, and the trials that crashed, were silent or raised an odd error.
+    """Counts of outcomes for each kind, and the trials that crashed, were silent or raised an odd
+    error.
 
     It ends early after most_crashes: every one of them is paid with another process.
     """
@@ -248,19 +288,29 @@ def table(most_crashes: int | None = None) -> tuple[dict[str, Counter[str]], lis
             result = next((known for known in OUTCOMES if text.startswith(known)), "crashed")
             counts[kind][result] += 1
             if result not in ("refused", "right"):
-                faults.append(f"{kind}: {name}: {text or f'crashed, exit status {done.returncode}'}")
+                faults.append(
+                    f"{kind}: {name}: {text or f'crashed, exit status {done.returncode}'}"
+                )
             first = int(number) + 1
         if done.returncode == 0:
             return counts, faults
-        if most_crashes is not None and sum(found["crashed"] for found in counts.values()) >= most_crashes:
+        if (
+            most_crashes is not None
+            and sum(found["crashed"] for found in counts.values()) >= most_crashes
+        ):
             return counts, faults
         if not lines or lines[-1].split("\t")[3]:
-            raise RuntimeError(f"exit status {done.returncode} outside of a trial:\n{done.stderr[-3000:]}")
+            raise RuntimeError(
+                f"exit status {done.returncode} outside of a trial:\n{done.stderr[-3000:]}"
+            )
 
 
 def formatted(counts: dict[str, Counter[str]]) -> str:
     lines = [f"{'':34}" + "".join(f"{name:>11}" for name in OUTCOMES)]
-    lines += [f"{kind:34}" + "".join(f"{found[name]:11}" for name in OUTCOMES) for kind, found in counts.items()]
+    lines += [
+        f"{kind:34}" + "".join(f"{found[name]:11}" for name in OUTCOMES)
+        for kind, found in counts.items()
+    ]
     total = sum(counts.values(), Counter[str]())
     return "\n".join([*lines, f"{'all':34}" + "".join(f"{total[name]:11}" for name in OUTCOMES)])
 

@@ -37,7 +37,9 @@ def parquet_folder(path: Path) -> Path:
     path.mkdir()
     edges = [0, 40, 40, 41, 120, 250, N]  # one file is empty, one has a row
     for i, (start, stop) in enumerate(pairwise(edges)):
-        pq.write_table(table().slice(start, stop - start), path / f"part-{i:04}.parquet", row_group_size=17)
+        pq.write_table(
+            table().slice(start, stop - start), path / f"part-{i:04}.parquet", row_group_size=17
+        )
     (path / "_metadata.parquet").write_bytes(b"not data")
     return path
 
@@ -50,7 +52,8 @@ def lists() -> pa.Table:
 def write_csv(path: Path, delimiter: str = ",") -> Path:
     lines = [delimiter.join([*NAMES, "label", "w"])]
     lines += [
-        delimiter.join(map(repr, [*map(float, row), int(a), float(b)])) for row, a, b in zip(X, y, w, strict=True)
+        delimiter.join(map(repr, [*map(float, row), int(a), float(b)]))
+        for row, a, b in zip(X, y, w, strict=True)
     ]
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -68,7 +71,9 @@ TABLE = {"target": "label", "weight": "w"}
 def dense(chunks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     chunks = list(chunks)
     X = [chunk.X.toarray() if hasattr(chunk.X, "indptr") else chunk.X for chunk in chunks]
-    return tuple(map(np.concatenate, (X, [chunk.y for chunk in chunks], [chunk.weight for chunk in chunks])))
+    return tuple(
+        map(np.concatenate, (X, [chunk.y for chunk in chunks], [chunk.weight for chunk in chunks]))
+    )
 
 
 def assert_rows(stream, chunks, start: int = 0, stop: int = N) -> None:
@@ -96,7 +101,10 @@ def objects(folder: Path) -> Path:
 REFUSED = {
     r"There is no file .*gone.csv": lambda f: (f / "gone.csv", {}),
     r"d.csv.gz is compressed: unpack it first": lambda f: (damaged(f, "d.csv.gz"), {}),
-    r"d.xls is of no known kind. Known are .npy, .npz, .parquet, .csv": lambda f: (damaged(f, "d.xls"), {}),
+    r"d.xls is of no known kind. Known are .npy, .npz, .parquet, .csv": lambda f: (
+        damaged(f, "d.xls"),
+        {},
+    ),
     r"The folder .* has no .parquet files": lambda f: (f, {}),
     r"takes lists of .parquet files, got d.csv": lambda f: ([damaged(f, "d.csv")], {}),
     r"d.parquet is damaged, or no Parquet file": lambda f: (damaged(f, "d.parquet"), {}),
@@ -107,9 +115,13 @@ REFUSED = {
         {},
     ),
     r"X.npy holds pickled Python objects, which could run code": lambda f: (objects(f), {}),
-    r"X.npy must be a 2-d array of real numbers, got 1-d of float64": lambda f: (written(f / "X.npy", np.save, w), {}),
+    r"X.npy must be a 2-d array of real numbers, got 1-d of float64": lambda f: (
+        written(f / "X.npy", np.save, w),
+        {},
+    ),
     r"2-d array of real numbers, got 2-d of complex128": lambda f: (X + 1j, {}),
-    r"open_stream needs numbers, could not convert string to float: 'b' at row 0, column 1": lambda f: (
+    r"open_stream needs numbers, could not convert string to float: 'b' at row 0, column "
+    r"1": lambda f: (
         [["1", "b"]],
         {},
     ),
@@ -125,9 +137,16 @@ REFUSED = {
         written(f / "d.npz", np.savez, X=X, y=y[:3]),
         {},
     ),
-    r"d.npz: X is in Fortran order": lambda f: (written(f / "d.npz", np.savez, X=np.asfortranarray(X)), {}),
-    r"d.npz holds a csc matrix: save it as CSR": lambda f: (written(f / "d.npz", sp.save_npz, sp.csc_array(X)), {}),
-    r"d.parquet has no column 'lable' \(target\). Its columns: 'c0', .* Did you mean 'label'": lambda f: (
+    r"d.npz: X is in Fortran order": lambda f: (
+        written(f / "d.npz", np.savez, X=np.asfortranarray(X)),
+        {},
+    ),
+    r"d.npz holds a csc matrix: save it as CSR": lambda f: (
+        written(f / "d.npz", sp.save_npz, sp.csc_array(X)),
+        {},
+    ),
+    r"d.parquet has no column 'lable' \(target\). Its columns: 'c0', .* Did you mean "
+    r"'label'": lambda f: (
         written(f / "d.parquet", lambda path: pq.write_table(table(), path)),
         {"target": "lable"},
     ),
@@ -135,13 +154,17 @@ REFUSED = {
         pd.DataFrame(FRAME),
         {"weight": "z"},
     ),
-    r"the array has no column 5 \(target\): its columns are numbered 0 to 4": lambda f: (X, {"target": 5}),
+    r"the array has no column 5 \(target\): its columns are numbered 0 to 4": lambda f: (
+        X,
+        {"target": 5},
+    ),
     r"column 'c1' is chosen twice among columns, target and weight": lambda f: (
         pd.DataFrame(FRAME),
         {"columns": ["c0", "c1"], "target": "c1"},
     ),
     r"column 0 is chosen twice .* give values as an array": lambda f: (X, {"target": [0, 1, 0]}),
-    r"the array: target needs one number or label for each of the 257 rows, got .* \(3,\)": lambda f: (
+    r"the array: target needs one number or label for each of the 257 rows, got .* "
+    r"\(3,\)": lambda f: (
         X,
         {"target": y[:3]},
     ),
@@ -154,7 +177,8 @@ REFUSED = {
         a_parquet(f, x=[1.0], when=pa.array([0], pa.timestamp("us"))),
         {},
     ),
-    r"d.parquet: column 'v' is list<.*double>, and inputs must be numbers or lists of them of one length": lambda f: (
+    r"d.parquet: column 'v' is list<.*double>, and inputs must be numbers or lists of them of "
+    r"one length": lambda f: (
         a_parquet(f, v=[[1.0], [2.0, 3.0]]),
         {},
     ),
@@ -166,7 +190,10 @@ REFUSED = {
         pd.DataFrame({"x": [1.0], "city": ["Bern"]}),
         {},
     ),
-    r"the polars frame: column 'city' is of type String": lambda f: (pl.DataFrame({"x": [1.0], "city": ["Bern"]}), {}),
+    r"the polars frame: column 'city' is of type String": lambda f: (
+        pl.DataFrame({"x": [1.0], "city": ["Bern"]}),
+        {},
+    ),
     r"takes no LazyFrame: collect\(\) it": lambda f: (pl.LazyFrame({"x": [1.0]}), {}),
     r"rows that can be read more than once, got a generator": lambda f: ((row for row in X), {}),
     r"n_features is for svmlight files": lambda f: (X, {"n_features": 3}),
@@ -175,7 +202,8 @@ REFUSED = {
         damaged(f, "d.csv", b"x,city\n1,Bern\n"),
         {},
     ),
-    r"d.csv: the first line must have the names of the columns, got numbers \(5.1, 3.5, 1\)": lambda f: (
+    r"d.csv: the first line must have the names of the columns, got numbers \(5.1, 3.5, "
+    r"1\)": lambda f: (
         damaged(f, "d.csv", b"5.1,3.5,1\n1,2,3\n"),
         {},
     ),
@@ -189,14 +217,21 @@ REFUSED = {
         damaged(f, "d.csv", b"a,b\n1,2\n"),
         {"target": y},
     ),
-    r"no svmlight file \(label index:value ...\) at d.svm, row 1 of the file: .*sorted and unique": lambda f: (
+    r"no svmlight file \(label index:value ...\) at d.svm, row 1 of the file: .*sorted and "
+    r"unique": lambda f: (
         damaged(f, "d.svm", b"# a comment\n1 1:2 # more\n\n2 3:1 2:1\n"),
         {},
     ),
-    r"at d.svm, row 0 of the file: it has a query id \(qid:\)": lambda f: (damaged(f, "d.svm", b"1 qid:3 1:2\n"), {}),
+    r"at d.svm, row 0 of the file: it has a query id \(qid:\)": lambda f: (
+        damaged(f, "d.svm", b"1 qid:3 1:2\n"),
+        {},
+    ),
     r"d.svm: n_features is 2, and the file uses 3 columns": lambda f: (
         damaged(f, "d.svm", b"1 3:2\n"),
         {"n_features": 2},
     ),
-    r"d.svm: the target of an svmlight file is the label": lambda f: (damaged(f, "d.svm", b"1 3:2\n"), {"target": 1}),
+    r"d.svm: the target of an svmlight file is the label": lambda f: (
+        damaged(f, "d.svm", b"1 3:2\n"),
+        {"target": 1},
+    ),
 }

@@ -35,7 +35,9 @@ def assert_same_picture(found: bytes, expected: bytes) -> None:
     Identifiers are compared by the order in which they first appear: matplotlib derives them from
     all bits of the coordinates. Embedded images are compared pixel by pixel.
     """
-    pairs = zip(*(list(ElementTree.fromstring(svg).iter()) for svg in (found, expected)), strict=True)
+    pairs = zip(
+        *(list(ElementTree.fromstring(svg).iter()) for svg in (found, expected)), strict=True
+    )
     names: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for one, other in pairs:
         assert one.tag == other.tag
@@ -48,14 +50,21 @@ def assert_same_picture(found: bytes, expected: bytes) -> None:
             if name == "id":
                 value, wanted = f"#{value}", f"#{wanted}"
             value, wanted = (
-                re.sub(r"#([A-Za-z_]\w*)", lambda hit, seen=seen: f"#id{seen.setdefault(hit[1], len(seen))}", text)
+                re.sub(
+                    r"#([A-Za-z_]\w*)",
+                    lambda hit, seen=seen: f"#id{seen.setdefault(hit[1], len(seen))}",
+                    text,
+                )
                 if name == "id" or "href" in name or "url(#" in text
                 else text
                 for text, seen in zip((value, wanted), names, strict=True)
             )
             where = f"{one.tag.partition('}')[2]} {name}"
             assert _NUMBER.sub("0", value) == _NUMBER.sub("0", wanted), where
-            numbers = [[float(n.replace(",", "")) for n in _NUMBER.findall(text)] for text in (value, wanted)]
+            numbers = [
+                [float(n.replace(",", "")) for n in _NUMBER.findall(text)]
+                for text in (value, wanted)
+            ]
             np.testing.assert_allclose(*numbers, rtol=0, atol=_POINTS, err_msg=where)
 
 

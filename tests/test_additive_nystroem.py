@@ -1,4 +1,6 @@
-"""One-dimensional Nystroem: the published errors, the chi2 series as a special case, any additive kernel."""
+"""One-dimensional Nystroem: the published errors, the chi2 series as a special case, any additive
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +56,23 @@ def test_the_chi2_series_is_the_special_case_of_chi2(n, landmarks):
     given = "greedy" if landmarks == "greedy" else np.geomspace(0.01, 3, n)
     ours = AdditiveNystroem(n, kernel="chi2", landmarks=given).fit(X)
     series = Chi2Series(n, poles=ours.landmarks_).fit(X)
-    np.testing.assert_allclose(inner_products(ours, X), inner_products(series, X), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(series.transform(X)), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        inner_products(ours, X), inner_products(series, X), rtol=0, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.abs(ours.transform(X)), np.abs(series.transform(X)), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("n", "error"), [(3, 1.5e-3), (5, 1.0e-4), (7, 1.5e-5), (10, 1.8e-6)])
 def test_jensen_shannon_has_its_published_errors(n, error):
-    """Pivoted Cholesky on a fine grid of [0, 1], logarithmic so that no place is favoured; a histogram of it is nearly as good."""
+    """Pivoted Cholesky on a fine grid of [0, 1], logarithmic so that no place is favoured; a
+    histogram of it is nearly as good.
+    """
     pivots = _pivots(JensenShannon(), FINE, np.ones_like(FINE), n)
-    assert sup_error(AdditiveNystroem(n, landmarks=pivots).fit(GRID)) == pytest.approx(error, rel=0.03)
+    assert sup_error(AdditiveNystroem(n, landmarks=pivots).fit(GRID)) == pytest.approx(
+        error, rel=0.03
+    )
     assert sup_error(AdditiveNystroem(n).fit(FINE[:, None])) == pytest.approx(error, rel=0.08)
 
 
@@ -83,7 +93,9 @@ def test_intersection_with_even_landmarks_has_an_error_of_a_quarter_over_n(n):
 
 
 def test_landmarks_go_where_the_data_are():
-    """On histograms the error's own weight, that of the data, has less than half the error of pivots that see the range alone."""
+    """On histograms the error's own weight, that of the data, has less than half the error of
+    pivots that see the range alone.
+    """
     rows = np.random.default_rng(2).dirichlet(np.full(100, 2.0), size=120)
     values, weights = mercer.fold(rows[:60], Histogram()).centers()
     blind = _pivots(Intersection(), values, np.ones_like(weights), 5)
@@ -133,14 +145,18 @@ def test_columns_of_different_scale_gain_by_landmarks_of_their_own(landmarks):
 
     assert error(own) < 0.05 < error(pooled)
     for form in (sp.csr_array, sp.csr_matrix):
-        np.testing.assert_allclose(own.transform(form(scaled)).toarray(), own.transform(scaled), atol=1e-12)
+        np.testing.assert_allclose(
+            own.transform(form(scaled)).toarray(), own.transform(scaled), atol=1e-12
+        )
 
 
 def test_a_column_that_was_empty_has_the_landmarks_of_all_others():
     rows = X.copy()
     rows[:, 2] = 0
     own, pooled = (AdditiveNystroem(3, per_column=flag).fit(rows) for flag in (True, False))
-    np.testing.assert_allclose(own.landmarks_[2], pooled.landmarks_, rtol=2 ** (1 / 16) - 1)  # to the width of a bin
+    np.testing.assert_allclose(
+        own.landmarks_[2], pooled.landmarks_, rtol=2 ** (1 / 16) - 1
+    )  # to the width of a bin
     assert np.abs(own.landmarks_[0] / pooled.landmarks_ - 1).max() > 0.05
 
 
@@ -154,14 +170,18 @@ def test_hellinger_is_exact_with_one_term_and_the_others_are_zero():
 def test_repeated_landmarks_are_used_once():
     twice = AdditiveNystroem(4, landmarks=[0.5, 0.5, 0.1, 0.5]).fit(X)
     once = AdditiveNystroem(2, landmarks=[0.5, 0.1]).fit(X)
-    np.testing.assert_allclose(twice.transform(X).reshape(60, 8, 4)[:, :, :2], once.transform(X).reshape(60, 8, 2))
+    np.testing.assert_allclose(
+        twice.transform(X).reshape(60, 8, 4)[:, :, :2], once.transform(X).reshape(60, 8, 2)
+    )
     assert (twice.transform(X).reshape(60, 8, 4)[:, :, 2:] == 0).all()
 
 
 @pytest.mark.parametrize("landmarks", ["greedy", "sample"])
 @pytest.mark.parametrize("per_column", [False, True])
 def test_a_kernel_that_is_not_zero_at_zero_has_dense_features(landmarks, per_column):
-    fitted = AdditiveNystroem(30, kernel=Warped(), landmarks=landmarks, per_column=per_column, random_state=0).fit(X)
+    fitted = AdditiveNystroem(
+        30, kernel=Warped(), landmarks=landmarks, per_column=per_column, random_state=0
+    ).fit(X)
     assert relative_error(fitted, X) < 0.02
     from_sparse = fitted.transform(sp.csr_array(X))
     assert isinstance(from_sparse, np.ndarray)
@@ -189,7 +209,9 @@ def test_float32_has_the_digits_of_float32_with_many_terms():
     single = X.astype(np.float32)
     fitted = AdditiveNystroem(10).fit(single)
     np.testing.assert_allclose(
-        fitted.transform(single), fitted.transform(single.astype(np.float64)), atol=4 * np.finfo(np.float32).eps
+        fitted.transform(single),
+        fitted.transform(single.astype(np.float64)),
+        atol=4 * np.finfo(np.float32).eps,
     )
 
 
@@ -205,12 +227,24 @@ def test_nothing_but_zeros_is_mapped_to_zeros(per_column):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"kernel": "gaussian"}, "kernel must be one of 'chi2', 'hellinger', 'intersection', 'jensen-shannon', got"),
+        (
+            {"kernel": "gaussian"},
+            "kernel must be one of 'chi2', 'hellinger', 'intersection', 'jensen-shannon', got",
+        ),
         ({"kernel": mercer.kernels.Gaussian()}, "kernel must be one of"),
-        ({"landmarks": "gredy"}, "landmarks must be one of 'greedy', 'sample', got 'gredy'. Did you mean 'greedy'"),
-        ({"landmarks": [0.1, 0.2]}, "landmarks must be 'greedy', 'sample', or 5 finite numbers above 0"),
+        (
+            {"landmarks": "gredy"},
+            "landmarks must be one of 'greedy', 'sample', got 'gredy'. Did you mean 'greedy'",
+        ),
+        (
+            {"landmarks": [0.1, 0.2]},
+            "landmarks must be 'greedy', 'sample', or 5 finite numbers above 0",
+        ),
         ({"landmarks": [0.1, 0.2, -0.3], "n_terms": 3}, "or 3 finite numbers above 0"),
-        ({"landmarks": [0.1], "n_terms": 1, "per_column": True}, "with per_column=False, got .* with per_column=True"),
+        (
+            {"landmarks": [0.1], "n_terms": 1, "per_column": True},
+            "with per_column=False, got .* with per_column=True",
+        ),
         ({"n_terms": 0}, "n_terms must be a whole number of at least 1"),
         ({"per_column": 1}, "per_column must be True or False"),
     ],

@@ -30,7 +30,9 @@ def one_dimension(feature_map, n=4000):
     return np.abs(products - phi.kernel_.pairs(x, y)).mean()
 
 
-@pytest.mark.parametrize(("N", "nearest", "linear"), [(10, 0.0254, 2.7e-3), (20, 0.0134, 7.2e-4), (40, 0.0065, 1.7e-4)])
+@pytest.mark.parametrize(
+    ("N", "nearest", "linear"), [(10, 0.0254, 2.7e-3), (20, 0.0134, 7.2e-4), (40, 0.0065, 1.7e-4)]
+)
 def test_mean_errors_of_uniform_anchors_are_the_reference_ones(N, nearest, linear):
     def places(**params):
         return Anchors(N + 1, spacing="uniform", feature_range=(0.0, 1.0), energy=1.0, **params)
@@ -65,7 +67,9 @@ def test_the_nearest_anchor_stands_for_a_number():
     Z = phi.transform(X)
     np.testing.assert_allclose(Z @ Z.T, Chi2()(np.round(X * 8) / 8), atol=1e-12)
     np.testing.assert_array_equal(phi.codes(X), np.round(X * 8))
-    assert phi.codes([[1 / 16, 3 / 16, 0.0, 1.0]]).tolist() == [[0, 1, 0, 8]]  # a tie takes the lower anchor
+    assert phi.codes([[1 / 16, 3 / 16, 0.0, 1.0]]).tolist() == [
+        [0, 1, 0, 8]
+    ]  # a tie takes the lower anchor
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -83,9 +87,9 @@ def test_linear_weights_of_the_intersection_kernel_are_maji_and_bergs_levels():
     rng = np.random.default_rng(0)
     X = rng.random((30, 4))
     X[0] = 0
-    linear = Anchors(11, kernel="intersection", spacing="uniform", feature_range=(0.0, 1.0), energy=1.0).fit_transform(
-        X
-    )
+    linear = Anchors(
+        11, kernel="intersection", spacing="uniform", feature_range=(0.0, 1.0), energy=1.0
+    ).fit_transform(X)
     levels = UnaryIntersection(10, feature_range=(0, 1), sparse_output=False).fit_transform(X)
     np.testing.assert_allclose(linear @ linear.T, levels @ levels.T, atol=1e-14)
 
@@ -93,7 +97,9 @@ def test_linear_weights_of_the_intersection_kernel_are_maji_and_bergs_levels():
 @pytest.mark.parametrize(("interpolate", "worst"), [(True, 0.025), (False, 0.1)])
 def test_the_error_of_levels_is_bounded_and_the_bound_is_reached(interpolate, worst):
     x = np.linspace(0, 1, 401)[:, None]
-    phi = UnaryIntersection(10, interpolate=interpolate, feature_range=(0, 1), sparse_output=False).fit(x)
+    phi = UnaryIntersection(
+        10, interpolate=interpolate, feature_range=(0, 1), sparse_output=False
+    ).fit(x)
     Z = phi.transform(x)
     error = np.abs(Z @ Z.T - Intersection()(x)).max()
     assert error <= worst + 1e-12
@@ -142,7 +148,9 @@ def test_k_means_anchors_do_not_depend_on_blocks():
     X[X < 0.2] = 0
     whole = fold(X, ColumnHistogram())
     halves = fold(X[:120], ColumnHistogram()) + fold(sp.csr_array(X[120:]), ColumnHistogram())
-    np.testing.assert_allclose(k_means(whole, 12, True)[0], k_means(halves, 12, True)[0], rtol=1e-12)
+    np.testing.assert_allclose(
+        k_means(whole, 12, True)[0], k_means(halves, 12, True)[0], rtol=1e-12
+    )
     np.testing.assert_array_equal(whole.low, X.min(axis=0))
     np.testing.assert_array_equal(whole.high, X.max(axis=0))
     assert sum(block.shape[0] for block in blocks_of(X)) == 300
@@ -168,13 +176,17 @@ def test_columns_of_zeros_do_not_ask_for_more_values_of_the_others():
         phi = [Anchors(16, spacing="kmeans", energy=0.95).fit(rows) for rows in (X, wider)]
     assert phi[0].table_.shape == (3, 16, 1)
     assert phi[1].table_.shape == (4, 16, 1)
-    np.testing.assert_array_equal(phi[1].transform(wider), np.column_stack([phi[0].transform(X), np.zeros(len(X))]))
+    np.testing.assert_array_equal(
+        phi[1].transform(wider), np.column_stack([phi[0].transform(X), np.zeros(len(X))])
+    )
 
 
 def test_a_constant_column_has_one_k_means_anchor_and_it_is_said():
     X = np.random.default_rng(0).gamma(1.0, size=(40, 3))
     X[:, 1] = 0.25
-    with pytest.warns(UserWarning, match=r"1 constant column\(s\) \(1\) have a single k-means anchor"):
+    with pytest.warns(
+        UserWarning, match=r"1 constant column\(s\) \(1\) have a single k-means anchor"
+    ):
         phi = Anchors(8, spacing="kmeans", energy=1.0).fit(X)
     assert list(phi.anchors_[1, :3]) == [0.0, 0.25, np.inf]
     Z = phi.transform(X)[:, phi.table_.shape[2] : 2 * phi.table_.shape[2]]
@@ -206,7 +218,8 @@ def test_values_outside_the_anchors_get_one_warning_that_names_the_first():
         wild[7, 2], wild[9, 0] = 30.0, 40.0
         for rows in (wild, sp.csr_array(wild)):
             with pytest.warns(
-                UserWarning, match=r"2 value\(s\) outside the range .* the first 30 at row 7, column 2\. Set"
+                UserWarning,
+                match=r"2 value\(s\) outside the range .* the first 30 at row 7, column 2\. Set",
             ) as seen:
                 Z = phi.transform(rows)
             assert len(seen) == 1
@@ -230,7 +243,10 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
         ({"n_anchors": 1}, "n_anchors must be a whole number of at least 2"),
         ({"energy": 0.0}, "energy must be a finite number above 0"),
         ({"energy": 1.5}, "energy must be above 0 and at most 1, got 1.5"),
-        ({"n_neighbors": 3}, "weights='linear' needs 1 or 2 neighbours, got n_neighbors=3. Use weights='equal'"),
+        (
+            {"n_neighbors": 3},
+            "weights='linear' needs 1 or 2 neighbours, got n_neighbors=3. Use weights='equal'",
+        ),
         ({"n_neighbors": 40, "weights": "equal"}, "n_neighbors=40 needs as many anchors"),
         ({"n_anchors": None}, "n_anchors=None needs cover"),
         ({"cover": 0.1}, "it needs n_anchors=None"),
@@ -240,7 +256,10 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
         ({"feature_range": (1.0, 0.0)}, r"feature_range must be \(low, high\)"),
         ({"feature_range": (0.0, 1.0)}, "low > 0"),
         ({"feature_range": (0.1, 1.0), "spacing": "kmeans"}, "feature_range is for spacing"),
-        ({"kernel": lambda x, z: -x * z}, r"not positive semi-definite on the anchors: its smallest eigenvalue is -"),
+        (
+            {"kernel": lambda x, z: -x * z},
+            r"not positive semi-definite on the anchors: its smallest eigenvalue is -",
+        ),
         ({"kernel": lambda x, z: 1.0}, "must give one number for each pair"),
     ],
 )
@@ -255,5 +274,10 @@ def test_all_zero_data_has_zero_features():
     X = np.zeros((5, 3))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*constant column")
-        for phi in (Anchors(8), Anchors(8, spacing="uniform"), Anchors(8, spacing="kmeans"), UnaryIntersection(4)):
+        for phi in (
+            Anchors(8),
+            Anchors(8, spacing="uniform"),
+            Anchors(8, spacing="kmeans"),
+            UnaryIntersection(4),
+        ):
             assert not dense(phi.fit(X).transform(X)).any()

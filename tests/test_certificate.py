@@ -1,4 +1,6 @@
-"""certify: measured errors, where they come from, their intervals, and the size that reaches an error."""
+"""certify: measured errors, where they come from, their intervals, and the size that reaches an
+error.
+"""
 
 from __future__ import annotations
 
@@ -71,16 +73,18 @@ def test_a_certificate_says_what_all_pairs_say(feature_map):
     assert found.mean == pytest.approx(np.mean(np.abs(errors)), rel=0.02)
     assert found.p95 == pytest.approx(np.percentile(np.abs(errors), 95), rel=0.03)
     assert found.interval[0] < found.relative < found.interval[1]
-    assert certify(phi, TEST, pairs=1000).interval[1] - certify(phi, TEST, pairs=1000).interval[0] > 3 * (
-        found.interval[1] - found.interval[0]
-    )
+    assert certify(phi, TEST, pairs=1000).interval[1] - certify(phi, TEST, pairs=1000).interval[
+        0
+    ] > 3 * (found.interval[1] - found.interval[0])
 
 
 def test_the_parts_add_up():
     phi = GCWS(64, bits=2, random_state=0).fit(TRAIN)
     rows = TEST.astype(np.float32)
     found = measure(phi, rows, drawn_pairs(200, 500, 0))
-    np.testing.assert_allclose(found.sampling + found.bias + found.rounding, found.errors, atol=1e-14)
+    np.testing.assert_allclose(
+        found.sampling + found.bias + found.rounding, found.errors, atol=1e-14
+    )
     np.testing.assert_allclose(found.bias, 0.25 * (1 - found.exact), atol=1e-12)
 
 
@@ -148,16 +152,22 @@ def test_a_bias_without_a_formula_is_what_draws_have_in_common():
 
 def test_the_smallest_size_of_a_deterministic_map_is_found():
     found = certify(Chi2Series(5, poles="minimax").fit(TRAIN), TEST, error=4e-3)
-    errors = [certify(Chi2Series(n, poles="minimax").fit(TRAIN), TEST).relative for n in range(1, 7)]
+    errors = [
+        certify(Chi2Series(n, poles="minimax").fit(TRAIN), TEST).relative for n in range(1, 7)
+    ]
     assert found.needed == 1 + next(n for n, error in enumerate(errors) if error <= 4e-3)
     assert found.rate.error(found.needed) <= 4e-3 < found.rate.error(found.needed - 1)
 
 
 def test_landmarks_are_not_among_the_rows_that_are_measured():
-    found = certify(Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0).fit(TRAIN), TEST, error=0.02)
+    found = certify(
+        Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0).fit(TRAIN), TEST, error=0.02
+    )
     larger = Nystroem(found.needed, kernel="gaussian", gamma=3.0, random_state=1).fit(TRAIN)
     assert certify(larger, TEST).relative < 0.03
-    never = certify(Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0).fit(TRAIN), TEST, error=1e-30)
+    never = certify(
+        Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0).fit(TRAIN), TEST, error=1e-30
+    )
     assert never.needed is None
     assert "the least that was measured is" in str(never)
 
@@ -166,30 +176,43 @@ def test_a_projection_needs_fewer_than_all_columns_for_an_error_above_0():
     found = certify(RandomProjection(2, random_state=0).fit(TRAIN), TEST, error=0.5)
     assert found.size < found.needed < 8
     reached = [
-        certify(RandomProjection(found.needed, random_state=s).fit(TRAIN), TEST, pairs=5000).relative for s in range(9)
+        certify(
+            RandomProjection(found.needed, random_state=s).fit(TRAIN), TEST, pairs=5000
+        ).relative
+        for s in range(9)
     ]
     assert 0.3 < np.sqrt(np.mean(np.square(reached))) < 0.7
     assert certify(RandomProjection(2, random_state=0).fit(TRAIN), TEST, error=1e-9).needed == 8
 
 
 def test_a_compression_has_a_bias():
-    found = certify(CompressiveFourier(256, n_measurements=4, gamma=1.0, random_state=0).fit(TRAIN), TEST, error=0.001)
+    found = certify(
+        CompressiveFourier(256, n_measurements=4, gamma=1.0, random_state=0).fit(TRAIN),
+        TEST,
+        error=0.001,
+    )
     assert found.needed is None
     assert found.bias > 0.001
 
 
 def test_maps_without_a_single_knob_have_no_size():
-    both = RandomFourier(64, gamma=1.0, random_state=0) + RandomFourier(64, gamma=5.0, random_state=1)
+    both = RandomFourier(64, gamma=1.0, random_state=0) + RandomFourier(
+        64, gamma=5.0, random_state=1
+    )
     assert "is not reached: this map has no single parameter that buys accuracy" in str(
         certify(both.fit(TRAIN), TEST, error=1e-4)
     )
     assert certify(FeaturePCA().fit(TRAIN), TEST, error=0.1).knob is None
-    composed = (Chi2Series(2, poles="minimax") >> RandomFourier(64, gamma=1.0, random_state=0)).fit(TRAIN)
+    composed = (Chi2Series(2, poles="minimax") >> RandomFourier(64, gamma=1.0, random_state=0)).fit(
+        TRAIN
+    )
     assert certify(composed, TEST, error=0.001).knob == "randomfourier__n_components"
 
 
 def test_models_streams_and_sparse_rows(tmp_path):
-    model = KernelRegressor(RandomFourier(64, gamma=3.0, random_state=0), alpha=1.0).fit(TRAIN, TRAIN[:, 0])
+    model = KernelRegressor(RandomFourier(64, gamma=3.0, random_state=0), alpha=1.0).fit(
+        TRAIN, TRAIN[:, 0]
+    )
     found = certify(model, TEST)
     assert certify(model.feature_map_, TEST) == found
     assert certify(model, sp.csr_array(TEST)).relative == pytest.approx(found.relative, rel=1e-9)
@@ -221,9 +244,19 @@ def test_where_the_exact_kernel_is_0_for_every_pair_errors_are_absolute_only():
     assert found.mean == pytest.approx(errors.mean()) and found.mean > 0.05
     assert found.rms == pytest.approx(np.sqrt(np.mean(errors**2)))
     assert found.p95 == pytest.approx(np.percentile(errors, 95))
-    assert [found.relative, found.interval, found.sampling, found.bias, found.rounding, found.rate] == [None] * 6
+    assert [
+        found.relative,
+        found.interval,
+        found.sampling,
+        found.bias,
+        found.rounding,
+        found.rate,
+    ] == [None] * 6
     lines = str(found).splitlines()
-    assert lines[1] == "  relative error          undefined: the exact kernel is 0 for every pair of these rows"
+    assert (
+        lines[1]
+        == "  relative error          undefined: the exact kernel is 0 for every pair of these rows"
+    )
     assert lines[2].startswith("  error of a value        mean 0.")
     assert lines[3] == "  an error of 10% is relative to the exact kernel, and undefined with it"
 
@@ -247,12 +280,32 @@ def test_where_the_exact_kernel_is_0_for_every_pair_of_the_pilots_no_size_is_kno
             TypeError,
             "certify needs a fitted map, composition or model of mercer, got a str",
         ),
-        (lambda phi: certify(phi, TEST[:1]), ValueError, r"pairs of different rows, got 1 row\(s\)"),
-        (lambda phi: certify(phi, TEST, error=0), ValueError, "error must be a finite number above 0, got 0"),
+        (
+            lambda phi: certify(phi, TEST[:1]),
+            ValueError,
+            r"pairs of different rows, got 1 row\(s\)",
+        ),
+        (
+            lambda phi: certify(phi, TEST, error=0),
+            ValueError,
+            "error must be a finite number above 0, got 0",
+        ),
         (lambda phi: certify(phi, TEST, confidence=1.5), ValueError, "confidence"),
-        (lambda phi: certify(phi, TEST, pairs=1), ValueError, "pairs must be a whole number of at least 2"),
-        (lambda phi: certify(phi, TEST[:, :3]), ValueError, "3 features, but RandomFourier is expecting 8"),
-        (lambda phi: certify(phi, np.where(TEST[3, 2] == TEST, np.nan, TEST)), ValueError, "row 3, column 2"),
+        (
+            lambda phi: certify(phi, TEST, pairs=1),
+            ValueError,
+            "pairs must be a whole number of at least 2",
+        ),
+        (
+            lambda phi: certify(phi, TEST[:, :3]),
+            ValueError,
+            "3 features, but RandomFourier is expecting 8",
+        ),
+        (
+            lambda phi: certify(phi, np.where(TEST[3, 2] == TEST, np.nan, TEST)),
+            ValueError,
+            "row 3, column 2",
+        ),
     ],
 )
 def test_what_cannot_be_certified_is_refused_in_words(call, error, words):
@@ -266,17 +319,25 @@ def test_the_interval_of_a_ratio_is_that_of_the_delta_method():
     draws = np.random.default_rng(1).integers(4000, size=(2000, 4000))
     resampled = np.sqrt(np.sum(errors[draws] ** 2, axis=1) / np.sum(exact[draws] ** 2, axis=1))
     assert relative == pytest.approx(np.sqrt(np.sum(errors**2) / np.sum(exact**2)))
-    assert np.log(high / low) == pytest.approx(np.log(np.divide(*np.quantile(resampled, [0.975, 0.025]))), rel=0.1)
+    assert np.log(high / low) == pytest.approx(
+        np.log(np.divide(*np.quantile(resampled, [0.975, 0.025]))), rel=0.1
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "feature_map",
-    [RandomFourier(256, gamma=3.0, random_state=0), GCWS(64, bits=4, random_state=0), Chi2Series(2, poles="minimax")],
+    [
+        RandomFourier(256, gamma=3.0, random_state=0),
+        GCWS(64, bits=4, random_state=0),
+        Chi2Series(2, poles="minimax"),
+    ],
     ids=lambda one: type(one).__name__,
 )
 def test_intervals_cover_the_error_of_all_pairs_as_often_as_they_say(feature_map):
-    """1000 certificates of the same map and rows, each with pairs of its own: 93 to 97% of the intervals hold the true value."""
+    """1000 certificates of the same map and rows, each with pairs of its own: 93 to 97% of the
+    intervals hold the true value.
+    """
     phi = feature_map.fit(TRAIN)
     errors, exact = off_diagonal(phi, TEST)
     truth = np.sqrt(np.sum(errors**2) / np.sum(exact**2))
@@ -298,7 +359,9 @@ def test_sizes_are_those_that_pilots_have_seen():
     assert again.relative == pytest.approx(found.rate.error(16), rel=0.5)
 
 
-@pytest.mark.parametrize(("error", "size"), [(1e-300, None), (1e-9, None), (0.01, 10_000), (1e300, 64)])
+@pytest.mark.parametrize(
+    ("error", "size"), [(1e-300, None), (1e-9, None), (0.01, 10_000), (1e300, 64)]
+)
 def test_no_error_is_too_small_or_too_large_for_a_law(error, size):
     law = Law("n_components", -0.5, 1.0, 0.0, None, (64, 128), (0.125, 0.088))
     assert law.size_for(error) == size
@@ -306,8 +369,12 @@ def test_no_error_is_too_small_or_too_large_for_a_law(error, size):
         assert "it would take more than 2,147,483,647" in law.why_not(error)
 
 
-@pytest.mark.parametrize(("measured", "believed"), [(-0.4, -0.5), (-0.7, -0.6), (-0.9, -0.7), (-2.0, -0.75)])
-def test_a_slope_steeper_than_the_stated_one_is_believed_half_and_up_to_three_quarters(measured, believed):
+@pytest.mark.parametrize(
+    ("measured", "believed"), [(-0.4, -0.5), (-0.7, -0.6), (-0.9, -0.7), (-2.0, -0.75)]
+)
+def test_a_slope_steeper_than_the_stated_one_is_believed_half_and_up_to_three_quarters(
+    measured, believed
+):
     def pilot(size: int, draw: int) -> Measured:
         errors = np.full(10, size**measured)
         return Measured(np.ones(10), errors, errors, 0 * errors, 0 * errors)
@@ -322,4 +389,6 @@ def test_kernel_values_of_sparse_pairs_are_those_of_dense_ones(kernel):
     X.data[:] = np.abs(X.data)
     pairs = drawn_pairs(60, 300, 0)
     dense = X.toarray()
-    assert_allclose(kernel_values(kernel, X, pairs), kernel.pairs(dense[pairs[0]], dense[pairs[1]]), rtol=1e-11)
+    assert_allclose(
+        kernel_values(kernel, X, pairs), kernel.pairs(dense[pairs[0]], dense[pairs[1]]), rtol=1e-11
+    )

@@ -1,4 +1,6 @@
-"""Files that change while they are read: every pass is of one content, or the work is refused and says what changed."""
+"""Files that change while they are read: every pass is of one content, or the work is refused and
+says what changed.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,8 @@ CHANGES = {
     replace: "has changed since it was opened: another file has taken its place",
     append: "has changed since it was opened: size ",
     remove: "has changed since it was opened: it is not there any more",
-    touch: r"has changed since it was opened: modified .* -> 1970-01-01 00:00:00.000000001 UTC\. .* start again",
+    touch: r"has changed since it was opened: modified .* -> 1970-01-01 00:00:00.000000001 UTC\. "
+    r".* start again",
 }
 
 
@@ -149,15 +152,23 @@ MODELS = {
     "moments": KernelRegressor(RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0),
     "statistics": KernelRegressor(RandomFourier(8, random_state=0), alpha=1.0),
     "leverages": KernelRegressor(RandomFourier(8, gamma=0.1, random_state=0), alpha="loo"),
-    "passes": KernelRegressor(RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0, max_memory="1KB"),
-    "balanced": KernelClassifier(RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0, class_weight="balanced"),
-    "logistic": KernelClassifier(RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0, loss="logistic"),
+    "passes": KernelRegressor(
+        RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0, max_memory="1KB"
+    ),
+    "balanced": KernelClassifier(
+        RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0, class_weight="balanced"
+    ),
+    "logistic": KernelClassifier(
+        RandomFourier(8, gamma=0.1, random_state=0), alpha=1.0, loss="logistic"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_is_refused_whichever_pass_a_file_changes_in(name, tmp_path):
-    """The last pass begins when `starts` is at its end; a change in each of them is noticed, and leaves no model."""
+    """The last pass begins when `starts` is at its end; a change in each of them is noticed, and
+    leaves no model.
+    """
     write_csv(tmp_path / "d.csv", 1.0)
 
     def fit(change_at: int | None) -> int:
@@ -191,12 +202,17 @@ def test_a_file_that_is_added_to_a_folder_is_refused(tmp_path):
     (tmp_path / "folder" / ".c.parquet.part").write_bytes(b"hidden, as half-written files are")
     list(stream.chunks())
     write_parquet(tmp_path / "folder" / "c.parquet", 1.0)
-    with pytest.raises(ChangedFileError, match=r"c.parquet has changed since it was opened: it is new in the folder"):
+    with pytest.raises(
+        ChangedFileError,
+        match=r"c.parquet has changed since it was opened: it is new in the folder",
+    ):
         list(stream.chunks())
 
 
 def test_content_that_differs_at_the_same_size_and_times_is_refused(tmp_path, monkeypatch):
-    """As memory-mapped writes may leave it, whose pages are dirty already: what stat() says is made to stay the same."""
+    """As memory-mapped writes may leave it, whose pages are dirty already: what stat() says is made
+    to stay the same.
+    """
     path = tmp_path / "d.npy"
     write_npy(path, 1.0)
     stream = open_stream(path, target=-1)
@@ -204,7 +220,8 @@ def test_content_that_differs_at_the_same_size_and_times_is_refused(tmp_path, mo
     np.lib.format.open_memmap(path, mode="r+")[:] *= -1
     monkeypatch.setattr(os, "stat", lambda *args, **named: kept)
     with pytest.raises(
-        ChangedFileError, match=r"d.npy has changed since it was opened: its content differs, at the same"
+        ChangedFileError,
+        match=r"d.npy has changed since it was opened: its content differs, at the same",
     ):
         list(stream.chunks())
 
@@ -218,7 +235,9 @@ def test_a_time_of_modification_that_is_put_back_does_not_hide_a_change(tmp_path
         file.seek(200)
         file.write(b"\x01")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    with pytest.raises(ChangedFileError, match=r"written to, renamed, linked or given other permissions at"):
+    with pytest.raises(
+        ChangedFileError, match=r"written to, renamed, linked or given other permissions at"
+    ):
         list(stream.chunks())
 
 
@@ -233,7 +252,9 @@ def test_reading_a_file_and_copying_it_are_no_changes(source, tmp_path):
 
 
 def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, monkeypatch):
-    """It is not written once the file has changed, so that the old file, put back, cannot be mixed with what came between."""
+    """It is not written once the file has changed, so that the old file, put back, cannot be mixed
+    with what came between.
+    """
     monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 64)
     monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 64)
     path, kept = tmp_path / "d.npy", tmp_path / "half.ckpt"
@@ -285,7 +306,9 @@ def test_a_cluster_is_asked_again_for_nothing_that_has_changed(tmp_path):
     write_npy(tmp_path / "d.npy", 1.0)
     rows = open_stream(tmp_path / "d.npy")
     with (
-        distributed.LocalCluster(1, processes=False, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            1, processes=False, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         change = lambda done, of: overwrite(tmp_path / "d.npy", write_npy)  # noqa: E731
@@ -322,11 +345,20 @@ def test_mercer_fit_ends_with_an_error_and_writes_no_model(kind, tmp_path, monke
 
     monkeypatch.setattr(KernelClassifier, "fit", change_first)
     output = tmp_path / "model.mercer"
-    arguments = ["fit", str(path), "--target", str(roles["target"]), "--map", "fourier:n_components=8,gamma=0.1"]
+    arguments = [
+        "fit",
+        str(path),
+        "--target",
+        str(roles["target"]),
+        "--map",
+        "fourier:n_components=8,gamma=0.1",
+    ]
     outcome = CliRunner().invoke(main, [*arguments, "-o", str(output)])
     assert outcome.exit_code == 1
     assert f"Error: {kind} has changed since it was opened" in outcome.stderr
-    assert "Copy the data to where nothing writes to it, and start again" in " ".join(outcome.stderr.split())
+    assert "Copy the data to where nothing writes to it, and start again" in " ".join(
+        outcome.stderr.split()
+    )
     assert not output.exists()
 
 
@@ -341,7 +373,9 @@ def test_mercer_convert_writes_no_copy_of_a_file_that_changes(tmp_path, monkeypa
         return groups(batches)
 
     monkeypatch.setattr(tables, "_groups", change_first)
-    outcome = CliRunner().invoke(main, ["convert", str(tmp_path / "d.csv"), str(tmp_path / "copy.parquet")])
+    outcome = CliRunner().invoke(
+        main, ["convert", str(tmp_path / "d.csv"), str(tmp_path / "copy.parquet")]
+    )
     assert outcome.exit_code == 1
     assert "d.csv has changed since it was opened" in outcome.stderr
     assert not (tmp_path / "copy.parquet").exists()

@@ -1,4 +1,6 @@
-"""Checkpoints of fold: the same bits whatever the interruptions, and those that are refused say why."""
+"""Checkpoints of fold: the same bits whatever the interruptions, and those that are refused say
+why.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +44,29 @@ def test_ctrl_c_keeps_the_shards_that_are_done(small_grid, tmp_path, rows, n_job
     whole, path = bits(fold(source, both())), tmp_path / "sum"
     summary = both()
     with pytest.raises(KeyboardInterrupt):
-        fold(source, summary, checkpoint=path, progress=stop_at(rows, KeyboardInterrupt), n_jobs=n_jobs)
+        fold(
+            source,
+            summary,
+            checkpoint=path,
+            progress=stop_at(rows, KeyboardInterrupt),
+            n_jobs=n_jobs,
+        )
     assert summary.parts[0].rows == 0
     done = (rows - 1) // (BLOCK * 16)
     assert path.exists() == (done > 0)
     if done:
-        assert (Checkpoint.read(path).shards, Checkpoint.read(path).rows) == (done, done * BLOCK * 16)
+        assert (Checkpoint.read(path).shards, Checkpoint.read(path).rows) == (
+            done,
+            done * BLOCK * 16,
+        )
     seen = []
-    assert bits(fold(source, both(), checkpoint=path, progress=lambda n, _: seen.append(n))) == whole
+    assert (
+        bits(fold(source, both(), checkpoint=path, progress=lambda n, _: seen.append(n))) == whole
+    )
     assert seen[0] == done * BLOCK * 16 + BLOCK
-    assert threading.active_count() < 50 and not [t for t in threading.enumerate() if "reader" in t.name]
+    assert threading.active_count() < 50 and not [
+        t for t in threading.enumerate() if "reader" in t.name
+    ]
 
 
 def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
@@ -67,7 +82,9 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
     def watch(row: int, rows: int | None) -> None:
         reading.set()
         assert interrupt.wait(LIMIT)
-        time.sleep(0.2)  # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown
+        time.sleep(
+            0.2
+        )  # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown
 
     stream = open_stream(np.ones((10, 2)))
     stream.watched(watch)
@@ -80,7 +97,12 @@ def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_pa
     monkeypatch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
     X = data()[0]
     with pytest.raises(KeyboardInterrupt):
-        fold(X, Moments(), checkpoint=tmp_path / "sum", progress=stop_at(BLOCK * 40, KeyboardInterrupt))
+        fold(
+            X,
+            Moments(),
+            checkpoint=tmp_path / "sum",
+            progress=stop_at(BLOCK * 40, KeyboardInterrupt),
+        )
     assert Checkpoint.read(tmp_path / "sum").shards == 2
 
 
@@ -125,7 +147,9 @@ def test_a_full_disk_leaves_the_old_checkpoint(small_grid, tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, full)
-        with pytest.raises(OSError, match=r"sum could not be written, and the one of \d shards is as it was") as seen:
+        with pytest.raises(
+            OSError, match=r"sum could not be written, and the one of \d shards is as it was"
+        ) as seen:
             fold(X, Moments(), checkpoint=path)
     assert seen.value.errno == errno.ENOSPC
     kept = Checkpoint.read(path)
@@ -174,11 +198,15 @@ def test_a_source_that_has_changed_is_refused(begun):
     stat = file.stat()
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     with pytest.raises(
-        ValueError, match=r"sum cannot be resumed: the source has changed: part-0003.parquet was written to"
+        ValueError,
+        match=r"sum cannot be resumed: the source has changed: part-0003.parquet was written to",
     ):
         resume(folder, path)
     pq.write_table(pq.read_table(file).slice(1), file)
-    words = rf"part-0003.parquet had {stat.st_size:,} bytes, now {file.stat().st_size:,}. Make it as it was, or name another"
+    words = (
+        rf"part-0003.parquet had {stat.st_size:,} bytes, now {file.stat().st_size:,}. Make "
+        r"it as it was, or name another"
+    )
     with pytest.raises(ValueError, match=words):
         resume(folder, path)
     file.rename(folder / "part-0004.parquet")
@@ -187,7 +215,9 @@ def test_a_source_that_has_changed_is_refused(begun):
 
 
 def test_other_columns_of_the_same_files_are_refused(begun):
-    with pytest.raises(ValueError, match=r"the source has changed: columns was .*'c0', 'c1'.*, now .*'c1', 'c0'"):
+    with pytest.raises(
+        ValueError, match=r"the source has changed: columns was .*'c0', 'c1'.*, now .*'c1', 'c0'"
+    ):
         resume(*begun, columns=["c1", "c0", "c2", "c3"])
 
 
@@ -201,7 +231,8 @@ def test_other_columns_of_the_same_files_are_refused(begun):
         ({"seed": 1}, "the map has drawn other weights: give it the seed"),
         (
             {"summary": Moments},
-            r"another summary is asked for: it was 'Together\(Moments\(target=False, wide=False\), ClassSums\(\)\)'",
+            r"another summary is asked for: it was 'Together\(Moments\(target=False, "
+            r"wide=False\), ClassSums\(\)\)'",
         ),
         ({"summary": lambda: Together(Moments(), ClassSums())}, "another summary is asked for"),
     ],
@@ -218,7 +249,10 @@ def test_another_grid_or_instruction_set_is_refused(begun, monkeypatch):
     folder, path = begun
     with monkeypatch.context() as patch:
         patch.setattr("mercer.ops.cpu.isa", lambda: "abacus")
-        with pytest.raises(ValueError, match=r"and abacus is in use, which rounds differently: set MERCER_ISA=\w+\."):
+        with pytest.raises(
+            ValueError,
+            match=r"and abacus is in use, which rounds differently: set MERCER_ISA=\w+\.",
+        ):
             resume(folder, path)
     monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 128)
     monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 128)
@@ -272,7 +306,9 @@ def test_what_cannot_be_kept_in_a_checkpoint_says_so(tmp_path):
         fold(X, Together(Moments(), Range()), checkpoint=tmp_path / "sum")
     with pytest.raises(ValueError, match="checkpoint= needs rows that can be read again"):
         fold([Dense(X)], Moments(), checkpoint=tmp_path / "sum")
-    with pytest.raises(ValueError, match=r"There is no folder .*gone to write the checkpoint sum to"):
+    with pytest.raises(
+        ValueError, match=r"There is no folder .*gone to write the checkpoint sum to"
+    ):
         fold(X, Moments(), checkpoint=tmp_path / "gone" / "sum")
     with pytest.raises(ValueError, match="is a folder: name a file"):
         fold(X, Moments(), checkpoint=tmp_path)

@@ -1,4 +1,6 @@
-"""Classifiers of squared hinge and logistic loss: equal to scikit-learn's on the same features, and what they refuse."""
+"""Classifiers of squared hinge and logistic loss: equal to scikit-learn's on the same features, and
+what they refuse.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def fourier(**more) -> RandomFourier:
 
 
 def classifier(loss="logistic", alpha=0.3, feature_map=None, **more) -> KernelClassifier:
-    return KernelClassifier(fourier() if feature_map is None else feature_map, loss=loss, alpha=alpha, **more)
+    return KernelClassifier(
+        fourier() if feature_map is None else feature_map, loss=loss, alpha=alpha, **more
+    )
 
 
 def features() -> np.ndarray:
@@ -41,7 +45,10 @@ def features() -> np.ndarray:
 
 
 @parametrize_with_checks(
-    [KernelClassifier(Chi2Series(2, poles="minimax", signed=True), loss=loss, alpha=1.0) for loss in sorted(LOSSES)]
+    [
+        KernelClassifier(Chi2Series(2, poles="minimax", signed=True), loss=loss, alpha=1.0)
+        for loss in sorted(LOSSES)
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -52,7 +59,9 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "csr"])
 def test_without_an_intercept_it_is_linear_svc_on_features(rows, labels, memory):
     model = classifier("squared_hinge", fit_intercept=False, max_memory=memory).fit(rows, labels)
-    other = LinearSVC(C=1 / 0.3, fit_intercept=False, dual=False, tol=1e-10, max_iter=100_000).fit(features(), labels)
+    other = LinearSVC(C=1 / 0.3, fit_intercept=False, dual=False, tol=1e-10, max_iter=100_000).fit(
+        features(), labels
+    )
     assert model.plan_.route == ("newton" if memory is None else "newton-cg")
     theirs = np.squeeze(other.coef_)
     assert np.abs(model.coef_ - theirs).max() <= 1e-6 * np.abs(theirs).max()
@@ -64,12 +73,14 @@ def test_without_an_intercept_it_is_linear_svc_on_features(rows, labels, memory)
 def test_two_classes_are_logistic_regression_on_features(fit_intercept, memory):
     labels = y == 1
     model = classifier(fit_intercept=fit_intercept, max_memory=memory).fit(X, labels)
-    other = LogisticRegression(C=1 / 0.3, fit_intercept=fit_intercept, solver="newton-cholesky", tol=1e-12).fit(
-        features(), labels
-    )
+    other = LogisticRegression(
+        C=1 / 0.3, fit_intercept=fit_intercept, solver="newton-cholesky", tol=1e-12
+    ).fit(features(), labels)
     assert np.abs(model.coef_ - other.coef_[0]).max() <= 1e-6 * np.abs(other.coef_).max()
     assert model.intercept_ == pytest.approx(other.intercept_[0], abs=1e-6)
-    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(features()), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba(X), other.predict_proba(features()), rtol=0, atol=1e-6
+    )
 
 
 @LOSS
@@ -79,7 +90,9 @@ def test_classes_are_weighted(loss, weight):
     counts = np.bincount(y)
     each = len(y) / (3 * counts) if weight == "balanced" else np.array([3.0, 1.0, 0.5])
     other = classifier(loss).fit(X, y, sample_weight=each[y])
-    np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=1e-6 * np.abs(other.coef_).max())
+    np.testing.assert_allclose(
+        model.coef_, other.coef_, rtol=0, atol=1e-6 * np.abs(other.coef_).max()
+    )
 
 
 def test_hashes_are_linear_svc_on_their_features():
@@ -103,7 +116,10 @@ def test_probabilities_add_up_and_follow_the_scores(labels):
     else:
         plain = 1 / (1 + np.exp(-scores))
         np.testing.assert_allclose(P, plain / plain.sum(axis=1, keepdims=True), rtol=1e-10)
-    assert np.abs(P.mean(axis=0) - np.array([np.mean(labels == c) for c in model.classes_])).max() < 0.03
+    assert (
+        np.abs(P.mean(axis=0) - np.array([np.mean(labels == c) for c in model.classes_])).max()
+        < 0.03
+    )
 
 
 def test_probabilities_of_rows_that_no_class_wants_are_numbers():
@@ -127,7 +143,9 @@ def test_auto_and_a_list_choose_and_are_fitted_to_all_rows(loss):
         model = classifier(loss, alpha).fit(X, y)
         assert model.alpha_ == model.alphas_[np.argmin(model.gcv_)]
         plain = classifier(loss, model.alpha_).fit(X, y)
-        np.testing.assert_allclose(model.coef_, plain.coef_, rtol=0, atol=1e-6 * np.abs(plain.coef_).max())
+        np.testing.assert_allclose(
+            model.coef_, plain.coef_, rtol=0, atol=1e-6 * np.abs(plain.coef_).max()
+        )
     assert len(classifier(loss, "auto").fit(X, y).alphas_) == 25
 
 
@@ -136,7 +154,9 @@ def test_auto_and_a_list_choose_and_are_fitted_to_all_rows(loss):
 def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
     for i, start in enumerate(range(0, 240, 50)):
         part = {f"c{j}": X[start : start + 50, j] for j in range(4)}
-        pq.write_table(pa.table({**part, "y": y[start : start + 50]}), tmp_path / f"part-{i}.parquet")
+        pq.write_table(
+            pa.table({**part, "y": y[start : start + 50]}), tmp_path / f"part-{i}.parquet"
+        )
     model = classifier(loss, max_memory=memory).fit(open_stream(tmp_path, target="y"))
     assert np.array_equal(model.coef_, classifier(loss, max_memory=memory).fit(X, y).coef_)
 
@@ -144,7 +164,9 @@ def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
 @LOSS
 @pytest.mark.parametrize("memory", [None, SMALL])
 @pytest.mark.parametrize(
-    "feature_map", [fourier(), GCWS(130, bits=4, random_state=0), Anchors(32)], ids=["fourier", "gcws", "anchors"]
+    "feature_map",
+    [fourier(), GCWS(130, bits=4, random_state=0), Anchors(32)],
+    ids=["fourier", "gcws", "anchors"],
 )
 def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
     monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
@@ -158,7 +180,8 @@ def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
 
 def test_steps_that_are_not_enough_are_a_warning_in_words():
     words = (
-        r"KernelClassifier: Newton's method has not reached tol=1e-07 for class 0, 1, 2: the gradient is [\d.e-]+ of the first after 1 "
+        r"KernelClassifier: Newton's method has not reached tol=1e-07 for class 0, 1, 2: the "
+        r"gradient is [\d.e-]+ of the first after 1 "
         r"steps and \d+ passes. Take a larger max_iter \(it is 1\), alpha or tol"
     )
     for memory in (None, SMALL):
@@ -190,7 +213,10 @@ def test_the_plan_says_how():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: classifier("hinge").fit(X, y), "loss must be one of 'squared', .*'squared_hinge'.*got 'hinge'"),
+        (
+            lambda: classifier("hinge").fit(X, y),
+            "loss must be one of 'squared', .*'squared_hinge'.*got 'hinge'",
+        ),
         (
             lambda: classifier(alpha="gcv").fit(X, y),
             "alpha='gcv' needs loss='squared', got loss='logistic'. Use 'auto'",
@@ -203,25 +229,49 @@ def test_the_plan_says_how():
         ),
         (lambda: classifier(alpha=[0.0, 1.0]).fit(X, y), "alpha = 0 needs loss='squared'"),
         (lambda: classifier(alpha=-1.0).fit(X, y), "alpha must be a number of at least 0"),
-        (lambda: classifier(pca=3).fit(X, y), "pca=3 needs the moments of loss='squared', got loss='logistic'"),
-        (lambda: classifier(checkpoint="a").fit(X, y), "checkpoint='a' needs the moments of loss='squared'"),
-        (lambda: classifier(max_iter=0).fit(X, y), "max_iter must be a whole number of at least 1, got 0"),
+        (
+            lambda: classifier(pca=3).fit(X, y),
+            "pca=3 needs the moments of loss='squared', got loss='logistic'",
+        ),
+        (
+            lambda: classifier(checkpoint="a").fit(X, y),
+            "checkpoint='a' needs the moments of loss='squared'",
+        ),
+        (
+            lambda: classifier(max_iter=0).fit(X, y),
+            "max_iter must be a whole number of at least 1, got 0",
+        ),
         (lambda: classifier(tol=0.0).fit(X, y), "tol must be a finite number above 0, got 0.0"),
-        (lambda: classifier().fit(X, ["a"] * 240), "needs rows of at least two classes, got one class: 'a'"),
-        (lambda: classifier().fit(X, y, sample_weight=np.zeros(240)), "at least one non-zero number"),
+        (
+            lambda: classifier().fit(X, ["a"] * 240),
+            "needs rows of at least two classes, got one class: 'a'",
+        ),
+        (
+            lambda: classifier().fit(X, y, sample_weight=np.zeros(240)),
+            "at least one non-zero number",
+        ),
         (
             lambda: minimise(rows_of(*data()[:2], np.zeros(90)), LOSSES["logistic"], 1.0),
             "needs rows with a weight above 0",
         ),
         (lambda: classifier(class_weight={7: 1.0}).fit(X, y), "class_weight has the label 7"),
         (lambda: classifier("squared_hinge").fit(X, X[:, 0]), "Unknown label type: continuous"),
-        (lambda: classifier(alpha="auto").fit(X[:1], y[:1]), "needs rows of at least two classes|one sample only"),
-        (lambda: classifier(alpha="auto").fit(X[:2], [0, 1]), "no row is held out. Give more rows, or a number"),
+        (
+            lambda: classifier(alpha="auto").fit(X[:1], y[:1]),
+            "needs rows of at least two classes|one sample only",
+        ),
+        (
+            lambda: classifier(alpha="auto").fit(X[:2], [0, 1]),
+            "no row is held out. Give more rows, or a number",
+        ),
         (
             lambda: minimise(rows_of(*data()[:2]), LOSSES["logistic"], 0.0),
             "alpha must be a finite number above 0, got 0.0",
         ),
-        (lambda: choose_held_out(rows_of(*data()[:2]), LOSSES["logistic"], [0.0]), "alphas must be above 0, got 0"),
+        (
+            lambda: choose_held_out(rows_of(*data()[:2]), LOSSES["logistic"], [0.0]),
+            "alphas must be above 0, got 0",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_words(make, words):
@@ -234,7 +284,8 @@ def test_rows_cannot_be_taken_in_later():
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, y, classes=[0, 1, 2])
-    assert "partial_fit adds the moments of loss='squared', got loss='squared_hinge'. Use fit" in str(
-        error.value.__cause__
+    assert (
+        "partial_fit adds the moments of loss='squared', got loss='squared_hinge'. Use fit"
+        in str(error.value.__cause__)
     )
     assert hasattr(classifier("squared"), "partial_fit")

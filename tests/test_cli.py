@@ -1,4 +1,6 @@
-"""The command line as a whole: help, examples, errors, exit codes, completion; fit, predict and convert have files of their own."""
+"""The command line as a whole: help, examples, errors, exit codes, completion; fit, predict and
+convert have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_compare_shows_the_race_and_its_verdict(monkeypatch):
         assert any(line.strip().startswith(name) for line in lines), name
     accuracy = float(re.search(r"^ *linear +([\d.]+)%", output, flags=re.MULTILINE)[1])
     assert 90 < accuracy < 97
-    assert re.search(r"^\S.* wins with 9[89]\.\d\d% .* points more than linear\.$", output, flags=re.MULTILINE)
+    assert re.search(
+        r"^\S.* wins with 9[89]\.\d\d% .* points more than linear\.$", output, flags=re.MULTILINE
+    )
     assert "5-fold cross-validation on 898 rows that no round has seen" in output
     assert max(map(len, lines[:12])) <= 80
 
@@ -41,12 +45,19 @@ def test_compare_shows_the_race_and_its_verdict(monkeypatch):
         (0, "All: the last round that they were in, on 1 held-out row. +- is"),
         (
             1,
-            "The first: 2-fold cross-validation on 4 rows that no round has seen. The others: the last round that they were in, on 1 h",
+            "The first: 2-fold cross-validation on 4 rows that no round has seen. The others: "
+            "the last round that they were in, on 1 h",
         ),
-        (2, "The first 2: 2-fold cross-validation on 4 rows that no round has seen. +- is one standard error."),
+        (
+            2,
+            "The first 2: 2-fold cross-validation on 4 rows that no round has seen. +- is one "
+            "standard error.",
+        ),
     ],
 )
-def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(finalists, words, monkeypatch):
+def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(
+    finalists, words, monkeypatch
+):
     from boards import board
 
     some = board()
@@ -62,15 +73,26 @@ def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(final
     assert " 1 column; " in output
 
 
-def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(tmp_path, monkeypatch):
+def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     frame = pd.DataFrame(
-        {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1], "id": "word"}
+        {
+            "a": X[:, 0],
+            "b": X[:, 1],
+            "c": X[:, 2],
+            "y": 10 + np.sin(2 * X[:, 0]) + X[:, 1],
+            "id": "word",
+        }
     )
     frame.to_csv("numbers.csv", index=False)
-    line = "compare numbers.csv --target y --drop id --kernels fourier,hellinger,projection --max-seconds 9000"
+    line = (
+        "compare numbers.csv --target y --drop id --kernels fourier,hellinger,projection "
+        "--max-seconds 9000"
+    )
     heard = [json.loads(one) for one in run(f"{line} --json").splitlines()]
     found = {one["name"]: one for one in heard if one["event"] == "entry"}
     assert found["linear"]["score"] < 0.9
@@ -82,8 +104,13 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     output = run(line)
     assert "numbers.csv: 400 rows, 3 columns" in output
     assert "hellinger took no part. Hellinger needs numbers of at least 0" in output
-    assert "projection took no part. RandomProjection: n_components must be at most the number of columns" in output
-    following = re.search(r"Next: mercer (fit numbers.csv --target y --drop id --map .* -o model.mercer)", output)[1]
+    assert (
+        "projection took no part. RandomProjection: n_components must be at most the number of "
+        "columns" in output
+    )
+    following = re.search(
+        r"Next: mercer (fit numbers.csv --target y --drop id --map .* -o model.mercer)", output
+    )[1]
     assert verdict["map"] in following
     assert "R^2" in run(f"{following} --test numbers.csv")
 
@@ -150,7 +177,14 @@ def test_the_examples_of_all_commands_run_in_their_order(folder):
             if line != "compare":  # which a test of its own looks at
                 run(line)
     made = {path.name for path in folder.iterdir()}
-    assert {"model.mercer", "predictions.parquet", "scores.csv", "features.npy", "data.svm", "rows.npy"} <= made
+    assert {
+        "model.mercer",
+        "predictions.parquet",
+        "scores.csv",
+        "features.npy",
+        "data.svm",
+        "rows.npy",
+    } <= made
     truth = pd.read_parquet("data.parquet")["digit"]
     assert np.mean(pd.read_parquet("predictions.parquet")["prediction"] == truth) > 0.98
 
@@ -164,7 +198,10 @@ def test_an_unknown_command_is_a_usage_error():
 def test_an_error_is_one_sentence_and_exit_code_1():
     result = call("info", MERCER_NUM_THREADS="abc")
     assert result.exit_code == 1
-    assert result.output == "Error: MERCER_NUM_THREADS must be a whole number of at least 1, got 'abc'.\n"
+    assert (
+        result.output
+        == "Error: MERCER_NUM_THREADS must be a whole number of at least 1, got 'abc'.\n"
+    )
 
 
 @pytest.mark.parametrize(("line", "env"), [("info --debug", {}), ("info", {"MERCER_DEBUG": "1"})])
@@ -177,22 +214,38 @@ def test_the_traceback_is_shown_when_it_is_asked_for(line, env):
 def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
     monkeypatch.setattr("mercer.system.facts", lambda: 1 / 0)
     assert fails("info") == (
-        "This should not happen (ZeroDivisionError: division by zero). Run it again with --debug, and report what it shows."
+        "This should not happen (ZeroDivisionError: division by zero). Run it again with "
+        "--debug, and report what it shows."
     )
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), "The disk is full: nothing was written under the name"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "The disk is full: nothing was written under the name",
+        ),
         (
             OSError(errno.ENOSPC, "The checkpoint c could not be written: No space left"),
             "The checkpoint c could not be",
         ),
-        (OSError(errno.EACCES, "Permission denied", "/a/b.csv"), "No permission: /a/b.csv (Permission denied)."),
-        (FileNotFoundError(errno.ENOENT, "No such file or directory", "a/m.mercer"), "m.mercer: No such file"),
-        (MemoryError("Unable to allocate 8 TiB"), "There is not enough memory (Unable to allocate 8 TiB): use fewer"),
-        (ValueError("n_jobs and columns=[...] are words of a user."), "n_jobs and columns=[...] are words of a user."),
+        (
+            OSError(errno.EACCES, "Permission denied", "/a/b.csv"),
+            "No permission: /a/b.csv (Permission denied).",
+        ),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "a/m.mercer"),
+            "m.mercer: No such file",
+        ),
+        (
+            MemoryError("Unable to allocate 8 TiB"),
+            "There is not enough memory (Unable to allocate 8 TiB): use fewer",
+        ),
+        (
+            ValueError("n_jobs and columns=[...] are words of a user."),
+            "n_jobs and columns=[...] are words of a user.",
+        ),
     ],
 )
 def test_errors_of_files_and_memory_are_sentences(error, expected):
@@ -242,7 +295,9 @@ def test_commands_options_and_maps_are_completed(monkeypatch):
 
 
 def test_help_is_in_the_order_of_the_road():
-    listed = re.findall(r"^  (\w+) {2,}", call("--help").stdout.partition("Commands:")[2], flags=re.MULTILINE)
+    listed = re.findall(
+        r"^  (\w+) {2,}", call("--help").stdout.partition("Commands:")[2], flags=re.MULTILINE
+    )
     assert listed[:3] == ["compare", "fit", "predict"]
     assert os.environ.get("MERCER_DEBUG") is None
 

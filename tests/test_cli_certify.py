@@ -35,9 +35,13 @@ def test_a_certificate_is_that_of_python(name, files):
     assert done.exit_code == 0
     assert done.stdout.splitlines()[0] == str(here).splitlines()[0]
     assert "an error of 5% needs n_components = " in done.stdout
-    told = json.loads(call(f"certify {files}/{name}.mercer {files}/rows.csv --json").stdout.splitlines()[-1])
+    told = json.loads(
+        call(f"certify {files}/{name}.mercer {files}/rows.csv --json").stdout.splitlines()[-1]
+    )
     assert told["event"] == "certificate"
-    assert told["relative"] == pytest.approx(here.relative, rel=0.05)  # of a sample in another order
+    assert told["relative"] == pytest.approx(
+        here.relative, rel=0.05
+    )  # of a sample in another order
 
 
 @pytest.mark.parametrize(
@@ -68,8 +72,13 @@ def test_rows_whose_exact_kernel_is_0_have_absolute_errors(tmp_path):
     here = certify(load(tmp_path / "map.mercer"), np.eye(8))
     done = call(f"certify {tmp_path}/map.mercer {tmp_path}/rows.npy --error 0.1")
     assert done.exit_code == 0
-    assert "relative error          undefined: the exact kernel is 0 for every pair of these rows" in done.stdout
+    assert (
+        "relative error          undefined: the exact kernel is 0 for every pair of these rows"
+        in done.stdout
+    )
     assert "an error of 10% is relative to the exact kernel, and undefined with it" in done.stdout
-    told = json.loads(call(f"certify {tmp_path}/map.mercer {tmp_path}/rows.npy --json").stdout.splitlines()[-1])
+    told = json.loads(
+        call(f"certify {tmp_path}/map.mercer {tmp_path}/rows.npy --json").stdout.splitlines()[-1]
+    )
     assert (told["relative"], told["interval"], told["needed"]) == (None, None, None)
     assert told["mean"] == pytest.approx(here.mean, rel=0.05) and here.mean > 0.05

@@ -16,7 +16,9 @@ from shell import call, fails, run
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """mixed.parquet: floats that need 17 digits, float32, whole numbers, booleans, words that need quotes, missing values."""
+    """mixed.parquet: floats that need 17 digits, float32, whole numbers, booleans, words that need
+    quotes, missing values.
+    """
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     made = pa.table(
@@ -70,7 +72,9 @@ def numbers(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 3)) * (rng.random((40, 3)) < 0.6)
     X[:5, 2] = 0.0
-    pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=np.arange(40) % 4).to_csv("numbers.csv", index=False)
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=np.arange(40) % 4).to_csv(
+        "numbers.csv", index=False
+    )
     return X
 
 
@@ -111,7 +115,10 @@ def test_float32_keeps_its_value_and_its_type(tmp_path, monkeypatch):
 
 def test_what_a_matrix_has_no_room_for_is_said(numbers):
     result = call("convert numbers.csv m.npy --target label")
-    assert "Note: m.npy has no names of columns: they are counted in the order of numbers.csv." in result.stderr
+    assert (
+        "Note: m.npy has no names of columns: they are counted in the order of numbers.csv."
+        in result.stderr
+    )
     assert "Note: the target is the last column of m.npy: --target -1 finds it." in result.stderr
     np.testing.assert_array_equal(np.load("m.npy")[:, -1], np.arange(40) % 4)
     assert "every row of m.svm gets the label 0" in call("convert numbers.csv m.svm").stderr
@@ -128,17 +135,23 @@ def test_what_would_be_lost_is_refused(table):
     assert "word" in fails("convert mixed.parquet m.npy")
     pq.write_table(table.append_column("kind", pa.array(["b"] * 50)), "kinds.parquet")
     assert "words such as 'b'" in fails("convert kinds.parquet m.svm --target kind --columns x,n")
-    assert "the target has words: write .parquet" in fails("convert kinds.parquet m.npy --target kind --columns x,n")
+    assert "the target has words: write .parquet" in fails(
+        "convert kinds.parquet m.npy --target kind --columns x,n"
+    )
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6.0)), 3)
     pq.write_table(pa.table({"z": lists}), "lists.parquet")
     assert "column 'z' has lists, which .csv has not" in fails("convert lists.parquet l.csv")
-    assert fails("convert mixed.parquet m.xls").startswith("m.xls is of no kind that is written here.")
+    assert fails("convert mixed.parquet m.xls").startswith(
+        "m.xls is of no kind that is written here."
+    )
     assert "exists" in fails("convert mixed.parquet mixed.parquet")
     assert "is read while" in fails("convert mixed.parquet mixed.parquet --force")
     assert fails("convert none.csv a.parquet") == "There is no file none.csv."
 
 
-def test_a_column_that_changes_its_kind_further_on_is_copied_as_one_that_holds_all(tmp_path, monkeypatch):
+def test_a_column_that_changes_its_kind_further_on_is_copied_as_one_that_holds_all(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mercer.data.tables._CSV_BLOCK", 2**12)
     monkeypatch.setattr("mercer.data.csv._BLOCK", 2**12)
@@ -146,7 +159,10 @@ def test_a_column_that_changes_its_kind_further_on_is_copied_as_one_that_holds_a
     Path("late.csv").write_text("\n".join(["a,b,c,d", *first, *later, ""]))
     result = call("convert late.csv late.parquet")
     assert result.exit_code == 0, result.output
-    assert "Note: late.csv: column 'a' is int64 in the first rows, and something else further on. " in result.stderr
+    assert (
+        "Note: late.csv: column 'a' is int64 in the first rows, and something else further on. "
+        in result.stderr
+    )
     back = pq.read_table("late.parquet")
     assert [str(field.type) for field in back.schema] == ["double", "string", "int64", "string"]
     assert back.to_pylist()[-1] == {"a": 0.5, "b": "word", "c": 7, "d": "maybe"}

@@ -1,4 +1,6 @@
-"""Commands that work on a device write what they write without it; torch's CPU here, a GPU with MERCER_TEST_DEVICE=cuda."""
+"""Commands that work on a device write what they write without it; torch's CPU here, a GPU with
+MERCER_TEST_DEVICE=cuda.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def folder(tmp_path, monkeypatch):
     np.save("data.npy", X)
 
 
-@pytest.mark.parametrize("made", [RandomFourier(8, gamma=1.0, random_state=0), Anchors(5)], ids=["dense", "coded"])
+@pytest.mark.parametrize(
+    "made", [RandomFourier(8, gamma=1.0, random_state=0), Anchors(5)], ids=["dense", "coded"]
+)
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 def test_transform_writes_the_features_of_the_cpu(made: Map, suffix: str):
     save(made.fit(X), "map.mercer")

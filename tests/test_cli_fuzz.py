@@ -1,4 +1,6 @@
-"""Files and words that are damaged at random: an answer or one sentence, never a traceback, never half a file."""
+"""Files and words that are damaged at random: an answer or one sentence, never a traceback, never
+half a file.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,17 @@ def whole(tmp_path_factory):
     """Files of every kind, and a model."""
     folder = tmp_path_factory.mktemp("whole")
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.random((60, 3)), columns=["a", "b", "c"]).assign(label=np.resize(["x", "y"], 60), n=1)
+    frame = pd.DataFrame(rng.random((60, 3)), columns=["a", "b", "c"]).assign(
+        label=np.resize(["x", "y"], 60), n=1
+    )
     frame.to_csv(folder / "data.csv", index=False)
     for name in ("data.tsv", "data.parquet"):
         assert call(f"convert {folder}/data.csv {folder}/{name}").exit_code == 0
     for name in ("data.npy", "data.svm"):
         assert call(f"convert {folder}/data.csv {folder}/{name} --drop label").exit_code == 0
-    made = call(f"fit {folder}/data.csv --target label --map fourier:n_components=8 -o {folder}/data.mercer")
+    made = call(
+        f"fit {folder}/data.csv --target label --map fourier:n_components=8 -o {folder}/data.mercer"
+    )
     assert made.exit_code == 0, made.output
     return folder
 
@@ -45,7 +51,9 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
         elif kind == 1:
             del data[at : at + size]
         elif kind == 2:
-            data[at:at] = rng.choice((rng.randbytes(size), b",", b"\n", b'"', b"nan", b"1e999", b"\x00", b":"))
+            data[at:at] = rng.choice(
+                (rng.randbytes(size), b",", b"\n", b'"', b"nan", b"1e999", b"\x00", b":")
+            )
         elif kind == 3:
             data[at:at] = data[max(0, at - size) : at]
         elif rng.random() < 0.3:
@@ -76,8 +84,15 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
             codes[result.exit_code] = codes.get(result.exit_code, 0) + 1
             assert result.exit_code in (0, 1), (seed, line, result.output)
             assert "This should not happen" not in result.output, (seed, line, result.output)
-            output = folder / shlex.split(line)[-1] if line.startswith("convert") else folder / line.split(" -o ")[-1]
-            assert output.exists() == (result.exit_code == 0) or line.startswith("inspect"), (seed, line)
+            output = (
+                folder / shlex.split(line)[-1]
+                if line.startswith("convert")
+                else folder / line.split(" -o ")[-1]
+            )
+            assert output.exists() == (result.exit_code == 0) or line.startswith("inspect"), (
+                seed,
+                line,
+            )
             output.unlink(missing_ok=True)
         path.unlink()
     assert {one.name for one in folder.iterdir()} == {"whole.csv", "whole.mercer"}
@@ -97,7 +112,9 @@ def test_thousands_of_damaged_files(whole, tmp_path, monkeypatch):
     try_files(whole, tmp_path, range(1000, 7000))
 
 
-@given(st.text(st.sampled_from("abcdefourigcws:,=>+() 01.-_\"'[]"), max_size=40) | st.text(max_size=20))
+@given(
+    st.text(st.sampled_from("abcdefourigcws:,=>+() 01.-_\"'[]"), max_size=40) | st.text(max_size=20)
+)
 def test_any_text_is_a_map_or_a_sentence(text):
     with contextlib.suppress(ValueError):
         assert parse(spell(parse(text))) == parse(text)

@@ -64,7 +64,10 @@ def test_every_cell_and_row_is_a_line_of_json(toy):
         "toy/heat/b/left",
     ]
     rows = {(line["label"], line["column"]): line for line in lines if line["event"] == "row"}
-    assert (rows["low", "n = 1"]["verdict"], rows["low", "n = 10"]["verdict"]) == ("misses", "agrees")
+    assert (rows["low", "n = 1"]["verdict"], rows["low", "n = 10"]["verdict"]) == (
+        "misses",
+        "agrees",
+    )
     assert rows["ours", "n = 1"]["ours"] == {"mean": 95.0, "spread": 0.5, "draws": 3}
 
 
@@ -81,10 +84,15 @@ def test_a_cell_that_fails_is_an_error_after_the_others_are_kept(toy, monkeypatc
 
 
 def test_ctrl_c_says_how_much_is_kept(toy, monkeypatch):
-    monkeypatch.setattr("experiments.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)})
+    monkeypatch.setattr(
+        "experiments.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)}
+    )
     result = call("run --out r.json")
     assert result.exit_code == 130
-    assert "1 of 3 cells are done, kept in r.json: the same command goes on from there." in result.stderr
+    assert (
+        "1 of 3 cells are done, kept in r.json: the same command goes on from there."
+        in result.stderr
+    )
 
 
 def test_data_are_found_by_option_and_by_environment(toy, monkeypatch):
@@ -101,7 +109,10 @@ def test_data_are_found_by_option_and_by_environment(toy, monkeypatch):
 
 
 def test_a_folder_that_is_not_there_is_named(toy):
-    assert fails("run --data nowhere") == "nowhere is no folder: --data, or $MERCER_DATA, names a folder of data sets."
+    assert (
+        fails("run --data nowhere")
+        == "nowhere is no folder: --data, or $MERCER_DATA, names a folder of data sets."
+    )
     result = call("run", MERCER_DATA="nowhere")
     assert result.exit_code == 1 and "nowhere is no folder" in result.stderr
 
@@ -116,7 +127,9 @@ def test_nothing_to_run_and_nothing_to_show_are_said(toy, monkeypatch):
 
 
 def test_without_a_file_what_is_done_is_lost_and_said_to_be(toy, monkeypatch):
-    monkeypatch.setattr("experiments.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)})
+    monkeypatch.setattr(
+        "experiments.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)}
+    )
     assert "1 of 3 cells are done, and lost: --out keeps them." in call("run").stderr
 
 
@@ -134,7 +147,9 @@ class TestTheCommittedRun:
 
     @pytest.mark.full
     def test_the_page_is_what_the_results_make(self):
-        """Words and structure are the same, numbers close: coordinates depend on the processor's last digit."""
+        """Words and structure are the same, numbers close: coordinates depend on the processor's
+        last digit.
+        """
         files = page(papers().values(), "standard", self.results)
         assert_same_text((DOCS / "papers.md").read_text(), files.pop("papers.md").decode())
         assert {f"papers/{path.name}" for path in (DOCS / "papers").glob("*.svg")} == set(files)
@@ -149,7 +164,9 @@ class TestTheCommittedRun:
         }
         for task in cells(papers().values()):
             if task.cell.run is not None:
-                assert self.results.get("standard", task.experiment, task.cell), f"{task.key} is of an older version"
+                assert self.results.get("standard", task.experiment, task.cell), (
+                    f"{task.key} is of an older version"
+                )
 
     def test_every_row_that_misses_has_a_reason(self):
         for paper in papers().values():

@@ -22,7 +22,11 @@ def test_the_pilot_says_which_size_an_error_needs(folder):
     said = run("plan data.parquet --target digit --map fourier --error 0.05")
     assert said.startswith("1,797 rows x 64 columns, float64 -> ")
     assert "for an error of 5%, by the rate that was measured" in said
-    told = json.loads(call("plan data.csv --target digit --map fourier --error 0.05 --json").stdout.splitlines()[-1])
+    told = json.loads(
+        call("plan data.csv --target digit --map fourier --error 0.05 --json").stdout.splitlines()[
+            -1
+        ]
+    )
     assert told["event"] == "plan"
     assert told["fits"] is True
     assert 300 < told["amount"] < 1500
@@ -46,33 +50,55 @@ def test_budgets_and_what_falls_short(folder):
     sentence = fails("plan data.csv --target digit --max-memory 0")
     assert "--max-memory must be a number of bytes above 0" in sentence
     assert "The least that this fit takes is about" in sentence
-    assert "The least that this fit takes is about" in fails("plan data.csv --target digit --max-seconds 0")
+    assert "The least that this fit takes is about" in fails(
+        "plan data.csv --target digit --max-seconds 0"
+    )
 
 
 def test_classes_and_losses_count(folder):
-    ten = json.loads(run("plan data.csv --target digit --map hellinger --loss logistic --json").splitlines()[-1])
+    ten = json.loads(
+        run("plan data.csv --target digit --map hellinger --loss logistic --json").splitlines()[-1]
+    )
     assert ten["route"] in ("newton", "newton-cg")
-    assert "loss must be one of" in fails("plan data.csv --target digit --map hellinger --loss hinge")
+    assert "loss must be one of" in fails(
+        "plan data.csv --target digit --map hellinger --loss hinge"
+    )
 
 
 def test_several_maps_have_no_error_that_could_be_planned(folder):
     said = run("plan data.csv --target digit --map 'hellinger + gcws:n_hashes=4' --error 0.1")
     assert "no single parameter that buys accuracy" in said
-    sentence = fails("plan data.csv --target digit --map 'hellinger >> gcws:n_hashes=4' --error 0.1")
+    sentence = fails(
+        "plan data.csv --target digit --map 'hellinger >> gcws:n_hashes=4' --error 0.1"
+    )
     assert "--error needs an exact kernel to be measured against" in sentence
     assert "4 * " not in sentence
-    assert "1,024 features" in run("plan data.csv --target digit --map 'hellinger >> gcws:n_hashes=4'")
+    assert "1,024 features" in run(
+        "plan data.csv --target digit --map 'hellinger >> gcws:n_hashes=4'"
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("plan data.csv --target digit --error 0", "error must be a finite number above 0, got 0.0"),
-        ("plan data.csv --target digit --error nan", "error must be a finite number above 0, got nan"),
+        (
+            "plan data.csv --target digit --error 0",
+            "error must be a finite number above 0, got 0.0",
+        ),
+        (
+            "plan data.csv --target digit --error nan",
+            "error must be a finite number above 0, got nan",
+        ),
         ("plan nothing.csv", "There is no file"),
         ("plan data.csv --target digits", "has no column 'digits'"),
-        ("plan numbers.csv --target b --loss logistic", "--loss logistic is for classes, and the target is numbers"),
-        ("plan apart.csv --map gcws:n_hashes=4 --error 0.1", "which is 0 for every pair of these rows: leave it out"),
+        (
+            "plan numbers.csv --target b --loss logistic",
+            "--loss logistic is for classes, and the target is numbers",
+        ),
+        (
+            "plan apart.csv --map gcws:n_hashes=4 --error 0.1",
+            "which is 0 for every pair of these rows: leave it out",
+        ),
         ("plan one.csv --error 0.1", "measured on pairs of different rows, and there is 1 row"),
     ],
 )

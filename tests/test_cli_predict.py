@@ -18,11 +18,15 @@ from shell import fails, run
 
 
 def test_predict_finds_columns_by_name_in_any_order_and_leaves_others_alone(model):
-    frame()[["digit", *frame().columns[:64][::-1]]].assign(other="word").to_csv("turned.csv", index=False)
+    frame()[["digit", *frame().columns[:64][::-1]]].assign(other="word").to_csv(
+        "turned.csv", index=False
+    )
     run("predict model.mercer turned.csv -o a.csv")
     run("predict model.mercer data.parquet -o b.csv")
     pd.testing.assert_frame_equal(pd.read_csv("a.csv"), pd.read_csv("b.csv"))
-    np.testing.assert_array_equal(pd.read_csv("a.csv")["prediction"], model.predict(frame()[frame().columns[:64]]))
+    np.testing.assert_array_equal(
+        pd.read_csv("a.csv")["prediction"], model.predict(frame()[frame().columns[:64]])
+    )
 
 
 def test_scores_are_the_decision_function(model):
@@ -34,7 +38,9 @@ def test_scores_are_the_decision_function(model):
 
 
 def test_two_classes_have_the_score_of_the_second(folder):
-    frame().assign(digit=np.where(frame()["digit"] == 8, "eight", "other")).to_parquet("two.parquet")
+    frame().assign(digit=np.where(frame()["digit"] == 8, "eight", "other")).to_parquet(
+        "two.parquet"
+    )
     run(f"fit two.parquet --target digit {SMALL} -o two.mercer")
     run("predict two.mercer two.parquet --scores -o s.csv")
     found = pd.read_csv("s.csv")
@@ -50,8 +56,12 @@ def test_probabilities_are_those_of_predict_proba(folder):
     found = pd.read_parquet("p.parquet")
     np.testing.assert_allclose(found.to_numpy()[:, 1:], model.predict_proba(X), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(found["prediction"], model.predict(X))
-    frame().assign(pixel_3_3=np.where(np.arange(1797) == 1200, np.nan, 1.0)).to_parquet("nan.parquet")
-    assert "nan.parquet, row 1200 of the file" in fails("predict model.mercer nan.parquet --proba -o q.parquet")
+    frame().assign(pixel_3_3=np.where(np.arange(1797) == 1200, np.nan, 1.0)).to_parquet(
+        "nan.parquet"
+    )
+    assert "nan.parquet, row 1200 of the file" in fails(
+        "predict model.mercer nan.parquet --proba -o q.parquet"
+    )
 
 
 def test_lists_in_a_parquet_column_are_found_again(folder):
@@ -60,8 +70,12 @@ def test_lists_in_a_parquet_column_are_found_again(folder):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate(table["features"].to_list())), 64)
-    pq.write_table(pa.table({"features": lists, "digit": pa.array(table["digit"])}), "lists.parquet")
+    lists = pa.FixedSizeListArray.from_arrays(
+        pa.array(np.concatenate(table["features"].to_list())), 64
+    )
+    pq.write_table(
+        pa.table({"features": lists, "digit": pa.array(table["digit"])}), "lists.parquet"
+    )
     run(f"fit lists.parquet --target digit {SMALL} -o m.mercer")
     assert run("predict m.mercer lists.parquet -o p.csv").startswith("Predicted 1,797 rows")
 
@@ -71,7 +85,9 @@ def test_features_are_those_of_transform_in_every_kind_of_file(model, output):
     run(f"transform model.mercer data.parquet -o {output}")
     expected = model.feature_map_.transform(frame()[frame().columns[:64]])
     stream = open_stream(output)
-    found = np.concatenate([np.asarray(c.X.toarray() if stream.sparse else c.X) for c in stream.chunks()])
+    found = np.concatenate(
+        [np.asarray(c.X.toarray() if stream.sparse else c.X) for c in stream.chunks()]
+    )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
@@ -89,7 +105,14 @@ def test_inspect_shows_the_map_in_its_language(folder):
     assert shown["map"] == line
     assert (shown["features"], shown["columns"], shown["rows"]) == (64, 64, 1797)
     output = run("inspect m.mercer")
-    for words in ("KernelClassifier", "chi2-series:n_terms=3 >>", "0, 1, 2, 3", "pixel_0_0", "and 54 more", "digest"):
+    for words in (
+        "KernelClassifier",
+        "chi2-series:n_terms=3 >>",
+        "0, 1, 2, 3",
+        "pixel_0_0",
+        "and 54 more",
+        "digest",
+    ):
         assert words in output
     run("transform data.parquet --drop digit --map pca:n_components=3 --save pca.mercer -o z.npy")
     assert json.loads(run("inspect pca.mercer --json"))["map"] == "pca:n_components=3"
@@ -104,7 +127,9 @@ def test_a_damaged_model_is_one_sentence(model, folder):
     assert "digest" in fails("inspect model.mercer")
     (folder / "text.mercer").write_text("no model")
     assert "text.mercer" in fails("predict text.mercer data.csv -o p.csv")
-    assert fails("predict none.mercer data.csv -o p.csv") == "none.mercer: No such file or directory."
+    assert (
+        fails("predict none.mercer data.csv -o p.csv") == "none.mercer: No such file or directory."
+    )
 
 
 def test_a_model_of_other_columns_says_which_are_missing_and_which_are_new(model):
@@ -119,7 +144,9 @@ def test_maps_do_not_predict_and_numbers_have_no_scores(model):
     run("transform data.parquet --drop digit --map hellinger --save h.mercer -o z.npy")
     assert "use mercer transform" in fails("predict h.mercer data.csv -o p.csv")
     run(f"fit data.csv --target digit --task regress {SMALL} -o r.mercer")
-    assert "predicts numbers: it has no score of classes" in fails("predict r.mercer data.csv --scores -o p.csv")
+    assert "predicts numbers: it has no score of classes" in fails(
+        "predict r.mercer data.csv --scores -o p.csv"
+    )
 
 
 def test_an_existing_output_is_replaced_only_with_force(model, folder):
@@ -135,13 +162,20 @@ def test_a_full_disk_leaves_no_file(model, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("mercer.persistence.atomic_write.os.fsync", full)
-    for line in ("predict model.mercer data.csv -o p.csv", f"fit data.csv --target digit {SMALL} -o n.mercer"):
-        assert fails(line).startswith("The disk is full: nothing was written under the name of the output.")
+    for line in (
+        "predict model.mercer data.csv -o p.csv",
+        f"fit data.csv --target digit {SMALL} -o n.mercer",
+    ):
+        assert fails(line).startswith(
+            "The disk is full: nothing was written under the name of the output."
+        )
 
 
 def test_a_folder_without_permission_is_refused_first(model, folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)
-    assert fails("predict model.mercer data.csv -o p.csv").startswith("No permission to write p.csv to the folder ")
+    assert fails("predict model.mercer data.csv -o p.csv").startswith(
+        "No permission to write p.csv to the folder "
+    )
 
 
 def test_of_two_classes_the_likelier_one_is_predicted(folder):

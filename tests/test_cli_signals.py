@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM, sent to a real process: exit codes, the checkpoint named, and the same model when the command is run again."""
+"""Ctrl-C and SIGTERM, sent to a real process: exit codes, the checkpoint named, and the same model
+when the command is run again.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ from click.testing import CliRunner
 from mercer.cli._errors import Sentences, stopping
 from waiting import LIMIT, wait_until
 
-# A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time where it is asked to.
+# A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time
+# where it is asked to.
 SLOWLY = """
 import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
+# also where the tests run in a shell's background
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import mercer.parallel.tile_size, mercer.data.stream
 from mercer.data.npy import NpyStream
 mercer.parallel.tile_size._MOST_BLOCK = 1024
@@ -45,7 +49,9 @@ def folder(tmp_path):
 
 def start(folder: Path, seconds: float, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", SLOWLY, str(seconds), *FIT, *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,12 +90,16 @@ def test_a_fit_without_checkpoint_says_that_nothing_is_left(folder):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, said
-    assert said.strip() == ("Stopped. Nothing was written; with --checkpoint FILE a fit goes on where it was stopped.")
+    assert said.strip() == (
+        "Stopped. Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
+    )
     assert {path.name for path in folder.iterdir()} == {"data.npy"}
 
 
 def test_an_error_after_a_signal_is_the_signal():
-    """As where it comes between two lines of a wait for a thread, whose lock is then released twice."""
+    """As where it comes between two lines of a wait for a thread, whose lock is then released
+    twice.
+    """
 
     @click.group(cls=Sentences)
     def main() -> None: ...

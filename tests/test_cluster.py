@@ -35,14 +35,19 @@ from mercer.parallel.dask_worker import Job
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 
-pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
+pytest.importorskip(
+    "distributed", reason="distributed is not installed: pip install 'mercer[dask]'"
+)
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
 
 
 def numbers(model):
-    return [np.asarray(value).tobytes() for value in (model.coef_, model.intercept_, model.alpha_, model.gcv_)]
+    return [
+        np.asarray(value).tobytes()
+        for value in (model.coef_, model.intercept_, model.alpha_, model.gcv_)
+    ]
 
 
 def test_one_two_and_four_workers_give_the_model_of_one_process(cluster, client, tmp_path):
@@ -80,7 +85,9 @@ def sources(tmp_path, X, y, w):
         "parquet": open_stream(parquet(tmp_path / "rows", X, y), target="label"),
         "Dask, y in memory": (chunks, y, w),
         "Dask, y in Dask": (chunks, da.from_array(y, chunks=500), da.from_array(w, chunks=901)),
-        "Dask, a column": open_stream(da.from_array((10 * X).astype(int), chunks=(2000, 1)), target=-1),
+        "Dask, a column": open_stream(
+            da.from_array((10 * X).astype(int), chunks=(2000, 1)), target=-1
+        ),
     }
 
 
@@ -113,7 +120,9 @@ def _in_memory(rows):
         Chi2Series(3, poles="fit"),
         FeaturePCA(2),
         Nystroem(12, random_state=0),
-        Hellinger() >> RandomFourier(16, random_state=0) >> RandomFourier(8, gamma="scale", random_state=1),
+        Hellinger()
+        >> RandomFourier(16, random_state=0)
+        >> RandomFourier(8, gamma="scale", random_state=1),
         Hellinger() + RandomFourier(16, gamma="scale", random_state=1),
     ],
     ids=repr,
@@ -169,7 +178,9 @@ def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
         assert hasattr(last, "drawn_") != redrawn
         np.testing.assert_array_equal(packed._unpacked().transform(X), one.transform(X))
     monkeypatch.undo()
-    assert hasattr(RandomFourier(512, gamma=1.0).fit(X)._packed(), "drawn_")  # 16 kB are sent as they are
+    assert hasattr(
+        RandomFourier(512, gamma=1.0).fit(X)._packed(), "drawn_"
+    )  # 16 kB are sent as they are
 
 
 def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeypatch):
@@ -180,7 +191,9 @@ def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeyp
     monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
     monkeypatch.setattr(
-        Job, "__init__", lambda self, *args, whole: (made.append(whole), make(self, *args, whole=whole))[1]
+        Job,
+        "__init__",
+        lambda self, *args, whole: (made.append(whole), make(self, *args, whole=whole))[1],
     )
     assert bits(fold(rows, Moments(), client=client)) == here
     assert made == [False, True]
@@ -205,7 +218,9 @@ class Whose:
 def test_all_workers_have_their_share(cluster, client, lazy):
     scale(cluster, client, 2)
     X = data(8 * 16 * BLOCK)[0]
-    pids = fold(open_stream(da.from_array(X, chunks=(900, 4)) if lazy else X), Whose(), client=client).pids
+    pids = fold(
+        open_stream(da.from_array(X, chunks=(900, 4)) if lazy else X), Whose(), client=client
+    ).pids
     assert len(pids) == 8 and os.getpid() not in pids
     assert min(pids.count(pid) for pid in client.run(os.getpid).values()) >= 3
 
@@ -236,7 +251,8 @@ def test_several_targets_and_partial_fit_on_a_cluster(cluster):
     lazy = there.fit(*chunks).predict(chunks[0])
     assert lazy.shape == (N, 2) and lazy.dtype == np.float64
     one, other = (
-        clone(each).partial_fit(X[:3000], w[:3000]).partial_fit(X[3000:], w[3000:]) for each in (model, there)
+        clone(each).partial_fit(X[:3000], w[:3000]).partial_fit(X[3000:], w[3000:])
+        for each in (model, there)
     )
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
@@ -247,11 +263,15 @@ def test_several_targets_and_partial_fit_on_a_cluster(cluster):
 )
 def test_components_of_several_maps_are_those_of_one_process(penalty, memory, route, cluster):
     X, y, _ = data()
-    maps = [RandomFourier(40, gamma=2.0, random_state=0), Chi2Series(3), RandomFourier(32, gamma=9.0, random_state=1)]
+    maps = [
+        RandomFourier(40, gamma=2.0, random_state=0),
+        Chi2Series(3),
+        RandomFourier(32, gamma=9.0, random_state=1),
+    ]
     one, many = (
-        KernelClassifier(maps, alpha=0.1, pca=4, penalty=penalty, max_memory=memory, cluster=where).fit(
-            X, y, unlabeled=X[:700] / 2
-        )
+        KernelClassifier(
+            maps, alpha=0.1, pca=4, penalty=penalty, max_memory=memory, cluster=where
+        ).fit(X, y, unlabeled=X[:700] / 2)
         for where in (None, cluster.scheduler_address)
     )
     assert many.plan_.route == route

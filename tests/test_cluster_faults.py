@@ -1,4 +1,6 @@
-"""Whatever happens to a cluster on the way: workers that die, rows that are wrong, schedulers that are gone."""
+"""Whatever happens to a cluster on the way: workers that die, rows that are wrong, schedulers that
+are gone.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 from waiting import LIMIT, wait_until
 
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed: pip install 'mercer[dask]'"
+)
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
@@ -61,12 +65,16 @@ def test_a_poisoned_row_is_named_as_it_is_without_a_cluster(client, tmp_path):
             fold(features(source, fourier(X, 8)), both(), client=client)
         assert "distributed" not in str(error.value)
     labels = np.where(np.arange(N) == 3000, None, y.astype(object))
-    with pytest.raises(ValueError, match="The target needs a value in every row, got None at row 3000"):
+    with pytest.raises(
+        ValueError, match="The target needs a value in every row, got None at row 3000"
+    ):
         fold(open_stream((data()[0], labels)), both(), client=client)
 
 
 class Marking(ArrayStream):
-    """Writes a line to a file when a shard is read; the row `deadly` kills the process that reads it."""
+    """Writes a line to a file when a shard is read; the row `deadly` kills the process that reads
+    it.
+    """
 
     log, deadly = "", -1
 
@@ -93,16 +101,22 @@ def test_rows_that_kill_every_worker_are_named(cluster, client, tmp_path):
     stream = Marking(data()[0])
     stream.log, stream.deadly = str(tmp_path / "log"), 2100
     with pytest.raises(
-        RuntimeError, match=r"Every worker that summed rows 2048 to 3071 of the array has died, the last one at tcp://"
+        RuntimeError,
+        match=r"Every worker that summed rows 2048 to 3071 of the array has died, the last one "
+        r"at tcp://",
     ):
         fold(stream, Moments(), client=client)
-    assert (tmp_path / "log").read_text().split().count("2048") <= 4  # twice among others, twice alone
+    assert (tmp_path / "log").read_text().split().count(
+        "2048"
+    ) <= 4  # twice among others, twice alone
     scale(cluster, client, 2)
 
 
 @pytest.fixture
 def other_cluster(tmp_path, preload):
-    """The address of a scheduler in a process of its own, the process, and what starts a worker for it."""
+    """The address of a scheduler in a process of its own, the process, and what starts a worker for
+    it.
+    """
     file = tmp_path / "scheduler.json"
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     command = [
@@ -121,8 +135,21 @@ def other_cluster(tmp_path, preload):
     address = json.loads(file.read_text())["address"]
 
     def work():
-        named = ["--scheduler-file", str(file), "--nthreads", "2", "--no-nanny", "--no-dashboard", "--preload", preload]
-        started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", *named], cwd=tmp_path, **options))
+        named = [
+            "--scheduler-file",
+            str(file),
+            "--nthreads",
+            "2",
+            "--no-nanny",
+            "--no-dashboard",
+            "--preload",
+            preload,
+        ]
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "dask", "worker", *named], cwd=tmp_path, **options
+            )
+        )
         with distributed.Client(address, timeout=LIMIT, set_as_default=False) as made:
             made.wait_for_workers(1, timeout=LIMIT)
 
@@ -132,13 +159,20 @@ def other_cluster(tmp_path, preload):
         process.wait()
 
 
-def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_cluster, tmp_path, monkeypatch):
+def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
+    client, other_cluster, tmp_path, monkeypatch
+):
     address, scheduler, work = other_cluster
     X, y, _ = data()
     rows = features(open_stream(parquet(tmp_path / "rows", X, y), target="label"), fourier(X))
-    with monkeypatch.context() as patch, distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle:
+    with (
+        monkeypatch.context() as patch,
+        distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle,
+    ):
         patch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
-        with pytest.raises(ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"):
+        with pytest.raises(
+            ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"
+        ):
             fold(rows, both(), client=idle)
     work()
 
@@ -148,7 +182,8 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_
             scheduler.wait()
 
     with pytest.raises(
-        ConnectionError, match=rf"The scheduler at {address} is gone. \d+ rows were summed: a checkpoint= has"
+        ConnectionError,
+        match=rf"The scheduler at {address} is gone. \d+ rows were summed: a checkpoint= has",
     ):
         fold(rows, both(), client=address, checkpoint=tmp_path / "sum", progress=lose)
     assert Checkpoint.read(tmp_path / "sum").rows >= 2 * 16 * BLOCK
@@ -169,7 +204,9 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
         KernelRegressor(cluster="tcp://127.0.0.1:1").fit(X, w)
     with pytest.raises(ValueError, match="No scheduler answers at 'nonsense'"):
         KernelRegressor(cluster="nonsense").fit(X, w)
-    with pytest.raises(ValueError, match=r"A cluster is a distributed.Client or the address .*, got a int"):
+    with pytest.raises(
+        ValueError, match=r"A cluster is a distributed.Client or the address .*, got a int"
+    ):
         KernelRegressor(cluster=8786).fit(X, w)
     assert clone(KernelRegressor(cluster="tcp://host:8786")).cluster == "tcp://host:8786"
 
@@ -177,7 +214,9 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
 def test_a_closed_client_is_refused(cluster):
     other = distributed.Client(cluster, set_as_default=False)
     other.close()
-    with pytest.raises(ValueError, match="connected and not asynchronous is needed, got one that is closed"):
+    with pytest.raises(
+        ValueError, match="connected and not asynchronous is needed, got one that is closed"
+    ):
         fold(data(50)[0], Moments(), client=other)
 
 
@@ -194,27 +233,41 @@ def test_a_worker_that_sees_other_files_or_rounds_otherwise_says_so(client, tmp_
         return client.submit(summed, one, 0, 100, {}, pure=False).result()
 
     assert run(job())[1] == 100
-    with pytest.raises(ValueError, match=r"The worker at tcp://.* uses the instruction set .*, and the driver abacus"):
+    with pytest.raises(
+        ValueError,
+        match=r"The worker at tcp://.* uses the instruction set .*, and the driver abacus",
+    ):
         run(job(isa="abacus"))
-    with pytest.raises(ValueError, match=r"The worker at tcp://.* has mercer .*, and 0.0 is needed: install that"):
+    with pytest.raises(
+        ValueError, match=r"The worker at tcp://.* has mercer .*, and 0.0 is needed: install that"
+    ):
         run(job(mercer="0.0"))
     touched, grown, gone = job(), job(), job()
     os.utime(path, ns=(0, 0))
-    with pytest.raises(ValueError, match=r"tcp://.* sees another rows.npy than the driver: its time of modification"):
+    with pytest.raises(
+        ValueError,
+        match=r"tcp://.* sees another rows.npy than the driver: its time of modification",
+    ):
         run(touched)
     with path.open("ab") as file:
         file.write(b"more")
-    with pytest.raises(ValueError, match=r"sees another rows.npy than the driver: its size differs"):
+    with pytest.raises(
+        ValueError, match=r"sees another rows.npy than the driver: its size differs"
+    ):
         run(grown)
     path.unlink()
-    with pytest.raises(ValueError, match=r"The worker at tcp://.* cannot read .*rows.npy: No such file"):
+    with pytest.raises(
+        ValueError, match=r"The worker at tcp://.* cannot read .*rows.npy: No such file"
+    ):
         run(gone)
 
 
 def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
     X, _, w = data(100)
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,4\n")
-    with pytest.raises(ValueError, match=r"rows.csv cannot be read from the middle, .* convert it to Parquet first"):
+    with pytest.raises(
+        ValueError, match=r"rows.csv cannot be read from the middle, .* convert it to Parquet first"
+    ):
         fold(open_stream(tmp_path / "rows.csv"), Moments(), client=client)
     with pytest.raises(ValueError, match="client= needs rows that can be read again"):
         fold([Dense(X)], Moments(), client=client)
@@ -224,7 +277,8 @@ def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
         KernelClassifier(loss="logistic", cluster=client),
     ):
         with pytest.raises(
-            ValueError, match=r"a cluster sums moments, and this fit takes more passes.*Use loss='squared'"
+            ValueError,
+            match=r"a cluster sums moments, and this fit takes more passes.*Use loss='squared'",
         ):
             model.fit(X, (w > 0.5).astype(int))
 

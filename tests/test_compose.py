@@ -19,14 +19,18 @@ def test_one_after_the_other_is_a_pipeline():
     both = fourier(0.3, 1) >> fourier(1.0, 2) >> fourier(2.0, 3)
     assert isinstance(both, Composed)
     assert len(both.maps) == 3
-    np.testing.assert_allclose(both.fit_transform(X), make_pipeline(*both.maps).fit_transform(X), atol=1e-13)
+    np.testing.assert_allclose(
+        both.fit_transform(X), make_pipeline(*both.maps).fit_transform(X), atol=1e-13
+    )
 
 
 def test_side_by_side_is_a_union():
     both = fourier(0.3, 1) + fourier(1.0, 2) + fourier(2.0, 3)
     assert isinstance(both, Stacked)
     assert len(both.maps) == 3
-    np.testing.assert_allclose(both.fit_transform(X), make_union(*both.maps).fit_transform(X), atol=1e-13)
+    np.testing.assert_allclose(
+        both.fit_transform(X), make_union(*both.maps).fit_transform(X), atol=1e-13
+    )
 
 
 def test_both_kinds_stay_flat_and_bind_as_python_does():
@@ -60,12 +64,16 @@ def test_fit_leaves_the_maps_it_was_given_unfitted():
 def test_kernels_compose():
     both = (fourier(0.3) >> fourier(1.0)).fit(X)
     assert both.kernel_ == Gaussian(1.0).over(Gaussian(0.3))
-    assert (fourier(0.3) + fourier(0.7, kernel="laplacian")).fit(X).kernel_ == Gaussian(0.3) + Laplacian(0.7)
+    assert (fourier(0.3) + fourier(0.7, kernel="laplacian")).fit(X).kernel_ == Gaussian(
+        0.3
+    ) + Laplacian(0.7)
 
 
 def test_a_composition_without_an_exact_kernel_says_so_and_still_works():
     both = (fourier(0.3) >> fourier(1.0, kernel="laplacian")).fit(X)
-    with pytest.raises(AttributeError, match=r"no exact kernel: Laplacian.*depends on more than inner products"):
+    with pytest.raises(
+        AttributeError, match=r"no exact kernel: Laplacian.*depends on more than inner products"
+    ):
         _ = both.kernel_
     features = both.maps_[0].transform(X)
     np.testing.assert_allclose(both.limit_(X), Laplacian(1.0)(features), atol=1e-13)
@@ -74,7 +82,9 @@ def test_a_composition_without_an_exact_kernel_says_so_and_still_works():
 
 def test_the_limit_of_a_composition_is_that_of_its_last_map_on_the_features_it_gets():
     both = (fourier(0.3) >> fourier(1.0)).fit(X)
-    np.testing.assert_allclose(both.limit_(X), Gaussian(1.0)(both.maps_[0].transform(X)), atol=1e-13)
+    np.testing.assert_allclose(
+        both.limit_(X), Gaussian(1.0)(both.maps_[0].transform(X)), atol=1e-13
+    )
 
 
 def test_a_map_that_looks_at_data_looks_at_features_in_a_composition():
@@ -84,7 +94,10 @@ def test_a_map_that_looks_at_data_looks_at_features_in_a_composition():
 
 
 def test_feature_names_are_those_of_pipelines_and_unions():
-    assert list((fourier() >> fourier()).fit(X).get_feature_names_out()[:2]) == ["randomfourier0", "randomfourier1"]
+    assert list((fourier() >> fourier()).fit(X).get_feature_names_out()[:2]) == [
+        "randomfourier0",
+        "randomfourier1",
+    ]
     names = (fourier() + fourier()).fit(X).get_feature_names_out()
     assert names[0] == "randomfourier-1__randomfourier0"
     assert names[-1] == "randomfourier-2__randomfourier31"
@@ -93,7 +106,9 @@ def test_feature_names_are_those_of_pipelines_and_unions():
 @pytest.mark.parametrize("maps", [[], [3], "ab", None])
 def test_what_is_no_list_of_maps_is_refused(maps):
     for kind in (Composed, Stacked):
-        with pytest.raises(ValueError, match=r"maps must be a list of at least one mercer map, got"):
+        with pytest.raises(
+            ValueError, match=r"maps must be a list of at least one mercer map, got"
+        ):
             kind(maps).fit(X)
 
 
@@ -108,7 +123,12 @@ def test_a_map_composes_with_maps_only():
 
 def test_a_composition_is_fitted_with_defaults_in_every_place():
     default = RandomFourier(8)
-    for both in (default >> default, default + default, default + default >> default, default >> default + default):
+    for both in (
+        default >> default,
+        default + default,
+        default + default >> default,
+        default >> default + default,
+    ):
         assert np.isfinite(both.fit(X).transform(X)).all()
 
 
@@ -152,6 +172,10 @@ def test_grid_search_reaches_every_part():
     from sklearn.linear_model import RidgeClassifier
     from sklearn.model_selection import GridSearchCV
 
-    model = make_pipeline(RandomFourier(16, random_state=0) + RandomFourier(16, random_state=1), RidgeClassifier())
-    search = GridSearchCV(model, {"stacked__randomfourier-2__gamma": [0.01, 1.0]}, cv=2).fit(X, X[:, 0] > 0)
+    model = make_pipeline(
+        RandomFourier(16, random_state=0) + RandomFourier(16, random_state=1), RidgeClassifier()
+    )
+    search = GridSearchCV(model, {"stacked__randomfourier-2__gamma": [0.01, 1.0]}, cv=2).fit(
+        X, X[:, 0] > 0
+    )
     assert search.best_params_["stacked__randomfourier-2__gamma"] in (0.01, 1.0)

@@ -30,7 +30,9 @@ def coded_blocks() -> dict[str, tuple[np.ndarray, object]]:
         "one-hot": lambda i: Coded(codes[i], OneHot(4, 0.5), None, empty[i]),
         "tables": lambda i: Coded(codes[i], tables, fractions[i]),
     }
-    return {name: (make(np.arange(90)).toarray().astype(float), make) for name, make in kinds.items()}
+    return {
+        name: (make(np.arange(90)).toarray().astype(float), make) for name, make in kinds.items()
+    }
 
 
 BLOCKS = coded_blocks()
@@ -54,12 +56,16 @@ def test_conjugate_gradients_are_cholesky_on_every_block(kind, weighted, fit_int
 
 def test_the_residual_of_conjugate_gradients_is_that_of_the_normal_equations():
     Z, Y, w = data(90, 30)
-    with pytest.warns(ConvergenceWarning, match=r"relative residual of .* after 3 passes, tol=1e-06 was asked for"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"relative residual of .* after 3 passes, tol=1e-06 was asked for"
+    ):
         found = solve_blocks(rows_of(Z, Y, w), 1.0, max_iter=3)
     equations = normal(Z, Y, w)
     left = equations.cross - equations.scatter @ found.coef - found.coef
     np.testing.assert_allclose(
-        found.residual, np.linalg.norm(left, axis=0) / np.linalg.norm(equations.cross, axis=0), rtol=1e-8
+        found.residual,
+        np.linalg.norm(left, axis=0) / np.linalg.norm(equations.cross, axis=0),
+        rtol=1e-8,
     )
     assert found.iterations == 3
 
@@ -78,7 +84,9 @@ def test_columns_of_unlike_scales_need_no_more_passes():
     """12 columns take 10 passes; without the scaling by the diagonal they take 37."""
     _, Y, _ = data(200, 12)
     scales = np.logspace(-3, 3, 12)
-    found = solve_blocks(rows_of(np.random.default_rng(0).normal(size=(200, 12)) * scales, Y), 1e-8, tol=1e-8)
+    found = solve_blocks(
+        rows_of(np.random.default_rng(0).normal(size=(200, 12)) * scales, Y), 1e-8, tol=1e-8
+    )
     assert found.iterations <= 14
 
 

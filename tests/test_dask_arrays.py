@@ -1,4 +1,6 @@
-"""Dask arrays: streams where there is no cluster, work for the current one where there is, and lazy on the way out."""
+"""Dask arrays: streams where there is no cluster, work for the current one where there is, and lazy
+on the way out.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from fold_rows import bits, both
 from mercer import GCWS, Anchors, KernelClassifier, RandomFourier, fold, open_stream
 from mercer.data.batches import features
 
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'mercer[dask]'")
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed: pip install 'mercer[dask]'"
+)
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -24,7 +28,10 @@ def test_values_outside_the_anchors_of_a_dask_array_are_said_once():
     mapped = Anchors(4).fit(X)
     X[3001, 2] = 5
     lazy = mapped.transform(da.from_array(X, chunks=(1000, 4)))
-    words = r"1 value\(s\) outside the range .* the first 5 at row 1, column 2\. .* \(Rows from 3000 on, counted from there\.\)"
+    words = (
+        r"1 value\(s\) outside the range .* the first 5 at row 1, column 2\. .* \(Rows from "
+        r"3000 on, counted from there\.\)"
+    )
     for _ in range(2):
         with pytest.warns(UserWarning, match=words):
             lazy.compute()
@@ -57,23 +64,41 @@ def test_without_a_cluster_dask_arrays_are_streams():
     X, y, w = data()
     chunks, labels = da.from_array(X, chunks=(777, 3)), da.from_array(y, chunks=500)
     stream = open_stream(chunks, target=labels, weight=w)
-    assert (stream.width, stream.rows, stream.dtype, stream.target) == (4, N, np.dtype(np.float32), "given")
+    assert (stream.width, stream.rows, stream.dtype, stream.target) == (
+        4,
+        N,
+        np.dtype(np.float32),
+        "given",
+    )
     assert [len(chunk) for chunk in stream.chunks(700)] == [77, *[777] * 7, N - 8 * 777]
     mapped = fourier(X)
-    assert bits(fold(features(stream, mapped), both())) == bits(fold(features(open_stream((X, y, w)), mapped), both()))
-    for given, expected in ((y[::-1], y[::-1]), (labels, y), (labels[::-1], y[::-1])):  # what was given last counts
+    assert bits(fold(features(stream, mapped), both())) == bits(
+        fold(features(open_stream((X, y, w)), mapped), both())
+    )
+    for given, expected in (
+        (y[::-1], y[::-1]),
+        (labels, y),
+        (labels[::-1], y[::-1]),
+    ):  # what was given last counts
         other = stream.beside(given, None)
         assert next(other.chunks()).y.tolist() == expected[:777].tolist()
     stream = open_stream(chunks, target=labels, weight=w)
     assert stream.fingerprint() == open_stream(chunks, target=labels, weight=w).fingerprint()
     assert stream.fingerprint() != open_stream(2 * chunks, target=labels, weight=w).fingerprint()
-    with pytest.raises(ValueError, match="the Dask array must be a 2-d array of real numbers, got 1-d"):
+    with pytest.raises(
+        ValueError, match="the Dask array must be a 2-d array of real numbers, got 1-d"
+    ):
         open_stream(labels)
     with pytest.raises(ValueError, match=r"unknown length: call compute_chunk_sizes\(\)"):
         open_stream(chunks[chunks[:, 0] > 0.5])
-    with pytest.raises(ValueError, match=r"takes Dask arrays, got a Dask Delayed. Of a Dask frame make arrays with"):
+    with pytest.raises(
+        ValueError, match=r"takes Dask arrays, got a Dask Delayed. Of a Dask frame make arrays with"
+    ):
         open_stream(chunks.to_delayed()[0, 0])
-    with pytest.raises(ValueError, match=f"target needs one value for each of the {N} rows, got a Dask array of shape"):
+    with pytest.raises(
+        ValueError,
+        match=f"target needs one value for each of the {N} rows, got a Dask array of shape",
+    ):
         open_stream(chunks, target=labels[:-1])
 
 
@@ -84,15 +109,23 @@ def untouchable(block):
 def test_predictions_on_a_dask_array_are_lazy_and_right():
     X, y, _ = data(1000)
     chunks = da.from_array(X, chunks=(300, 3))
-    model = KernelClassifier(RandomFourier(20, gamma=0.5, random_state=0), loss="logistic", alpha=1.0).fit(X, y)
+    model = KernelClassifier(
+        RandomFourier(20, gamma=0.5, random_state=0), loss="logistic", alpha=1.0
+    ).fit(X, y)
     for method in ("predict", "predict_proba", "decision_function"):
         here = getattr(model, method)(X)
         lazy = getattr(model, method)(chunks)
-        assert (lazy.shape, lazy.dtype, lazy.chunks[0]) == (here.shape, here.dtype, (300, 300, 300, 100))
+        assert (lazy.shape, lazy.dtype, lazy.chunks[0]) == (
+            here.shape,
+            here.dtype,
+            (300, 300, 300, 100),
+        )
         there = lazy.compute()
         assert there.dtype == here.dtype
         close(there, here, X.dtype)
-        some = getattr(model, method)(chunks[chunks[:, 0] > 0.5])  # of a length that nobody knows yet
+        some = getattr(model, method)(
+            chunks[chunks[:, 0] > 0.5]
+        )  # of a length that nobody knows yet
         close(some.compute(), here[X[:, 0] > 0.5], X.dtype)
     assert sum("_unpacked" in str(key) for key in dict(lazy.__dask_graph__())) == 1
     model.predict(chunks.map_blocks(untouchable, dtype=np.float32))
@@ -103,7 +136,9 @@ def test_predictions_on_a_dask_array_are_lazy_and_right():
     for unfitted in (model.predict, model.decision_function):
         with pytest.raises(NotFittedError):
             getattr(clone(model), unfitted.__name__)(chunks)
-    with pytest.raises(ValueError, match=r"has the shape \(1000, 3\), but KernelClassifier is expecting 4 columns"):
+    with pytest.raises(
+        ValueError, match=r"has the shape \(1000, 3\), but KernelClassifier is expecting 4 columns"
+    ):
         model.predict(chunks[:, :3])
     X[777, 1] = np.nan
     with pytest.raises(ValueError, match="got nan at row 777, column 1"):
@@ -111,7 +146,9 @@ def test_predictions_on_a_dask_array_are_lazy_and_right():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("one", [RandomFourier(16, gamma="scale", random_state=0), GCWS(8, random_state=0)], ids=repr)
+@pytest.mark.parametrize(
+    "one", [RandomFourier(16, gamma="scale", random_state=0), GCWS(8, random_state=0)], ids=repr
+)
 def test_features_of_a_dask_array_are_lazy_and_right(one, dtype):
     X = data(1000, dtype=dtype)[0]
     chunks = da.from_array(X, chunks=(300, 3))
@@ -126,7 +163,9 @@ def test_features_of_a_dask_array_are_lazy_and_right(one, dtype):
 
 
 def close(found, expected, dtype):
-    """Other chunks are other products of matrices, whose last digits may differ; labels and codes may not."""
+    """Other chunks are other products of matrices, whose last digits may differ; labels and codes
+    may not.
+    """
     if expected.dtype.kind != "f":
         np.testing.assert_array_equal(found, expected)
     else:

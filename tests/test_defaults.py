@@ -1,4 +1,6 @@
-"""Every public estimator, made by its default constructor, passes scikit-learn's check_estimator."""
+"""Every public estimator, made by its default constructor, passes scikit-learn's
+check_estimator.
+"""
 
 import inspect
 
@@ -27,15 +29,20 @@ def default(name: str) -> BaseEstimator:
 
 
 @pytest.mark.parametrize(
-    "name",  # models of 1,024 features take half of a minute; those of few are checked in test_estimators
+    # models of 1,024 features take half of a minute; those of few are checked in test_estimators
+    "name",
     [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("Kernel")) for name in PUBLIC],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_passes_with_the_default_constructor(name):
-    with threadpool_limits(1, user_api="blas"):  # threads of BLAS wait for each other on a loaded machine
+    with threadpool_limits(
+        1, user_api="blas"
+    ):  # threads of BLAS wait for each other on a loaded machine
         results = check_estimator(default(name), on_fail=None, on_skip=None)
     others = [one for one in results if one["status"] != "passed"]
-    assert [(one["check_name"], one["exception"]) for one in others if one["status"] != "skipped"] == []
+    assert [
+        (one["check_name"], one["exception"]) for one in others if one["status"] != "skipped"
+    ] == []
     assert [one["check_name"] for one in others if "array_api" not in one["check_name"]] == []
     assert len(results) - len(others) >= 40
 
@@ -91,14 +98,18 @@ def test_a_default_projection_of_few_columns_loses_nothing():
 @pytest.mark.parametrize("cls", [RandomProjection, CompressiveFourier])
 def test_other_words_than_auto_are_refused(cls):
     name = "n_components" if cls is RandomProjection else "n_measurements"
-    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1, or 'auto', got 'all'"):
+    with pytest.raises(
+        ValueError, match=f"{name} must be a whole number of at least 1, or 'auto', got 'all'"
+    ):
         cls(**{name: "all"}).fit(np.eye(3))
 
 
 def test_a_certificate_knows_the_size_that_auto_is():
     X = np.random.default_rng(0).normal(size=(200, 80))
     found = certify(RandomProjection(random_state=0).fit(X[:100]), X[100:], pairs=500, error=0.5)
-    given = certify(RandomProjection(50, random_state=0).fit(X[:100]), X[100:], pairs=500, error=0.5)
+    given = certify(
+        RandomProjection(50, random_state=0).fit(X[:100]), X[100:], pairs=500, error=0.5
+    )
     assert (found.size, found.needed) == (given.size, given.needed) == (50, given.needed)
     both = (mercer.Scaled() >> RandomProjection(random_state=0)).fit(X[:100])
     assert certify(both, X[100:], pairs=500, error=0.5).size == 50
@@ -106,7 +117,9 @@ def test_a_certificate_knows_the_size_that_auto_is():
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8])
 def test_a_certificate_of_as_many_measurements_as_columns_asks_for_no_fewer(d):
-    """Fewer lose most of an inner product of so few columns; at d all that is left is rounding, which is on no law."""
+    """Fewer lose most of an inner product of so few columns; at d all that is left is rounding,
+    which is on no law.
+    """
     X = np.random.default_rng(0).normal(size=(200, d))
     found = certify(RandomProjection(random_state=0).fit(X[:100]), X[100:], pairs=500, error=0.01)
     assert found.relative < 1e-14

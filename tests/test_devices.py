@@ -185,7 +185,10 @@ def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.Mon
         right(rows, *rest)
 
     monkeypatch.setattr(matmul, "cossin", small)
-    with devices.at(place()), pytest.warns(UserWarning, match="no memory left: tiles are halved") as told:
+    with (
+        devices.at(place()),
+        pytest.warns(UserWarning, match="no memory left: tiles are halved") as told,
+    ):
         close(phi.transform(X), expected, np.float64)
     assert len(told) == 1
     assert max(sizes) == 1000 and sizes[-1] <= 100
@@ -228,9 +231,15 @@ def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
 def test_words_that_name_no_device_are_refused() -> None:
     with pytest.raises(ValueError, match='device must be "cpu", "cuda"'), mercer.use_device("gpu!"):
         pass
-    with pytest.raises(ValueError, match="precision must be one of"), mercer.use_device("cpu", precision="fp8"):
+    with (
+        pytest.raises(ValueError, match="precision must be one of"),
+        mercer.use_device("cpu", precision="fp8"),
+    ):
         pass
-    with pytest.raises(ValueError, match='give device="cuda" too'), mercer.use_device(None, precision="tf32"):
+    with (
+        pytest.raises(ValueError, match='give device="cuda" too'),
+        mercer.use_device(None, precision="tf32"),
+    ):
         pass
 
 
@@ -303,8 +312,9 @@ passed = set()
 for cls in (*registry().values(), Composed, Stacked):
     for case in cls.cases():
         if get_tags(case).array_api_support:
+            name = cls.__name__
             for dtype in ("float32", "float64"):
-                check_array_api_input(cls.__name__, clone(case), "torch", "cpu", dtype, check_values=True)
+                check_array_api_input(name, clone(case), "torch", "cpu", dtype, check_values=True)
             passed.add(cls.__name__)
 print(*sorted(passed))
 """
@@ -312,7 +322,9 @@ print(*sorted(passed))
 
 @pytest.mark.full
 def test_scikit_learns_check_of_the_array_api_passes_where_it_is_claimed() -> None:
-    """In a process of its own: SciPy asks once, when it is imported. Left out are maps that keep arrays of NumPy, and CSR features."""
+    """In a process of its own: SciPy asks once, when it is imported. Left out are maps that keep
+    arrays of NumPy, and CSR features.
+    """
     from inspect import signature
 
     from sklearn.utils.estimator_checks import check_array_api_input
@@ -328,4 +340,10 @@ def test_scikit_learns_check_of_the_array_api_passes_where_it_is_claimed() -> No
     )
     assert done.returncode == 0, done.stderr[-2000:]
     every = {cls.__name__ for cls in (*registry().values(), Composed, Stacked)}
-    assert every - set(done.stdout.split()) == {"AdditiveNystroem", "Anchors", "Chi2Series", "FeaturePCA", "Scaled"}
+    assert every - set(done.stdout.split()) == {
+        "AdditiveNystroem",
+        "Anchors",
+        "Chi2Series",
+        "FeaturePCA",
+        "Scaled",
+    }

@@ -1,4 +1,6 @@
-"""Moments, models and their files on a device are those of the CPU; torch's CPU here, a GPU with MERCER_TEST_DEVICE=cuda."""
+"""Moments, models and their files on a device are those of the CPU; torch's CPU here, a GPU with
+MERCER_TEST_DEVICE=cuda.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from torch_ops import DEVICE
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
-def test_moments_are_right_when_the_device_is_full_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_are_right_when_the_device_is_full_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from mercer.ops.torch import matmul
 
     rng = np.random.default_rng(5)
@@ -57,7 +61,9 @@ def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
     X = rng.normal(size=(700, 6)).astype(dtype)
     Y = np.stack([np.sin(X[:, 0] + X[:, 1]), X[:, 2] ** 2], axis=1)
     weight = rng.integers(1, 4, 700).astype(float)
-    model = mercer.KernelRegressor(mercer.RandomFourier(60, gamma=0.1, random_state=0), **MODELS[name])
+    model = mercer.KernelRegressor(
+        mercer.RandomFourier(60, gamma=0.1, random_state=0), **MODELS[name]
+    )
     expected = clone(model).fit(X, Y, weight).predict(X)
     with devices.at(place()):
         fitted = clone(model).fit(X, Y, weight)
@@ -69,7 +75,9 @@ def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
     beside = clone(model).fit(there(X), there(Y), there(weight))
     predicted = beside.predict(there(X))
     assert isinstance(predicted, torch.Tensor) and predicted.device.type == DEVICE
-    np.testing.assert_allclose(back(predicted), expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    np.testing.assert_allclose(
+        back(predicted), expected, rtol=0, atol=tolerance * np.abs(expected).max()
+    )
     assert abs(beside.score(there(X), there(Y)) - fitted.score(X, Y)) < 1e-3
 
 
@@ -83,13 +91,17 @@ def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
     model = mercer.KernelClassifier(mercer.RandomFourier(100, random_state=0), loss=loss, alpha=1.0)
     expected = clone(model).fit(X, words)
     fitted = clone(model).fit(there(X), words)
-    np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max())
+    np.testing.assert_allclose(
+        fitted.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max()
+    )
     assert (fitted.predict(there(X)) == expected.predict(X)).all()
     scores = fitted.decision_function(there(X))
     assert isinstance(scores, torch.Tensor)
     np.testing.assert_allclose(back(scores), expected.decision_function(X), atol=1e-6)
     if loss == "logistic":
-        np.testing.assert_allclose(back(fitted.predict_proba(there(X))), expected.predict_proba(X), atol=1e-6)
+        np.testing.assert_allclose(
+            back(fitted.predict_proba(there(X))), expected.predict_proba(X), atol=1e-6
+        )
     numbers = clone(model).fit(there(X), there(y))
     assert numbers.predict(there(X)).dtype == torch.int64
     assert numbers.score(there(X), there(y)) == expected.score(X, words)
@@ -119,7 +131,9 @@ def test_moments_of_cpu_and_device_add_up() -> None:
     expected = clone(model).fit(X, y).coef_
     for first, second in ((X, there(X)), (there(X), X), (there(X), there(X))):
         parts = clone(model).partial_fit(first[:200], y[:200]).partial_fit(second[200:], y[200:])
-        np.testing.assert_allclose(parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max()
+        )
 
 
 def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
@@ -182,7 +196,10 @@ def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> N
     rng = np.random.default_rng(13)
     X, y = rng.random((300, 4)), rng.random(300)
     model = mercer.KernelRegressor(
-        mercer.RandomFourier(30, random_state=0), alpha=0.1, checkpoint=tmp_path / "sums", random_state=0
+        mercer.RandomFourier(30, random_state=0),
+        alpha=0.1,
+        checkpoint=tmp_path / "sums",
+        random_state=0,
     )
     clone(model).fit(X, y)
     with devices.at(place()), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):

@@ -1,4 +1,6 @@
-"""Seconds and bytes are the arithmetic that they say: by hand, with speeds that are whole numbers."""
+"""Seconds and bytes are the arithmetic that they say: by hand, with speeds that are whole
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ OUTLINE = Outline(
 
 def steps(rows: Rows, outline: Outline = OUTLINE, outputs: int = 1, **more) -> dict[str, float]:
     plan = plan_fit(
-        rows.rows, rows.columns, outline.columns, limit=more.pop("limit", 10**9), looks=len(outline.looks), **more
+        rows.rows,
+        rows.columns,
+        outline.columns,
+        limit=more.pop("limit", 10**9),
+        looks=len(outline.looks),
+        **more,
     )
     return {step.what: step.seconds for step in steps_of(plan, rows, outline, SPEEDS, outputs)}
 
@@ -73,10 +80,14 @@ def test_sparse_rows_cost_what_they_store():
 
 
 def test_little_work_is_done_by_one_thread():
-    """Below what is worth a thread the rates are those of one: so many times the others where only those are known."""
+    """Below what is worth a thread the rates are those of one: so many times the others where only
+    those are known.
+    """
     light = Outline(300, (Part("Known", Cost(10.0, 100.0)),), 0.0, 300.0, "dense", (), "A")
     found = steps(Rows(2000, 10, None, "float64"), light)
-    assert found["moments"] == 73 + 2000 * 10 * 59 + 2000 * (4 * (70 + 1100) + 19 * 300**2 + 23 * 300)
+    assert found["moments"] == 73 + 2000 * 10 * 59 + 2000 * (
+        4 * (70 + 1100) + 19 * 300**2 + 23 * 300
+    )
 
 
 def test_passes_and_newton_steps():
@@ -87,7 +98,10 @@ def test_passes_and_newton_steps():
     newton = steps(Rows(2000, 10, None, "float64"), outputs=3, limit=10**9)
     assert newton["moments"] == once + 2000 * (19 * 300**2 + 23 * 300) + 2 * 2000 * 300 * 41
     plan = plan_fit(2000, 10, 300, limit=10**9, outputs=3)
-    found = {step.what: step.seconds for step in steps_of(plan, Rows(2000, 10, None, "float64"), OUTLINE, SPEEDS, 3)}
+    found = {
+        step.what: step.seconds
+        for step in steps_of(plan, Rows(2000, 10, None, "float64"), OUTLINE, SPEEDS, 3)
+    }
     assert found["the first pass"] == once
     kept = 3 * (2000 * (19 * 300**2 + 23 * 300) + 47 * 300**3) + 2 * 2000 * 300 * (89 + 3 * 97)
     assert found["a Newton step"] == kept

@@ -8,7 +8,21 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
-from learning_rows import NAMES, SMALL, D, N, X, classifier, folder_of, fourier, regressor, same, t, table, y
+from learning_rows import (
+    NAMES,
+    SMALL,
+    D,
+    N,
+    X,
+    classifier,
+    folder_of,
+    fourier,
+    regressor,
+    same,
+    t,
+    table,
+    y,
+)
 from mercer import (
     Anchors,
     KernelRegressor,
@@ -21,14 +35,19 @@ def test_more_features_than_rows():
     wide = RandomFourier(150, gamma=2.0, random_state=0)
     model = KernelRegressor(wide).fit(X[:50], t[:50])
     assert model.score(X[50:], t[50:]) > 0.5
-    same(regressor(feature_map=wide).fit(X[:50], t[:50]), Ridge(0.3).fit(wide.fit_transform(X[:50]), t[:50]))
+    same(
+        regressor(feature_map=wide).fit(X[:50], t[:50]),
+        Ridge(0.3).fit(wide.fit_transform(X[:50]), t[:50]),
+    )
     least = regressor(0, feature_map=wide).fit(X[:50], t[:50])
     assert np.allclose(least.predict(X[:50]), t[:50], rtol=0, atol=1e-6)
 
 
 def test_one_row():
     for alpha in ("auto", "gcv", "kfold", "loo", [1.0, 2.0]):
-        with pytest.raises(ValueError, match=r"one sample only. Give more rows, or a number for alpha"):
+        with pytest.raises(
+            ValueError, match=r"one sample only. Give more rows, or a number for alpha"
+        ):
             regressor(alpha).fit(X[:1], t[:1])
     assert np.allclose(regressor().fit(X[:1], t[:1]).predict(X[:3]), t[0])
     model = regressor("auto").partial_fit(X[:1], t[:1])
@@ -39,7 +58,9 @@ def test_one_row():
 
 @pytest.mark.parametrize("more", [{}, {"class_weight": "balanced"}, {"max_memory": SMALL}])
 def test_one_class(more):
-    with pytest.raises(ValueError, match="KernelClassifier needs rows of at least two classes, got one class: 'a'"):
+    with pytest.raises(
+        ValueError, match="KernelClassifier needs rows of at least two classes, got one class: 'a'"
+    ):
         classifier(**more).fit(X, ["a"] * N)
 
 
@@ -64,14 +85,22 @@ def test_empty_sources(tmp_path):
 @pytest.mark.parametrize("value", [np.nan, np.inf, None])
 def test_targets_that_are_missing_are_named(value, tmp_path):
     bad = [value if i == 7 else target for i, target in enumerate(t)]
-    with pytest.raises(ValueError, match=r"KernelRegressor needs a target in every row, got (nan|inf|None) at row 7"):
+    with pytest.raises(
+        ValueError,
+        match=r"KernelRegressor needs a target in every row, got (nan|inf|None) at row 7",
+    ):
         regressor().fit(X, bad)
     words = ["a" if i % 2 else "b" for i in range(N)]
     words[9] = None
-    with pytest.raises(ValueError, match="KernelClassifier needs a target in every row, got None at row 9"):
+    with pytest.raises(
+        ValueError, match="KernelClassifier needs a target in every row, got None at row 9"
+    ):
         classifier().fit(X, words)
     folder = folder_of(tmp_path / "parquet", targets=np.array(bad, dtype=float))
-    with pytest.raises(ValueError, match=r"target 'y' needs a value in every row.*part-000.parquet, row 7 of the file"):
+    with pytest.raises(
+        ValueError,
+        match=r"target 'y' needs a value in every row.*part-000.parquet, row 7 of the file",
+    ):
         regressor().fit(open_stream(folder, target="y"))
 
 
@@ -126,16 +155,22 @@ def test_values_outside_the_map_get_one_warning(tmp_path):
 def test_a_file_that_changes_width(tmp_path):
     folder = folder_of(tmp_path / "parquet")
     pq.write_table(table().drop(["c2"]), folder / "part-009.parquet")
-    with pytest.raises(ValueError, match=r"part-009.parquet has no column 'c2', which part-000.parquet has"):
+    with pytest.raises(
+        ValueError, match=r"part-009.parquet has no column 'c2', which part-000.parquet has"
+    ):
         regressor().fit(open_stream(folder, target="y"))
     np.save(tmp_path / "narrow.npy", X[:, :3])
-    with pytest.raises(ValueError, match=r"narrow.npy has 3 columns, but KernelRegressor is expecting 4"):
+    with pytest.raises(
+        ValueError, match=r"narrow.npy has 3 columns, but KernelRegressor is expecting 4"
+    ):
         regressor().fit(X, t).predict(tmp_path / "narrow.npy")
 
 
 def test_a_target_that_is_not_there(tmp_path):
     folder = folder_of(tmp_path / "parquet")
-    with pytest.raises(ValueError, match=r"no column 'Y' \(target\). Its columns: 'c0', 'c1', 'c2', 'c3', 'y'"):
+    with pytest.raises(
+        ValueError, match=r"no column 'Y' \(target\). Its columns: 'c0', 'c1', 'c2', 'c3', 'y'"
+    ):
         open_stream(folder, target="Y")
     with pytest.raises(ValueError, match="KernelRegressor requires y: open the rows with a target"):
         regressor().fit(folder)
@@ -147,20 +182,47 @@ def test_a_target_that_is_not_there(tmp_path):
     ("make", "words"),
     [
         (lambda: regressor(-1.0).fit(X, t), "alpha must be a number of at least 0, a list"),
-        (lambda: regressor("best").fit(X, t), "alpha must be one of 'auto', 'gcv', 'kfold', 'loo', got 'best'"),
-        (lambda: regressor("gcv", max_memory=SMALL).fit(X, t), "alpha='gcv' needs moments.*Use 'auto'"),
+        (
+            lambda: regressor("best").fit(X, t),
+            "alpha must be one of 'auto', 'gcv', 'kfold', 'loo', got 'best'",
+        ),
+        (
+            lambda: regressor("gcv", max_memory=SMALL).fit(X, t),
+            "alpha='gcv' needs moments.*Use 'auto'",
+        ),
         (lambda: regressor(0, max_memory=SMALL).fit(X, t), "alpha = 0 needs moments"),
-        (lambda: regressor(pca=3, max_memory=SMALL).fit(X, t), "pca=3 needs the moments of 48 features"),
-        (lambda: regressor(checkpoint="a", max_memory=SMALL).fit(X, t), "checkpoint='a' needs the moments"),
-        (lambda: regressor(pca=49).fit(X, t), "pca must be at most the number of features of a map, 48, got 49"),
+        (
+            lambda: regressor(pca=3, max_memory=SMALL).fit(X, t),
+            "pca=3 needs the moments of 48 features",
+        ),
+        (
+            lambda: regressor(checkpoint="a", max_memory=SMALL).fit(X, t),
+            "checkpoint='a' needs the moments",
+        ),
+        (
+            lambda: regressor(pca=49).fit(X, t),
+            "pca must be at most the number of features of a map, 48, got 49",
+        ),
         (lambda: regressor(max_memory="much").fit(X, t), "max_memory must be a number of bytes"),
         (lambda: regressor(fit_intercept="no").fit(X, t), "fit_intercept must be True or False"),
-        (lambda: classifier(loss="hinge").fit(X, y), "loss must be 'squared'|loss must be one of 'squared'"),
+        (
+            lambda: classifier(loss="hinge").fit(X, y),
+            "loss must be 'squared'|loss must be one of 'squared'",
+        ),
         (lambda: classifier().fit(X, t), "Unknown label type: continuous"),
-        (lambda: classifier().fit(open_stream((X, t))), "Unknown label type: continuous.*use KernelRegressor"),
-        (lambda: classifier(class_weight={7: 1.0}).fit(X, y), "class_weight has the label 7.*among .0, 1, 2"),
+        (
+            lambda: classifier().fit(open_stream((X, t))),
+            "Unknown label type: continuous.*use KernelRegressor",
+        ),
+        (
+            lambda: classifier(class_weight={7: 1.0}).fit(X, y),
+            "class_weight has the label 7.*among .0, 1, 2",
+        ),
         (lambda: classifier(class_weight={1: -1.0}).fit(X, y), "got -1.0 for the label 1"),
-        (lambda: classifier(class_weight="even").fit(X, y), "class_weight must be None, 'balanced' or a dict"),
+        (
+            lambda: classifier(class_weight="even").fit(X, y),
+            "class_weight must be None, 'balanced' or a dict",
+        ),
     ],
 )
 def test_wrong_parameters_in_words(make, words):

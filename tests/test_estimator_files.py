@@ -95,7 +95,11 @@ def test_predictions_are_written_as_they_come(suffix, tmp_path):
         ".parquet": lambda path: pq.read_table(path).to_pandas().to_numpy(),
         ".csv": lambda path: pc.read_csv(path).to_pandas().to_numpy(),
     }[suffix]
-    for model in (regressor().fit(X, t), regressor().fit(X, np.column_stack([t, -t])), classifier().fit(X, y)):
+    for model in (
+        regressor().fit(X, t),
+        regressor().fit(X, np.column_stack([t, -t])),
+        classifier().fit(X, y),
+    ):
         path = tmp_path / f"out{suffix}"
         assert model.predict(X, out=path) == path
         expected = model.predict(X)
@@ -117,12 +121,18 @@ def test_a_map_that_looks_counts_a_row_as_often_as_its_weight_says():
         rows = np.abs(X) if feature_map.domain == "nonnegative" else X
         weighted = KernelRegressor(feature_map, alpha=1.0).fit(rows, t, sample_weight=w)
         plain = KernelRegressor(feature_map, alpha=1.0).fit(rows[repeated], t[repeated])
-        np.testing.assert_allclose(weighted.predict(rows[w > 0]), plain.predict(rows[w > 0]), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            weighted.predict(rows[w > 0]), plain.predict(rows[w > 0]), rtol=1e-6, atol=1e-8
+        )
 
 
 def test_predictions_are_written_into_an_array(tmp_path):
     np.save(tmp_path / "rows.npy", X)
-    for model in (regressor().fit(X, t), regressor().fit(X, np.column_stack([t, -t])), classifier().fit(X, y)):
+    for model in (
+        regressor().fit(X, t),
+        regressor().fit(X, np.column_stack([t, -t])),
+        classifier().fit(X, y),
+    ):
         expected = model.predict(X)
         out = np.empty_like(expected)
         assert model.predict(tmp_path / "rows.npy", out=out) is out
@@ -135,7 +145,10 @@ def test_predictions_are_written_into_an_array(tmp_path):
     ids=["short", "long", "2-d", "int", "list"],
 )
 def test_an_array_that_does_not_fit_is_refused(out):
-    with pytest.raises(ValueError, match=r"out must be a path or a writeable array of float64 and shape \(240,\), got"):
+    with pytest.raises(
+        ValueError,
+        match=r"out must be a path or a writeable array of float64 and shape \(240,\), got",
+    ):
         regressor().fit(X, t).predict(X, out=out)
 
 

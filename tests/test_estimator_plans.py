@@ -14,7 +14,9 @@ from mercer.parallel.tile_size import plan_fit
 def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
     monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
-    rows = np.random.default_rng(1).random((64 * 16 * 4 + 5, 3), dtype=np.float32)  # four shards and some rows
+    rows = np.random.default_rng(1).random(
+        (64 * 16 * 4 + 5, 3), dtype=np.float32
+    )  # four shards and some rows
     np.savez(tmp_path / "rows.npz", X=rows, y=rows[:, 0] > rows[:, 1])
     free = RandomFourier(64, gamma=1.0)
 

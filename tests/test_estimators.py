@@ -1,4 +1,6 @@
-"""KernelRegressor and KernelClassifier: scikit-learn's answers on materialised features, by either route."""
+"""KernelRegressor and KernelClassifier: scikit-learn's answers on materialised features, by either
+route.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("rows", [X, sp.csr_matrix(X), sp.coo_array(X)], ids=["dense", "csr", "coo"])
+@pytest.mark.parametrize(
+    "rows", [X, sp.csr_matrix(X), sp.coo_array(X)], ids=["dense", "csr", "coo"]
+)
 def test_a_regressor_is_ridge_on_features(rows, intercept):
     model = regressor(fit_intercept=intercept).fit(rows, t)
     other = Ridge(0.3, fit_intercept=intercept).fit(features(), t)
@@ -54,14 +58,18 @@ def test_a_regressor_is_ridge_on_features(rows, intercept):
     assert model.score(rows, t) == pytest.approx(other.score(features(), t), abs=1e-9)
 
 
-@pytest.mark.parametrize("targets", [np.column_stack([t, -2 * t + X[:, 3]]), t[:, None]], ids=["two", "one column"])
+@pytest.mark.parametrize(
+    "targets", [np.column_stack([t, -2 * t + X[:, 3]]), t[:, None]], ids=["two", "one column"]
+)
 def test_several_outputs_are_ridge_on_features(targets):
     model = regressor().fit(X, targets)
     other = Ridge(0.3).fit(features(), targets)
     assert model.coef_.shape == (targets.shape[1], 48)
     assert np.allclose(model.coef_, other.coef_, rtol=0, atol=1e-8)
     assert model.predict(X).shape == targets.shape
-    assert np.allclose(model.predict(X), other.predict(features()).reshape(N, -1), rtol=0, atol=1e-8)
+    assert np.allclose(
+        model.predict(X), other.predict(features()).reshape(N, -1), rtol=0, atol=1e-8
+    )
 
 
 def test_targets_of_two_columns_in_an_npz_file_are_two_outputs(tmp_path):
@@ -71,14 +79,22 @@ def test_targets_of_two_columns_in_an_npz_file_are_two_outputs(tmp_path):
     assert np.allclose(model.predict(X), regressor().fit(X, both).predict(X), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("weight", [None, "balanced", {0: 3.0, 2: 0.5}], ids=["plain", "balanced", "dict"])
+@pytest.mark.parametrize(
+    "weight", [None, "balanced", {0: 3.0, 2: 0.5}], ids=["plain", "balanced", "dict"]
+)
 @pytest.mark.parametrize("labels", [y, y == 1], ids=["three", "two"])
 def test_a_classifier_is_a_ridge_classifier_on_features(weight, labels):
-    weight = {bool(k): v for k, v in weight.items()} if isinstance(weight, dict) and labels.dtype == bool else weight
+    weight = (
+        {bool(k): v for k, v in weight.items()}
+        if isinstance(weight, dict) and labels.dtype == bool
+        else weight
+    )
     model = classifier(class_weight=weight).fit(X, labels)
     other = RidgeClassifier(0.3, class_weight=weight).fit(features(), labels)
     same(model, other)
-    assert np.allclose(model.decision_function(X), other.decision_function(features()), rtol=0, atol=1e-8)
+    assert np.allclose(
+        model.decision_function(X), other.decision_function(features()), rtol=0, atol=1e-8
+    )
     assert np.array_equal(model.predict(X), other.predict(features()))
     assert model.score(X, labels) == other.score(features(), labels)
 
@@ -88,7 +104,9 @@ def test_pca_is_ridge_on_components_folded_back(rows):
     model = regressor(pca=7).fit(rows, t)
     other = make_pipeline(PCA(7, svd_solver="full"), Ridge(0.3)).fit(features(), t)
     assert np.allclose(model.predict(rows), other.predict(features()), rtol=0, atol=1e-8)
-    assert not np.allclose(model.predict(rows), Ridge(0.3).fit(features(), t).predict(features()), atol=1e-3)
+    assert not np.allclose(
+        model.predict(rows), Ridge(0.3).fit(features(), t).predict(features()), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.3, "gcv", [0.01, 1.0]])
@@ -96,7 +114,10 @@ def test_a_weight_is_a_number_of_equal_rows(alpha):
     again = np.repeat(np.arange(N), w)
     same(regressor(alpha).fit(X, t, w), regressor(alpha).fit(X[again], t[again]))
     for more in ({}, {"class_weight": "balanced"}):
-        same(classifier(alpha, **more).fit(X, y, w), classifier(alpha, **more).fit(X[again], y[again]))
+        same(
+            classifier(alpha, **more).fit(X, y, w),
+            classifier(alpha, **more).fit(X[again], y[again]),
+        )
 
 
 def test_single_precision_is_near_double():
@@ -107,8 +128,14 @@ def test_single_precision_is_near_double():
 def left_out_errors(Z, alphas) -> list[float]:
     errors = []
     for alpha in alphas:
-        others = [Ridge(alpha).fit(np.delete(Z, i, 0), np.delete(t[: len(Z)], i)) for i in range(len(Z))]
-        errors.append(np.mean([(t[i] - other.predict(Z[i : i + 1])[0]) ** 2 for i, other in enumerate(others)]))
+        others = [
+            Ridge(alpha).fit(np.delete(Z, i, 0), np.delete(t[: len(Z)], i)) for i in range(len(Z))
+        ]
+        errors.append(
+            np.mean(
+                [(t[i] - other.predict(Z[i : i + 1])[0]) ** 2 for i, other in enumerate(others)]
+            )
+        )
     return errors
 
 
@@ -157,13 +184,19 @@ def test_kfold_trains_without_the_fold_that_it_measures():
 
 @pytest.mark.parametrize("alpha", [0.3, [0.03, 0.3]])
 def test_passes_give_what_moments_give(alpha):
-    for make, targets in ((regressor, t), (regressor, np.column_stack([t, X[:, 2]])), (classifier, y)):
+    for make, targets in (
+        (regressor, t),
+        (regressor, np.column_stack([t, X[:, 2]])),
+        (classifier, y),
+    ):
         for intercept in (True, False):
             one = make(alpha, fit_intercept=intercept, max_memory=SMALL).fit(X, targets)
             assert one.plan_.route == "passes"
             other = make(one.alpha_, fit_intercept=intercept).fit(X, targets)
             assert other.plan_.route == "moments"
-            assert np.allclose(one.coef_, other.coef_, rtol=0, atol=1e-5 * np.abs(other.coef_).max())
+            assert np.allclose(
+                one.coef_, other.coef_, rtol=0, atol=1e-5 * np.abs(other.coef_).max()
+            )
 
 
 def test_passes_balance_classes_like_moments():
@@ -173,9 +206,13 @@ def test_passes_balance_classes_like_moments():
 
 
 def test_many_coded_columns_go_by_passes():
-    model = KernelClassifier(GCWS(256, bits=8, random_state=0), alpha=1.0, max_memory="1GB").fit(X, y)
+    model = KernelClassifier(GCWS(256, bits=8, random_state=0), alpha=1.0, max_memory="1GB").fit(
+        X, y
+    )
     assert (model.plan_.route, model.plan_.features) == ("passes", 65_536)
-    other = RidgeClassifier(1.0, solver="lsqr", tol=1e-10).fit(GCWS(256, bits=8, random_state=0).fit_transform(X), y)
+    other = RidgeClassifier(1.0, solver="lsqr", tol=1e-10).fit(
+        GCWS(256, bits=8, random_state=0).fit_transform(X), y
+    )
     assert np.allclose(model.coef_, other.coef_, rtol=0, atol=1e-5 * np.abs(other.coef_).max())
     assert model.score(X, y) > 0.9
 
@@ -204,11 +241,15 @@ def test_labels_come_back_as_they_were(labels, memory):
 def test_labels_from_files_are_those_of_memory(tmp_path):
     for labels in (np.array(["low", "mid", "high"])[y], y == 1):
         pq.write_table(table(targets=labels), tmp_path / "rows.parquet")
-        model = classifier(class_weight="balanced").fit(open_stream(tmp_path / "rows.parquet", target="y"))
+        model = classifier(class_weight="balanced").fit(
+            open_stream(tmp_path / "rows.parquet", target="y")
+        )
         expected = classifier(class_weight="balanced").fit(X, labels)
         predicted = model.predict(open_stream(tmp_path / "rows.parquet", columns=NAMES))
         assert predicted.tolist() == expected.predict(X).tolist()
-        assert model.score(open_stream(tmp_path / "rows.parquet", target="y")) == expected.score(X, labels)
+        assert model.score(open_stream(tmp_path / "rows.parquet", target="y")) == expected.score(
+            X, labels
+        )
 
 
 def test_names_of_columns_are_kept_and_compared(tmp_path):
@@ -241,7 +282,9 @@ def test_clone_pickle_and_parameters():
 
 
 def test_grid_search_and_pipelines():
-    search = GridSearchCV(regressor(), {"alpha": [1e-2, 1e6], "feature_map__gamma": [2.0, 1e-9]}, cv=3).fit(X, t)
+    search = GridSearchCV(
+        regressor(), {"alpha": [1e-2, 1e6], "feature_map__gamma": [2.0, 1e-9]}, cv=3
+    ).fit(X, t)
     assert search.best_params_ == {"alpha": 1e-2, "feature_map__gamma": 2.0}
     piped = make_pipeline(StandardScaler(), classifier()).fit(X, y)
     scaled = StandardScaler().fit_transform(X)
@@ -253,7 +296,9 @@ def test_the_seed_of_the_map_wins():
     one = KernelRegressor(free, alpha=0.3, random_state=0).fit(X, t)
     assert np.array_equal(one.coef_, regressor().fit(X, t).coef_)  # the map's own seed is 0 there
     assert np.array_equal(regressor(random_state=7).fit(X, t).coef_, one.coef_)
-    assert not np.allclose(KernelRegressor(free, alpha=0.3, random_state=1).fit(X, t).coef_, one.coef_)
+    assert not np.allclose(
+        KernelRegressor(free, alpha=0.3, random_state=1).fit(X, t).coef_, one.coef_
+    )
     assert free.random_state is None and not hasattr(free, "drawn_")
 
 
@@ -286,7 +331,9 @@ def test_threads_change_no_bit():
     targets = rows[:, 0] * rows[:, 1]
     for make, wanted in ((regressor, targets), (classifier, targets > 0.2)):
         models = [
-            make(alpha, feature_map=RandomFourier(256, gamma=1.0, random_state=0), n_jobs=n).fit(rows, wanted)
+            make(alpha, feature_map=RandomFourier(256, gamma=1.0, random_state=0), n_jobs=n).fit(
+                rows, wanted
+            )
             for alpha in (0.3, "gcv")
             for n in (1, 2)
         ]

@@ -1,4 +1,6 @@
-"""Exact kernels: reference values, symmetry, positive semi-definiteness, zeros, domains, compositions."""
+"""Exact kernels: reference values, symmetry, positive semi-definiteness, zeros, domains,
+compositions.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +174,9 @@ def test_values_at_zero_rows_are_finite(kernel):
     assert np.isfinite(K).all()
 
 
-@pytest.mark.parametrize("kernel", [MinMax(), GMM(), Resemblance(), Cosine(), Chi2(), Intersection(), Hellinger()])
+@pytest.mark.parametrize(
+    "kernel", [MinMax(), GMM(), Resemblance(), Cosine(), Chi2(), Intersection(), Hellinger()]
+)
 def test_a_zero_row_matches_nothing_not_even_itself(kernel):
     K = kernel([[0.0, 0.0], [1.0, 2.0]])
     np.testing.assert_array_equal(K[0], [0.0, 0.0])
@@ -183,7 +187,9 @@ def test_cosine_rbf_leaves_a_zero_row_at_zero():
     np.testing.assert_allclose(K, [[1.0, np.exp(-1.5)], [np.exp(-1.5), 1.0]], rtol=1e-15)
 
 
-@pytest.mark.parametrize("kernel", [Chi2(), JensenShannon(), Hellinger(), Intersection(), MinMax(), GMM()], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [Chi2(), JensenShannon(), Hellinger(), Intersection(), MinMax(), GMM()], ids=repr
+)
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 def test_additive_kernels_are_homogeneous_from_tiny_to_huge(kernel, scale):
     x, z = np.array(A[0]) * scale, np.array(A[1]) * scale
@@ -196,7 +202,10 @@ def test_additive_kernels_are_homogeneous_from_tiny_to_huge(kernel, scale):
 def test_negative_rows_are_refused_by_place(kernel):
     X = rows(kernel)
     X[7, 2] = -3.36
-    with pytest.raises(ValueError, match=r"Negative values in data: .* needs X >= 0, got -3.36 at row 7, column 2\."):
+    with pytest.raises(
+        ValueError,
+        match=r"Negative values in data: .* needs X >= 0, got -3.36 at row 7, column 2\.",
+    ):
         kernel(X)
 
 
@@ -220,12 +229,16 @@ def test_kernels_of_distances_over_a_map_are_kernels_of_its_features():
     nested = Gaussian(0.4).over(Cosine().over(Hellinger()))
     roots = np.sqrt(X)
     norms = np.linalg.norm(roots, axis=1, keepdims=True)
-    np.testing.assert_allclose(nested(X), Gaussian(0.4)(roots / np.where(norms, norms, 1)), atol=1e-12)
+    np.testing.assert_allclose(
+        nested(X), Gaussian(0.4)(roots / np.where(norms, norms, 1)), atol=1e-12
+    )
     assert Gaussian(0.4).over(Cosine()).over(Hellinger()) == nested
 
 
 def test_a_kernel_without_a_value_over_another_says_so():
-    with pytest.raises(TypeError, match=r"Laplacian\(gamma=1.0\) depends on more than inner products"):
+    with pytest.raises(
+        TypeError, match=r"Laplacian\(gamma=1.0\) depends on more than inner products"
+    ):
         Laplacian().over(Chi2())
 
 
@@ -266,7 +279,9 @@ def test_kernels_of_angles_and_ratios_do_not_see_the_scale_of_the_data(scale):
     x, z = np.array(G[0]), np.array(G[1])
     for kernel in (Cosine(), CosineRBF(2.0), GMM(), GMM(power=2.0), GMM(power=0.5), Resemblance()):
         assert kernel(x * scale, z * scale)[0, 0] == pytest.approx(kernel(x, z)[0, 0], rel=1e-12)
-    assert MinMax()(abs(x) * scale, abs(z) * scale)[0, 0] == pytest.approx(MinMax()(abs(x), abs(z))[0, 0], rel=1e-12)
+    assert MinMax()(abs(x) * scale, abs(z) * scale)[0, 0] == pytest.approx(
+        MinMax()(abs(x), abs(z))[0, 0], rel=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")

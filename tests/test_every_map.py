@@ -1,4 +1,6 @@
-"""The battery on every case of every map, scikit-learn's own checks, and proof that the battery can fail."""
+"""The battery on every case of every map, scikit-learn's own checks, and proof that the battery can
+fail.
+"""
 
 from __future__ import annotations
 
@@ -64,14 +66,17 @@ def first_of_each(key: Callable[[Map], Hashable]) -> list[Map]:
 
 
 FIRST = first_of_each(type)
-FIRST_OF_EACH_KERNEL = first_of_each(lambda case: (type(case), repr(case.get_params().get("kernel"))))
+FIRST_OF_EACH_KERNEL = first_of_each(
+    lambda case: (type(case), repr(case.get_params().get("kernel")))
+)
 OTHERS = [case for case in CASES if case not in FIRST]
 every_case = pytest.mark.parametrize("case", CASES, ids=name)
 
 
 def tier(case: Map, check: str) -> list[pytest.MarkDecorator]:
-    """Mark the checks that draw many maps: rates of all but the first case of each class (ExpChi2 is the slowest),
-    averages of all but the first case of each kernel."""
+    """Mark the checks that draw many maps: rates of all but the first case of each class (ExpChi2
+    is the slowest), averages of all but the first case of each kernel.
+    """
     if not isinstance(case.rate, Rate) or "limit" not in check:
         return []
     if check == "draws_average_to_the_limit":
@@ -89,14 +94,18 @@ def test_map(case: Map, check: str):
 
 
 def common_checks(cases):
-    """scikit-learn's list without its checks of the array API, which need a process of their own: test_devices.py runs them."""
+    """scikit-learn's list without its checks of the array API, which need a process of their own:
+    test_devices.py runs them.
+    """
     mark = parametrize_with_checks(cases)
     names, pairs = mark.args
     kept = [pair for pair in pairs if "array_api" not in repr(getattr(pair, "values", pair)[1])]
     return pytest.mark.parametrize(names, kept, **mark.kwargs)
 
 
-few_rows = pytest.mark.filterwarnings("ignore:Nystroem. n_components=12 is more than the \\d+ rows seen:UserWarning")
+few_rows = pytest.mark.filterwarnings(
+    "ignore:Nystroem. n_components=12 is more than the \\d+ rows seen:UserWarning"
+)
 
 
 @pytest.mark.full  # test_defaults.py runs them on the default constructor of each class
@@ -106,7 +115,9 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")  # provoked by the checks
+@pytest.mark.filterwarnings(
+    "ignore:X (has|does not have valid) feature names:UserWarning"
+)  # provoked by the checks
 @pytest.mark.parametrize(
     "check",
     [
@@ -122,7 +133,9 @@ def test_scikit_learn(estimator, check):
     ],
     ids=lambda check: check.__name__,
 )
-@pytest.mark.parametrize("case", [*FIRST, *(pytest.param(case, marks=pytest.mark.full) for case in OTHERS)], ids=name)
+@pytest.mark.parametrize(
+    "case", [*FIRST, *(pytest.param(case, marks=pytest.mark.full) for case in OTHERS)], ids=name
+)
 def test_scikit_learn_checks_that_are_not_in_the_common_list(case, check):
     check(type(case).__name__, clone(case))
 
@@ -169,7 +182,10 @@ class Gossip(RandomFourier):
     ("wrong", "checks"),
     [
         (SharedPhase, ["inner_products_approach_the_limit_at_the_stated_rate"]),
-        (HalfVariance, ["inner_products_approach_the_limit_at_the_stated_rate", "draws_average_to_the_limit"]),
+        (
+            HalfVariance,
+            ["inner_products_approach_the_limit_at_the_stated_rate", "draws_average_to_the_limit"],
+        ),
         (ThreePerCent, ["draws_average_to_the_limit"]),
         (Gossip, ["rows_do_not_see_each_other"]),
     ],
@@ -187,7 +203,9 @@ def test_the_battery_fails_a_map_that_is_wrong(wrong, checks):
 
 @few_rows
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: type(case).__name__)
-@given(seed=st.integers(0, 2**32), n=st.integers(1, 30), d=st.integers(1, 12), cut=st.integers(0, 30))
+@given(
+    seed=st.integers(0, 2**32), n=st.integers(1, 30), d=st.integers(1, 12), cut=st.integers(0, 30)
+)
 def test_rows_may_be_permuted_split_and_joined(case, seed, n, d, cut):
     X = data(case, n, d, seed)
     fitted = clone(case).fit(X)
@@ -200,7 +218,12 @@ def test_rows_may_be_permuted_split_and_joined(case, seed, n, d, cut):
 
 @few_rows
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: type(case).__name__)
-@given(seed=st.integers(0, 2**32), n=st.integers(1, 30), d=st.integers(1, 12), dtype=st.sampled_from(["f4", "f8"]))
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 30),
+    d=st.integers(1, 12),
+    dtype=st.sampled_from(["f4", "f8"]),
+)
 def test_sparse_is_dense_in_both_dtypes(case, seed, n, d, dtype):
     import scipy.sparse as sp
 
@@ -208,7 +231,9 @@ def test_sparse_is_dense_in_both_dtypes(case, seed, n, d, dtype):
     fitted = clone(case).fit(X)
     Z = fitted.transform(sp.csr_array(X))
     assert Z.dtype == X.dtype
-    np.testing.assert_allclose(dense(Z), dense(fitted.transform(X)), atol=1e-12 if dtype == "f8" else 1e-5)
+    np.testing.assert_allclose(
+        dense(Z), dense(fitted.transform(X)), atol=1e-12 if dtype == "f8" else 1e-5
+    )
 
 
 # Bad input, in words.
@@ -224,7 +249,8 @@ def spoilt(case: Map, value: float) -> np.ndarray:
 @every_case
 def test_what_is_not_finite_is_named_by_row_and_column(case, value):
     with pytest.raises(
-        ValueError, match=r"(NaN|inf).*needs finite numbers, got .* at row 7, column 2\. Drop or impute"
+        ValueError,
+        match=r"(NaN|inf).*needs finite numbers, got .* at row 7, column 2\. Drop or impute",
     ):
         clone(case).fit(spoilt(case, value))
     fitted = clone(case).fit(data(case))
@@ -238,7 +264,8 @@ def test_what_is_not_finite_is_named_by_row_and_column(case, value):
 @pytest.mark.parametrize("case", [case for case in CASES if case.domain == "nonnegative"])
 def test_negative_values_are_named_by_row_and_column(case):
     with pytest.raises(
-        ValueError, match=r"Negative values in data: .* needs X >= 0, got -3.5 at row 7, column 2\. For signed"
+        ValueError,
+        match=r"Negative values in data: .* needs X >= 0, got -3.5 at row 7, column 2\. For signed",
     ):
         clone(case).fit(spoilt(case, -3.5))
 
@@ -248,7 +275,8 @@ def test_text_is_named_by_row_and_column(case):
     X = data(case).astype(object)
     X[7, 2] = "blue"
     with pytest.raises(
-        ValueError, match=r"needs numbers, could not convert string to float: 'blue' at row 7, column 2"
+        ValueError,
+        match=r"needs numbers, could not convert string to float: 'blue' at row 7, column 2",
     ):
         clone(case).fit(X)
     X[7, 2] = "3.5"  # text that reads as a number is taken as one, as scikit-learn does
@@ -286,7 +314,8 @@ def test_out_of_the_wrong_kind_is_refused(case):
     read_only.flags.writeable = False
     for out in (Z[1:], Z[:, 1:], Z.astype(np.float32), read_only, Z.tolist()):
         with pytest.raises(
-            ValueError, match=r"out must be a writeable float64 array of shape|out= is for dense features"
+            ValueError,
+            match=r"out must be a writeable float64 array of shape|out= is for dense features",
         ):
             fitted.transform(X, out=out)
 
@@ -321,7 +350,9 @@ def test_a_map_works_in_a_pipeline_with_metadata_routing():
     X = np.random.default_rng(0).normal(size=(60, 4))
     y = X[:, 0] * X[:, 1] > 0
     with sklearn.config_context(enable_metadata_routing=True):
-        model = make_pipeline(RandomFourier(256, gamma=0.5, random_state=0), RidgeClassifier()).fit(X, y)
+        model = make_pipeline(RandomFourier(256, gamma=0.5, random_state=0), RidgeClassifier()).fit(
+            X, y
+        )
     assert model.score(X, y) > 0.9
     assert not hasattr(RandomFourier(), "set_transform_request")
 

@@ -1,4 +1,6 @@
-"""Every op, in NumPy and compiled, against the reference in a wider type: all sizes and layouts, and links and transforms."""
+"""Every op, in NumPy and compiled, against the reference in a wider type: all sizes and layouts,
+and links and transforms.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from wave_cases import hadamard_arrays, promise
 
 def public(module: Any) -> set[str]:
     found = inspect.getmembers(module, inspect.isfunction)
-    return {name for name, f in found if f.__module__ == module.__name__ and not name.startswith("_")}
+    return {
+        name for name, f in found if f.__module__ == module.__name__ and not name.startswith("_")
+    }
 
 
 def sizes() -> Iterator[tuple[int, int, int]]:
@@ -71,7 +75,9 @@ def test_every_power_of_two(module: Any, dtype: type, name: str) -> None:
 @every_dtype
 @pytest.mark.parametrize("name", ["hadamard_cos", "hadamard_cossin"])
 def test_transforms_keep_the_promise(module: Any, dtype: type, name: str) -> None:
-    """A transform by plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter, all but 1 in 500."""
+    """A transform by plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter,
+    all but 1 in 500.
+    """
     for d in (7, 33, 200, 784):
         args = CASES[name].make(np.random.default_rng(d), dtype, 40, d, 300)
         exact = truth(name, args)
@@ -88,7 +94,9 @@ def test_hadamard_is_the_matrix_product(dtype: type) -> None:
         a = hadamard_arrays(rng, dtype, 3, p, 2 * p, p)
         for b in range(2):
             S = [np.diag(a["signs"][b, k].astype(float)) for k in range(3)]
-            expected = (a["X"].astype(float) @ (H @ S[2] @ H @ S[1] @ H @ S[0]).T) * a["lengths"][b * p : (b + 1) * p]
+            expected = (a["X"].astype(float) @ (H @ S[2] @ H @ S[1] @ H @ S[0]).T) * a["lengths"][
+                b * p : (b + 1) * p
+            ]
             found = ops.hadamard(**a, out=np.empty((3, 2 * p), dtype=dtype))[:, b * p : (b + 1) * p]
             np.testing.assert_allclose(found, expected, atol=50 * np.finfo(dtype).eps, rtol=0)
         p, H = 2 * p, np.kron([[1, 1], [1, -1]], H)
@@ -97,15 +105,22 @@ def test_hadamard_is_the_matrix_product(dtype: type) -> None:
 @every_module
 @every_dtype
 @pytest.mark.parametrize("name", ["hadamard", "hadamard_cos", "hadamard_cossin"])
-def test_products_of_one_round_and_of_more_are_those_of_three(module: Any, dtype: type, name: str) -> None:
+def test_products_of_one_round_and_of_more_are_those_of_three(
+    module: Any, dtype: type, name: str
+) -> None:
     """H 1 H = p, so that rounds of ones may be added in pairs."""
     rng = np.random.default_rng(5)
     for p, m in ((4, 3), (64, 150)):
-        args = CASES[name].make(rng, dtype, 3, p - 1, m) | hadamard_arrays(rng, dtype, 3, p - 1, m, p)
+        args = CASES[name].make(rng, dtype, 3, p - 1, m) | hadamard_arrays(
+            rng, dtype, 3, p - 1, m, p
+        )
         args["signs"][:, 1:] = 1  # p H S
         three = result(module, name, args)
         ones = np.ones_like(args["signs"][:, :2])
-        for fewer, signs in ((1, args["signs"][:, :1]), (-1, np.concatenate([args["signs"], ones], axis=1))):
+        for fewer, signs in (
+            (1, args["signs"][:, :1]),
+            (-1, np.concatenate([args["signs"], ones], axis=1)),
+        ):
             lengths = args["lengths"] * dtype(float(p) ** fewer)
             found = result(module, name, args | {"signs": signs, "lengths": lengths})
             np.testing.assert_allclose(found, three, atol=100 * np.finfo(dtype).eps, rtol=0)
@@ -146,12 +161,16 @@ LAYOUTS = {
 @every_dtype
 @every_op
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
-def test_layout_of_the_input_does_not_matter(module: Any, dtype: type, name: str, layout: str) -> None:
+def test_layout_of_the_input_does_not_matter(
+    module: Any, dtype: type, name: str, layout: str
+) -> None:
     rng = np.random.default_rng(5)
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
     changed = {
-        k: LAYOUTS[layout](a) if isinstance(a, np.ndarray) and k not in {"T", *CASES[name].outputs} else a
+        k: LAYOUTS[layout](a)
+        if isinstance(a, np.ndarray) and k not in {"T", *CASES[name].outputs}
+        else a
         for k, a in args.items()
     }
     if name == "cossin":
@@ -166,8 +185,12 @@ def test_layout_of_the_input_does_not_matter(module: Any, dtype: type, name: str
 @every_host_module
 @every_dtype
 @every_op
-@pytest.mark.parametrize("layout", ["gaps between rows", "rows backwards", "columns apart", "Fortran", "unaligned"])
-def test_layout_of_the_output_does_not_matter(module: Any, dtype: type, name: str, layout: str) -> None:
+@pytest.mark.parametrize(
+    "layout", ["gaps between rows", "rows backwards", "columns apart", "Fortran", "unaligned"]
+)
+def test_layout_of_the_output_does_not_matter(
+    module: Any, dtype: type, name: str, layout: str
+) -> None:
     rng = np.random.default_rng(6)
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
@@ -187,7 +210,9 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
         guards, views = {}, {}
         for target in CASES[name].outputs:
             rows, columns, *more = args[target].shape
-            guards[target] = np.full((rows + 2, columns + 40 * (not more), *more), 77, dtype=args[target].dtype)
+            guards[target] = np.full(
+                (rows + 2, columns + 40 * (not more), *more), 77, dtype=args[target].dtype
+            )
             views[target] = guards[target][1:-1] if more else guards[target][1:-1, 20:-20]
             views[target][...] = args[target]
         call(module, name, {**args, **views})
@@ -204,8 +229,12 @@ def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> N
     if CASES[name].wider:
         args = {k: wide(a) for k, a in args.items()}
     else:
-        args["out"] = np.zeros(args["out"].shape, dtype=np.int64 if args["out"].dtype.kind == "u" else np.float64)
-    np.testing.assert_array_equal(result(module, name, args).astype(float), truth(name, args).astype(float))
+        args["out"] = np.zeros(
+            args["out"].shape, dtype=np.int64 if args["out"].dtype.kind == "u" else np.float64
+        )
+    np.testing.assert_array_equal(
+        result(module, name, args).astype(float), truth(name, args).astype(float)
+    )
 
 
 # Numbers
@@ -230,7 +259,13 @@ def test_links_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> 
         -info.max,
         info.tiny,
     ]
-    numbers += [np.nan, np.inf, -np.inf, *range(-1100, 1101, 7), *(k + 0.4999 for k in range(-170, 171))]
+    numbers += [
+        np.nan,
+        np.inf,
+        -np.inf,
+        *range(-1100, 1101, 7),
+        *(k + 0.4999 for k in range(-170, 171)),
+    ]
     T = np.array(numbers, dtype=dtype)[None]
     for m in (T.shape[1], 3):
         args = {"T": T[:, :m], "scale": 1.0, "out": np.empty((1, 2 * m), dtype=dtype)}
@@ -260,7 +295,9 @@ def test_cos_and_sin_of_whole_and_half_turns(module: Any, dtype: type) -> None:
 
 @every_module
 @every_dtype
-@pytest.mark.parametrize("name", ["csr_exp2neg", "csr_product", "hadamard", "hadamard_cos", "hadamard_cossin"])
+@pytest.mark.parametrize(
+    "name", ["csr_exp2neg", "csr_product", "hadamard", "hadamard_cos", "hadamard_cossin"]
+)
 def test_nan_stays_in_its_row(module: Any, dtype: type, name: str) -> None:
     args = CASES[name].make(np.random.default_rng(12), dtype, 6, 20, 40)
     args["data" if name.startswith("csr") else "X"].flat[0] = np.nan

@@ -1,4 +1,6 @@
-"""Codes of every module: sampling, sums and products by codes, levels and brackets, and sweeps over rows."""
+"""Codes of every module: sampling, sums and products by codes, levels and brackets, and sweeps over
+rows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from op_modules import every_dtype, every_module
 
 @every_module
 def test_no_step_of_sampling_is_fused(module: Any) -> None:
-    """Parameters for which one rounding less would give another t, or another winner, in every second hash."""
+    """Parameters for which one rounding less would give another t, or another winner, in every
+    second hash.
+    """
     rng = np.random.default_rng(19)
     count = 640
     inverse = rng.uniform(0.1, 0.9, count).astype(np.float32)
@@ -30,7 +34,9 @@ def test_no_step_of_sampling_is_fused(module: Any) -> None:
         return module.gcws(logs, drawn, ids[: len(columns)], 1, 0, 16, keep_t, out)
 
     one, zero = np.ones(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
-    found = codes([[inverse, -(log * inverse), one, one]], True)  # log * inverse + beta is 0, not a little less or more
+    found = codes(
+        [[inverse, -(log * inverse), one, one]], True
+    )  # log * inverse + beta is 0, not a little less or more
     np.testing.assert_array_equal(found, codes([[zero, zero, one, one]], True))
     r = rng.uniform(0.1, 0.9, count).astype(np.float32)
     rounded = [zero, 77 * one, r, r * np.float32(77)]  # a = 0
@@ -56,8 +62,12 @@ def test_the_hashes_of_a_later_start_are_the_later_hashes(module: Any) -> None:
     logs = rng.standard_normal((5, 30), dtype=np.float32)
 
     def codes(first: int, count: int) -> Array:
-        drawn = module.gcws_parameters(4, ids, first, np.empty((-(-count // 64), 30, 4, 64), dtype=np.float32))
-        return module.gcws(logs, drawn, ids, 4, first, 8, True, np.empty((5, count), dtype=np.uint8))
+        drawn = module.gcws_parameters(
+            4, ids, first, np.empty((-(-count // 64), 30, 4, 64), dtype=np.float32)
+        )
+        return module.gcws(
+            logs, drawn, ids, 4, first, 8, True, np.empty((5, count), dtype=np.uint8)
+        )
 
     whole = codes(0, 200)
     for first in (1, 64, 100, 136):
@@ -68,7 +78,9 @@ def test_the_hashes_of_a_later_start_are_the_later_hashes(module: Any) -> None:
 @every_dtype
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("blended", [False, True])
-def test_codes_are_short_for_rows_of_weights(module: Any, dtype: type, shared: bool, blended: bool) -> None:
+def test_codes_are_short_for_rows_of_weights(
+    module: Any, dtype: type, shared: bool, blended: bool
+) -> None:
     """With the weights written out, (n, places x codes), coded ops are matrix products."""
     rng = np.random.default_rng(22)
     n, places, count, m = 40, 6, 9, 5
@@ -89,7 +101,9 @@ def test_codes_are_short_for_rows_of_weights(module: Any, dtype: type, shared: b
     found = module.coded_sums(codes, R, fractions, np.empty((places, count, m), dtype=dtype))
     np.testing.assert_allclose(found.reshape(-1, m), flat.T @ R, **close)
     found = module.coded_rows(codes, panels, fractions, np.empty((n, m * places), dtype=dtype))
-    np.testing.assert_allclose(found, np.einsum("ica,caq->icq", weights, whole).reshape(n, -1), **close)
+    np.testing.assert_allclose(
+        found, np.einsum("ica,caq->icq", weights, whole).reshape(n, -1), **close
+    )
 
 
 @every_module
@@ -97,12 +111,22 @@ def test_codes_are_short_for_rows_of_weights(module: Any, dtype: type, shared: b
 def test_many_codes_in_many_places(module: Any, dtype: type) -> None:
     """Panels larger than a group of places in the cache, and single ones larger than the cache."""
     rng = np.random.default_rng(23)
-    for places, count, m in ((300, 256, 1), (70, 256, 10), (40, 256, 20), (6, 3000, 70), (3, 40_000, 3)):
+    for places, count, m in (
+        (300, 256, 1),
+        (70, 256, 10),
+        (40, 256, 20),
+        (6, 3000, 70),
+        (3, 40_000, 3),
+    ):
         codes = rng.integers(count - 1, size=(11, places), dtype=np.int32)
         for fractions in (None, rng.random((11, places)).astype(dtype)):
             given = {"codes": codes, "fractions": fractions}
             panels = rng.standard_normal((places, count, m)).astype(dtype)
-            check(module, "coded_product", {**given, "panels": panels, "out": np.empty((11, m), dtype=dtype)})
+            check(
+                module,
+                "coded_product",
+                {**given, "panels": panels, "out": np.empty((11, m), dtype=dtype)},
+            )
             out = np.empty((11, places * m), dtype=dtype)
             check(module, "coded_rows", {**given, "tables": panels, "out": out})
             R = rng.standard_normal((11, m)).astype(dtype)
@@ -143,16 +167,21 @@ def test_a_sum_does_not_reach_its_neighbours(module: Any, dtype: type) -> None:
 @every_dtype
 @pytest.mark.parametrize("pooled", [False, True])
 def test_levels_at_and_beside_every_edge(module: Any, dtype: type, pooled: bool) -> None:
-    """For tables of every length to 70 and a few longer ones: each edge, its neighbours, and the ends of the range."""
+    """For tables of every length to 70 and a few longer ones: each edge, its neighbours, and the
+    ends of the range.
+    """
     info = np.finfo(dtype)
     for count in (*range(71), 127, 128, 255, 300):
         ends = np.array(
-            [-info.max, -info.tiny, -info.smallest_subnormal, 0, info.smallest_subnormal, info.max], dtype=dtype
+            [-info.max, -info.tiny, -info.smallest_subnormal, 0, info.smallest_subnormal, info.max],
+            dtype=dtype,
         )
         edges = np.unique(np.append(ends, np.arange(count) - 7))[:count].astype(dtype)
         with np.errstate(over="ignore", under="ignore"):
             beside = [np.nextafter(edges, dtype(np.inf)), np.nextafter(edges, dtype(-np.inf))]
-        values = np.concatenate([edges, *beside, ends, -np.zeros(1, dtype=dtype), [-np.inf, np.inf]]).astype(dtype)
+        values = np.concatenate(
+            [edges, *beside, ends, -np.zeros(1, dtype=dtype), [-np.inf, np.inf]]
+        ).astype(dtype)
         X = np.tile(values[:, None], 3)
         table = edges[None] if pooled else np.tile(edges, (3, 1))
         for inclusive in (False, True):
@@ -164,10 +193,14 @@ def test_levels_at_and_beside_every_edge(module: Any, dtype: type, pooled: bool)
 @every_module
 @every_dtype
 def test_brackets_at_and_beside_every_anchor(module: Any, dtype: type) -> None:
-    """An anchor has the fraction 0 of its own bracket, the last one 1 of the bracket before; outside the fraction stays there."""
+    """An anchor has the fraction 0 of its own bracket, the last one 1 of the bracket before;
+    outside the fraction stays there.
+    """
     for count in (*range(2, 70), 127, 128, 129, 255, 256, 257):
         anchors = np.cumsum(1 + np.arange(count) % 3).astype(dtype)
-        X = np.concatenate([anchors, anchors[:-1] + np.diff(anchors) / 4, [-5, 1e4]]).astype(dtype)[None]
+        X = np.concatenate([anchors, anchors[:-1] + np.diff(anchors) / 4, [-5, 1e4]]).astype(dtype)[
+            None
+        ]
         codes, fractions = np.empty(X.shape, dtype=np.uint16), np.empty(X.shape, dtype=dtype)
         module.brackets(X, anchors[None], codes, fractions)
         last = count - 2
@@ -179,9 +212,13 @@ def test_brackets_at_and_beside_every_anchor(module: Any, dtype: type) -> None:
 @every_module
 @every_dtype
 def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type) -> None:
-    """Columns with fewer anchors than others are filled up with inf; the last finite one, or one of equals, holds all above it."""
+    """Columns with fewer anchors than others are filled up with inf; the last finite one, or one of
+    equals, holds all above it.
+    """
     inf = np.inf
-    anchors = np.array([[0, 1, 2, 4], [0, 2, inf, inf], [5, inf, inf, inf], [1, 1, 3, 3]], dtype=dtype)
+    anchors = np.array(
+        [[0, 1, 2, 4], [0, 2, inf, inf], [5, inf, inf, inf], [1, 1, 3, 3]], dtype=dtype
+    )
     X = np.array([[3, 1, 5, 1], [4, 2, 9, 3], [-1, 7, 0, 7]], dtype=dtype)
     codes, fractions = np.empty(X.shape, dtype=np.uint8), np.empty(X.shape, dtype=dtype)
     module.brackets(X, anchors, codes, fractions)
@@ -193,7 +230,9 @@ def test_brackets_of_columns_with_anchors_of_their_own(module: Any, dtype: type)
 @every_module
 @pytest.mark.parametrize("order", ["rising", "any"])
 def test_sampling_of_many_long_sparse_rows(module: Any, order: str) -> None:
-    """More rows and columns than are held in the cache, many a alike, and rows whose entries are in any order: the first of equals wins."""
+    """More rows and columns than are held in the cache, many a alike, and rows whose entries are in
+    any order: the first of equals wins.
+    """
     rng = np.random.default_rng(26)
     n, d, count, k = 600, 3000, 40, 70
     places = np.stack([rng.choice(d, count, replace=False) for _ in range(n)])
@@ -215,7 +254,9 @@ def test_sampling_of_many_long_sparse_rows(module: Any, order: str) -> None:
 @every_module
 @every_dtype
 def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(module: Any, dtype: type) -> None:
-    """W stays the sum of the rows' weights, and the last row of the sweep is at its minimum: a = c y max(0, 1 - y f)."""
+    """W stays the sum of the rows' weights, and the last row of the sweep is at its minimum: a = c
+    y max(0, 1 - y f).
+    """
     rng = np.random.default_rng(3)
     for n, d, m in ((40, 12, 35), (7, 3, 16), (1, 1, 1)):
         args = CASES["coded_descent"].make(rng, dtype, n, d, m)
@@ -229,7 +270,10 @@ def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(module: Any, dtype: typ
         np.testing.assert_allclose(args["W"], W, rtol=0, atol=tolerance)
         f = args["b"] + args["scale"] * W[np.arange(d), codes[i]].sum(axis=0)
         np.testing.assert_allclose(
-            a[i], args["c"][i] * args["Y"][i] * np.maximum(0, 1 - args["Y"][i] * f), rtol=0, atol=10 * tolerance
+            a[i],
+            args["c"][i] * args["Y"][i] * np.maximum(0, 1 - args["Y"][i] * f),
+            rtol=0,
+            atol=10 * tolerance,
         )
         left = np.setdiff1d(np.arange(n), args["order"])
         np.testing.assert_array_equal(args["a"][left], before[left])

@@ -32,7 +32,11 @@ def test_grams_are_the_textbook_formulas(module: Any, dtype: type, name: str) ->
 def test_grams_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> None:
     values = extremes(dtype)
     pairs = np.stack([np.repeat(values, len(values)), np.tile(values, len(values))])
-    columns = [values[:, None], np.stack([values, values[::-1]], axis=1), np.tile(values[:, None], 70)]
+    columns = [
+        values[:, None],
+        np.stack([values, values[::-1]], axis=1),
+        np.tile(values[:, None], 70),
+    ]
     rng = np.random.default_rng(9)
     columns += [
         rng.choice(values, size=(20, 40)),
@@ -66,7 +70,9 @@ def dense_to_csr(X: Array) -> dict[str, Array]:
 @every_module
 @every_dtype
 @pytest.mark.parametrize("name", GRAMS)
-def test_one_nan_takes_its_row_or_column_and_nothing_else(module: Any, dtype: type, name: str) -> None:
+def test_one_nan_takes_its_row_or_column_and_nothing_else(
+    module: Any, dtype: type, name: str
+) -> None:
     rng = np.random.default_rng(10)
     for zero in (False, True):
         args = CASES[name].make(rng, dtype, 11, 19, 37)
@@ -81,7 +87,9 @@ def test_one_nan_takes_its_row_or_column_and_nothing_else(module: Any, dtype: ty
 
 @every_module
 @every_dtype
-@pytest.mark.parametrize("name", sorted(n for n in CASES if n.startswith("gram") and n.endswith("csr")))
+@pytest.mark.parametrize(
+    "name", sorted(n for n in CASES if n.startswith("gram") and n.endswith("csr"))
+)
 def test_one_nan_in_a_sparse_row(module: Any, dtype: type, name: str) -> None:
     args = CASES[name].make(np.random.default_rng(11), dtype, 5, 30, 7)
     args["X_data"][args["X_indptr"][2]] = np.nan
@@ -95,7 +103,9 @@ def test_one_nan_in_a_sparse_row(module: Any, dtype: type, name: str) -> None:
 @every_dtype
 @pytest.mark.parametrize("name", GRAMS)
 def test_grams_at_the_ends_of_the_fast_range(module: Any, dtype: type, name: str) -> None:
-    """Between 2^-60 and 2^60 (float32) the core divides by an approximate reciprocal; outside it takes another way."""
+    """Between 2^-60 and 2^60 (float32) the core divides by an approximate reciprocal; outside it
+    takes another way.
+    """
     rng = np.random.default_rng(16)
     top = 60 if dtype is np.float32 else 500
     for step in (0, 1):

@@ -19,12 +19,18 @@ LIFTS = ["chi2_chebyshev", "chi2_series", "homogeneous"]
 @every_dtype
 @pytest.mark.parametrize("name", LIFTS)
 def test_lifts_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> None:
-    """0 gives 0 and NaN gives NaN in every value of that number and in no other; all between is finite and right."""
+    """0 gives 0 and NaN gives NaN in every value of that number and in no other; all between is
+    finite and right.
+    """
     rng = np.random.default_rng(17)
     info = np.finfo(dtype)
-    everything = np.exp2(rng.uniform(info.minexp - info.nmant, info.maxexp - 0.01, 500)).astype(dtype)
+    everything = np.exp2(rng.uniform(info.minexp - info.nmant, info.maxexp - 0.01, 500)).astype(
+        dtype
+    )
     near_one = 1 + np.arange(-40, 40) * info.eps
-    values = np.concatenate([extremes(dtype), [-0.0, np.nan, np.nan], near_one, everything]).astype(dtype)[None]
+    values = np.concatenate([extremes(dtype), [-0.0, np.nan, np.nan], near_one, everything]).astype(
+        dtype
+    )[None]
     for m in range(60):
         for X in (values, values.T.copy(), values[:, :7]):
             args = CASES[name].make(rng, dtype, len(X), X.shape[1], m)
@@ -33,7 +39,9 @@ def test_lifts_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> 
             args["X"] = X
             check(module, name, args)
             found = args["out"].reshape(X.size, -1)
-            np.testing.assert_array_equal(np.isnan(found), np.isnan(X.reshape(-1, 1)) & np.ones_like(found, dtype=bool))
+            np.testing.assert_array_equal(
+                np.isnan(found), np.isnan(X.reshape(-1, 1)) & np.ones_like(found, dtype=bool)
+            )
             assert (found[X.ravel() == 0] == 0).all()
             assert np.isfinite(found[np.isfinite(X.ravel())]).all()
 
@@ -41,8 +49,12 @@ def test_lifts_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> 
 @every_module
 @every_dtype
 @pytest.mark.parametrize("name", LIFTS)
-def test_lifts_say_whether_a_number_is_outside_their_domain(module: Any, dtype: type, name: str) -> None:
-    """For every place in vectors and edges, in rows with and without gaps, and for every number of values."""
+def test_lifts_say_whether_a_number_is_outside_their_domain(
+    module: Any, dtype: type, name: str
+) -> None:
+    """For every place in vectors and edges, in rows with and without gaps, and for every number of
+    values.
+    """
     rng, bad = np.random.default_rng(19), np.zeros(1, dtype=bool)
     for m in range(11):
         args = CASES[name].make(rng, dtype, 3, 21, m)
@@ -67,7 +79,9 @@ def test_lifts_say_whether_a_number_is_outside_their_domain(module: Any, dtype: 
 @pytest.mark.parametrize("name", LIFTS)
 def test_lifts_of_infinity(module: Any, dtype: type, name: str) -> None:
     for m in (2, 4, 8, 9):
-        args = CASES[name].make(np.random.default_rng(18), dtype, 1, 9, m) | {"X": np.full((1, 9), np.inf, dtype=dtype)}
+        args = CASES[name].make(np.random.default_rng(18), dtype, 1, 9, m) | {
+            "X": np.full((1, 9), np.inf, dtype=dtype)
+        }
         check(module, name, args)
 
 
@@ -98,7 +112,14 @@ def test_many_harmonics_do_not_drift(module: Any, dtype: type) -> None:
         check(
             module,
             "homogeneous",
-            {"X": X, "amplitudes": amplitudes, "harmonics": harmonics, "step": 0.01, "degree": 1.0, "out": out},
+            {
+                "X": X,
+                "amplitudes": amplitudes,
+                "harmonics": harmonics,
+                "step": 0.01,
+                "degree": 1.0,
+                "out": out,
+            },
         )
 
 
@@ -110,5 +131,7 @@ def test_lifts_at_their_own_poles(module: Any, dtype: type) -> None:
     found = module.chi2_series(poles[None], poles, np.empty((1, 9), dtype=dtype)).reshape(3, 3)
     assert (found[0, 1:] == 0).all() and found[1, 2] == 0 and (found[2] != 0).all()
     center = float(dtype(0.3))
-    found = module.chi2_chebyshev(np.array([[center]], dtype=dtype), 3, center, np.empty((1, 3), dtype=dtype))
+    found = module.chi2_chebyshev(
+        np.array([[center]], dtype=dtype), 3, center, np.empty((1, 3), dtype=dtype)
+    )
     np.testing.assert_allclose(found, [[np.sqrt(center), 0, 0]], atol=np.finfo(dtype).eps, rtol=0)

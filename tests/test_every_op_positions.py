@@ -1,6 +1,8 @@
-"""An element of an op's result depends on its inputs alone: not on where it lies in memory, in its row or in its tile.
+"""An element of an op's result depends on its inputs alone: not on where it lies in memory, in its
+row or in its tile.
 
-Every compiled op, both types of number, every instruction set of this CPU. Bits are compared, not numbers.
+Every compiled op, both types of number, every instruction set of this CPU. Bits are compared, not
+numbers.
 """
 
 from __future__ import annotations
@@ -24,13 +26,17 @@ if cpu.available():
 ISAS = native.isas() if native else []
 pytestmark = pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))
 WIDTH = 16  # numbers in the widest vector
-SIZES = [(20, 36, 5 * WIDTH), (22, 37, 5 * WIDTH + 1)]  # what a case has by odd and even: phases, fractions, tables
+SIZES = [
+    (20, 36, 5 * WIDTH),
+    (22, 37, 5 * WIDTH + 1),
+]  # what a case has by odd and even: phases, fractions, tables
 OFFSETS = [
     pytest.param((0, 1, WIDTH // 2, WIDTH + 3), id="some offsets"),
     pytest.param(range(2 * WIDTH + 1), id="all offsets", marks=pytest.mark.full),
 ]
 every_size = pytest.mark.parametrize(
-    "size", [pytest.param(SIZES[0], id="even", marks=pytest.mark.full), pytest.param(SIZES[1], id="odd")]
+    "size",
+    [pytest.param(SIZES[0], id="even", marks=pytest.mark.full), pytest.param(SIZES[1], id="odd")],
 )
 
 
@@ -61,7 +67,9 @@ AXES = {
     "homogeneous": LIFT,
     "spread": Axes({"indices": 0}),
     **dict.fromkeys([name for name in CASES if name.startswith("gram_")], GRAM),
-    **dict.fromkeys([name for name in CASES if name.endswith("_csr") and name.startswith("gram_")], CSR_GRAM),
+    **dict.fromkeys(
+        [name for name in CASES if name.endswith("_csr") and name.startswith("gram_")], CSR_GRAM
+    ),
     "csr_product": Axes({"": 0}, {"W": 1}),
     "csr_exp2neg": Axes({"": 0}, {"W": 1, "offsets": 0}),
     "gcws": Axes({"logs": 0}, prefix=True),
@@ -70,10 +78,13 @@ AXES = {
     "levels": Axes({"X": 0}, {"X": 1, "edges": 0}),
     "brackets": Axes({"X": 0}, {"X": 1, "anchors": 0}, output=(1, 2)),
     "coded_product": Axes({"codes": 0, "fractions": 0}, {"panels": 2}),
-    "coded_rows": Axes({"codes": 0, "fractions": 0}, {"codes": 1, "fractions": 1, "tables": 0}, values=0),
+    "coded_rows": Axes(
+        {"codes": 0, "fractions": 0}, {"codes": 1, "fractions": 1, "tables": 0}, values=0
+    ),
     "coded_sums": Axes({}, {"R": 1}, output=(0, 2)),
     "coded_descent": Axes({}, {"Y": 1, "b": 0, "a": 1, "W": 2}, output=(0, 2)),
-    # The product is BLAS's, which has other kernels for other shapes: only the layout in memory is ours.
+    # The product is BLAS's, which has other kernels for other shapes: only the layout in memory is
+    # ours.
     "product_cos": Axes(),
     "product_cossin": Axes(),
 }
@@ -90,7 +101,9 @@ def isa(request, monkeypatch) -> Iterator[str]:
 
 
 def arguments(name: str, dtype: type, size: tuple[int, int, int], large: str = "") -> Args:
-    """A case as wide as offsets and lengths need it; `large` names the matrix of a Gram op with some very large rows."""
+    """A case as wide as offsets and lengths need it; `large` names the matrix of a Gram op with
+    some very large rows.
+    """
     rng = np.random.default_rng(7)
     rows, inputs, outputs = size
     across = inputs if AXES[name].prefix or "Z" in "".join(AXES[name].columns) else outputs
@@ -107,7 +120,9 @@ def arguments(name: str, dtype: type, size: tuple[int, int, int], large: str = "
 
 
 def cut(args: Args, axes: dict[str, int], part: slice) -> Args:
-    """The arguments with a part of the given axes. A name that is empty or ends in _ is that of a CSR matrix."""
+    """The arguments with a part of the given axes. A name that is empty or ends in _ is that of a
+    CSR matrix.
+    """
     found = dict(args)
     for name, axis in axes.items():
         if name == "" or name.endswith("_"):
@@ -117,7 +132,9 @@ def cut(args: Args, axes: dict[str, int], part: slice) -> Args:
             for each in ("places" if "places" in args else f"{name}indices", values):
                 found[each] = args[each][entries]
             found[f"{name}indptr"] = indptr[part.start : part.stop + 1] - indptr[part.start]
-        elif args.get(name) is not None and args[name].shape[axis] > 1:  # a table of one row serves all columns
+        elif (
+            args.get(name) is not None and args[name].shape[axis] > 1
+        ):  # a table of one row serves all columns
             found[name] = args[name][(slice(None),) * axis + (part,)]
     return found
 
@@ -150,22 +167,33 @@ def test_a_row_has_the_same_bits_in_every_tile(isa, name: str, dtype: type, size
     args, axes = arguments(name, dtype, size, large="X"), AXES[name]
     whole = run(name, args)
     length = whole.shape[axes.output[0]]
-    for start, rows in product(range(0, length, 1 + length // 30), (1, 2, 3, 4, 5, 7, 8, 9, 16, 17)):
+    for start, rows in product(
+        range(0, length, 1 + length // 30), (1, 2, 3, 4, 5, 7, 8, 9, 16, 17)
+    ):
         if start + rows <= length:
             part = slice(start, start + rows)
             place = along(axes.output[0], part)
             found = run(name, cut(args, axes.rows, part) | outputs(name, args, place))
-            np.testing.assert_array_equal(bits(found), bits(whole[place]), f"{rows} rows from row {start} on")
+            np.testing.assert_array_equal(
+                bits(found), bits(whole[place]), f"{rows} rows from row {start} on"
+            )
 
 
 @pytest.mark.parametrize("offsets", OFFSETS)
 @every_size
 @every_dtype
-@pytest.mark.parametrize("name", sorted(name for name in CASES if AXES[name].columns or AXES[name].prefix))
-def test_a_column_has_the_same_bits_at_every_offset_and_length(isa, name: str, dtype: type, size, offsets) -> None:
+@pytest.mark.parametrize(
+    "name", sorted(name for name in CASES if AXES[name].columns or AXES[name].prefix)
+)
+def test_a_column_has_the_same_bits_at_every_offset_and_length(
+    isa, name: str, dtype: type, size, offsets
+) -> None:
     args, axes = arguments(name, dtype, size, large="Z"), AXES[name]
     whole = run(name, args)
-    columns = next((args[k].shape[a] for k, a in axes.columns.items() if k in args and args[k] is not None), size[2])
+    columns = next(
+        (args[k].shape[a] for k, a in axes.columns.items() if k in args and args[k] is not None),
+        size[2],
+    )
     columns = len(args["Z_indptr"]) - 1 if axes is CSR_GRAM else columns
     values = whole.shape[axes.output[1]] // columns
     assert columns >= 5 * WIDTH and values == (axes.values or values)
@@ -173,17 +201,23 @@ def test_a_column_has_the_same_bits_at_every_offset_and_length(isa, name: str, d
         part = slice(start, start + length)
         place = along(axes.output[1], part, values)
         found = run(name, cut(args, axes.columns, part) | outputs(name, args, place))
-        np.testing.assert_array_equal(bits(found), bits(whole[place]), f"{length} columns from column {start} on")
+        np.testing.assert_array_equal(
+            bits(found), bits(whole[place]), f"{length} columns from column {start} on"
+        )
 
 
 def moved(A: Any, offset: int, gap: int) -> Any:
-    """A copy that begins `offset` numbers behind a boundary of 64 bytes, with `gap` numbers between its rows."""
+    """A copy that begins `offset` numbers behind a boundary of 64 bytes, with `gap` numbers between
+    its rows.
+    """
     if not isinstance(A, np.ndarray):
         return A
     row = A.shape[-1] + (gap if A.ndim == 2 else 0)
     memory = np.zeros(int(np.prod(A.shape[:-1])) * row + offset + 128 // A.itemsize, dtype=A.dtype)
     first = -memory.ctypes.data % 64 // A.itemsize + offset
-    place = memory[first : first + int(np.prod(A.shape[:-1])) * row].reshape(*A.shape[:-1], row)[..., : A.shape[-1]]
+    place = memory[first : first + int(np.prod(A.shape[:-1])) * row].reshape(*A.shape[:-1], row)[
+        ..., : A.shape[-1]
+    ]
     place[...] = A
     return place
 
@@ -192,7 +226,9 @@ def moved(A: Any, offset: int, gap: int) -> Any:
 @every_size
 @every_dtype
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_bits_do_not_depend_on_alignment_or_gaps_between_rows(isa, name: str, dtype: type, size, offsets) -> None:
+def test_bits_do_not_depend_on_alignment_or_gaps_between_rows(
+    isa, name: str, dtype: type, size, offsets
+) -> None:
     args = arguments(name, dtype, size)
     whole = run(name, args)
     names = [k for k, a in args.items() if isinstance(a, np.ndarray)]

@@ -1,4 +1,6 @@
-"""The numbers of a report: errors against sizes, what theory expects of them, and Gram matrices side by side."""
+"""The numbers of a report: errors against sizes, what theory expects of them, and Gram matrices
+side by side.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ RANDOM = [
     RandomFourier(64, kernel="laplacian", gamma=0.5),
     RandomFourier(64, kernel="cauchy", gamma=4.0, design="iid"),
     RandomFourier(64, kernel="cosine-rbf", gamma=2.0, design="iid"),
-    pytest.param(ExpChi2(64, gamma=2.0, design="iid", n_terms=2, poles="minimax"), marks=pytest.mark.full),
+    pytest.param(
+        ExpChi2(64, gamma=2.0, design="iid", n_terms=2, poles="minimax"), marks=pytest.mark.full
+    ),
     GCWS(32, bits=2),
     RandomLaplace(64, normalize=False, beta=0.3, shift=0.3),
     RandomLaplace(256, beta=0.3),
@@ -47,7 +51,9 @@ RANDOM = [
 @pytest.mark.parametrize("feature_map", RANDOM, ids=repr)
 def test_the_mean_square_of_many_draws_is_what_theory_expects(feature_map, halves):
     pairs = drawn_pairs(len(halves.unseen), 2000, 0)
-    draws = [clone(feature_map).set_params(random_state=seed).fit(halves.seen) for seed in range(60)]
+    draws = [
+        clone(feature_map).set_params(random_state=seed).fit(halves.seen) for seed in range(60)
+    ]
     measured = [measure(one, halves.unseen, pairs) for one in draws]
     found = expected(draws[0], halves.unseen, pairs)
     size = feature_map.get_params()[feature_map.knob]
@@ -62,10 +68,16 @@ def test_the_mean_square_of_many_draws_is_what_theory_expects(feature_map, halve
 
 def test_theory_of_sparse_rows_is_that_of_the_same_rows(halves):
     pairs = drawn_pairs(len(halves.unseen), 500, 0)
-    for feature_map in (RandomFourier(64, gamma=4.0, kernel="cauchy"), RandomLaplace(64), RandomFourier(64, gamma=1.0)):
+    for feature_map in (
+        RandomFourier(64, gamma=4.0, kernel="cauchy"),
+        RandomLaplace(64),
+        RandomFourier(64, gamma=1.0),
+    ):
         fitted = feature_map.set_params(random_state=0).fit(halves.seen)
         dense = expected(fitted, halves.unseen, pairs)
-        assert expected(fitted, csr_array(halves.unseen), pairs).constant == pytest.approx(dense.constant)
+        assert expected(fitted, csr_array(halves.unseen), pairs).constant == pytest.approx(
+            dense.constant
+        )
 
 
 def test_exact_maps_of_a_composition_are_steps_before_its_last_map(halves):
@@ -81,7 +93,10 @@ def test_exact_maps_of_a_composition_are_steps_before_its_last_map(halves):
 def test_a_composition_whose_kernel_has_no_formula_has_neither_curve_nor_heat_map(halves):
     model = KernelClassifier(RandomFourier(16, gamma=2.0) >> FeaturePCA(8) >> GCWS(16))
     assert curve("odd", model, halves, 0) is None
-    assert heat("odd", model, halves, False, 0) is None and scalar_heat("odd", model, halves, 0) is None
+    assert (
+        heat("odd", model, halves, False, 0) is None
+        and scalar_heat("odd", model, halves, 0) is None
+    )
 
 
 def test_the_bound_of_a_pair_holds_and_is_silent_where_it_says_nothing(halves):
@@ -97,12 +112,19 @@ def test_the_bound_of_a_pair_holds_and_is_silent_where_it_says_nothing(halves):
 def test_maps_without_a_variance_on_paper_have_no_theory(halves):
     pairs = drawn_pairs(len(halves.unseen), 100, 0)
     assert expected(Chi2Series(3).fit(halves.seen), halves.unseen, pairs) is None
-    assert expected(GCWS(8, scheme="0-bit", random_state=0).fit(halves.seen), halves.unseen, pairs) is None
+    assert (
+        expected(GCWS(8, scheme="0-bit", random_state=0).fit(halves.seen), halves.unseen, pairs)
+        is None
+    )
 
 
 def test_a_curve_falls_at_the_known_rate_and_its_law_goes_through_it(halves):
-    found = curve("fourier", KernelClassifier(RandomFourier(256, gamma=4.0, design="iid")), halves, 0)
-    assert found.sizes == (16, 32, 64, 128, 256) and found.knob == "n_components" and found.size == 256
+    found = curve(
+        "fourier", KernelClassifier(RandomFourier(256, gamma=4.0, design="iid")), halves, 0
+    )
+    assert (
+        found.sizes == (16, 32, 64, 128, 256) and found.knob == "n_components" and found.size == 256
+    )
     slope = np.polyfit(np.log(found.sizes), np.log(found.errors), 1)[0]
     assert -0.65 < slope < -0.35
     for size, error in zip(found.sizes, found.errors, strict=True):
@@ -167,15 +189,32 @@ def test_the_map_of_a_model_is_found_behind_the_steps_of_a_pipeline(halves):
     assert map_of(HistGradientBoostingClassifier()) is None and map_of(None) is None
     scaled = StandardScaler().fit(halves.seen)
     direct = Rows(scaled.transform(halves.seen), scaled.transform(halves.unseen), halves.y)
-    assert curve("a", piped, halves, 0).errors == curve("a", KernelClassifier(fourier), direct, 0).errors
+    assert (
+        curve("a", piped, halves, 0).errors
+        == curve("a", KernelClassifier(fourier), direct, 0).errors
+    )
 
 
 def test_kernels_that_are_0_or_overflow_on_all_pairs_are_left_out():
     X, y = rows()
     far = Rows.of(1e4 * X, y)
-    assert curve("exp-chi2", KernelClassifier(ExpChi2(32, gamma=10.0, n_terms=2, poles="minimax")), far, 0) is None
     assert (
-        heat("exp-chi2", KernelClassifier(ExpChi2(32, gamma=10.0, n_terms=2, poles="minimax")), far, False, 0)
+        curve(
+            "exp-chi2",
+            KernelClassifier(ExpChi2(32, gamma=10.0, n_terms=2, poles="minimax")),
+            far,
+            0,
+        )
+        is None
+    )
+    assert (
+        heat(
+            "exp-chi2",
+            KernelClassifier(ExpChi2(32, gamma=10.0, n_terms=2, poles="minimax")),
+            far,
+            False,
+            0,
+        )
         is not None
     )
 
@@ -185,6 +224,9 @@ def test_sizes_with_too_many_weights_to_draw_a_dozen_times_are_left_out():
 
     X = random_array((60, 5000), density=0.001, rng=0, format="csr")
     found = curve(
-        "fourier", KernelClassifier(RandomFourier(4096, gamma=1.0, design="iid")), Rows.of(X, np.arange(60) % 2), 0
+        "fourier",
+        KernelClassifier(RandomFourier(4096, gamma=1.0, design="iid")),
+        Rows.of(X, np.arange(60) % 2),
+        0,
     )
     assert found.sizes == (256, 512) and found.size == 4096

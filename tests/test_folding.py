@@ -1,4 +1,6 @@
-"""fold: the same bits whatever the threads and the chunks, and rows that cannot be summed are named."""
+"""fold: the same bits whatever the threads and the chunks, and rows that cannot be summed are
+named.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
     X = data(200)[0]
     used, share = [], threads._share
     monkeypatch.setattr(
-        threads, "_share", lambda work, items, workers: (used.append(workers), share(work, items, workers))
+        threads,
+        "_share",
+        lambda work, items, workers: (used.append(workers), share(work, items, workers)),
     )
     for n_jobs in (1, 2, 3):
         used.clear()
@@ -88,7 +92,9 @@ def test_blocks_are_of_the_kind_that_the_map_makes():
         mapped = one.fit(X)
         (block,) = features(open_stream(X), mapped).blocks()
         assert isinstance(block, kind)
-        np.testing.assert_allclose(block.toarray(), np.asarray(_dense(mapped.transform(X))), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(
+            block.toarray(), np.asarray(_dense(mapped.transform(X))), rtol=0, atol=1e-6
+        )
     (block,) = features(open_stream(sp.csr_array(X)), Homogeneous().fit(X)).blocks()
     assert isinstance(block, Sparse)
 
@@ -136,7 +142,10 @@ def test_a_row_outside_the_domain_is_named_by_file_row_and_column(small_grid, tm
     mapped = Homogeneous().fit(X)
     X[N - 1, 0] = -1
     stream = open_stream(parquet(tmp_path / "rows", X, y), target="label")
-    words = r"Homogeneous needs X >= 0, got -1 at part-0003.parquet, row \d+ of the file, column 0 \('c0'\)"
+    words = (
+        r"Homogeneous needs X >= 0, got -1 at part-0003.parquet, row \d+ of the file, column "
+        r"0 \('c0'\)"
+    )
     for source in (features(stream, mapped), Rows(stream, Homogeneous())):
         with pytest.raises(ValueError, match=words):
             fold(source, Moments(target=False))
@@ -144,7 +153,9 @@ def test_a_row_outside_the_domain_is_named_by_file_row_and_column(small_grid, tm
 
 def test_a_map_that_does_not_fit_the_stream_says_so():
     X = data(20)[0]
-    with pytest.raises(ValueError, match="the array has 3 input columns, and RandomFourier was fitted on 4"):
+    with pytest.raises(
+        ValueError, match="the array has 3 input columns, and RandomFourier was fitted on 4"
+    ):
         features(open_stream(X[:, :3]), fourier(X, 8))
     with pytest.raises(ValueError, match="This RandomFourier is not fitted yet"):
         features(open_stream(X), RandomFourier(8))
@@ -152,7 +163,8 @@ def test_a_map_that_does_not_fit_the_stream_says_so():
 
     mapped = RandomFourier(8).fit(pd.DataFrame(X, columns=list("abcd")))
     with pytest.raises(
-        ValueError, match="Column 2 of the pandas frame is 'x', and RandomFourier was fitted on 'c' there"
+        ValueError,
+        match="Column 2 of the pandas frame is 'x', and RandomFourier was fitted on 'c' there",
     ):
         features(open_stream(pd.DataFrame(X, columns=list("abxd"))), mapped)
 
@@ -183,7 +195,9 @@ def test_a_map_fitted_on_a_stream_knows_its_columns_and_refuses_bad_rows(tmp_pat
     assert mapped.feature_names_in_.tolist() == ["c0", "c1", "c2", "c3"]
     X[30, 1] = -2
     stream = open_stream(parquet(tmp_path / "bad", X, y), target="label")
-    with pytest.raises(ValueError, match=r"got -2 at part-0002.parquet, row 5 of the file, column 1 \('c1'\)"):
+    with pytest.raises(
+        ValueError, match=r"got -2 at part-0002.parquet, row 5 of the file, column 1 \('c1'\)"
+    ):
         Chi2Series(poles="fit")._fit_stream(stream)
 
 
@@ -198,5 +212,7 @@ def test_a_summary_with_rows_takes_more():
     X = data(200)[0]
     for make in (Moments, Spread, lambda: Together(Moments(), Range())):
         twice = fold(X[50:], fold(X[:50], make()))
-        one, other = (s.parts[0] if isinstance(s, Together) else s for s in (twice, fold(X, make())))
+        one, other = (
+            s.parts[0] if isinstance(s, Together) else s for s in (twice, fold(X, make()))
+        )
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-6)

@@ -30,7 +30,9 @@ def test_scale_is_one_when_all_values_are_equal():
 
 
 def test_median_is_one_over_the_median_of_the_distance_that_gamma_multiplies():
-    assert RandomFourier(8, gamma="median").fit(X).gamma_ == pytest.approx(1 / np.median(pdist(X, "sqeuclidean")))
+    assert RandomFourier(8, gamma="median").fit(X).gamma_ == pytest.approx(
+        1 / np.median(pdist(X, "sqeuclidean"))
+    )
     laplacian = RandomFourier(8, kernel="laplacian", gamma="median").fit(X)
     assert laplacian.gamma_ == pytest.approx(1 / np.median(pdist(X, "cityblock")))
 
@@ -38,15 +40,25 @@ def test_median_is_one_over_the_median_of_the_distance_that_gamma_multiplies():
 def test_median_of_many_rows_is_that_of_a_sample():
     rows = np.random.default_rng(1).normal(size=(5000, 3))
     exact = 1 / np.median(pdist(rows[:2000], "sqeuclidean"))
-    assert RandomFourier(8, gamma="median", random_state=0).fit(rows).gamma_ == pytest.approx(exact, rel=0.1)
+    assert RandomFourier(8, gamma="median", random_state=0).fit(rows).gamma_ == pytest.approx(
+        exact, rel=0.1
+    )
 
 
 @pytest.mark.parametrize(
     ("kernel", "word"),
-    [("gaussian", "scale"), ("cauchy", "scale"), ("matern", "scale"), ("laplacian", "median"), ("cosine-rbf", 1.0)],
+    [
+        ("gaussian", "scale"),
+        ("cauchy", "scale"),
+        ("matern", "scale"),
+        ("laplacian", "median"),
+        ("cosine-rbf", 1.0),
+    ],
 )
 def test_auto_gamma_goes_by_kernel(kernel, word):
-    auto, named = (RandomFourier(8, kernel=kernel, gamma=gamma).fit(X).gamma_ for gamma in ("auto", word))
+    auto, named = (
+        RandomFourier(8, kernel=kernel, gamma=gamma).fit(X).gamma_ for gamma in ("auto", word)
+    )
     assert auto == named
 
 
@@ -77,7 +89,9 @@ def test_there_are_as_many_columns_as_asked_for(n_components, form):
 
 def test_paired_rows_have_norm_one_and_normalized_ones_too():
     for form, normalize in (("paired", False), ("offset", True)):
-        Z = RandomFourier(64, form=form, normalize=normalize, gamma=0.1, random_state=0).fit_transform(X)
+        Z = RandomFourier(
+            64, form=form, normalize=normalize, gamma=0.1, random_state=0
+        ).fit_transform(X)
         np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-13)
 
 
@@ -87,11 +101,16 @@ def test_an_odd_number_of_columns_is_unbiased(n_components):
     rows = X[:2] / 10
     means = [
         np.prod(
-            RandomFourier(n_components, gamma=1.0, design="iid", random_state=s, n_jobs=1).fit_transform(rows), axis=0
+            RandomFourier(
+                n_components, gamma=1.0, design="iid", random_state=s, n_jobs=1
+            ).fit_transform(rows),
+            axis=0,
         ).sum()
         for s in range(4000)
     ]
-    assert np.mean(means) == pytest.approx(Gaussian(1.0)(rows)[0, 1], abs=4 * np.std(means) / np.sqrt(4000))
+    assert np.mean(means) == pytest.approx(
+        Gaussian(1.0)(rows)[0, 1], abs=4 * np.std(means) / np.sqrt(4000)
+    )
 
 
 def test_offset_equals_rbf_sampler_when_given_its_weights():
@@ -103,7 +122,9 @@ def test_offset_equals_rbf_sampler_when_given_its_weights():
     theirs = RBFSampler(gamma=0.2, n_components=50, random_state=0).fit(X)
     panel = Matrix(theirs.random_weights_ / (2 * np.pi))
     link = Cos(np.sqrt(2 / 50), theirs.random_offset_ / (2 * np.pi))
-    np.testing.assert_allclose(Waves(panel, link, panel.reach())(X), theirs.transform(X), atol=1e-12)
+    np.testing.assert_allclose(
+        Waves(panel, link, panel.reach())(X), theirs.transform(X), atol=1e-12
+    )
 
 
 def test_cosine_rbf_ignores_the_length_of_rows():
@@ -121,7 +142,9 @@ def test_float32_keeps_its_word_on_the_error_of_a_projection():
         phi = RandomFourier(256, gamma=0.01, design=design, random_state=0).fit(rows)
         error = np.abs(phi.transform(rows) - phi.transform(rows.astype(np.float64))).max(axis=1)
         reach = 2 * np.pi * phi.drawn_.stages[0].reach
-        bound = np.finfo(np.float32).eps * (4 + np.linalg.norm(rows, axis=1) * reach) * np.sqrt(2 / 256)
+        bound = (
+            np.finfo(np.float32).eps * (4 + np.linalg.norm(rows, axis=1) * reach) * np.sqrt(2 / 256)
+        )
         assert (error <= bound).all()
 
 
@@ -139,7 +162,9 @@ def test_values_that_no_float_can_project_are_refused_by_place():
     rows[2500, 2] = 3e38
     phi = RandomFourier(64, gamma=1.0, random_state=0).fit(rows[:10])
     with pytest.raises(
-        ValueError, match=r"Values too large for this kernel: .* got 3e\+38 at row 2500, column 2; .* Scale the data"
+        ValueError,
+        match=r"Values too large for this kernel: .* got 3e\+38 at row 2500, column 2; .* Scale "
+        r"the data",
     ):
         phi.transform(rows)
     with pytest.raises(ValueError, match=r"row 2500, column 2"):
@@ -149,7 +174,9 @@ def test_values_that_no_float_can_project_are_refused_by_place():
 def test_data_whose_squares_are_beyond_float64_are_refused():
     rows = np.array([[1e200, 0.0], [0.0, 1.0]])
     with pytest.raises(
-        ValueError, match=r"needs float64 rows with \|x\| below 2e\+99 to fit to, got 1e\+200 at row 0, column 0"
+        ValueError,
+        match=r"needs float64 rows with \|x\| below 2e\+99 to fit to, got 1e\+200 at row 0, "
+        r"column 0",
     ):
         RandomFourier(8).fit(rows)
 
@@ -161,11 +188,17 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
         ({"n_components": -5}, r"at least 1, got -5"),
         ({"n_components": 2.5}, r"a whole number of at least 1, got 2.5"),
         ({"n_components": True}, r"a whole number of at least 1, got True"),
-        ({"kernel": "gausian"}, r"kernel must be one of 'gaussian', .* got 'gausian'. Did you mean 'gaussian'\?"),
+        (
+            {"kernel": "gausian"},
+            r"kernel must be one of 'gaussian', .* got 'gausian'. Did you mean 'gaussian'\?",
+        ),
         ({"kernel": 3}, r"kernel must be one of"),
         ({"design": "quasi"}, r"design must be one of 'auto', 'iid', .* got 'quasi'"),
         ({"form": "sincos"}, r"form must be one of 'paired', 'offset', got 'sincos'"),
-        ({"gamma": 0.0}, r"gamma must be a finite number above 0, or one of 'auto', 'scale', 'median', got 0.0"),
+        (
+            {"gamma": 0.0},
+            r"gamma must be a finite number above 0, or one of 'auto', 'scale', 'median', got 0.0",
+        ),
         ({"gamma": np.nan}, r"gamma must be a finite number above 0.* got nan"),
         ({"gamma": "scott"}, r"above 0, or one of 'auto', 'scale', 'median', got 'scott'"),
         ({"gamma": None}, r"gamma must be a finite number above 0.* got None"),
@@ -173,9 +206,15 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
             {"kernel": "laplacian", "gamma": "scale"},
             r"gamma='scale' is for kernels of squared distances.* Use 'median'",
         ),
-        ({"kernel": "cosine-rbf", "gamma": "median"}, r"gamma='median' needs a kernel of a distance"),
+        (
+            {"kernel": "cosine-rbf", "gamma": "median"},
+            r"gamma='median' needs a kernel of a distance",
+        ),
         ({"gamma": 1e308}, r"gamma=1e\+308 gives frequencies beyond float64. Use a smaller one"),
-        ({"kernel": "laplacian", "design": "orthogonal"}, r"design='orthogonal' needs a law .* Use 'iid' or 'sobol'"),
+        (
+            {"kernel": "laplacian", "design": "orthogonal"},
+            r"design='orthogonal' needs a law .* Use 'iid' or 'sobol'",
+        ),
         ({"kernel": "laplacian", "design": "hadamard"}, r"design='hadamard' needs a law"),
         ({"kernel": "matern", "nu": 1.0}, r"nu must be 0.5, 1.5 or 2.5, got 1.0"),
         ({"normalize": "yes"}, r"normalize must be True or False, got 'yes'"),
@@ -204,17 +243,25 @@ def test_the_median_of_wide_sparse_rows_needs_only_the_columns_in_use(monkeypatc
     exact = 1 / np.median(pdist(wide[:, np.unique(wide.indices)].toarray(), "cityblock"))
     made = []
     plain = sp.csr_array.toarray
-    monkeypatch.setattr(sp.csr_array, "toarray", lambda self, *args, **kwargs: made.append(self.shape) or plain(self))
+    monkeypatch.setattr(
+        sp.csr_array,
+        "toarray",
+        lambda self, *args, **kwargs: made.append(self.shape) or plain(self),
+    )
     assert RandomFourier(8, kernel="laplacian").fit(wide).gamma_ == pytest.approx(exact)
     assert made
     assert all(columns < 1100 for _, columns in made)
 
 
 def test_float32_is_used_only_while_it_resolves_a_phase():
-    """At half a turn of float32 error the features must come from float64: right to a hundredth, not to a turn."""
+    """At half a turn of float32 error the features must come from float64: right to a hundredth,
+    not to a turn.
+    """
     phi = RandomFourier(512, gamma=0.5, design="iid", random_state=0).fit(np.zeros((1, 4)))
     waves = phi.drawn_.stages[0]
-    rows = (RNG.normal(size=(20, 4)) * 0.25 / np.finfo(np.float32).eps / waves.reach).astype(np.float32)
+    rows = (RNG.normal(size=(20, 4)) * 0.25 / np.finfo(np.float32).eps / waves.reach).astype(
+        np.float32
+    )
     turns = rows.astype(np.float64) @ waves.linear.panel.astype(np.float32).astype(np.float64)
     expected = np.sqrt(2 / 512) * np.cos(2 * np.pi * (turns - np.rint(turns)))
     np.testing.assert_allclose(phi.transform(rows)[:, 0::2], expected, atol=0.01 * np.sqrt(2 / 512))
@@ -227,7 +274,9 @@ def test_fit_draws_with_one_blas_thread():
 
     class Watched(RandomFourier):
         def draw(self, rng, d, seen_):
-            seen.extend(info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas")
+            seen.extend(
+                info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"
+            )
             return super().draw(rng, d, seen_)
 
     Watched(8, gamma=1.0).fit(X)
@@ -238,7 +287,11 @@ def test_fit_draws_with_one_blas_thread():
 def test_asking_an_unfitted_map_for_its_kernel_says_that_it_is_not_fitted():
     from sklearn.exceptions import NotFittedError
 
-    for unfitted in (RandomFourier(), RandomFourier() >> RandomFourier(), RandomFourier() + RandomFourier()):
+    for unfitted in (
+        RandomFourier(),
+        RandomFourier() >> RandomFourier(),
+        RandomFourier() + RandomFourier(),
+    ):
         with pytest.raises(NotFittedError, match="is not fitted yet"):
             _ = unfitted.kernel_
 

@@ -1,4 +1,6 @@
-"""Consistent weighted sampling: hashes that agree as often as the min-max kernel says, and linear models on their codes."""
+"""Consistent weighted sampling: hashes that agree as often as the min-max kernel says, and linear
+models on their codes.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,15 @@ def collisions(X, n_hashes=65536, **params):
 
 @pytest.mark.parametrize(("X", "exact"), [(A, 3 / 7), (G, 4 / 13)], ids=["A", "G"])
 def test_hashes_agree_as_often_as_the_min_max_kernel_says(X, exact):
-    assert collisions(X) == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 65536) + 2**-16)
+    assert collisions(X) == pytest.approx(
+        exact, abs=4 * np.sqrt(exact * (1 - exact) / 65536) + 2**-16
+    )
 
 
 @pytest.mark.parametrize(
-    ("X", "biased"), [(A, 0.4878), (G, 0.3779), (np.vstack([A[0], 2 * A[0]]), 0.668)], ids=["A", "G", "twice"]
+    ("X", "biased"),
+    [(A, 0.4878), (G, 0.3779), (np.vstack([A[0], 2 * A[0]]), 0.668)],
+    ids=["A", "G", "twice"],
 )
 def test_the_zero_bit_scheme_agrees_too_often_in_low_dimension(X, biased):
     assert collisions(X, scheme="0-bit") == pytest.approx(biased, abs=0.008)
@@ -58,7 +64,8 @@ def test_codes_of_few_bits_agree_by_chance_with_two_to_the_minus_bits(bits):
 
 def test_similarity_is_unbiased_with_the_error_it_states():
     estimates, errors = zip(
-        *(GCWS(512, bits=2, random_state=seed).fit(G).similarity(G, G) for seed in range(200)), strict=True
+        *(GCWS(512, bits=2, random_state=seed).fit(G).similarity(G, G) for seed in range(200)),
+        strict=True,
     )
     off = np.array([estimate[0, 1] for estimate in estimates])
     spread = off.std() / np.sqrt(len(off))
@@ -114,7 +121,9 @@ def test_codes_of_many_columns_are_those_of_the_same_columns_alone():
     """Parameters belong to (hash, column), so a column's number matters and the width does not."""
     rng = np.random.default_rng(0)
     X = rng.gamma(1.0, size=(20, 6))
-    wide = sp.csr_array((X.ravel(), np.tile(np.arange(6), 20), np.arange(21) * 6), shape=(20, 10**6))
+    wide = sp.csr_array(
+        (X.ravel(), np.tile(np.arange(6), 20), np.arange(21) * 6), shape=(20, 10**6)
+    )
     np.testing.assert_array_equal(
         GCWS(128, random_state=1).fit(wide).codes(wide), GCWS(128, random_state=1).fit(X).codes(X)
     )
@@ -123,7 +132,9 @@ def test_codes_of_many_columns_are_those_of_the_same_columns_alone():
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_million_columns_cost_only_those_in_use():
-    """1000 rows with 100 of a million columns each: less than 500 MB at the peak, Python and its libraries included."""
+    """1000 rows with 100 of a million columns each: less than 500 MB at the peak, Python and its
+    libraries included.
+    """
     program = """
 import numpy as np
 import scipy.sparse as sp
@@ -131,14 +142,17 @@ from mercer import GCWS
 
 rng = np.random.default_rng(0)
 columns = np.sort(rng.integers(10**6, size=(1000, 100)), axis=1).ravel()
-X = sp.csr_array((rng.gamma(1.0, size=100_000), columns, np.arange(1001) * 100), shape=(1000, 10**6))
+X = sp.csr_array((rng.gamma(1.0, size=100_000), columns, np.arange(1001) * 100),
+                 shape=(1000, 10**6))
 X.sum_duplicates()
 Z = GCWS(1024, random_state=0).fit(X).transform(X)
 assert Z.shape == (1000, 1024 * 256)
 with open("/proc/self/status") as status:  # of this process alone: ru_maxrss begins at its parent's
     print(next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")))
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert int(run.stdout) < 500, run.stdout
 
 
@@ -233,5 +247,8 @@ def test_sgd_learns_block_by_block():
 def test_codes_take_a_tenth_of_the_space_of_the_homogeneous_map():
     """ICCV 2015, Table 1: .7M for 30 anchors against 6.7M for the homogeneous map with 3 values."""
     X = load_digits().data.astype(np.float32)
-    ours, theirs = (next(phi.fit(X).blocks(X)).nbytes for phi in (Anchors(30, n_neighbors=1), Homogeneous(1, n_jobs=1)))
+    ours, theirs = (
+        next(phi.fit(X).blocks(X)).nbytes
+        for phi in (Anchors(30, n_neighbors=1), Homogeneous(1, n_jobs=1))
+    )
     assert theirs / ours >= 9.6

@@ -48,6 +48,16 @@ def test_a_model_that_was_saved_once_has_its_kernel_and_can_be_saved_again(path,
 
 def test_there_is_a_model_of_every_kind():
     names = {path.stem for path in FILES}
-    assert names >= {"composed", "stacked", "regressor", "classifier", "fourier", "gcws", "anchors", "nystroem", "pca"}
+    assert names >= {
+        "composed",
+        "stacked",
+        "regressor",
+        "classifier",
+        "fourier",
+        "gcws",
+        "anchors",
+        "nystroem",
+        "pca",
+    }
 
     assert sum(path.stat().st_size for path in HERE.iterdir() if path.is_file()) < 300_000

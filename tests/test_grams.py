@@ -25,7 +25,16 @@ from mercer.kernels import (
     Resemblance,
 )
 
-KERNELS = [Chi2(), Intersection(), JensenShannon(), MinMax(), GMM(), GMM(power=0.5), Resemblance(), Laplacian(0.3)]
+KERNELS = [
+    Chi2(),
+    Intersection(),
+    JensenShannon(),
+    MinMax(),
+    GMM(),
+    GMM(power=0.5),
+    Resemblance(),
+    Laplacian(0.3),
+]
 KERNELS += [
     ExpChi2(0.4),
     Cauchy(0.7).over(Chi2()),
@@ -60,7 +69,9 @@ def test_gram_is_the_kernel_tile_by_tile_dense_and_sparse(kernel):
 
 @every_kernel
 def test_float32_keeps_its_word(kernel):
-    """16 eps relative; an exponential multiplies the error of its exponent by the exponent's size."""
+    """16 eps relative; an exponential multiplies the error of its exponent by the exponent's
+    size.
+    """
     X, Z = rows(kernel, 50, 0).astype(np.float32), rows(kernel, 40, 1).astype(np.float32)
     exact = kernel(X, Z)
     exponential = type(kernel).__name__ in ("Laplacian", "ExpChi2", "Gaussian", "Over", "Sum")
@@ -73,7 +84,11 @@ def test_float32_keeps_its_word(kernel):
 def test_sparse_duplicates_and_explicit_zeros_are_what_they_mean(kernel):
     X = rows(kernel, 20, 0)
     d = X.shape[1]
-    halves = (np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(np.arange(d), 2), 20), np.arange(21) * 2 * d)
+    halves = (
+        np.repeat(X.ravel() / 2, 2),
+        np.tile(np.repeat(np.arange(d), 2), 20),
+        np.arange(21) * 2 * d,
+    )
     twice = sp.csr_array(halves, shape=X.shape)
     np.testing.assert_allclose(mercer.gram(kernel, twice), kernel(X), rtol=1e-13)
     assert twice.nnz == 2 * X.size  # and the caller's matrix is as it was
@@ -82,7 +97,9 @@ def test_sparse_duplicates_and_explicit_zeros_are_what_they_mean(kernel):
 def test_integers_and_booleans_are_numbers():
     X = np.arange(12).reshape(4, 3)
     np.testing.assert_allclose(mercer.gram(Chi2(), X), Chi2()(X), rtol=1e-14)
-    np.testing.assert_allclose(mercer.gram(Chi2(), sp.csr_array(X), X > 3), Chi2()(X, X > 3), rtol=1e-14)
+    np.testing.assert_allclose(
+        mercer.gram(Chi2(), sp.csr_array(X), X > 3), Chi2()(X, X > 3), rtol=1e-14
+    )
 
 
 def test_negative_rows_are_refused_by_place_dense_and_sparse():
@@ -104,7 +121,9 @@ def test_nan_stays_nan():
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
 def test_empty_and_single_rows_have_a_gram_matrix(shape):
     X = np.ones(shape)
-    np.testing.assert_array_equal(mercer.gram(Intersection(), X), np.full((shape[0], shape[0]), float(shape[1])))
+    np.testing.assert_array_equal(
+        mercer.gram(Intersection(), X), np.full((shape[0], shape[0]), float(shape[1]))
+    )
 
 
 def test_float32_in_gives_float32_out():
@@ -129,7 +148,9 @@ def test_rows_of_different_width_are_refused():
 def test_what_is_no_kernel_or_no_matrix_is_refused_with_a_sentence():
     X = np.ones((3, 2))
     for bad in ("gaussian", Chi2):
-        with pytest.raises(TypeError, match=r"gram needs a kernel such as mercer.kernels.Chi2\(\), got"):
+        with pytest.raises(
+            TypeError, match=r"gram needs a kernel such as mercer.kernels.Chi2\(\), got"
+        ):
             mercer.gram(bad, X)
     with pytest.raises(ValueError, match="gram needs 2-d arrays of real numbers, got 1-d"):
         mercer.gram(Chi2(), sp.coo_array(np.ones(3)))
@@ -144,7 +165,8 @@ def test_values_beyond_the_dtype_are_refused_by_place():
     X[200] = 1e30
     with pytest.raises(
         ValueError,
-        match=r"Linear\(\) is beyond float32: got 1e\+30 at row 200, column 0, with row 200 of Z\. Scale the data",
+        match=r"Linear\(\) is beyond float32: got 1e\+30 at row 200, column 0, with row 200 of "
+        r"Z\. Scale the data",
     ):
         mercer.gram(Linear(), X)
 

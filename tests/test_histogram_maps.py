@@ -1,4 +1,6 @@
-"""Maps for non-negative data: reference values, identities, rates and bad input beyond the battery."""
+"""Maps for non-negative data: reference values, identities, rates and bad input beyond the
+battery.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,59 @@ def dot(feature_map, X=A) -> float:
 
 TABLE = [  # kernel, window, n, period, c, <psi(xA), psi(zA)>
     ("chi2", "uniform", 1, 9.51, [0.6606924613, 0.1632343755], 0.74664301),
-    ("chi2", "uniform", 3, 13.799818, [0.4553092968, 0.2060423601, 0.0519386021, 0.0124627944], 0.73912627),
+    (
+        "chi2",
+        "uniform",
+        3,
+        13.799818,
+        [0.4553092968, 0.2060423601, 0.0519386021, 0.0124627944],
+        0.73912627,
+    ),
     ("chi2", "rectangular", 1, 7.924951, [0.6545039669, 0.1694011948], 0.73696570),
-    ("chi2", "rectangular", 3, 11.4032, [0.5104983455, 0.2075043941, 0.0276378162, 0.0094999925], 0.73782135),
+    (
+        "chi2",
+        "rectangular",
+        3,
+        11.4032,
+        [0.5104983455, 0.2075043941, 0.0276378162, 0.0094999925],
+        0.73782135,
+    ),
     ("jensen-shannon", "uniform", 1, 13.88, [0.6530778302, 0.1636133064], 0.75762770),
-    ("jensen-shannon", "uniform", 3, 18.740817, [0.4836886305, 0.2075159611, 0.0414412682, 0.0081194575], 0.76431701),
+    (
+        "jensen-shannon",
+        "uniform",
+        3,
+        18.740817,
+        [0.4836886305, 0.2075159611, 0.0414412682, 0.0081194575],
+        0.76431701,
+    ),
     ("jensen-shannon", "rectangular", 1, 10.688877, [0.6923903322, 0.1567743723], 0.76878957),
-    ("jensen-shannon", "rectangular", 3, 16.33, [0.5218247117, 0.2092572789, 0.0217571196, 0.0083357102], 0.76460509),
+    (
+        "jensen-shannon",
+        "rectangular",
+        3,
+        16.33,
+        [0.5218247117, 0.2092572789, 0.0217571196, 0.0083357102],
+        0.76460509,
+    ),
     ("intersection", "uniform", 1, 6.998932, [0.5715157470, 0.1353112702], 0.61776897),
-    ("intersection", "uniform", 3, 8.777303, [0.4557208758, 0.1494296927, 0.0495405984, 0.0234332590], 0.61285014),
+    (
+        "intersection",
+        "uniform",
+        3,
+        8.777303,
+        [0.4557208758, 0.1494296927, 0.0495405984, 0.0234332590],
+        0.61285014,
+    ),
     ("intersection", "rectangular", 1, 4.896269, [0.5767396765, 0.1393375866], 0.58769162),
-    ("intersection", "rectangular", 3, 6.287582, [0.5040721597, 0.1538274557, 0.0296903744, 0.0207925283], 0.59831763),
+    (
+        "intersection",
+        "rectangular",
+        3,
+        6.287582,
+        [0.5040721597, 0.1538274557, 0.0296903744, 0.0207925283],
+        0.59831763,
+    ),
 ]
 
 
@@ -68,7 +112,9 @@ def test_homogeneous_equals_scikit_learn_with_its_periods(steps, interval):
     theirs = AdditiveChi2Sampler(sample_steps=steps).fit(X).transform(X)
     ours = Homogeneous(steps - 1, window="uniform", period=2 * np.pi / interval).fit(X).transform(X)
     width = 2 * steps - 1
-    reordered = ours.reshape(len(X), -1, width).transpose(0, 2, 1).reshape(len(X), -1)  # scikit-learn: by component
+    reordered = (
+        ours.reshape(len(X), -1, width).transpose(0, 2, 1).reshape(len(X), -1)
+    )  # scikit-learn: by component
     np.testing.assert_allclose(reordered, theirs, rtol=0, atol=1e-15)
 
 
@@ -80,12 +126,16 @@ def test_homogeneous_is_right_where_scikit_learn_is_not():
     assert np.isfinite(phi.transform(stored).toarray()).all()
     assert Homogeneous(10).fit_transform(A).shape == (2, 4 * 21)
     for x in (1e-7, 300.0, 1e6):
-        assert np.linalg.norm(Homogeneous(1).fit_transform([[x]])) == pytest.approx(np.sqrt(x), rel=0.2)
+        assert np.linalg.norm(Homogeneous(1).fit_transform([[x]])) == pytest.approx(
+            np.sqrt(x), rel=0.2
+        )
 
 
 def test_no_terms_are_a_scaled_square_root():
     np.testing.assert_allclose(
-        np.diff(Homogeneous(0).fit_transform(A) / np.sqrt(np.where(A, A, 1)), axis=0)[:, [0, 1, 3]], 0, atol=1e-15
+        np.diff(Homogeneous(0).fit_transform(A) / np.sqrt(np.where(A, A, 1)), axis=0)[:, [0, 1, 3]],
+        0,
+        atol=1e-15,
     )
 
 
@@ -101,13 +151,21 @@ def test_the_series_has_its_reference_values():
     assert dot(Chi2Series(3, poles=ks)) == pytest.approx(0.7285091979, abs=6e-11)
     x = Chi2Series(3, poles=ks).fit_transform(A)[0]
     assert x @ x == pytest.approx(0.9722008388, abs=6e-11)
-    assert dot(Chi2Series(3, poles=_chi2_poles.zolotarev(1e-3, 1, 3))) == pytest.approx(0.7224812006, abs=6e-11)
-    assert dot(Chi2Series(5, poles=_chi2_poles.zolotarev(1e-3, 1, 5))) == pytest.approx(0.7358919534, abs=6e-11)
+    assert dot(Chi2Series(3, poles=_chi2_poles.zolotarev(1e-3, 1, 3))) == pytest.approx(
+        0.7224812006, abs=6e-11
+    )
+    assert dot(Chi2Series(5, poles=_chi2_poles.zolotarev(1e-3, 1, 5))) == pytest.approx(
+        0.7358919534, abs=6e-11
+    )
 
 
 def test_zolotarev_poles_have_their_reference_values():
-    np.testing.assert_allclose(_chi2_poles.zolotarev(1e-3, 1, 2), [0.24757319, 0.00403921], atol=6e-9)
-    np.testing.assert_allclose(_chi2_poles.zolotarev(1e-3, 1, 3), [0.47223199, 0.03162278, 0.0021176], atol=6e-9)
+    np.testing.assert_allclose(
+        _chi2_poles.zolotarev(1e-3, 1, 2), [0.24757319, 0.00403921], atol=6e-9
+    )
+    np.testing.assert_allclose(
+        _chi2_poles.zolotarev(1e-3, 1, 3), [0.47223199, 0.03162278, 0.0021176], atol=6e-9
+    )
     expected = [0.73306723, 0.16497956, 0.03162278, 0.00606136, 0.00136413]
     np.testing.assert_allclose(_chi2_poles.zolotarev(1e-3, 1, 5), expected, atol=6e-9)
 
@@ -133,7 +191,9 @@ def test_minimax_poles_have_their_reference_values(n, first, error):
 
 
 def test_minimax_products_have_their_reference_values():
-    assert dot(Chi2Series(3, poles=[0.03454434, 0.24854695, 0.83184485])) == pytest.approx(0.7363263645, abs=2e-7)
+    assert dot(Chi2Series(3, poles=[0.03454434, 0.24854695, 0.83184485])) == pytest.approx(
+        0.7363263645, abs=2e-7
+    )
     five = [0.00394509, 0.02900611, 0.12627941, 0.41018576, 0.89153697]
     assert dot(Chi2Series(5, poles=five)) == pytest.approx(0.7379363436, abs=2e-7)
 
@@ -165,7 +225,9 @@ def test_the_series_is_the_nystroem_map_with_landmarks_at_its_poles():
 
 def test_the_relative_error_falls_geometrically_away_from_zero():
     x = np.geomspace(1e-3, 1, 2001)
-    errors = [np.max(_chi2_poles.residual(x, _chi2_poles.zolotarev(1e-3, 1, n)) ** 2) for n in (5, 10)]
+    errors = [
+        np.max(_chi2_poles.residual(x, _chi2_poles.zolotarev(1e-3, 1, n)) ** 2) for n in (5, 10)
+    ]
     np.testing.assert_allclose(errors, [1.04e-2, 2.72e-5], rtol=0.01)
     for n, error in zip((5, 10), errors, strict=True):
         assert error == pytest.approx(4 * np.exp(-(np.pi**2) * n / np.log(4e3)), rel=0.01)
@@ -210,7 +272,14 @@ def test_poles_of_data_with_few_values_exist(p):
 def test_the_chebyshev_series_has_its_reference_values():
     Z = Chi2Chebyshev(6, center=1.0).fit_transform([[0.3], [0.02], [1.0]])
     first = [0.4615384615, 0.2501437754, -0.0958642115, 0.0588888186, -0.0592162766, 0.0262557570]
-    second = [0.0392156863, 0.0690599635, -0.0859959250, -0.0483701368, -0.0128818544, -0.0354384596]
+    second = [
+        0.0392156863,
+        0.0690599635,
+        -0.0859959250,
+        -0.0483701368,
+        -0.0128818544,
+        -0.0354384596,
+    ]
     np.testing.assert_allclose(Z, [first, second, [1, 0, 0, 0, 0, 0]], atol=6e-11)
     assert Z[0] @ Z[1] == pytest.approx(0.0406022907, abs=6e-11)
     twenty = Chi2Chebyshev(20, center=1.0).fit_transform([[0.3], [0.02]])
@@ -252,7 +321,9 @@ def test_auto_beta_makes_the_diagonal_about_one_over_e():
     for kernel in ("exponential", "reciprocal"):
         phi = RandomLaplace(8, kernel=kernel).fit(HISTOGRAMS)
         assert phi.kernel_.diagonal(HISTOGRAMS).mean() == pytest.approx(np.exp(-1), rel=0.25)
-    assert RandomLaplace(8).fit(HISTOGRAMS).beta_ == pytest.approx(1 / np.sqrt(2 * HISTOGRAMS).sum(axis=1).mean())
+    assert RandomLaplace(8).fit(HISTOGRAMS).beta_ == pytest.approx(
+        1 / np.sqrt(2 * HISTOGRAMS).sum(axis=1).mean()
+    )
     assert RandomLaplace(8, kernel="reciprocal").fit(HISTOGRAMS).beta_ == pytest.approx(
         2 * HISTOGRAMS.sum(axis=1).mean()
     )
@@ -273,7 +344,11 @@ def test_heavy_weights_never_give_nan():
     X = np.array([[0.0, 1e-30, 3e38], [0.0, 0.0, 0.0], [3e38, 3e38, 3e38]], np.float32)
     for normalize in (True, False):
         for beta in (1e-3, 1e6):
-            Z = RandomLaplace(4096, beta=beta, normalize=normalize, random_state=0).fit(X).transform(X)
+            Z = (
+                RandomLaplace(4096, beta=beta, normalize=normalize, random_state=0)
+                .fit(X)
+                .transform(X)
+            )
             assert np.isfinite(Z).all()
             np.testing.assert_allclose(Z[1], 1 / np.sqrt(4096), rtol=1e-6)
 
@@ -281,7 +356,9 @@ def test_heavy_weights_never_give_nan():
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("shift", [0.0, 0.2])
 def test_laplace_features_of_sparse_rows_are_those_of_dense_rows(shift, normalize):
-    phi = RandomLaplace(50, beta=0.7, shift=shift, normalize=normalize, random_state=0).fit(HISTOGRAMS)
+    phi = RandomLaplace(50, beta=0.7, shift=shift, normalize=normalize, random_state=0).fit(
+        HISTOGRAMS
+    )
     for X in (HISTOGRAMS, HISTOGRAMS * (np.median(HISTOGRAMS) < HISTOGRAMS)):
         np.testing.assert_allclose(phi.transform(sp.csr_array(X)), phi.transform(X), rtol=1e-12)
 
@@ -309,7 +386,9 @@ def test_normalized_features_have_less_error_on_histograms():
 def test_exp_chi2_is_the_series_and_then_fourier_features():
     spelt = ExpChi2(64, gamma=0.7, n_terms=3, random_state=5).fit(HISTOGRAMS)
     composed = (Chi2Series(3) >> RandomFourier(64, gamma=0.7, random_state=5)).fit(HISTOGRAMS)
-    np.testing.assert_allclose(spelt.transform(HISTOGRAMS), composed.transform(HISTOGRAMS), atol=1e-13)
+    np.testing.assert_allclose(
+        spelt.transform(HISTOGRAMS), composed.transform(HISTOGRAMS), atol=1e-13
+    )
     np.testing.assert_allclose(spelt.limit_(HISTOGRAMS), composed.limit_(HISTOGRAMS), atol=1e-13)
     np.testing.assert_allclose(spelt.kernel_(HISTOGRAMS), composed.kernel_(HISTOGRAMS), rtol=1e-12)
 
@@ -328,7 +407,9 @@ def test_exp_chi2_does_not_hold_the_series_of_all_rows():
 
 
 @pytest.mark.parametrize(
-    "feature_map", [Homogeneous(2), Chi2Series(3), Chi2Chebyshev(3), Hellinger()], ids=lambda m: type(m).__name__
+    "feature_map",
+    [Homogeneous(2), Chi2Series(3), Chi2Chebyshev(3), Hellinger()],
+    ids=lambda m: type(m).__name__,
 )
 def test_sparse_in_sparse_out_with_as_many_entries_as_there_must_be(feature_map):
     X = sp.csr_array(np.where(HISTOGRAMS > 0.02, HISTOGRAMS, 0))
@@ -343,15 +424,28 @@ def test_sparse_in_sparse_out_with_as_many_entries_as_there_must_be(feature_map)
 )
 def test_signed_maps_are_odd(feature_map):
     signed = feature_map.set_params(signed=True).fit(HISTOGRAMS)
-    np.testing.assert_allclose(signed.transform(-HISTOGRAMS), -signed.transform(HISTOGRAMS), atol=1e-15)
+    np.testing.assert_allclose(
+        signed.transform(-HISTOGRAMS), -signed.transform(HISTOGRAMS), atol=1e-15
+    )
     feature_map.set_params(signed=False)
-    with pytest.raises(ValueError, match=r"Negative values .* at row 0, column \d+\. For signed data use signed=True"):
+    with pytest.raises(
+        ValueError,
+        match=r"Negative values .* at row 0, column \d+\. For signed data use signed=True",
+    ):
         feature_map.fit(-HISTOGRAMS)
 
 
 @pytest.mark.parametrize(
     "feature_map",
-    [Homogeneous(2), Chi2Series(3), Chi2Chebyshev(3), Hellinger(), RandomLaplace(16), SkewedFourier(16), ExpChi2(16)],
+    [
+        Homogeneous(2),
+        Chi2Series(3),
+        Chi2Chebyshev(3),
+        Hellinger(),
+        RandomLaplace(16),
+        SkewedFourier(16),
+        ExpChi2(16),
+    ],
     ids=lambda m: type(m).__name__,
 )
 def test_zeros_are_exact_and_extremes_stay_finite(feature_map):
@@ -368,18 +462,27 @@ def test_zeros_are_exact_and_extremes_stay_finite(feature_map):
     ("feature_map", "words"),
     [
         (Homogeneous(-1), "n_terms must be a whole number of at least 0, got -1"),
-        (Homogeneous(window="round"), "window must be one of 'rectangular', 'uniform', got 'round'"),
+        (
+            Homogeneous(window="round"),
+            "window must be one of 'rectangular', 'uniform', got 'round'",
+        ),
         (Homogeneous(period=0), "period must be a finite number above 0, or 'auto', got 0"),
         (Homogeneous(degree=0), "degree must be a finite number above 0, got 0"),
         (Homogeneous(kernel="chi"), "kernel must be one of .* Did you mean 'chi2'"),
         (Chi2Series(0), "n_terms must be a whole number of at least 1, got 0"),
-        (Chi2Series(2, poles="best"), "poles must be one of 'fit', 'greedy', 'minimax', got 'best'"),
+        (
+            Chi2Series(2, poles="best"),
+            "poles must be one of 'fit', 'greedy', 'minimax', got 'best'",
+        ),
         (Chi2Series(2, poles=[1.0]), "or 2 finite numbers above 0"),
         (Chi2Series(2, poles=[1.0, -1.0]), "or 2 finite numbers above 0"),
         (Chi2Chebyshev(2, center=-1), "center must be a finite number above 0, or 'fit', got -1"),
         (SkewedFourier(8, skew=0), "skew must be a finite number above 0, got 0"),
         (SkewedFourier(8, kernel="js"), "kernel must be one of 'chi2', 'intersection', got 'js'"),
-        (RandomLaplace(8, beta="scale"), "beta must be a finite number above 0, or 'auto', got 'scale'"),
+        (
+            RandomLaplace(8, beta="scale"),
+            "beta must be a finite number above 0, or 'auto', got 'scale'",
+        ),
         (RandomLaplace(8, shift=-1), "shift must be a finite number above 0, got -1"),
         (RandomLaplace(8, design="orthogonal"), "design must be one of 'iid', 'sobol', 'lhs'"),
         (ExpChi2(8, gamma="auto"), "gamma must be a finite number above 0, got 'auto'"),

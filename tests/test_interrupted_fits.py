@@ -1,4 +1,6 @@
-"""Signals while a map is drawn: the caller gets the exception, or the right map; the next fit is right either way."""
+"""Signals while a map is drawn: the caller gets the exception, or the right map; the next fit is
+right either way.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import pytest
 SCRIPT = Path(__file__).with_name("interrupted_fits.py")
 LIMIT = 1800  # seconds: a fit that hangs after a signal fails the test
 
-# The table of direction numbers is loaded by numpy.load; a file of the test itself is no part of it.
+# The table of direction numbers is loaded by numpy.load; a file of the test itself is no part of
+# it.
 AT_THE_LOAD = """
 import os, signal, sys
 import numpy as np
@@ -35,7 +38,11 @@ def draw():
 
 def run(code: str, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], text=True, capture_output=True, timeout=LIMIT, **options
+        [sys.executable, "-c", code, *arguments],
+        text=True,
+        capture_output=True,
+        timeout=LIMIT,
+        **options,
     )
 
 
@@ -91,9 +98,17 @@ def test_a_command_that_is_stopped_while_the_table_is_loaded_writes_no_model(tmp
     X = np.random.default_rng(0).normal(size=(50, 3))
     np.save(tmp_path / "data.npy", np.column_stack([X, X[:, 0] > 0]))
     command = (
-        f"NUMBER = {name!r}\n{AT_THE_LOAD}\nnp.load = signalled\nfrom mercer.cli import main\nmain(prog_name='mercer')"
+        f"NUMBER = {name!r}\n{AT_THE_LOAD}\nnp.load = signalled\nfrom mercer.cli import "
+        "main\nmain(prog_name='mercer')"
     )
-    arguments = ("fit", "data.npy", "--target", "-1", "--map", "fourier:n_components=16,gamma=0.5,design=sobol")
+    arguments = (
+        "fit",
+        "data.npy",
+        "--target",
+        "-1",
+        "--map",
+        "fourier:n_components=16,gamma=0.5,design=sobol",
+    )
     done = run(command, *arguments, "-o", "model.mercer", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert "Stopped. Nothing was written" in done.stderr

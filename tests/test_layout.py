@@ -15,11 +15,18 @@ import mercer
 
 SOURCE = Path(mercer.__file__).parent
 
-# A module may import from its own layer's package and from the layers before. A package stands for all that is in it,
-# but for what is named by itself.
+# A module may import from its own layer's package and from the layers before. A package stands for
+# all that is in it, but for what is named by itself.
 LAYERS = [
     {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
-    {"maps.block", "parallel.devices", "parallel.threads", "persistence.container", "rng", "validation"},
+    {
+        "maps.block",
+        "parallel.devices",
+        "parallel.threads",
+        "persistence.container",
+        "rng",
+        "validation",
+    },
     {"data", "kernels", "maps.stages", "stats", "system"},
     {"data.batches", "kernels.gram", "theory"},
     {"parallel.dask_worker"},
@@ -58,14 +65,21 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path.parent != SOURCE or path.name != "__init__.py"]
+FILES = [
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.parent != SOURCE or path.name != "__init__.py"
+]
 
 
 def relative(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
-MODULES = {".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in FILES
+}
 
 
 def layer(module: str) -> str:
@@ -82,7 +96,11 @@ def test_imports_go_one_way():
             other = name.removeprefix("mercer.")
             if other in MODULES and other != module and (other in RANKS or "." in other):
                 ours, theirs = layer(module), layer(other)
-                if ours != theirs and RANKS[theirs] >= RANKS[ours] and MODULES[other].name != "__init__.py":
+                if (
+                    ours != theirs
+                    and RANKS[theirs] >= RANKS[ours]
+                    and MODULES[other].name != "__init__.py"
+                ):
                     wrong.append(f"{module} imports {other}")
     assert not wrong
 
@@ -99,7 +117,11 @@ def test_optional_packages_are_imported_in_the_listed_files_only():
 
 def test_every_lazy_name_is_listed_for_type_checkers_too():
     tree = ast.parse((SOURCE / "__init__.py").read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    block = next(
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
     listed = {}
     for node in block.body:
         assert isinstance(node, ast.ImportFrom)
@@ -109,7 +131,11 @@ def test_every_lazy_name_is_listed_for_type_checkers_too():
 
 
 def test_every_public_name_exists_and_has_a_docstring():
-    assert not [name for name in mercer.__all__ if not getattr(mercer, name).__doc__ or name not in dir(mercer)]
+    assert not [
+        name
+        for name in mercer.__all__
+        if not getattr(mercer, name).__doc__ or name not in dir(mercer)
+    ]
 
 
 def test_no_public_function_has_the_name_of_a_module():
@@ -124,7 +150,10 @@ def test_a_misspelt_name_is_an_attribute_error():
 
 def loaded_by(statement: str) -> set[str]:
     """The packages that a fresh process has loaded after the statement."""
-    code = f"{statement}; import json, sys; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+    code = (
+        f"{statement}; import json, sys; print(json.dumps(sorted({{name.split('.')[0] for "
+        f"name in sys.modules}})))"
+    )
     return set(
         json.loads(
             subprocess.run(
@@ -154,7 +183,9 @@ def test_import_mercer_loads_nothing_that_numpy_does_not():
     assert not loaded_by("import mercer") & HEAVY
 
 
-@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["fit", "data.csv", "--map", "gwcs"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["--help"], ["fit", "--help"], ["fit", "data.csv", "--map", "gwcs"]], ids=" ".join
+)
 def test_help_and_mistakes_of_usage_need_neither_numpy_nor_scikit_learn(words):
     command = (
         "from click.testing import CliRunner; from mercer.cli import main; "
@@ -175,4 +206,6 @@ def test_the_version_is_that_of_the_package():
 
 def test_no_module_has_a_name_that_says_nothing():
     empty = {"utils", "util", "helpers", "common", "misc", "toolkit"}
-    assert not [path for path in [*FILES, *Path(__file__).parent.rglob("*.py")] if path.stem in empty]
+    assert not [
+        path for path in [*FILES, *Path(__file__).parent.rglob("*.py")] if path.stem in empty
+    ]

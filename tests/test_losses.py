@@ -1,4 +1,6 @@
-"""Squared hinge and logistic loss: derivatives, and each minimum equal to SciPy's of the same objective, by every route."""
+"""Squared hinge and logistic loss: derivatives, and each minimum equal to SciPy's of the same
+objective, by every route.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def coded_rows(block: Coded, Y, w=None, size=17, room=PLENTY) -> Kept:
             part = slice(start, start + size)
             fractions = None if block.fractions is None else block.fractions[part]
             empty = None if block.empty is None else block.empty[part]
-            yield Coded(block.codes[part], block.tables, fractions, empty), Y[part], None if w is None else w[part]
+            yield (
+                Coded(block.codes[part], block.tables, fractions, empty),
+                Y[part],
+                None if w is None else w[part],
+            )
 
     return Kept(rows, room)
 
@@ -60,7 +66,9 @@ def objective(loss, coef, intercept, Z, Y, alpha, w) -> np.ndarray:
 
 
 def truth(loss, Z, Y, alpha, w, fit_intercept) -> tuple[np.ndarray, np.ndarray]:
-    """w and b of each output by L-BFGS on the objective as it is written; kept for the next test that asks for the same."""
+    """w and b of each output by L-BFGS on the objective as it is written; kept for the next test
+    that asks for the same.
+    """
     key = (loss, Z.tobytes(), Y.tobytes(), alpha, w.tobytes(), fit_intercept)
     if key not in _known:
         _known[key] = _truth(loss, Z, Y, alpha, w, fit_intercept)
@@ -82,8 +90,16 @@ def _truth(loss, Z, Y, alpha, w, fit_intercept) -> tuple[np.ndarray, np.ndarray]
                 Z.T @ r + alpha * v[:D], fit_intercept * r.sum()
             )
 
-        options = {"maxiter": 100_000, "maxfun": 1_000_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50}
-        found.append(minimize(both, np.zeros(D + 1), jac=True, method="L-BFGS-B", options=options).x)
+        options = {
+            "maxiter": 100_000,
+            "maxfun": 1_000_000,
+            "ftol": 1e-16,
+            "gtol": 1e-10,
+            "maxcor": 50,
+        }
+        found.append(
+            minimize(both, np.zeros(D + 1), jac=True, method="L-BFGS-B", options=options).x
+        )
     V = np.array(found).T
     return V[:D], fit_intercept * V[D]
 
@@ -93,12 +109,15 @@ def assert_minimum(found, loss, Z, Y, alpha, w, fit_intercept):
     w = np.ones(len(Z)) if w is None else w
     coef, intercept = truth(loss, Z, Y, alpha, w, fit_intercept)
     ours, theirs = (
-        objective(loss, c, b, Z, Y, alpha, w) for c, b in ((found.coef, found.intercept), (coef, intercept))
+        objective(loss, c, b, Z, Y, alpha, w)
+        for c, b in ((found.coef, found.intercept), (coef, intercept))
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
     assert np.all(ours <= theirs * (1 + 1e-9))
     assert np.abs(found.coef - coef).max() <= 1e-6 * np.abs(coef).max()
-    assert np.abs(found.intercept - intercept).max() <= 1e-6 * max(np.abs(coef).max(), np.abs(intercept).max())
+    assert np.abs(found.intercept - intercept).max() <= 1e-6 * max(
+        np.abs(coef).max(), np.abs(intercept).max()
+    )
     assert not found.late.any()
 
 
@@ -107,8 +126,12 @@ def test_slope_and_curvature_are_derivatives(loss):
     f = LOSSES[loss]
     m = np.concatenate([np.linspace(-30, 0.999, 200), np.linspace(1.001, 30, 200)])
     e = 1e-6
-    np.testing.assert_allclose(f.slope(m), (f.value(m + e) - f.value(m - e)) / (2 * e), rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(f.curvature(m), (f.slope(m + e) - f.slope(m - e)) / (2 * e), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        f.slope(m), (f.value(m + e) - f.value(m - e)) / (2 * e), rtol=1e-6, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        f.curvature(m), (f.slope(m + e) - f.slope(m - e)) / (2 * e), rtol=1e-6, atol=1e-8
+    )
     np.testing.assert_allclose(f.value(m), value(loss, m), rtol=1e-14)
 
 
@@ -140,7 +163,11 @@ def test_products_over_threads_are_those_of_the_matrix(make):
 @pytest.mark.parametrize("exact", [True, False], ids=["matrices", "conjugate gradients"])
 @pytest.mark.parametrize(
     ("n", "D", "t"),
-    [pytest.param(70, 6, 4, marks=pytest.mark.full), pytest.param(24, 30, 2, marks=pytest.mark.full), (60, 5, 1)],
+    [
+        pytest.param(70, 6, 4, marks=pytest.mark.full),
+        pytest.param(24, 30, 2, marks=pytest.mark.full),
+        (60, 5, 1),
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, loss):
@@ -152,20 +179,28 @@ def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, 
         (50.0, Dense, 0),
     ):
         rows = rows_of(Z, Y, w, kind, room=room)
-        found = minimise(rows, LOSSES[loss], alpha, fit_intercept=fit_intercept, exact=exact, tol=1e-7)
+        found = minimise(
+            rows, LOSSES[loss], alpha, fit_intercept=fit_intercept, exact=exact, tol=1e-7
+        )
         assert rows.kept == (room > 0)
         assert_minimum(found, loss, Z, Y, alpha, w, fit_intercept)
 
 
 @LOSS
 @INTERCEPT
-@pytest.mark.parametrize("make", [pytest.param(hashes, marks=pytest.mark.full), tabled], ids=["one-hot", "tables"])
-@pytest.mark.parametrize("room", [pytest.param(PLENTY, marks=pytest.mark.full), 0], ids=["kept", "read anew"])
+@pytest.mark.parametrize(
+    "make", [pytest.param(hashes, marks=pytest.mark.full), tabled], ids=["one-hot", "tables"]
+)
+@pytest.mark.parametrize(
+    "room", [pytest.param(PLENTY, marks=pytest.mark.full), 0], ids=["kept", "read anew"]
+)
 def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
     """One-hot codes of 70 rows are 320 features: kept, they go by the weights of rows."""
     _, Y, w = data(70)
     block = make(70)
-    found = minimise(coded_rows(block, Y, w, room=room), LOSSES[loss], 0.2, fit_intercept=fit_intercept, tol=1e-7)
+    found = minimise(
+        coded_rows(block, Y, w, room=room), LOSSES[loss], 0.2, fit_intercept=fit_intercept, tol=1e-7
+    )
     assert (found.weights is not None) == (make is hashes and room > 0)
     assert_minimum(found, loss, block.toarray(), Y, 0.2, w, fit_intercept)
 
@@ -189,7 +224,9 @@ def test_float32_features_have_the_minimum_of_those_numbers(loss):
         found = minimise(rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact, tol=1e-7)
         assert_minimum(found, loss, Z.astype(np.float64), Y, 0.3, w, True)
     block = hashes(70)
-    single = Coded(block.codes, OneHot(8, float(np.float32(0.3)), np.dtype(np.float32)), empty=block.empty)
+    single = Coded(
+        block.codes, OneHot(8, float(np.float32(0.3)), np.dtype(np.float32)), empty=block.empty
+    )
     found = minimise(coded_rows(single, Y[:70], w[:70]), LOSSES[loss], 0.3, tol=1e-7)
     assert found.weights is not None
     assert_minimum(found, loss, single.toarray().astype(np.float64), Y[:70], 0.3, w[:70], True)
@@ -201,15 +238,24 @@ def test_a_weight_is_a_number_of_equal_rows(loss, fit_intercept):
     Z, Y, w = data()
     again = np.repeat(np.arange(len(Z)), w.astype(int))
     for exact in (True, False):
-        one = minimise(rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact, fit_intercept=fit_intercept, tol=1e-8)
+        one = minimise(
+            rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact, fit_intercept=fit_intercept, tol=1e-8
+        )
         other = minimise(
-            rows_of(Z[again], Y[again]), LOSSES[loss], 0.3, exact=exact, fit_intercept=fit_intercept, tol=1e-8
+            rows_of(Z[again], Y[again]),
+            LOSSES[loss],
+            0.3,
+            exact=exact,
+            fit_intercept=fit_intercept,
+            tol=1e-8,
         )
         np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-7 * np.abs(one.coef).max())
 
 
 @LOSS
-@pytest.mark.parametrize("make", [lambda Y, w: rows_of(data()[0], Y, w), lambda Y, w: coded_rows(hashes(90), Y, w)])
+@pytest.mark.parametrize(
+    "make", [lambda Y, w: rows_of(data()[0], Y, w), lambda Y, w: coded_rows(hashes(90), Y, w)]
+)
 def test_warm_starts_end_where_cold_ones_do(make, loss):
     _, Y, w = data()
     rows = make(Y, w)
@@ -298,5 +344,8 @@ def test_the_choice_does_not_depend_on_the_scale_of_features_or_repeated_rows(lo
 
 def test_sums_that_leave_float64_are_refused():
     Z, Y, _ = data()
-    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="leave the range of float64"):
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="leave the range of float64"),
+    ):
         minimise(rows_of(Z * 1e200, Y), LOSSES["logistic"], 1.0)

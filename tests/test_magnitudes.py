@@ -1,4 +1,6 @@
-"""Numbers near the ends of floating point: a right result, or a refusal that says what to do; never inf, NaN or an odd error."""
+"""Numbers near the ends of floating point: a right result, or a refusal that says what to do; never
+inf, NaN or an odd error.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,24 @@ Y = np.random.default_rng(1).normal(size=N)
 
 
 @pytest.mark.parametrize(
-    "case", [RandomFourier(8, random_state=0), RandomLaplace(8, random_state=0), Chi2Series(2)], ids=lambda m: m.name
+    "case",
+    [RandomFourier(8, random_state=0), RandomLaplace(8, random_state=0), Chi2Series(2)],
+    ids=lambda m: m.name,
 )
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_a_fit_to_rows_that_cannot_be_squared_is_refused_by_row_and_column(case, form):
     who = type(case).__name__
     for dtype, tiny, huge in ((np.float32, 1e-40, 1e35), (np.float64, 1e-310, 1e200)):
         with pytest.raises(
-            ValueError, match=rf"{who} needs rows with \|x\| above \S+ to fit to, got \S+ as the largest"
+            ValueError,
+            match=rf"{who} needs rows with \|x\| above \S+ to fit to, got \S+ as the largest",
         ):
             clone(case).fit(form((SHARES * tiny).astype(dtype)))
         X = SHARES.astype(dtype)
         X[7, 2] = huge
         sentence = (
-            rf"{who} needs {np.dtype(dtype)} rows with \|x\| below \S+ to fit to, got \S+ at row 7, column 2\. Scale"
+            rf"{who} needs {np.dtype(dtype)} rows with \|x\| below \S+ to fit to, got \S+ "
+            r"at row 7, column 2\. Scale"
         )
         with pytest.raises(ValueError, match=sentence):
             clone(case).fit(form(X))
@@ -61,7 +67,9 @@ def test_a_fit_within_reach_does_not_depend_on_the_unit(scale):
     expected = RandomFourier(8, random_state=0).fit(SHARES).transform(SHARES)
     for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-12)):
         X = (SHARES * scale).astype(dtype)
-        np.testing.assert_allclose(RandomFourier(8, random_state=0).fit(X).transform(X), expected, atol=tolerance)
+        np.testing.assert_allclose(
+            RandomFourier(8, random_state=0).fit(X).transform(X), expected, atol=tolerance
+        )
 
 
 def test_weights_beyond_float32_are_refused_for_float32_rows():
@@ -69,7 +77,8 @@ def test_weights_beyond_float32_are_refused_for_float32_rows():
     tiny = SHARES * 1e-44
     assert np.isfinite(fitted.transform(tiny)).all()
     with pytest.raises(
-        ValueError, match=r"weights up to \S+, beyond float32: give float64 rows, or fit to data that is"
+        ValueError,
+        match=r"weights up to \S+, beyond float32: give float64 rows, or fit to data that is",
     ):
         fitted.transform(tiny.astype(np.float32))
 
@@ -91,7 +100,14 @@ def test_models_of_huge_and_tiny_rows_are_finite_or_refused(name):
     y = Y > 0 if isinstance(model, KernelClassifier) else Y
     for dtype in (np.float32, np.float64):
         limits = np.finfo(dtype)
-        for value in (limits.smallest_subnormal, limits.tiny / 100, limits.tiny, 1e30, limits.max / 8, limits.max):
+        for value in (
+            limits.smallest_subnormal,
+            limits.tiny / 100,
+            limits.tiny,
+            1e30,
+            limits.max / 8,
+            limits.max,
+        ):
             X = (SHARES * np.float64(value)).astype(dtype)
             words, found = "", np.zeros(1)
             try:
@@ -100,12 +116,17 @@ def test_models_of_huge_and_tiny_rows_are_finite_or_refused(name):
                     found = clone(model).fit(X, y).predict(X)
             except ValueError as error:
                 words = str(error)
-            assert ("cale" in words or "float64" in words) if words else np.isfinite(found).all(), (value, words)
+            assert ("cale" in words or "float64" in words) if words else np.isfinite(found).all(), (
+                value,
+                words,
+            )
 
 
 def test_targets_and_weights_that_cannot_be_squared_are_refused():
     model = KernelRegressor(RandomFourier(8, gamma=0.5, random_state=0), alpha=1.0)
-    sentence = r"[Ss]ums of squares of features or targets leave the range of float64: scale them down"
+    sentence = (
+        r"[Ss]ums of squares of features or targets leave the range of float64: scale them down"
+    )
     for y, weights in ((1e200 * Y, None), (Y, np.full(N, 1e308))):
         with pytest.raises(ValueError, match=sentence):
             clone(model).fit(SHARES, y, sample_weight=weights)

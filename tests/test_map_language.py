@@ -1,4 +1,6 @@
-"""The language of --map: what it says, what it refuses, and that spelling is the inverse of reading."""
+"""The language of --map: what it says, what it refuses, and that spelling is the inverse of
+reading.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from hypothesis import strategies as st
 
 from mercer import Composed, KernelClassifier, KernelRegressor, RandomFourier, Stacked
 from mercer.cli import _signatures
-from mercer.cli._map_syntax import Joined, Named, build, completions, literal, of_description, parse, spell
+from mercer.cli._map_syntax import (
+    Joined,
+    Named,
+    build,
+    completions,
+    literal,
+    of_description,
+    parse,
+    spell,
+)
 from mercer.maps import registry
 
 
@@ -23,7 +34,13 @@ def test_a_name_is_the_map_with_its_defaults():
 
 def test_options_are_numbers_words_and_lists():
     text = "fourier:n_components=4096,gamma=1e-3,kernel=laplacian,normalize=true,random_state=none"
-    expected = {"n_components": 4096, "gamma": 0.001, "kernel": "laplacian", "normalize": True, "random_state": None}
+    expected = {
+        "n_components": 4096,
+        "gamma": 0.001,
+        "kernel": "laplacian",
+        "normalize": True,
+        "random_state": None,
+    }
     assert parse(text) == Named("fourier", expected)
     assert parse("anchors:feature_range=(0, 1.5),kernel='jensen-shannon'").options == {
         "feature_range": (0, 1.5),
@@ -46,7 +63,11 @@ def test_arrows_bind_tighter_than_plus():
 def test_chains_are_flat_and_built_as_in_python():
     made = build(parse("chi2-series:n_terms=5 >> pca >> fourier:n_components=64"))
     assert isinstance(made, Composed)
-    assert [type(part).__name__ for part in made.maps] == ["Chi2Series", "FeaturePCA", "RandomFourier"]
+    assert [type(part).__name__ for part in made.maps] == [
+        "Chi2Series",
+        "FeaturePCA",
+        "RandomFourier",
+    ]
     assert made.maps[-1].n_components == 64
     assert isinstance(build(parse("hellinger + gcws")), Stacked)
 
@@ -56,7 +77,10 @@ def test_chains_are_flat_and_built_as_in_python():
     [
         ("", "'' needs the name of a map at its end."),
         ("furier", "Did you mean 'fourier'?"),
-        ("fourier:n_component=3", "fourier has no option 'n_component': its options are n_components, kernel"),
+        (
+            "fourier:n_component=3",
+            "fourier has no option 'n_component': its options are n_components, kernel",
+        ),
         ("fourier:n_component=3", "Did you mean 'n_components'?"),
         ("fourier:gamma=1,gamma=2", "fourier: gamma is given twice."),
         ("fourier:gamma", "needs '=' and a value for gamma at its end"),
@@ -82,7 +106,9 @@ values = st.one_of(
     st.integers(),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(
-        st.characters(codec="ascii", exclude_characters="\"'\\\r\n", min_codepoint=32), min_size=1, max_size=8
+        st.characters(codec="ascii", exclude_characters="\"'\\\r\n", min_codepoint=32),
+        min_size=1,
+        max_size=8,
     ).filter(lambda text: literal(f'"{text}"') == text),
     st.lists(st.integers(), max_size=3),
 )
@@ -94,11 +120,17 @@ def specs(draw, depth=2):
         sign = draw(st.sampled_from([">>", "+"]))
         parts = draw(st.lists(specs(depth - 1), min_size=2, max_size=3))
         flat = [
-            inner for one in parts for inner in (one.parts if isinstance(one, Joined) and one.sign == sign else [one])
+            inner
+            for one in parts
+            for inner in (one.parts if isinstance(one, Joined) and one.sign == sign else [one])
         ]
         return Joined(sign, tuple(flat))
     name = draw(names)
-    options = draw(st.dictionaries(st.sampled_from(sorted(_signatures.maps()[name].parameters)), values, max_size=3))
+    options = draw(
+        st.dictionaries(
+            st.sampled_from(sorted(_signatures.maps()[name].parameters)), values, max_size=3
+        )
+    )
     return Named(name, options)
 
 
@@ -121,9 +153,13 @@ def test_every_case_of_every_map_is_spelt_and_built_again(cls):
             assert again.get_params() == params
 
 
-@pytest.mark.parametrize("cls", [*registry().values(), KernelClassifier, KernelRegressor], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [*registry().values(), KernelClassifier, KernelRegressor], ids=lambda cls: cls.__name__
+)
 def test_signatures_that_are_read_are_those_of_the_constructors(cls):
-    read = {one.cls: one for one in (*_signatures.maps().values(), *_signatures.estimators().values())}[cls.__name__]
+    read = {
+        one.cls: one for one in (*_signatures.maps().values(), *_signatures.estimators().values())
+    }[cls.__name__]
     expected = {name: repr(one.default) for name, one in inspect.signature(cls).parameters.items()}
     assert read.parameters == expected
 

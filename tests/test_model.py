@@ -55,14 +55,18 @@ REGRESSORS = [
     KernelRegressor(fourier(), alpha="kfold", pca=4),
     KernelRegressor(fourier(), alpha="loo"),
     KernelRegressor(fourier(), alpha=[0.1, np.float32(1.0)], max_memory=1000),
-    pytest.param(KernelRegressor("exp-chi2", random_state=3, n_jobs=1, verbose=0), marks=pytest.mark.full),
+    pytest.param(
+        KernelRegressor("exp-chi2", random_state=3, n_jobs=1, verbose=0), marks=pytest.mark.full
+    ),
     KernelRegressor(Chi2Series(2) >> fourier(), random_state=np.random.default_rng(0)),
     KernelRegressor(Hellinger() + (Chi2Series(2) >> FeaturePCA(3) >> fourier())),
 ]
 
 
 @pytest.mark.parametrize("model", REGRESSORS)
-@pytest.mark.parametrize("targets", [Y, np.stack([Y, X[:, 1]], axis=1), Y[:, None]], ids=["one", "two", "column"])
+@pytest.mark.parametrize(
+    "targets", [Y, np.stack([Y, X[:, 1]], axis=1), Y[:, None]], ids=["one", "two", "column"]
+)
 def test_a_regressor_comes_back_the_same(model, targets, tmp_path):
     model = clone(model).fit(X, targets)
     back = again(model, tmp_path)
@@ -92,7 +96,9 @@ def test_a_classifier_comes_back_with_its_labels(labels, tmp_path):
     for weight in (None, "balanced", {one: 2, labels.tolist()[1]: np.float64(0.5)}):
         model = KernelClassifier(fourier(), class_weight=weight).fit(X, labels)
         back = again(model, tmp_path)
-        assert back.classes_.dtype == model.classes_.dtype and type(back.classes_[0]) is type(model.classes_[0])
+        assert back.classes_.dtype == model.classes_.dtype and type(back.classes_[0]) is type(
+            model.classes_[0]
+        )
         np.testing.assert_array_equal(back.predict(X), model.predict(X))
         np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
         assert back.class_weight == model.class_weight
@@ -102,7 +108,10 @@ def test_names_of_columns_come_back(tmp_path):
     frame = pd.DataFrame(X, columns=["a", "b", "ü", "d/../e", ""])
     for model in (KernelRegressor(fourier()).fit(frame, Y), (Hellinger() >> fourier()).fit(frame)):
         back = again(model, tmp_path)
-        assert list(back.feature_names_in_) == list(frame.columns) and back.feature_names_in_.dtype == object
+        assert (
+            list(back.feature_names_in_) == list(frame.columns)
+            and back.feature_names_in_.dtype == object
+        )
         use = "predict" if hasattr(back, "predict") else "transform"
         np.testing.assert_array_equal(getattr(back, use)(frame), getattr(model, use)(frame))
         with pytest.raises(ValueError, match="feature names should match"):
@@ -119,7 +128,13 @@ PARAMETERS = [
     Nystroem(6, kernel=kernels.Chi2() + kernels.MinMax(), random_state=0),
     Nystroem(6, kernel=kernels.Centred(np.ones(5)), random_state=0),
     Nystroem(6, kernel=ExpChi2(8, random_state=0).fit(X).limit_, random_state=0),
-    Nystroem(6, kernel="matern", kernel_params={"nu": 2.5}, gamma=np.float32(0.25), random_state=np.int64(4)),
+    Nystroem(
+        6,
+        kernel="matern",
+        kernel_params={"nu": 2.5},
+        gamma=np.float32(0.25),
+        random_state=np.int64(4),
+    ),
     Nystroem(landmarks=X[:7].astype(np.float32)),
     Nystroem(landmarks=sp.csc_array(X[:7])),
     Nystroem(landmarks=sp.csr_matrix(X[:7])),
@@ -170,7 +185,9 @@ def test_a_loaded_model_can_be_fitted_and_cloned_but_not_added_to(tmp_path):
         y = Y if isinstance(model, KernelRegressor) else WORDS
         back = again(model, tmp_path)
         with pytest.raises(
-            ValueError, match=r"partial_fit adds to moments, which a model that was loaded.* Call fit with all rows"
+            ValueError,
+            match=r"partial_fit adds to moments, which a model that was loaded.* Call fit with "
+            r"all rows",
         ):
             back.partial_fit(X, y)
         np.testing.assert_array_equal(clone(back).fit(X, y).predict(X), model.predict(X))
@@ -186,7 +203,10 @@ def test_a_model_of_partial_fit_is_solved_when_it_is_saved(tmp_path):
 
 def test_fits_of_one_seed_have_the_same_bytes(tmp_path):
     for name in "ab":
-        save(KernelRegressor(fourier(), random_state=0, n_jobs={"a": 1, "b": 2}[name]).fit(X, Y), tmp_path / name)
+        save(
+            KernelRegressor(fourier(), random_state=0, n_jobs={"a": 1, "b": 2}[name]).fit(X, Y),
+            tmp_path / name,
+        )
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -207,9 +227,18 @@ def test_describe_says_what_is_in_a_file_without_reading_arrays(tmp_path, monkey
     save(model, path)
     monkeypatch.setattr(container.Opened, "arrays", lambda self: pytest.fail("arrays were read"))
     seen = describe(path)
-    assert seen["class"] == "KernelClassifier" and seen["format"] == 1 and seen["columns"] == 5 and seen["rows"] == 60
+    assert (
+        seen["class"] == "KernelClassifier"
+        and seen["format"] == 1
+        and seen["columns"] == 5
+        and seen["rows"] == 60
+    )
     assert seen["classes"] == ["blue", "green", "red"] and seen["feature_names"] == list("abcde")
-    assert seen["seed"] == model.seed_ and seen["bytes"] == path.stat().st_size and len(seen["sha256"]) == 64
+    assert (
+        seen["seed"] == model.seed_
+        and seen["bytes"] == path.stat().st_size
+        and len(seen["sha256"]) == 64
+    )
     assert seen["parameters"]["feature_map"]["maps"][1]["class"] == "RandomFourier"
     assert seen["arrays"]["_head.coef"] == {"dtype": "float64", "shape": [16, 3]}
     assert set(seen["library"]) == {"mercer", "numpy", "scipy", "scikit-learn", "python"}
@@ -251,8 +280,18 @@ class Mine(RandomFourier):
 
 def test_what_is_not_ours_or_not_fitted_is_refused(tmp_path):
     path = tmp_path / "model.mercer"
-    for model in (Mine().fit(X), make_pipeline(fourier()).fit(X), 3, None, kernels.Chi2(), RandomFourier):
-        with pytest.raises(ValueError, match="save is for fitted maps, compositions and estimators of mercer, got a"):
+    for model in (
+        Mine().fit(X),
+        make_pipeline(fourier()).fit(X),
+        3,
+        None,
+        kernels.Chi2(),
+        RandomFourier,
+    ):
+        with pytest.raises(
+            ValueError,
+            match="save is for fitted maps, compositions and estimators of mercer, got a",
+        ):
             save(model, path)
     for model in (fourier(), Hellinger() >> fourier(), KernelRegressor()):
         with pytest.raises(NotFittedError):
@@ -265,7 +304,9 @@ def test_what_is_not_ours_or_not_fitted_is_refused(tmp_path):
         save(odd, path)
     strange = fourier().fit(X)
     strange.note_ = "mine"
-    with pytest.raises(ValueError, match="its class does not say of what type the attribute note_ is"):
+    with pytest.raises(
+        ValueError, match="its class does not say of what type the attribute note_ is"
+    ):
         save(strange, path)
     nested = fourier().fit(X)
     nested.nu = []
@@ -309,7 +350,13 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     save(fourier(512).fit(X), tmp_path / "large.mercer")
     save(fourier(8).fit(X), tmp_path / "model.mercer")
     before = (tmp_path / "model.mercer").read_bytes()
-    command = [sys.executable, "-c", FULL, str(tmp_path / "large.mercer"), str(tmp_path / "model.mercer")]
+    command = [
+        sys.executable,
+        "-c",
+        FULL,
+        str(tmp_path / "large.mercer"),
+        str(tmp_path / "model.mercer"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("refused"), done.stderr
     assert (tmp_path / "model.mercer").read_bytes() == before

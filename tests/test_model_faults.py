@@ -1,4 +1,6 @@
-"""What is wrong with a model file is said before anything is made, and what is only older is taken."""
+"""What is wrong with a model file is said before anything is made, and what is only older is
+taken.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,21 @@ def test_what_is_no_model_file_is_said_to_be_what_it_is(tmp_path):
     with pytest.raises(ValueError, match="pipe is no file: name a model file"):
         load(tmp_path / "pipe")
     save_file({"a": np.ones(3)}, path)
-    with pytest.raises(ValueError, match="thing is damaged, or no model: it is a safetensors file of something else"):
+    with pytest.raises(
+        ValueError,
+        match="thing is damaged, or no model: it is a safetensors file of something else",
+    ):
         load(path)
     path.unlink()
     fold(X, Moments(), checkpoint=path)
-    with pytest.raises(ValueError, match="thing is a checkpoint file of mercer, and a model is needed"):
+    with pytest.raises(
+        ValueError, match="thing is a checkpoint file of mercer, and a model is needed"
+    ):
         load(path)
     save(fourier().fit(X), path)
-    with pytest.raises(ValueError, match="thing is a model file of mercer, and a checkpoint is needed"):
+    with pytest.raises(
+        ValueError, match="thing is a model file of mercer, and a checkpoint is needed"
+    ):
         fold(X, Moments(), checkpoint=path)
     for text in (b"", b"x", b"a,b,c\n1,2,3\n", b"PK\x03\x04" + bytes(100)):
         path.write_bytes(text)
@@ -51,7 +60,8 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path):
     facts, arrays = content(path)
     container.write(path, "model", 2, {**facts, "more": 1}, arrays)
     with pytest.raises(
-        ValueError, match=r"written by a newer mercer, in format 2; this one reads 1\. Install a newer mercer"
+        ValueError,
+        match=r"written by a newer mercer, in format 2; this one reads 1\. Install a newer mercer",
     ):
         load(path)
 
@@ -86,8 +96,15 @@ def test_every_number_comes_back_from_its_stored_form(number):
 
 def test_what_may_be_in_a_file_is_a_closed_set():
     models, records = known().models, known().records
-    assert {"RandomFourier", "Composed", "Stacked", "KernelRegressor", "KernelClassifier"} <= set(models)
-    assert all(issubclass(cls, Map) or cls in (KernelRegressor, KernelClassifier) for cls in models.values())
-    assert {"Chain", "Waves", "Landmarks", "Gaussian", "Head", "Choice", "Plan", "Hashes"} <= set(records)
+    assert {"RandomFourier", "Composed", "Stacked", "KernelRegressor", "KernelClassifier"} <= set(
+        models
+    )
+    assert all(
+        issubclass(cls, Map) or cls in (KernelRegressor, KernelClassifier)
+        for cls in models.values()
+    )
+    assert {"Chain", "Waves", "Landmarks", "Gaussian", "Head", "Choice", "Plan", "Hashes"} <= set(
+        records
+    )
     assert not {"Called", "Elementwise", "Law", "Signature"} & set(records)
     assert all(cls.__module__.startswith("mercer.") for cls in records.values())

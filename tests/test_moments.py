@@ -1,4 +1,6 @@
-"""Sums of products in place, and sums for each class: right to the last digits that their dtype has."""
+"""Sums of products in place, and sums for each class: right to the last digits that their dtype
+has.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_a_symmetric_sum_is_that_of_whole_matrices(size):
     S.add(other, -1)
     expected = 3 * Z.T @ Z + (C.T @ C).toarray() - Z[:3].T @ Z[:3]
     np.testing.assert_allclose(S.toarray(), expected, atol=1e-12)
-    np.testing.assert_allclose(S.toarray(minus=(u, 2 * u)), expected - 2 * np.outer(u, u), atol=1e-12)
+    np.testing.assert_allclose(
+        S.toarray(minus=(u, 2 * u)), expected - 2 * np.outer(u, u), atol=1e-12
+    )
     np.testing.assert_array_equal(S.toarray(), S.toarray().T)
     assert len(S.packed) <= size * (size + PANEL) / 2 + size
     with pytest.raises(ValueError, match=r"keeps .* numbers"):
@@ -56,16 +60,22 @@ def test_a_symmetric_sum_is_that_of_whole_matrices(size):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
     rng = np.random.default_rng(0)
-    X = (rng.normal(size=(400, WIDE)) + rng.normal(size=WIDE) + np.arange(400)[:, None] / 50).astype(dtype)
+    X = (
+        rng.normal(size=(400, WIDE)) + rng.normal(size=WIDE) + np.arange(400)[:, None] / 50
+    ).astype(dtype)
     y, w = rng.normal(size=(400, 2)), rng.integers(0, 3, 400) / 2 if weighted else None
     seen = Moments()
-    for start in range(0, 400, 9):  # more blocks than wait for being moved, and some that still wait at the end
+    for start in range(
+        0, 400, 9
+    ):  # more blocks than wait for being moved, and some that still wait at the end
         part = slice(start, start + 9)
         seen.add(Dense(X[part]), y=y[part], weight=None if w is None else w[part])
     assert SHARD < 400 // 9 and seen._pending
     exact, digits = scatter_of(X, w), 1e-12 if dtype is np.float64 else 2e-6
     np.testing.assert_allclose(seen.scatter, exact, atol=digits * np.diag(exact).max())
-    np.testing.assert_allclose(seen.mean, np.average(X.astype(float), axis=0, weights=w), atol=digits)
+    np.testing.assert_allclose(
+        seen.mean, np.average(X.astype(float), axis=0, weights=w), atol=digits
+    )
     centred = y - np.average(y, axis=0, weights=w)
     cross = X.astype(float).T @ (centred if w is None else centred * w[:, None])
     np.testing.assert_allclose(seen.cross, cross, atol=digits * np.abs(cross).max())
@@ -95,7 +105,9 @@ def test_coded_blocks_have_the_moments_of_their_features():
     X = np.random.default_rng(0).random((60, 4))
     mapped = GCWS(8, bits=3, random_state=0).fit(X)
     np.testing.assert_allclose(
-        fold(mapped.blocks(X), Moments()).scatter, scatter_of(mapped.transform(X).toarray()), atol=1e-12
+        fold(mapped.blocks(X), Moments()).scatter,
+        scatter_of(mapped.transform(X).toarray()),
+        atol=1e-12,
     )
 
 
@@ -105,7 +117,10 @@ def test_moments_keep_their_state():
     seen.add(Dense(X[:20]), y=X[:20, :2])
     state = seen.state()
     again = Moments().from_state(
-        State({name: a.copy() for name, a in state.arrays.items()}, json.loads(json.dumps(state.facts)))
+        State(
+            {name: a.copy() for name, a in state.arrays.items()},
+            json.loads(json.dumps(state.facts)),
+        )
     )
     for one in (seen, again):
         one.add(Dense(X[20:]), y=X[20:, :2])
@@ -119,7 +134,9 @@ def test_moments_without_a_target_leave_labels_alone():
     fold_in = Moments(target=False)
     fold_in.add(Dense(X), y=np.array(["a", "b"]))
     assert fold_in.targets == 0
-    with pytest.raises(ValueError, match=r"targets that are numbers .*'a'.*; ClassSums takes labels"):
+    with pytest.raises(
+        ValueError, match=r"targets that are numbers .*'a'.*; ClassSums takes labels"
+    ):
         Moments().add(Dense(X), y=np.array(["a", "b"]))
 
 
@@ -159,7 +176,9 @@ def test_classes_have_the_counts_and_sums_of_numpy(name, kind):
         assert one.classes.dtype == y.dtype
         np.testing.assert_allclose(one.counts, [w[y == c].sum() for c in classes], rtol=1e-13)
         np.testing.assert_allclose(
-            one.sums, [w[y == c] @ X[y == c] for c in classes], atol=1e-12 if kind != "float32" else 1e-5
+            one.sums,
+            [w[y == c] @ X[y == c] for c in classes],
+            atol=1e-12 if kind != "float32" else 1e-5,
         )
 
 
@@ -172,7 +191,9 @@ def test_class_sums_are_the_cross_products_of_one_against_all():
     moments, classes = both.parts
     targets = Moments()
     targets.add(Dense(X), y=(y[:, None] == classes.classes).astype(float))
-    np.testing.assert_allclose(classes.sums.T - np.outer(moments.mean, classes.counts), targets.cross, atol=1e-12)
+    np.testing.assert_allclose(
+        classes.sums.T - np.outer(moments.mean, classes.counts), targets.cross, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,14 +201,23 @@ def test_class_sums_are_the_cross_products_of_one_against_all():
     [
         ([1, None], "Every row needs a label, got None at row 8"),
         ([1.0, np.nan], "Every row needs a label, got nan at row 8"),
-        ([1, "a"], "numbers and labels that are words cannot be put in order: got 1, and 'a' at row 8"),
+        (
+            [1, "a"],
+            "numbers and labels that are words cannot be put in order: got 1, and 'a' at row 8",
+        ),
         ([(1,), (2,)], r"numbers or words, got \(1,\) of type tuple at row 7"),
         ([[1], [2]], r"a label for each of 2 rows, got \(2, 1\)"),
         (None, "a label for each of 2 rows, got none"),
     ],
 )
 def test_labels_that_are_none_are_refused_with_their_row(y, words):
-    labels = None if y is None else np.empty(2, dtype=object) if isinstance(y[0], tuple) else np.array(y, dtype=object)
+    labels = (
+        None
+        if y is None
+        else np.empty(2, dtype=object)
+        if isinstance(y[0], tuple)
+        else np.array(y, dtype=object)
+    )
     if y is not None and isinstance(y[0], tuple):
         labels[:] = y
     with pytest.raises(ValueError, match=words):
@@ -198,7 +228,10 @@ def test_labels_of_two_kinds_do_not_merge():
     words, numbers = ClassSums(), ClassSums()
     words.add(Dense(np.ones((2, 1))), y=np.array(["a", "b"]))
     numbers.add(Dense(np.ones((2, 1))), y=np.array([1, 2]))
-    for merge in (lambda: words + numbers, lambda: words.add(Dense(np.ones((1, 1))), y=np.array([1]))):
+    for merge in (
+        lambda: words + numbers,
+        lambda: words.add(Dense(np.ones((1, 1))), y=np.array([1])),
+    ):
         with pytest.raises(ValueError, match="cannot be put in order: got 'a', and 1"):
             merge()
     wide = ClassSums()
@@ -251,6 +284,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     for n in (100_000, 1_000_000):
         path = tmp_path / "rows.npy"
         np.save(path, np.random.default_rng(0).random((n, 64), dtype=np.float32))
-        done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True
+        )
         peaks.append(int(done.stdout))
     assert peaks[1] < 1.05 * peaks[0], peaks

@@ -1,4 +1,6 @@
-"""Nystroem maps: exact on their landmarks, equal to scikit-learn's on the same ones, and any kernel."""
+"""Nystroem maps: exact on their landmarks, equal to scikit-learn's on the same ones, and any
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def clusters(seed: int, n: int = 1000) -> np.ndarray:
     """One large cluster and nine of a few rows each, far from each other."""
     rng = np.random.default_rng(seed)
     sizes = [n, *[3] * 9]
-    return rng.permutation(np.concatenate([30 * i + rng.normal(size=(size, 2)) for i, size in enumerate(sizes)]))
+    return rng.permutation(
+        np.concatenate([30 * i + rng.normal(size=(size, 2)) for i, size in enumerate(sizes)])
+    )
 
 
 def relative_error(fitted, X) -> float:
@@ -41,9 +45,20 @@ def relative_error(fitted, X) -> float:
     return float(np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K))
 
 
-KERNELS = ["gaussian", "chi2", "exp-chi2", "jensen-shannon", "min-max", "laplacian", "cosine-rbf", polynomial]
+KERNELS = [
+    "gaussian",
+    "chi2",
+    "exp-chi2",
+    "jensen-shannon",
+    "min-max",
+    "laplacian",
+    "cosine-rbf",
+    polynomial,
+]
 KERNELS += [Gaussian(0.5).over(Chi2()), Chi2() + Laplacian(0.3)]
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: getattr(kernel, "__name__", str(kernel)))
+every_kernel = pytest.mark.parametrize(
+    "kernel", KERNELS, ids=lambda kernel: getattr(kernel, "__name__", str(kernel))
+)
 
 
 @every_kernel
@@ -66,10 +81,17 @@ def test_the_map_is_exact_on_its_landmarks_and_too_short_elsewhere(kernel):
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "gamma"),
-    [("rbf", "rbf", 0.2), ("exp-chi2", "chi2", 0.4), ("laplacian", "laplacian", 0.3), ("cosine", "cosine", None)],
+    [
+        ("rbf", "rbf", 0.2),
+        ("exp-chi2", "chi2", 0.4),
+        ("laplacian", "laplacian", 0.3),
+        ("cosine", "cosine", None),
+    ],
 )
 def test_features_are_those_of_scikit_learn_on_the_same_landmarks(ours, theirs, gamma):
-    rival = kernel_approximation.Nystroem(theirs, gamma=gamma, n_components=6, random_state=0).fit(X)
+    rival = kernel_approximation.Nystroem(theirs, gamma=gamma, n_components=6, random_state=0).fit(
+        X
+    )
     fitted = Nystroem(kernel=ours, gamma=gamma or "auto", landmarks=rival.components_).fit(X)
     assert fitted.n_components_ == 6
     np.testing.assert_allclose(fitted.transform(Y), rival.transform(Y), atol=1e-10)
@@ -77,12 +99,12 @@ def test_features_are_those_of_scikit_learn_on_the_same_landmarks(ours, theirs, 
 
 def test_a_kernel_by_name_is_that_kernel():
     assert Nystroem(kernel="rbf", n_components=5, gamma=0.3).fit(X).kernel_ == Gaussian(0.3)
-    assert Nystroem(kernel="matern", n_components=5, gamma=2.0, kernel_params={"nu": 2.5}).fit(X).kernel_ == (
-        kernels.Matern(2.5, 2.0)
-    )
-    assert Nystroem(kernel="skewed-chi2", n_components=5, kernel_params={"skew": 0.2}).fit(X).kernel_ == (
-        kernels.SkewedChi2(0.2)
-    )
+    assert Nystroem(kernel="matern", n_components=5, gamma=2.0, kernel_params={"nu": 2.5}).fit(
+        X
+    ).kernel_ == (kernels.Matern(2.5, 2.0))
+    assert Nystroem(kernel="skewed-chi2", n_components=5, kernel_params={"skew": 0.2}).fit(
+        X
+    ).kernel_ == (kernels.SkewedChi2(0.2))
     both = Gaussian(0.5).over(Chi2())
     assert Nystroem(kernel=both, n_components=5).fit(X).kernel_ is both
 
@@ -107,7 +129,9 @@ def test_names_are_computed_from_the_kernels():
         "Sum",
     }
     assert {cls.__name__ for cls in known.values()} == set(kernels.__all__) - bases
-    assert {name for name, cls in known.items() if "gamma" in {field.name for field in fields(cls)}} == set(KINDS)
+    assert {
+        name for name, cls in known.items() if "gamma" in {field.name for field in fields(cls)}
+    } == set(KINDS)
 
 
 def test_gamma_is_found_as_in_random_fourier():
@@ -116,7 +140,9 @@ def test_gamma_is_found_as_in_random_fourier():
         assert Nystroem(5, kernel=kernel).fit(X).gamma_ == expected
     D = Chi2().squared_distance(X)[np.triu_indices(60, 1)]
     for some in (X, sp.csr_array(X)):
-        assert Nystroem(5, kernel="exp-chi2").fit(some).gamma_ == pytest.approx(1 / np.median(D), rel=1e-12)
+        assert Nystroem(5, kernel="exp-chi2").fit(some).gamma_ == pytest.approx(
+            1 / np.median(D), rel=1e-12
+        )
 
 
 def test_nothing_that_was_given_is_changed():
@@ -131,10 +157,14 @@ def test_nothing_that_was_given_is_changed():
 
 
 def test_a_function_is_given_arrays_and_its_keywords():
-    fitted = Nystroem(28, kernel=polynomial, kernel_params={"degree": 2, "shift": 0.5}, random_state=0).fit(X)
+    fitted = Nystroem(
+        28, kernel=polynomial, kernel_params={"degree": 2, "shift": 0.5}, random_state=0
+    ).fit(X)
     assert repr(fitted.kernel_) == "polynomial(degree=2, shift=0.5)"
     np.testing.assert_allclose(fitted.kernel_(X, Y), polynomial(X, Y, 2, 0.5))
-    np.testing.assert_allclose(fitted.kernel_.pairs(X[:25], Y), np.diag(polynomial(X[:25], Y, 2, 0.5)))
+    np.testing.assert_allclose(
+        fitted.kernel_.pairs(X[:25], Y), np.diag(polynomial(X[:25], Y, 2, 0.5))
+    )
     np.testing.assert_allclose(fitted.kernel_.diagonal(X), np.diag(polynomial(X, X, 2, 0.5)))
     assert relative_error(fitted, Y) < 1e-9  # 28 monomials of degree 2 in 6 numbers
     np.testing.assert_allclose(fitted.transform(sp.csr_array(Y)), fitted.transform(Y), atol=1e-12)
@@ -150,7 +180,10 @@ def test_a_function_is_given_arrays_and_its_keywords():
         ),
         (lambda X, Z: np.full((len(X), len(Z)), np.nan), "returned nan for the rows"),
         (lambda X, Z: X @ np.triu(np.ones((6, 6))) @ Z.T, "needs a symmetric kernel"),
-        (lambda X, Z: -(X @ Z.T), "needs a positive semi-definite kernel, and .* has the eigenvalue -"),
+        (
+            lambda X, Z: -(X @ Z.T),
+            "needs a positive semi-definite kernel, and .* has the eigenvalue -",
+        ),
     ],
 )
 def test_a_function_that_is_no_kernel_is_refused(kernel, words):
@@ -171,18 +204,26 @@ def test_fewer_rows_than_landmarks_are_all_landmarks_and_one_warning():
 
 def test_repeated_landmarks_and_zero_rows_do_no_harm():
     once = Nystroem(kernel="chi2", landmarks=X[:10]).fit(X)
-    twice = Nystroem(kernel="chi2", landmarks=np.concatenate([X[:10], X[:10], np.zeros((2, 6))])).fit(X)
+    twice = Nystroem(
+        kernel="chi2", landmarks=np.concatenate([X[:10], X[:10], np.zeros((2, 6))])
+    ).fit(X)
     A, B = once.transform(Y), twice.transform(Y)
     assert B.shape == (25, 22)
     np.testing.assert_allclose(B @ B.T, A @ A.T, atol=1e-10)
-    np.testing.assert_array_equal(Nystroem(5, kernel="chi2").fit(np.zeros((9, 6))).transform(Y), np.zeros((25, 5)))
+    np.testing.assert_array_equal(
+        Nystroem(5, kernel="chi2").fit(np.zeros((9, 6))).transform(Y), np.zeros((25, 5))
+    )
     nothing = Nystroem(3, random_state=0).fit(np.ones((9, 6)))
-    np.testing.assert_allclose(nothing.transform(np.ones((1, 6))) @ nothing.transform(np.ones((1, 6))).T, 1.0)
+    np.testing.assert_allclose(
+        nothing.transform(np.ones((1, 6))) @ nothing.transform(np.ones((1, 6))).T, 1.0
+    )
 
 
 @pytest.mark.parametrize("choose", [plus_plus, by_leverage])
 def test_small_clusters_get_landmarks(choose):
-    """k-means++ nearly always finds all ten clusters, leverages most of them; a uniform sample of twenty rows finds one to four."""
+    """k-means++ nearly always finds all ten clusters, leverages most of them; a uniform sample of
+    twenty rows finds one to four.
+    """
     found = []
     for seed in range(10):
         rows = clusters(seed, 200)
@@ -197,8 +238,13 @@ def test_chosen_landmarks_have_less_error_than_uniform_ones(landmarks):
     rows = np.concatenate([clusters(0, 300), clusters(1, 300)])
 
     def error(landmarks: str) -> float:
-        draws = [Nystroem(30, gamma=0.05, landmarks=landmarks, random_state=seed).fit(rows) for seed in range(8)]
-        return float(np.median([np.mean(1 - np.sum(draw.transform(rows) ** 2, axis=1)) for draw in draws]))
+        draws = [
+            Nystroem(30, gamma=0.05, landmarks=landmarks, random_state=seed).fit(rows)
+            for seed in range(8)
+        ]
+        return float(
+            np.median([np.mean(1 - np.sum(draw.transform(rows) ** 2, axis=1)) for draw in draws])
+        )
 
     assert error(landmarks) < 0.5 * error("uniform"), (error(landmarks), error("uniform"))
 
@@ -213,7 +259,9 @@ def test_kmeans_plus_plus_takes_no_copies_while_there_are_other_rows():
 def test_landmarks_do_not_depend_on_blocks():
     def landmarks(step: int, choice: str) -> np.ndarray:
         blocks = [Dense(X[i : i + step]) for i in range(0, 60, step)]
-        fitted = Nystroem(5, kernel="exp-chi2", landmarks=choice, random_state=0)._fit_blocks(6, lambda: iter(blocks))
+        fitted = Nystroem(5, kernel="exp-chi2", landmarks=choice, random_state=0)._fit_blocks(
+            6, lambda: iter(blocks)
+        )
         return fitted.landmarks_
 
     for choice in ("uniform", "kmeans++", "leverage"):
@@ -237,10 +285,15 @@ def test_landmarks_may_be_sparse_and_the_data_dense():
 
 
 def test_float32_keeps_its_digits_where_the_landmarks_are_nearly_dependent():
-    """Eigenvalues down to 1e-12 of the largest: in float32 throughout, the features would be off by a tenth."""
+    """Eigenvalues down to 1e-12 of the largest: in float32 throughout, the features would be off by
+    a tenth.
+    """
     fitted = Nystroem(40, gamma=0.002, random_state=0).fit(X)
     assert fitted.drawn_.careful
-    single, double = fitted.transform(Y.astype(np.float32)), fitted.transform(Y.astype(np.float32).astype(np.float64))
+    single, double = (
+        fitted.transform(Y.astype(np.float32)),
+        fitted.transform(Y.astype(np.float32).astype(np.float64)),
+    )
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, atol=1e-6)
     assert not Nystroem(10, kernel="exp-chi2", random_state=0).fit(X).drawn_.careful
@@ -249,7 +302,9 @@ def test_float32_keeps_its_digits_where_the_landmarks_are_nearly_dependent():
 def test_the_kernel_composes():
     both = (Chi2Series(3) >> Nystroem(20, gamma=0.5, random_state=0)).fit(X)
     assert both.kernel_ == Gaussian(0.5).over(Chi2())
-    np.testing.assert_allclose(both.limit_(X), Gaussian(0.5)(both.maps_[0].transform(X)), atol=1e-13)
+    np.testing.assert_allclose(
+        both.limit_(X), Gaussian(0.5)(both.maps_[0].transform(X)), atol=1e-13
+    )
     with pytest.raises(AttributeError, match="no exact kernel: polynomial"):
         _ = (Chi2Series(3) >> Nystroem(5, kernel=polynomial)).fit(X).kernel_
 
@@ -257,30 +312,52 @@ def test_the_kernel_composes():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"kernel": "gausian"}, r"Nystroem: kernel must be one of .* got 'gausian'. Did you mean 'gaussian'"),
+        (
+            {"kernel": "gausian"},
+            r"Nystroem: kernel must be one of .* got 'gausian'. Did you mean 'gaussian'",
+        ),
         (
             {"kernel": Chi2},
-            r"kernel must be a name such as 'gaussian', a kernel such as mercer.kernels.Chi2\(\), or a func",
+            r"kernel must be a name such as 'gaussian', a kernel such as "
+            r"mercer.kernels.Chi2\(\), or a func",
         ),
         ({"kernel": 3}, "kernel must be a name"),
-        ({"kernel": "chi2", "gamma": 1.0}, "gamma must be 'auto' here, since kernel='chi2' has none, got 1.0"),
-        ({"kernel": Gaussian(2.0), "gamma": 1.0}, r"since Gaussian\(gamma=2.0\) has its own parameters"),
+        (
+            {"kernel": "chi2", "gamma": 1.0},
+            "gamma must be 'auto' here, since kernel='chi2' has none, got 1.0",
+        ),
+        (
+            {"kernel": Gaussian(2.0), "gamma": 1.0},
+            r"since Gaussian\(gamma=2.0\) has its own parameters",
+        ),
         (
             {"kernel": Gaussian(2.0), "kernel_params": {"gamma": 1.0}},
             "kernel_params are for kernels by name and functions",
         ),
         ({"kernel": polynomial, "gamma": 1.0}, "a function takes it from kernel_params"),
-        ({"kernel_params": {"gamma": 1.0}}, "may have nothing, got .'gamma'.. gamma is a parameter of its own"),
+        (
+            {"kernel_params": {"gamma": 1.0}},
+            "may have nothing, got .'gamma'.. gamma is a parameter of its own",
+        ),
         ({"kernel": "matern", "kernel_params": {"mu": 1.0}}, r"may have \['nu'\], got \['mu'\]"),
         ({"kernel": "matern", "kernel_params": {"nu": 1.0}}, "nu must be 0.5, 1.5 or 2.5"),
-        ({"kernel": "exp-chi2", "gamma": "scale"}, "gamma='scale' is for kernels of squared distances"),
+        (
+            {"kernel": "exp-chi2", "gamma": "scale"},
+            "gamma='scale' is for kernels of squared distances",
+        ),
         ({"gamma": -1.0}, "gamma must be a finite number above 0, or one of"),
         ({"n_components": 0}, "n_components must be a whole number of at least 1, got 0"),
         ({"landmarks": "kmeans"}, "landmarks must be one of .* got 'kmeans'. Did you mean 'kmeans"),
-        ({"landmarks": X[:, :4]}, r"at least one row of 6 columns as the data have, got an array of shape \(60, 4\)"),
+        (
+            {"landmarks": X[:, :4]},
+            r"at least one row of 6 columns as the data have, got an array of shape \(60, 4\)",
+        ),
         ({"landmarks": X[:0]}, r"got an array of shape \(0, 6\)"),
         ({"landmarks": X[0]}, "landmarks needs 2-d arrays"),
-        ({"landmarks": np.where(X > 2, np.nan, X)}, r"Nystroem \(landmarks\) needs finite numbers, got nan at row"),
+        (
+            {"landmarks": np.where(X > 2, np.nan, X)},
+            r"Nystroem \(landmarks\) needs finite numbers, got nan at row",
+        ),
         ({"kernel": "chi2", "landmarks": -X}, "needs X >= 0, got -.* at row 0, column 0"),
         ({"landmarks": None}, "landmarks needs 2-d arrays"),
     ],
@@ -296,7 +373,9 @@ def test_rows_outside_the_domain_of_the_kernel_are_named_by_place():
     with pytest.raises(ValueError, match=r"needs X > -0.5, got -0.5 at row 7, column 2"):
         Nystroem(5, kernel="skewed-chi2", kernel_params={"skew": 0.5}).fit(bad)
     fitted = Nystroem(5, kernel="chi2").fit(X)
-    with pytest.raises(ValueError, match=r"Nystroem needs X >= 0, got -0.5 at row 7, column 2. For signed data use"):
+    with pytest.raises(
+        ValueError, match=r"Nystroem needs X >= 0, got -0.5 at row 7, column 2. For signed data use"
+    ):
         fitted.transform(bad)
 
 
@@ -308,7 +387,8 @@ def test_numbers_beyond_float64_are_named_by_place_in_any_tile():
         with pytest.raises(ValueError, match=r"got 1.7e\+308 at row 1700, column 1"):
             fitted.transform(some)
     with pytest.raises(
-        ValueError, match=r"Nystroem: of the landmarks, Linear\(\) is beyond float64: got 1.7e\+308 at row"
+        ValueError,
+        match=r"Nystroem: of the landmarks, Linear\(\) is beyond float64: got 1.7e\+308 at row",
     ):
         Nystroem(landmarks=rows, kernel="linear").fit(np.ones((5, 3)))
 

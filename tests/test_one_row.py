@@ -6,11 +6,22 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from mercer import Chi2Series, Hellinger, KernelClassifier, KernelRegressor, RandomFourier, load, save
+from mercer import (
+    Chi2Series,
+    Hellinger,
+    KernelClassifier,
+    KernelRegressor,
+    RandomFourier,
+    load,
+    save,
+)
 
 rng = np.random.default_rng(0)
 X, t = rng.random((60, 4)), rng.random(60)
-MODELS = {"regressor": (KernelRegressor, t), "classifier": (KernelClassifier, np.round(2 * t).astype(int))}
+MODELS = {
+    "regressor": (KernelRegressor, t),
+    "classifier": (KernelClassifier, np.round(2 * t).astype(int)),
+}
 
 
 class Counted(Hellinger):
@@ -98,7 +109,9 @@ def test_rows_without_names_are_warned_of_where_a_model_has_names(tmp_path):
     model = KernelRegressor(Hellinger(), alpha=1.0).fit(frame, t)
     save(model, tmp_path / "m.mercer")
     for one in (model, load(tmp_path / "m.mercer")):
-        with pytest.warns(UserWarning, match="X does not have valid feature names, but KernelRegressor"):
+        with pytest.warns(
+            UserWarning, match="X does not have valid feature names, but KernelRegressor"
+        ):
             one.predict(X[:1])
         with pytest.raises(ValueError, match=r"row 0, column 1 \('b'\)"):
             one.predict(pd.DataFrame([[0.0, -1.0, 0.0, 1.0]], columns=list("abcd")))

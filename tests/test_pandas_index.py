@@ -1,4 +1,6 @@
-"""The index of a pandas frame in a Parquet file or an Arrow table is no input, unless it is named."""
+"""The index of a pandas frame in a Parquet file or an Arrow table is no input, unless it is
+named.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ INDEXES = {
     "unnamed": (lambda made: made, ["__index_level_0__"]),
     "named": (lambda made: made.rename_axis("id"), ["id"]),
     "of two levels": (
-        lambda made: made.assign(k=1.5, i=made.index).set_index(["k", "i"]).rename_axis(["k", None]),
+        lambda made: (
+            made.assign(k=1.5, i=made.index).set_index(["k", "i"]).rename_axis(["k", None])
+        ),
         ["k", "__index_level_1__"],
     ),
     "of words": (lambda made: made.set_index(made.index.astype(str)), ["__index_level_0__"]),
@@ -97,7 +101,9 @@ def test_an_index_that_is_named_is_an_input_or_the_target(tmp_path):
     assert (stream.columns, stream.left_out) == (("a", "id"), ())
     stream = open_stream(tmp_path / "d.parquet", target="id")
     assert (stream.columns, stream.target, stream.left_out) == (("a", "b", "c", "y"), "id", ())
-    outcome = run("fit", tmp_path / "d.parquet", *FIT, "--columns", "a,id", "-o", tmp_path / "m.mercer")
+    outcome = run(
+        "fit", tmp_path / "d.parquet", *FIT, "--columns", "a,id", "-o", tmp_path / "m.mercer"
+    )
     assert "Left out" not in outcome.stdout
     assert load(tmp_path / "m.mercer").feature_names_in_.tolist() == ["a", "id"]
 
@@ -115,15 +121,21 @@ def test_a_model_that_was_fitted_on_an_index_still_predicts(tmp_path):
     np.testing.assert_array_equal(model.predict(table), expected)
 
 
-@pytest.mark.parametrize("form", [lambda table: table, lambda table: table.to_batches()[0]], ids=["table", "batch"])
+@pytest.mark.parametrize(
+    "form", [lambda table: table, lambda table: table.to_batches()[0]], ids=["table", "batch"]
+)
 def test_arrow_tables_in_memory_have_no_index_either(form):
     made = frame()
     table = form(pa.Table.from_pandas(made.drop(columns="y")))
     assert "__index_level_0__" in table.schema.names
-    model = KernelClassifier(RandomFourier(16, gamma=0.1, random_state=0)).fit(table, made["y"].to_numpy())
+    model = KernelClassifier(RandomFourier(16, gamma=0.1, random_state=0)).fit(
+        table, made["y"].to_numpy()
+    )
     assert model.n_features_in_ == 3
     plain = made[["a", "b", "c"]]
-    plain = plain if hasattr(model, "feature_names_in_") else plain.to_numpy()  # scikit-learn finds no names in a batch
+    plain = (
+        plain if hasattr(model, "feature_names_in_") else plain.to_numpy()
+    )  # scikit-learn finds no names in a batch
     np.testing.assert_array_equal(model.predict(table), model.predict(plain))
     fitted = RandomFourier(16, gamma=0.1, random_state=0).fit(table)
     assert fitted.n_features_in_ == 3
@@ -133,9 +145,13 @@ def test_arrow_tables_in_memory_have_no_index_either(form):
 
 def test_files_of_a_folder_may_differ_in_their_index(tmp_path):
     made = frame()
-    made.to_parquet(tmp_path / "a.parquet")  # an index of its own, none, and that of others without pandas' metadata
+    made.to_parquet(
+        tmp_path / "a.parquet"
+    )  # an index of its own, none, and that of others without pandas' metadata
     made.reset_index(drop=True).to_parquet(tmp_path / "b.parquet")
-    pq.write_table(pq.read_table(tmp_path / "a.parquet").replace_schema_metadata(None), tmp_path / "c.parquet")
+    pq.write_table(
+        pq.read_table(tmp_path / "a.parquet").replace_schema_metadata(None), tmp_path / "c.parquet"
+    )
     for names in (["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]):
         stream = open_stream([tmp_path / f"{name}.parquet" for name in names], target="y")
         assert stream.columns == ("a", "b", "c")
@@ -147,7 +163,8 @@ def test_a_column_that_is_an_index_in_another_file_is_refused(tmp_path):
     made.reset_index().to_parquet(tmp_path / "a.parquet")
     made.to_parquet(tmp_path / "b.parquet")
     with pytest.raises(
-        ValueError, match=r"b.parquet: column 'id' is the index of a pandas frame, and in a.parquet it is an"
+        ValueError,
+        match=r"b.parquet: column 'id' is the index of a pandas frame, and in a.parquet it is an",
     ):
         open_stream(tmp_path, target="y")
     assert open_stream(tmp_path, target="y", columns=["a", "id"]).width == 2
@@ -155,12 +172,15 @@ def test_a_column_that_is_an_index_in_another_file_is_refused(tmp_path):
 
 def test_a_table_that_has_nothing_beside_its_index_is_refused(tmp_path):
     frame().set_index("a")[["y"]].to_parquet(tmp_path / "d.parquet")
-    with pytest.raises(ValueError, match=r"d.parquet has no input columns beside the pandas index 'a'"):
+    with pytest.raises(
+        ValueError, match=r"d.parquet has no input columns beside the pandas index 'a'"
+    ):
         open_stream(tmp_path / "d.parquet", target="y")
 
 
 @pytest.mark.parametrize(
-    "text", [b"no JSON", b"[]", b"{}", b'{"index_columns": 3}', b'{"index_columns": ["gone"]}', b"\xff"]
+    "text",
+    [b"no JSON", b"[]", b"{}", b'{"index_columns": 3}', b'{"index_columns": ["gone"]}', b"\xff"],
 )
 def test_metadata_that_are_not_of_pandas_do_no_harm(tmp_path, text):
     table = pa.table({"a": [1.0, 2.0], "y": [0, 1]}).replace_schema_metadata({b"pandas": text})
@@ -173,9 +193,14 @@ def test_a_converted_file_keeps_the_index_apart_or_says_that_it_cannot(tmp_path)
     frame().rename_axis("id").to_parquet(tmp_path / "d.parquet")
     run("convert", tmp_path / "d.parquet", tmp_path / "copy.parquet")
     assert open_stream(tmp_path / "copy.parquet", target="y").left_out == ("id",)
-    assert pd.read_parquet(tmp_path / "copy.parquet").equals(pd.read_parquet(tmp_path / "d.parquet"))
+    assert pd.read_parquet(tmp_path / "copy.parquet").equals(
+        pd.read_parquet(tmp_path / "d.parquet")
+    )
     outcome = run("convert", tmp_path / "d.parquet", tmp_path / "copy.csv")
-    assert "'id', the index of the pandas frame that was written, is an ordinary column of copy.csv" in outcome.stderr
+    assert (
+        "'id', the index of the pandas frame that was written, is an ordinary column of copy.csv"
+        in outcome.stderr
+    )
     outcome = run("convert", tmp_path / "d.parquet", tmp_path / "copy.npy")
     assert "Left out: 'id', the index of the pandas frame" in outcome.stderr
     assert np.load(tmp_path / "copy.npy").shape == (300, 4)

@@ -1,4 +1,6 @@
-"""The papers and their data sets: how sets are read and split, and every cell of every paper on stand-ins for its data."""
+"""The papers and their data sets: how sets are read and split, and every cell of every paper on
+stand-ins for its data.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,10 @@ def test_a_download_must_have_the_shape_of_the_set(monkeypatch):
 
     sets = openml(monkeypatch, answer)
     assert (sets["spambase"].X.shape, set(sets["spambase"].y)) == ((4601, 57), {0, 1})
-    assert sets.why_absent("skinseg") == "skinseg: OpenML's skin-segmentation is 7 x 57, not 245,057 x 3"
+    assert (
+        sets.why_absent("skinseg")
+        == "skinseg: OpenML's skin-segmentation is 7 x 57, not 245,057 x 3"
+    )
     assert "does not have it in this form" in sets.why_absent("caltech101_bow")
 
 
@@ -156,7 +161,10 @@ def test_cells_say_what_they_need_and_publish_what_they_have(paper):
 
 @pytest.mark.parametrize(
     "paper",
-    [pytest.param(one, marks=[] if name == "compressive" else [pytest.mark.full]) for name, one in papers().items()],
+    [
+        pytest.param(one, marks=[] if name == "compressive" else [pytest.mark.full])
+        for name, one in papers().items()
+    ],
     ids=papers().keys(),
 )
 def test_every_cell_runs_on_stand_ins_for_the_data(paper, folder_of_sets):

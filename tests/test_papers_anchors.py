@@ -1,4 +1,6 @@
-"""The ANNFM paper: its numbers stand where they belong, its bound holds, and what is said of its energy is so."""
+"""The ANNFM paper: its numbers stand where they belong, its bound holds, and what is said of its
+energy is so.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ import numpy as np
 import pytest
 from experiments import anchors, anchors_bags
 from experiments.anchors_errors import ANCHORS, BOUND, ERRORS
-from experiments.anchors_maps import BOW, CAPTION, DIGITS, KERNELS, TEXT, bags, between, digits, near, score
+from experiments.anchors_maps import (
+    BOW,
+    CAPTION,
+    DIGITS,
+    KERNELS,
+    TEXT,
+    bags,
+    between,
+    digits,
+    near,
+    score,
+)
 from experiments.running import Bench
 from experiments.sets import Sets
 
@@ -39,8 +52,16 @@ def test_every_published_accuracy_has_its_cells(experiment):
 
 
 def test_every_published_number_of_bags_has_its_cell():
-    shown = {(one.label, kernel): number for one in anchors_bags.BAGS.cells for kernel, number in one.published.items()}
-    told = {(label, kernel): one for label, row in anchors_bags.PUBLISHED.items() for kernel, one in row.items()}
+    shown = {
+        (one.label, kernel): number
+        for one in anchors_bags.BAGS.cells
+        for kernel, number in one.published.items()
+    }
+    told = {
+        (label, kernel): one
+        for label, row in anchors_bags.PUBLISHED.items()
+        for kernel, one in row.items()
+    }
     told |= {(label, "chi2"): one for label, (_, one) in anchors_bags.SIGNS.items()}
     told |= {("linear", kernel): anchors_bags.LINEAR for kernel in KERNELS}
     assert shown == told
@@ -89,7 +110,9 @@ def test_a_square_of_the_heat_map_is_the_mean_error_in_it():
 def test_pixels_and_words_are_scaled_to_one(tmp_path):
     on_stand_ins = bench(write_sets(tmp_path, (DIGITS, BOW)))
     assert digits(on_stand_ins, 50).X.max() <= 1 < on_stand_ins.sets[DIGITS].X.max()
-    np.testing.assert_array_equal(bags(on_stand_ins).X.max(axis=0)[on_stand_ins.sets[BOW].X[:100].max(axis=0) > 0], 1)
+    np.testing.assert_array_equal(
+        bags(on_stand_ins).X.max(axis=0)[on_stand_ins.sets[BOW].X[:100].max(axis=0) > 0], 1
+    )
 
 
 @pytest.mark.slow

@@ -46,7 +46,10 @@ from paper_rows import TRAIN, write_sets
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    return Bench("quick", Sets(write_sets(tmp_path_factory.mktemp("sets"), ("shuttle", "vowel", "mnist", "splice"))))
+    return Bench(
+        "quick",
+        Sets(write_sets(tmp_path_factory.mktemp("sets"), ("shuttle", "vowel", "mnist", "splice"))),
+    )
 
 
 def rows_of(X) -> set[bytes]:
@@ -54,7 +57,10 @@ def rows_of(X) -> set[bytes]:
 
 
 def test_every_published_row_has_three_numbers_of_which_none_is_above_100():
-    for numbers in (*(row.published for row in ROWS.values()), *(absent[1:] for absent in ABSENT.values())):
+    for numbers in (
+        *(row.published for row in ROWS.values()),
+        *(absent[1:] for absent in ABSENT.values()),
+    ):
         assert len(numbers) in (0, 3)
         assert all(0 < number < 100 for number in numbers)
     assert all(row.gamma for row in ROWS.values() if row.published)
@@ -78,7 +84,9 @@ def test_variations_have_the_labels_of_the_plain_digits_and_are_made_by_the_seed
     assert np.all(noisy.X >= plain_rows.X)
     assert 120 < noisy.X[plain_rows.X == 0].mean() < 135
     np.testing.assert_array_equal(noisy.X, ROWS["M-Rand"].split(bench, 3).X)
-    assert not np.array_equal(noisy.X[:50] - plain_rows.X[:50], noisy.X_test[:50] - plain_rows.X_test[:50])
+    assert not np.array_equal(
+        noisy.X[:50] - plain_rows.X[:50], noisy.X_test[:50] - plain_rows.X_test[:50]
+    )
     assert noisy.X.dtype == np.float32
 
 
@@ -161,11 +169,15 @@ def test_a_group_of_simulated_features_is_the_normalised_map():
     x = np.array([[1.0, 0.0], [0.6, 0.8]])
     Z = features(x, 50, 1, 2.0, "offset")[0]
     how = {"form": "offset", "design": "iid", "normalize": True}
-    exact = RandomFourier(50, kernel="cosine-rbf", gamma=2.0, random_state=0, **how).fit(x).transform(x)
+    exact = (
+        RandomFourier(50, kernel="cosine-rbf", gamma=2.0, random_state=0, **how).fit(x).transform(x)
+    )
     np.testing.assert_allclose(Z / np.linalg.norm(Z, axis=1, keepdims=True), exact, atol=1e-12)
 
 
-@pytest.mark.parametrize(("how", "expected"), [("RFF", 0.69978820), ("NRFF", 0.43632539), ("paired", 0.39957640)])
+@pytest.mark.parametrize(
+    ("how", "expected"), [("RFF", 0.69978820), ("NRFF", 0.43632539), ("paired", 0.39957640)]
+)
 def test_simulated_errors_are_those_of_the_formulas(how, expected):
     """2000 draws: the mean of squares has a standard error of 3%."""
     x = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -174,7 +186,9 @@ def test_simulated_errors_are_those_of_the_formulas(how, expected):
 
 @pytest.mark.full
 def test_simulated_hashes_have_the_error_of_the_formula():
-    """Of one pair of 1000 columns, whose GMM is near g(rho): 400 draws have a standard error of 7%."""
+    """Of one pair of 1000 columns, whose GMM is near g(rho): 400 draws have a standard error of
+    7%.
+    """
     assert hashed_error(0.5, 1.0, 300, 400, 1000) == pytest.approx(hashed(0.5, 1.0), rel=0.25)
 
 
@@ -192,8 +206,12 @@ def test_splice_agrees_with_the_paper_in_all_three_kernels():
     if not (folder / "splice.npz").is_file():
         pytest.skip("splice.npz is not in $MERCER_DATA")
     first: Experiment = PAPER.experiments[0]
-    tasks = [task for task in cells([PAPER]) if task.experiment is first and task.cell.label == "Splice"]
+    tasks = [
+        task for task in cells([PAPER]) if task.experiment is first and task.cell.label == "Splice"
+    ]
     results = Results()
     assert not run(tasks, Bench("standard", Sets(folder)), results)
-    published = [row for row in table(first, "standard", results) if row.label == "Splice" and row.published]
+    published = [
+        row for row in table(first, "standard", results) if row.label == "Splice" and row.published
+    ]
     assert [row.verdict for row in published] == [AGREES] * 3

@@ -1,11 +1,22 @@
-"""The learners of the papers are those of scikit-learn, and of this library, on the same features; accuracies are in per cent."""
+"""The learners of the papers are those of scikit-learn, and of this library, on the same features;
+accuracies are in per cent.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from experiments.heads import RIDGES, Score, accuracy, exact_ridge, exact_svm, learner, over_draws, svm
+from experiments.heads import (
+    RIDGES,
+    Score,
+    accuracy,
+    exact_ridge,
+    exact_svm,
+    learner,
+    over_draws,
+    svm,
+)
 from experiments.sets import Split
 from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
@@ -33,7 +44,9 @@ def test_accuracy_is_in_per_cent():
 
 def test_svm_is_liblinear_on_the_features_of_the_training_rows():
     made = Homogeneous().fit(SPLIT.X)
-    model = LinearSVC(C=0.1, fit_intercept=False, random_state=0).fit(made.transform(SPLIT.X), SPLIT.y)
+    model = LinearSVC(C=0.1, fit_intercept=False, random_state=0).fit(
+        made.transform(SPLIT.X), SPLIT.y
+    )
     found = svm(Homogeneous(), SPLIT, C=0.1, bias=False)
     assert found.accuracy == per_cent(model.predict(made.transform(SPLIT.X_test)))
     assert (found.features, found.bytes) == (192, 192 * 8)
@@ -45,9 +58,9 @@ def test_svm_without_a_map_is_on_the_rows():
     assert found.accuracy == per_cent(model.predict(SPLIT.X_test))
     assert (found.features, found.bytes) == (64, 64 * 8)
     rows = sp.csr_array(SPLIT.X)
-    assert svm(None, Split(rows, SPLIT.y, sp.csr_array(SPLIT.X_test), SPLIT.y_test), dual=True, tol=0.1).bytes == (
-        (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes) / 400
-    )
+    assert svm(
+        None, Split(rows, SPLIT.y, sp.csr_array(SPLIT.X_test), SPLIT.y_test), dual=True, tol=0.1
+    ).bytes == ((rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes) / 400)
 
 
 def test_svm_has_a_bias_where_it_is_asked_for():
@@ -76,12 +89,16 @@ def test_learner_takes_components_of_training_rows_or_of_all(unlabeled):
 def test_exact_svm_is_libsvm_on_kernel_values():
     model = SVC(C=2.0, gamma=0.1).fit(SPLIT.X, SPLIT.y)
     found = exact_svm(Gaussian(0.1), SPLIT, C=2.0)
-    assert found.accuracy == pytest.approx(per_cent(model.predict(SPLIT.X_test)), abs=0.21)  # a row that rounding turns
+    assert found.accuracy == pytest.approx(
+        per_cent(model.predict(SPLIT.X_test)), abs=0.21
+    )  # a row that rounding turns
     assert found.features == 400
 
 
 @pytest.mark.parametrize("labels", [y, y == 8], ids=["ten classes", "one in ten"])
-@pytest.mark.parametrize("kernel", [Chi2(), lambda X, Z=None: gram(Chi2(), X, Z)], ids=["kernel", "function"])
+@pytest.mark.parametrize(
+    "kernel", [Chi2(), lambda X, Z=None: gram(Chi2(), X, Z)], ids=["kernel", "function"]
+)
 def test_exact_ridge_is_kernel_ridge_with_the_best_ridge_of_held_out_rows(kernel, labels):
     split = Split(SPLIT.X[:100], labels[:100], SPLIT.X_test, labels[400:900])
     classes = np.unique(split.y)
@@ -96,7 +113,9 @@ def test_exact_ridge_is_kernel_ridge_with_the_best_ridge_of_held_out_rows(kernel
 
     out = np.arange(100) % 4 == 3
     ridges = RIDGES[::-1]
-    right = [np.mean(predicted(np.flatnonzero(~out), K[out], ridge) == split.y[out]) for ridge in ridges]
+    right = [
+        np.mean(predicted(np.flatnonzero(~out), K[out], ridge) == split.y[out]) for ridge in ridges
+    ]
     expected = predicted(np.arange(100), K_test, ridges[int(np.argmax(right))])
     assert exact_ridge(kernel, split).accuracy == accuracy(split, expected)
 

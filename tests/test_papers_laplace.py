@@ -1,4 +1,6 @@
-"""Random Laplace features, reproduced: the learner in the axes of the training rows, and what the paper says on its data."""
+"""Random Laplace features, reproduced: the learner in the axes of the training rows, and what the
+paper says on its data.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from experiments.laplace import MAPS, OUR_MAPS, PAPER, TABLE_2, root_sums
-from experiments.laplace_heads import ALPHAS, Axes, LeastSquares, hinge_scores, machine, svm_in_span, tuned
+from experiments.laplace_heads import (
+    ALPHAS,
+    Axes,
+    LeastSquares,
+    hinge_scores,
+    machine,
+    svm_in_span,
+    tuned,
+)
 from experiments.running import Bench, Task, run_cell
 from experiments.sets import Sets, Split
 from sklearn.svm import LinearSVC
@@ -43,7 +53,9 @@ def test_axes_of_sparse_rows_and_of_a_kernel_are_those_of_features():
     kernel = Axes.of_kernel(split.X @ split.X.T, split.X_test @ split.X.T)
     for other in (sparse, kernel):
         np.testing.assert_allclose(other.values, features.values, rtol=1e-6)
-        np.testing.assert_allclose(other.test @ other.train.T, features.test @ features.train.T, atol=1e-8)
+        np.testing.assert_allclose(
+            other.test @ other.train.T, features.test @ features.train.T, atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("d", [20, 60])
@@ -59,7 +71,10 @@ def test_errors_leaving_one_out_are_those_of_machines_without_the_row(d):
             rest = np.arange(len(Y)) != i
             A, B = split.X[rest] - split.X[rest].mean(axis=0), Y[rest] - Y[rest].mean(axis=0)
             coef = np.linalg.solve(A.T @ A + alpha * np.eye(d), A.T @ B)
-            hits += np.argmax((split.X[i] - split.X[rest].mean(axis=0)) @ coef + Y[rest].mean(axis=0)) == split.y[i]
+            hits += (
+                np.argmax((split.X[i] - split.X[rest].mean(axis=0)) @ coef + Y[rest].mean(axis=0))
+                == split.y[i]
+            )
         return hits / len(Y)
 
     shares = {alpha: right(alpha) for alpha in ALPHAS[::9] * axes.scale}
@@ -72,7 +87,9 @@ def test_the_machine_is_that_of_liblinear():
     split = rows(d=150, noise=20.0)
     axes = Axes.of(split.X, split.X_test)
     C = 1 / (2 * LeastSquares.of(axes, split.y).alpha)
-    theirs = LinearSVC(C=C, intercept_scaling=1000.0, tol=1e-8, max_iter=10**5, dual=False).fit(split.X, split.y)
+    theirs = LinearSVC(C=C, intercept_scaling=1000.0, tol=1e-8, max_iter=10**5, dual=False).fit(
+        split.X, split.y
+    )
     np.testing.assert_allclose(
         hinge_scores(axes, split.y, C, tol=1e-6), theirs.decision_function(split.X_test), atol=2e-3
     )
@@ -104,7 +121,10 @@ def test_sums_of_roots_are_the_exponent_of_the_kernel():
 @pytest.mark.parametrize("label", ["exp-semigroup", "reciprocal-semigroup"])
 def test_the_papers_map_is_plain_and_ours_has_the_exact_diagonal(label):
     X = rows().X
-    plain, ours = MAPS[label][0](50, 1.0, 0).fit(X), OUR_MAPS[f"{label}, normalised"][0](50, 1.0, 0).fit(X)
+    plain, ours = (
+        MAPS[label][0](50, 1.0, 0).fit(X),
+        OUR_MAPS[f"{label}, normalised"][0](50, 1.0, 0).fit(X),
+    )
     assert plain.kernel_ == ours.kernel_
     diagonal = np.array([ours.kernel_(x[None])[0, 0] for x in X])
     np.testing.assert_allclose(np.sum(ours.transform(X) ** 2, axis=1), diagonal, rtol=1e-9)
@@ -143,7 +163,8 @@ def test_normalised_features_have_less_error_on_bags_of_words():
     bench = Bench("quick", Sets(folder))
     for experiment in PAPER.experiments[:2]:
         errors = {
-            cell.label: run_cell(Task(experiment, cell), bench).figures["s = 200"].mean for cell in experiment.cells
+            cell.label: run_cell(Task(experiment, cell), bench).figures["s = 200"].mean
+            for cell in experiment.cells
         }
         for label, error in errors.items():
             if not label.endswith("normalised"):

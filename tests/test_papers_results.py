@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from experiments.page import page
 from experiments.pictures import svg
-from experiments.records import RANDOM, SPLIT, Cell, Experiment, Measured, Picture, not_comparable, order
+from experiments.records import (
+    RANDOM,
+    SPLIT,
+    Cell,
+    Experiment,
+    Measured,
+    Picture,
+    not_comparable,
+    order,
+)
 from experiments.running import Bench, Outcome, Results, cells, run, run_cell, why_absent
 from experiments.sets import Sets
 from experiments.verdicts import misses, table
@@ -82,7 +91,10 @@ def test_published_ties_have_no_order(ties, verdict):
 def test_differences_of_ours_below_their_spread_have_no_order(spread, verdict):
     """Spreads of s each: the difference 1 is beyond hypot(s, s) for s = 0.6 only."""
     a, b = Measured(51.0, spread, 3), Measured(50.0, spread, 3)
-    assert verdicts(experiment(fixed("a", {"x": 1.0}, x=a), fixed("b", {"x": 2.0}, x=b), rule=order())) == [verdict] * 2
+    assert (
+        verdicts(experiment(fixed("a", {"x": 1.0}, x=a), fixed("b", {"x": 2.0}, x=b), rule=order()))
+        == [verdict] * 2
+    )
 
 
 def test_rows_without_a_number_say_why():
@@ -94,7 +106,11 @@ def test_rows_without_a_number_say_why():
         Cell("ours", ("x",), lambda bench: {}, needs=("mnist",), ours=True),
     )
     results, sets = Results(), Sets()
-    run([task for task in cells([paper_of(rows)]) if task.cell.label == "new"], Bench("quick", sets), results)
+    run(
+        [task for task in cells([paper_of(rows)]) if task.cell.label == "new"],
+        Bench("quick", sets),
+        results,
+    )
     found = table(rows, "quick", results, lambda cell: why_absent(cell, sets))
     assert [(row.label, row.verdict) for row in found] == [
         ("lost", "absent"),
@@ -168,7 +184,8 @@ def test_results_are_read_as_they_were_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"format": 1}', '{"format": 1, "machine": {}, "sizes": {"quick": {"a": {}}}}']
+    "text",
+    ["{", "[]", '{"format": 1}', '{"format": 1, "machine": {}, "sizes": {"quick": {"a": {}}}}'],
 )
 def test_a_file_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "r.json").write_text(text)
@@ -184,7 +201,11 @@ def test_a_file_of_another_format_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("figures", "said"),
-    [({"z": Measured(1.0)}, "gave the columns"), ({}, "gave the columns"), ({"x": Measured(np.nan)}, "gave nan")],
+    [
+        ({"z": Measured(1.0)}, "gave the columns"),
+        ({}, "gave the columns"),
+        ({"x": Measured(np.nan)}, "gave nan"),
+    ],
 )
 def test_numbers_that_cannot_be_are_refused(figures, said):
     toy = experiment(Cell("a", ("x", "y"), lambda bench: figures))
@@ -197,7 +218,9 @@ def test_warnings_of_a_cell_are_kept_as_notes():
         np.float64(1.0) / np.float64(0.0)
         return {"x": Measured(1.0)}
 
-    outcome = run_cell(next(cells([paper_of(experiment(Cell("a", ("x",), warn)))])), Bench("quick", Sets()))
+    outcome = run_cell(
+        next(cells([paper_of(experiment(Cell("a", ("x",), warn)))])), Bench("quick", Sets())
+    )
     assert outcome.notes == ("divide by zero encountered in scalar divide",)
 
 
@@ -222,15 +245,23 @@ def test_the_page_has_tables_verdicts_and_what_misses():
     assert "| low | n = 10 | 91.00 | 91.50 | +0.50 | agrees | 1 |" in text
     assert "| ours | n = 10 | - | 96.00 ± 0.25 |  | - | 3 |" in text
     assert "| lost | n = 1 | 1.00 | - |  | absent: nobody has the data |  |" in text
-    assert "|  | left | right |\n| --- | --- | --- |\n| a | 1.0e-03 | 2.0e-03 |\n| b | 3.0e-03 |  |" in text
-    assert "- **toy/table**: Half the rows.\n  - low, n = 1: published 90.00, ours 80.00; off by -10.00, and" in text
+    assert (
+        "|  | left | right |\n| --- | --- | --- |\n| a | 1.0e-03 | 2.0e-03 |\n| b | 3.0e-03 |  |"
+        in text
+    )
+    assert (
+        "- **toy/table**: Half the rows.\n  - low, n = 1: published 90.00, ours 80.00; off by "
+        "-10.00, and" in text
+    )
     assert "| A toy | 1 | 1 | 0 | 1 | 0 | 5 |" in text
     assert "Run 2020-02-02. mercer 0.1.0" in text
 
 
 def test_the_page_says_which_rows_are_ours_and_which_have_rules_of_their_own():
     own = replace(fixed("new", {}, x=3.0), ours=True)
-    rows = experiment(fixed("a", {"x": 90.0}, x=91.0), replace(fixed("b", {"x": 90.0}, x=92.0), rule=RANDOM), own)
+    rows = experiment(
+        fixed("a", {"x": 90.0}, x=91.0), replace(fixed("b", {"x": 90.0}, x=92.0), rule=RANDOM), own
+    )
     text = page([paper_of(rows)], "quick", results_of(rows))["papers.md"].decode()
     assert "| *new* | x |" in text and "| a | x |" in text
     assert "Rule: split; random for b." in text
@@ -250,14 +281,19 @@ def test_the_same_results_are_the_same_bytes():
 
 def test_pictures_are_well_formed_and_name_their_rows():
     toy = toy_paper()
-    for name, words in {"papers/toy-table.svg": ("low", "ours"), "papers/toy-heat.svg": ("left", "right")}.items():
+    for name, words in {
+        "papers/toy-table.svg": ("low", "ours"),
+        "papers/toy-heat.svg": ("left", "right"),
+    }.items():
         picture = page([toy], "quick", toy_results())[name]
         assert xml.fromstring(picture).tag.endswith("svg")
         assert all(f">{word}<" in picture.decode() for word in words)
 
 
 def test_a_picture_over_what_no_number_has_is_refused():
-    toy = experiment(fixed("a", {}, x=Measured(1.0, features=3), y=1.0), picture=Picture("D", "y", x="features"))
+    toy = experiment(
+        fixed("a", {}, x=Measured(1.0, features=3), y=1.0), picture=Picture("D", "y", x="features")
+    )
     with pytest.raises(ValueError, match="over features, which column 'y' does not have"):
         svg(toy, {"a": {"x": Measured(1.0, features=3), "y": Measured(1.0)}})
     with pytest.raises(ValueError, match="there is none in 'x'"):
@@ -265,7 +301,12 @@ def test_a_picture_over_what_no_number_has_is_refused():
 
 
 def test_papers_without_results_are_not_on_the_page():
-    other = replace(toy_paper(), name="other", title="Another", experiments=(replace(experiment(), key="other/t"),))
+    other = replace(
+        toy_paper(),
+        name="other",
+        title="Another",
+        experiments=(replace(experiment(), key="other/t"),),
+    )
     assert "Another" not in page([toy_paper(), other], "quick", toy_results())["papers.md"].decode()
     with pytest.raises(ValueError, match="the results have none of size full"):
         page([toy_paper()], "full", toy_results())

@@ -32,8 +32,14 @@ def test_partial_fit_goes_on_from_fit():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"alpha": "kfold"}, r"alpha='kfold' with penalty='l2' has folds, unlike the moments of the rows before"),
-        ({"penalty": "l1", "alpha": [1.0, 2.0]}, "has folds, unlike the moments of the rows before"),
+        (
+            {"alpha": "kfold"},
+            r"alpha='kfold' with penalty='l2' has folds, unlike the moments of the rows before",
+        ),
+        (
+            {"penalty": "l1", "alpha": [1.0, 2.0]},
+            "has folds, unlike the moments of the rows before",
+        ),
         ({"penalty": "l0"}, "penalty must be one of 'l2', 'l1', 'group', got 'l0'"),
         ({"penalty": "l1", "alpha": 0.0}, "needs an alpha above 0"),
         ({"alpha": -1.0}, "alpha must be a number of at least 0"),

@@ -1,4 +1,6 @@
-"""LASSO and group LASSO from moments: scikit-learn's answers, optimality conditions, and what they do in the estimators."""
+"""LASSO and group LASSO from moments: scikit-learn's answers, optimality conditions, and what they
+do in the estimators.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from mercer.linear_model.solvers.pca import Components
 from mercer.maps.block import Dense
 from mercer.stats.moments import Moments
 
-INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+INTERCEPT = pytest.mark.parametrize(
+    "fit_intercept", [True, False], ids=["intercept", "no intercept"]
+)
 MANY = SklearnLasso(tol=1e-14, max_iter=10**6)
 
 rng = np.random.default_rng(0)
@@ -29,7 +33,11 @@ y = np.digitize(t, np.quantile(t, [0.3, 0.6]))
 def data(n: int = 80, D: int = 30, t: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Correlated features, targets that need a few of them, neither about 0."""
     rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(n, D)) + 1.5 * rng.normal(size=(n, 3)) @ rng.normal(size=(3, D)) + rng.normal(size=D)
+    Z = (
+        rng.normal(size=(n, D))
+        + 1.5 * rng.normal(size=(n, 3)) @ rng.normal(size=(3, D))
+        + rng.normal(size=D)
+    )
     return Z, Z[:, :4] @ rng.normal(size=(4, t)) + 0.5 * rng.normal(size=(n, t)) + 2
 
 
@@ -41,7 +49,9 @@ def normal(Z, Y, w=None, fit_intercept=True) -> Normal:
 
 def sklearns(Z, v, alpha, fit_intercept=True, w=None) -> SklearnLasso:
     n = len(Z) if w is None else w.sum()
-    return SklearnLasso(alpha / n, tol=1e-14, max_iter=10**6, fit_intercept=fit_intercept).fit(Z, v, w)
+    return SklearnLasso(alpha / n, tol=1e-14, max_iter=10**6, fit_intercept=fit_intercept).fit(
+        Z, v, w
+    )
 
 
 @INTERCEPT
@@ -72,7 +82,12 @@ def test_outputs_of_any_scale_have_a_lasso_of_their_own():
     both = np.stack([1e12 * Y[:, 0], Y[:, 1]], axis=1)
     coef, kkt = Penalty("l1", (30,)).solve(normal(Z, both), 3.0)
     assert kkt < 1e-9
-    assert np.allclose(coef[:, 1], Penalty("l1", (30,)).solve(normal(Z, Y[:, 1:]), 3.0).coef[:, 0], rtol=0, atol=1e-8)
+    assert np.allclose(
+        coef[:, 1],
+        Penalty("l1", (30,)).solve(normal(Z, Y[:, 1:]), 3.0).coef[:, 0],
+        rtol=0,
+        atol=1e-8,
+    )
 
 
 def test_a_path_warm_or_cold_is_the_same():
@@ -126,7 +141,9 @@ def test_features_that_are_equal_or_constant_have_an_answer():
     assert kkt < 1e-9
     assert not coef[-2:].any()
     fitted = Z @ coef[:, 0] + equations.intercept(coef)
-    assert np.allclose(fitted, sklearns(Z[:, :30], Y[:, 0], 2.0).predict(Z[:, :30]), rtol=0, atol=1e-7)
+    assert np.allclose(
+        fitted, sklearns(Z[:, :30], Y[:, 0], 2.0).predict(Z[:, :30]), rtol=0, atol=1e-7
+    )
 
 
 def test_after_components_the_lasso_is_soft_thresholding():
@@ -146,14 +163,18 @@ def test_after_components_the_lasso_is_soft_thresholding():
 
 
 def optimality(Z, Y, coef, alpha, widths) -> float:
-    """How far the gradient of the plain objective is from the subgradient of the penalty, by rows and not by moments."""
+    """How far the gradient of the plain objective is from the subgradient of the penalty, by rows
+    and not by moments.
+    """
     R = (Y - Y.mean(axis=0)) - (Z - Z.mean(axis=0)) @ coef
     G, off, start = (Z - Z.mean(axis=0)).T @ R, 0.0, 0
     for width in widths:
         g, c, a = G[start : start + width], coef[start : start + width], alpha * np.sqrt(width)
         start += width
         length = np.linalg.norm(c)
-        off = max(off, np.linalg.norm(g - a * c / length) if length else max(np.linalg.norm(g) - a, 0.0))
+        off = max(
+            off, np.linalg.norm(g - a * c / length) if length else max(np.linalg.norm(g) - a, 0.0)
+        )
     return off
 
 
@@ -245,16 +266,25 @@ def test_alphas_that_leave_no_coefficient_do_not_end_the_search(kind):
 @pytest.mark.parametrize("pca", [None, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.parametrize("penalty", ["l1", "group"])
 def test_moments_that_rounding_makes_negative_have_a_minimum(penalty, pca):
-    maps = [RandomFourier(150, gamma=0.5, random_state=0), RandomFourier(100, gamma=0.4, random_state=1)]
+    maps = [
+        RandomFourier(150, gamma=0.5, random_state=0),
+        RandomFourier(100, gamma=0.4, random_state=1),
+    ]
     model = KernelRegressor(maps, penalty=penalty, pca=pca, alpha=1e-12)
-    with pytest.warns(ConvergenceWarning, match=r"the rounding of moments, whose smallest eigenvalue is -[\d.]+e-0\d"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"the rounding of moments, whose smallest eigenvalue is -[\d.]+e-0\d",
+    ):
         model.fit(X[:60].astype(np.float32), t[:60])
     assert model.kkt_ < 1e-5  # what is added, a few digits of float32, times the coefficients
     assert np.abs(model.predict(X[:60].astype(np.float32)) - t[:60]).max() < 0.1
 
 
 def test_groups_of_constant_features_are_of_no_use():
-    maps = [RandomFourier(64, gamma=1.0, random_state=0), RandomFourier(8, gamma=1.0, random_state=1)]
+    maps = [
+        RandomFourier(64, gamma=1.0, random_state=0),
+        RandomFourier(8, gamma=1.0, random_state=1),
+    ]
     model = KernelRegressor(maps, penalty="group").fit(np.ones((50, 3)), np.arange(50.0))
     assert model.zero_maps_ == ["randomfourier-1", "randomfourier-2"]
     assert model.predict(np.ones((1, 3))) == pytest.approx([24.5])
@@ -269,7 +299,9 @@ def test_targets_may_have_any_scale(penalty, scale):
     assert other.alpha == pytest.approx(scale * one.alpha, rel=1e-9)
     coef, kkt = Penalty(penalty, (10, 20)).solve(normal(Z, scale * Y), other.alpha)
     assert kkt < 1e-9
-    assert np.allclose(coef / scale, Penalty(penalty, (10, 20)).solve(normal(Z, Y), one.alpha).coef, rtol=1e-9)
+    assert np.allclose(
+        coef / scale, Penalty(penalty, (10, 20)).solve(normal(Z, Y), one.alpha).coef, rtol=1e-9
+    )
 
 
 def features(rows=X) -> np.ndarray:

@@ -12,7 +12,9 @@ from mercer.rng import Rng, open_interval, seed_from
 @given(seed=st.integers(0, 2**64 - 1), start=st.integers(0, 1000), count=st.integers(0, 50))
 def test_a_word_depends_on_its_place_and_not_on_what_is_drawn_with_it(seed, start, count):
     rng = Rng(seed)
-    np.testing.assert_array_equal(rng.words("w", start, count), rng.words("w", 0, start + count)[start:])
+    np.testing.assert_array_equal(
+        rng.words("w", start, count), rng.words("w", 0, start + count)[start:]
+    )
 
 
 def test_words_are_the_same_for_ever():
@@ -55,4 +57,7 @@ def test_what_is_no_random_state_is_refused(bad):
 
 
 GOLDEN_WORDS = [15439582510959151522, 14451281538105040014, 3964203379666799529]
-GOLDEN_NORMALS = [[-1.357523913853794, -1.3497173749166467], [-0.5577167043903933, -1.484361472911678]]
+GOLDEN_NORMALS = [
+    [-1.357523913853794, -1.3497173749166467],
+    [-0.5577167043903933, -1.484361472911678],
+]

@@ -93,10 +93,14 @@ def test_without_a_rate_theory_says_the_size_where_it_is_not_vacuous():
     assert "by theory" in found.why
     offset = plan((10**6, 20), RandomFourier(64, design="iid", form="offset"), error=0.05)
     assert offset.amount == theory.components_for_pair(0.05, 0.05, form="offset")
-    with pytest.raises(ValueError, match=r"asks for n_components = 5,904, more than there are rows.*rate=certify"):
+    with pytest.raises(
+        ValueError, match=r"asks for n_components = 5,904, more than there are rows.*rate=certify"
+    ):
         plan((1000, 20), RandomFourier(64, design="iid"), error=0.05)
     for without in (RandomFourier(64, design="hadamard"), RandomLaplace(64), GCWS(16)):
-        with pytest.raises(ValueError, match=r"theory has no bound that holds for any data.*rate=certify"):
+        with pytest.raises(
+            ValueError, match=r"theory has no bound that holds for any data.*rate=certify"
+        ):
             plan((10**6, 20), without, error=0.05)
 
 
@@ -105,7 +109,9 @@ def test_an_error_that_no_size_reaches_is_said():
     found = plan((1000, 5), RandomFourier(64), error=0.01, rate=biased)
     assert not found.fits
     assert found.amount == 64
-    assert "an error of 1% is not reachable by n_components: bias and rounding alone are 2%" in str(found)
+    assert "an error of 1% is not reachable by n_components: bias and rounding alone are 2%" in str(
+        found
+    )
 
 
 def test_an_exact_map_needs_nothing_and_several_maps_have_no_single_size():
@@ -114,7 +120,8 @@ def test_an_exact_map_needs_nothing_and_several_maps_have_no_single_size():
     assert exact.error == 0
     several = plan((1000, 5), RandomFourier(16) + GCWS(4), error=0.01)
     assert several.short == (
-        "Stacked has no single parameter that buys accuracy: certify measures the error that it has",
+        "Stacked has no single parameter that buys accuracy: certify measures the error that it "
+        "has",
     )
     after = plan((1000, 5), Hellinger() >> RandomFourier(16), error=0.1, rate=_last_law())
     assert after.amount == 100
@@ -135,7 +142,9 @@ def test_a_budget_of_seconds_says_what_can_be_done_in_it():
     size = int(instead.split("n_components = ")[1].split(", with")[0].replace(",", ""))
     assert size < 4096
     assert plan((10**6, 50), RandomFourier(size), max_seconds=whole.seconds / 10).fits
-    assert not plan((10**6, 50), RandomFourier(int(1.3 * size)), max_seconds=whole.seconds / 10).fits
+    assert not plan(
+        (10**6, 50), RandomFourier(int(1.3 * size)), max_seconds=whole.seconds / 10
+    ).fits
     assert f"with an error of about {100 * size**-0.5:.3g}%" in instead
     assert plan((10**6, 50), RandomFourier(4096), max_seconds=1.01 * whole.seconds).fits
 
@@ -160,16 +169,21 @@ def test_a_budget_of_memory_chooses_the_route_and_says_what_does_not_fit():
         ({"confidence": 1.0}, "confidence must be a number between 0 and 1"),
         (
             {"max_seconds": 0},
-            r"max_seconds must be a finite number above 0, got 0. The least that this fit takes is about .* n_comp",
+            r"max_seconds must be a finite number above 0, got 0. The least that this fit takes "
+            r"is about .* n_comp",
         ),
         (
             {"max_memory": 0},
-            r"max_memory must be a number of bytes above 0.*, got 0. The least that this fit takes is about .*B",
+            r"max_memory must be a number of bytes above 0.*, got 0. The least that this fit "
+            r"takes is about .*B",
         ),
         ({"max_memory": "much"}, "max_memory must be a number of bytes"),
         ({"loss": "hinge"}, "loss must be one of"),
         ({"outputs": 0}, "outputs must be a whole number of at least 1"),
-        ({"rate": Table("n_terms", (1,), (0.1,))}, "rate is one of n_terms, and RandomFourier has n_components"),
+        (
+            {"rate": Table("n_terms", (1,), (0.1,))},
+            "rate is one of n_terms, and RandomFourier has n_components",
+        ),
     ],
     ids=str,
 )
@@ -239,7 +253,9 @@ def test_seconds_grow_with_rows_and_bytes_do_not():
     assert small.block_rows == grid(1024, 8).rows
 
 
-@pytest.mark.parametrize("feature_map", [RandomFourier(64, design="iid"), RandomLaplace(64), Nystroem(64)])
+@pytest.mark.parametrize(
+    "feature_map", [RandomFourier(64, design="iid"), RandomLaplace(64), Nystroem(64)]
+)
 def test_what_is_extrapolated_is_what_would_be_drawn(feature_map, monkeypatch):
     """Sizes beyond those that are drawn grow on as a line, or as a square for landmarks."""
     whole = Outlines(feature_map, 20)._drawn(600)

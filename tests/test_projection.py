@@ -1,4 +1,6 @@
-"""Random projections and compressive random features: identities, exact means, and what they refuse."""
+"""Random projections and compressive random features: identities, exact means, and what they
+refuse.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ from test_real_data import load
 METHODS = ("orthoprojector", "bernoulli", "gaussian", "hadamard")
 
 
-def matrix(method: str, m: int, d: int, seed: int = 0, basis: np.ndarray | None = None) -> np.ndarray:
+def matrix(
+    method: str, m: int, d: int, seed: int = 0, basis: np.ndarray | None = None
+) -> np.ndarray:
     """P, as a map would apply it."""
-    fitted = RandomProjection(m, method=method, basis=basis, random_state=seed).fit(np.zeros((1, d)))
+    fitted = RandomProjection(m, method=method, basis=basis, random_state=seed).fit(
+        np.zeros((1, d))
+    )
     return fitted.transform(np.eye(d)).T
 
 
@@ -56,7 +62,9 @@ def test_gaussian_entries_are_normal_with_variance_1_over_m_and_may_be_more_than
 
 
 def test_rows_of_signs_that_depend_on_others_give_way_to_the_next():
-    """Two rows of three signs are one line a quarter of the time: the plane is then that of the first and the next."""
+    """Two rows of three signs are one line a quarter of the time: the plane is then that of the
+    first and the next.
+    """
     skipped = 0
     for seed in range(40):
         first, *others = Rng(seed).signs("projection", 20, 3)
@@ -74,7 +82,9 @@ def test_norms_are_kept_in_the_mean_and_spread_as_stated(method):
     m, d, draws = 32, 256, 2000
     x = np.random.default_rng(0).normal(size=(1, d))
     x /= np.linalg.norm(x)
-    squares = np.array([np.sum(projection(Rng(seed), method, m, d)(x) ** 2) for seed in range(draws)])
+    squares = np.array(
+        [np.sum(projection(Rng(seed), method, m, d)(x) ** 2) for seed in range(draws)]
+    )
     assert squares.mean() == pytest.approx(1, abs=4 * squares.std() / np.sqrt(draws))
     assert squares.std() / np.sqrt(draws) < 0.01
     if method in ("orthoprojector", "gaussian"):  # the spread of the others depends on x
@@ -87,7 +97,9 @@ def test_norms_are_kept_in_the_mean_and_spread_as_stated(method):
 
 @pytest.mark.full
 def test_signs_spread_less_on_sparse_differences_and_only_there():
-    """A difference with 15 entries: 3/4 of the orthoprojector's spread, and all of it in another basis."""
+    """A difference with 15 entries: 3/4 of the orthoprojector's spread, and all of it in another
+    basis.
+    """
     m, d, draws = 32, 256, 2000
     x = np.zeros((1, d))
     x[0, np.random.default_rng(1).permutation(d)[:15]] = 1 / np.arange(1, 16)
@@ -97,12 +109,17 @@ def test_signs_spread_less_on_sparse_differences_and_only_there():
     def spread(method: str, row: np.ndarray, psi: np.ndarray | None = None) -> float:
         return float(
             np.std(
-                [np.sum(projection(Rng(s), method, m, d)(row if psi is None else row @ psi) ** 2) for s in range(draws)]
+                [
+                    np.sum(projection(Rng(s), method, m, d)(row if psi is None else row @ psi) ** 2)
+                    for s in range(draws)
+                ]
             )
         )
 
     assert spread("orthoprojector", x) == pytest.approx(0.2329, rel=0.06)
-    kurtosis = np.sum(x**4)  # Var (h.x)^2 = 2 (1 - sum x^4) for one row h of signs; of m among d without replacement:
+    kurtosis = np.sum(
+        x**4
+    )  # Var (h.x)^2 = 2 (1 - sum x^4) for one row h of signs; of m among d without replacement:
     expected = np.sqrt(2 * (1 - kurtosis) / m * (d - m) / (d - 1))
     assert expected < 0.18
     assert spread("hadamard", x) == pytest.approx(expected, rel=0.06)
@@ -118,18 +135,25 @@ def test_a_basis_gives_the_projection_of_the_coefficients(method):
     basis = ortho_group.rvs(d, random_state=1)
     P = matrix(method, m, d, basis=basis)
     np.testing.assert_allclose(P, matrix(method, m, d) @ basis.T, atol=1e-13)
-    np.testing.assert_allclose(matrix(method, m, d, basis=np.eye(d, dtype=int)), matrix(method, m, d), atol=1e-13)
+    np.testing.assert_allclose(
+        matrix(method, m, d, basis=np.eye(d, dtype=int)), matrix(method, m, d), atol=1e-13
+    )
     np.testing.assert_allclose(matrix(method, m, d, basis=basis.astype(np.float32)), P, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["bernoulli", "hadamard"])
 @pytest.mark.parametrize(
-    "check", [name for name in CHECKS if "limit" not in name and "knob" not in name and "exact" not in name]
+    "check",
+    [name for name in CHECKS if "limit" not in name and "knob" not in name and "exact" not in name],
 )
 def test_the_battery_with_a_basis(method, check):
     basis = ortho_group.rvs(5, random_state=2)
     CHECKS[check](RandomProjection(3, method=method, basis=basis, random_state=0))
-    CHECKS[check](CompressiveFourier(16, n_measurements=3, method=method, basis=basis, gamma=0.3, random_state=0))
+    CHECKS[check](
+        CompressiveFourier(
+            16, n_measurements=3, method=method, basis=basis, gamma=0.3, random_state=0
+        )
+    )
 
 
 class Unscaled(RandomProjection):
@@ -151,7 +175,11 @@ class ThreePerCent(Unscaled):
 
 def test_the_battery_fails_a_projection_that_is_wrong():
     rate, average = (
-        CHECKS[name] for name in ("inner_products_approach_the_limit_at_the_stated_rate", "draws_average_to_the_limit")
+        CHECKS[name]
+        for name in (
+            "inner_products_approach_the_limit_at_the_stated_rate",
+            "draws_average_to_the_limit",
+        )
     )
     for check in (rate, average):
         check(RandomProjection(2, random_state=0))
@@ -170,7 +198,9 @@ X = np.random.default_rng(0).normal(size=(40, 30))
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("design", ["auto", "iid", "hadamard"])
 def test_compressive_fourier_spells_a_composition_bit_for_bit(method, design):
-    spelt = CompressiveFourier(100, n_measurements=20, gamma=0.02, method=method, design=design, random_state=3)
+    spelt = CompressiveFourier(
+        100, n_measurements=20, gamma=0.02, method=method, design=design, random_state=3
+    )
     both = RandomProjection(20, method=method, random_state=3) >> RandomFourier(
         100, gamma=0.02, design=design, random_state=3
     )
@@ -198,7 +228,9 @@ def test_a_projection_and_a_map_with_the_same_seed_have_different_numbers():
 
 
 @pytest.mark.parametrize("method", ["orthoprojector", "gaussian"])
-@pytest.mark.parametrize(("m", "d", "a"), [pytest.param(32, 256, 1.0, marks=pytest.mark.full), (4, 16, 2.5)])
+@pytest.mark.parametrize(
+    ("m", "d", "a"), [pytest.param(32, 256, 1.0, marks=pytest.mark.full), (4, 16, 2.5)]
+)
 def test_the_mean_and_the_spread_of_the_compressed_kernel_are_exact(method, m, d, a):
     draws = 3000
     rows = np.zeros((2, d))
@@ -211,7 +243,9 @@ def test_the_mean_and_the_spread_of_the_compressed_kernel_are_exact(method, m, d
         theory.compressed_gaussian(a, m, d, method), abs=4 * np.sqrt(variance / draws)
     )
     assert values.var() == pytest.approx(variance, rel=0.12)
-    assert abs(values.mean() - np.exp(-a)) > 4 * np.sqrt(variance / draws)  # the bias is there to be seen
+    assert abs(values.mean() - np.exp(-a)) > 4 * np.sqrt(
+        variance / draws
+    )  # the bias is there to be seen
 
 
 @pytest.mark.full
@@ -221,24 +255,36 @@ def test_the_mean_over_projections_and_features_is_that_of_the_compressed_kernel
     rows[1, :2] = np.sqrt(a / 2)
     products = np.empty(draws)
     for seed in range(draws):
-        phi = CompressiveFourier(50, n_measurements=m, gamma=1.0, design="iid", random_state=seed, n_jobs=1)
+        phi = CompressiveFourier(
+            50, n_measurements=m, gamma=1.0, design="iid", random_state=seed, n_jobs=1
+        )
         Z = phi.fit_transform(rows)
         products[seed] = Z[0] @ Z[1]
     standard_error = products.std() / np.sqrt(draws)
-    assert products.mean() == pytest.approx(theory.compressed_gaussian(a, m, d), abs=4 * standard_error)
+    assert products.mean() == pytest.approx(
+        theory.compressed_gaussian(a, m, d), abs=4 * standard_error
+    )
     assert products.mean() - np.exp(-a) > 4 * standard_error
 
 
 def test_projections_compose_with_maps_of_real_rows_and_refuse_others_in_words():
     laplacian = (
-        RandomProjection(8, random_state=0) >> RandomFourier(64, kernel="laplacian", gamma=0.1, random_state=1)
+        RandomProjection(8, random_state=0)
+        >> RandomFourier(64, kernel="laplacian", gamma=0.1, random_state=1)
     ).fit(X)
     close(laplacian.limit_(X), Laplacian(0.1)(laplacian.maps_[0].transform(X)))
-    with pytest.raises(AttributeError, match="no exact kernel"):  # a projection keeps Euclidean distances alone
+    with pytest.raises(
+        AttributeError, match="no exact kernel"
+    ):  # a projection keeps Euclidean distances alone
         _ = laplacian.kernel_
-    cosine = (RandomProjection(8, random_state=0) >> RandomFourier(64, kernel="cosine-rbf", random_state=1)).fit(X)
+    cosine = (
+        RandomProjection(8, random_state=0)
+        >> RandomFourier(64, kernel="cosine-rbf", random_state=1)
+    ).fit(X)
     assert np.isfinite(cosine.transform(X)).all()
-    assert (RandomProjection(8, random_state=0) >> RandomProjection(4, random_state=1)).fit(X).kernel_ == Linear()
+    assert (RandomProjection(8, random_state=0) >> RandomProjection(4, random_state=1)).fit(
+        X
+    ).kernel_ == Linear()
     with pytest.raises(ValueError, match="Negative values in data: Hellinger needs X >= 0"):
         (RandomProjection(8, random_state=0) >> Hellinger()).fit_transform(X)
 
@@ -259,12 +305,16 @@ SPELT = partial(CompressiveFourier, 16, gamma=1.0)
     [
         (
             RandomProjection(6),
-            r"RandomProjection: n_components must be at most the number of columns, n_features=5, got 6",
+            r"RandomProjection: n_components must be at most the number of columns, "
+            r"n_features=5, got 6",
         ),
         (RandomProjection(6, method="hadamard"), r"Use a smaller one, or method='gaussian'"),
         (RandomProjection(0), r"n_components must be a whole number of at least 1, got 0"),
         (RandomProjection(2.0), r"n_components must be a whole number of at least 1, got 2.0"),
-        (RandomProjection(2, method="bernouli"), r"method must be one of .*Did you mean 'bernoulli'\?"),
+        (
+            RandomProjection(2, method="bernouli"),
+            r"method must be one of .*Did you mean 'bernoulli'\?",
+        ),
         (
             RandomProjection(2, basis=np.eye(4)),
             r"basis must be a \(5, 5\) array of real numbers.* got one of shape \(4, 4\)",
@@ -278,13 +328,23 @@ SPELT = partial(CompressiveFourier, 16, gamma=1.0)
             RandomProjection(2, basis=np.eye(5) + 0.1 * np.eye(5, k=2)),
             r"orthonormal columns.* by 1e-05, got 0.1 at columns 0 and 2",
         ),
-        (RandomProjection(2, basis=2 * np.eye(5)), r"orthonormal columns.* got 3 at columns 0 and 0"),
-        (RandomProjection(2, basis=np.full((5, 5), np.nan)), r"orthonormal columns.* got nan at columns 0 and 0"),
+        (
+            RandomProjection(2, basis=2 * np.eye(5)),
+            r"orthonormal columns.* got 3 at columns 0 and 0",
+        ),
+        (
+            RandomProjection(2, basis=np.full((5, 5), np.nan)),
+            r"orthonormal columns.* got nan at columns 0 and 0",
+        ),
         (
             SPELT(n_measurements=6),
-            r"CompressiveFourier: n_measurements must be at most the number of columns, n_features=5, got 6",
+            r"CompressiveFourier: n_measurements must be at most the number of columns, "
+            r"n_features=5, got 6",
         ),
-        (SPELT(n_measurements=2, basis=np.ones((5, 5))), r"CompressiveFourier: basis must have orthonormal columns"),
+        (
+            SPELT(n_measurements=2, basis=np.ones((5, 5))),
+            r"CompressiveFourier: basis must have orthonormal columns",
+        ),
         (SPELT(n_measurements=2, method=None), r"CompressiveFourier: method must be one of"),
         (SPELT(n_measurements=2, form="pair"), r"form must be one of 'paired', 'offset'"),
         (
@@ -306,7 +366,8 @@ def test_rows_that_overflow_are_named(method, form):
     rows[1500, 6] = -3.2e38
     fitted = RandomProjection(4, method=method, random_state=0).fit(form(rows[:3]))
     with pytest.raises(
-        ValueError, match=r"RandomProjection: Values too large .* got -3\.2e\+38 at row 1500, column 6\. Scale"
+        ValueError,
+        match=r"RandomProjection: Values too large .* got -3\.2e\+38 at row 1500, column 6\. Scale",
     ):
         fitted.transform(form(rows))
     rows[1500] = 1e9
@@ -331,11 +392,17 @@ def test_sparse_rows_are_made_dense_a_tile_at_a_time_at_most():
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "published"), [(100, 95.51), (300, 96.27)])
 def test_accuracy_on_mnist_is_the_published_one(m, published):
-    """Figure 2b of the paper: sigma = 10, C = 1, 2000 features, all 60,000 training rows, one draw where the paper has 20."""
+    """Figure 2b of the paper: sigma = 10, C = 1, 2000 features, all 60,000 training rows, one draw
+    where the paper has 20.
+    """
     from sklearn.svm import LinearSVC
 
     mnist = load("mnist")
     X, y, n = (mnist["X"] / 255).astype(np.float32), mnist["y"], int(mnist["n_train"])
-    phi = CompressiveFourier(2000, n_measurements=m, gamma=1 / 200, form="offset", design="iid", random_state=0)
-    model = LinearSVC(C=1.0, dual=True, tol=1e-2, random_state=0).fit(phi.fit_transform(X[:n]), y[:n])
+    phi = CompressiveFourier(
+        2000, n_measurements=m, gamma=1 / 200, form="offset", design="iid", random_state=0
+    )
+    model = LinearSVC(C=1.0, dual=True, tol=1e-2, random_state=0).fit(
+        phi.fit_transform(X[:n]), y[:n]
+    )
     assert 100 * model.score(phi.transform(X[n:]), y[n:]) == pytest.approx(published, abs=0.6)

@@ -31,7 +31,9 @@ def test_every_registered_map_takes_part_or_is_named_with_a_reason():
 
 def test_trees_predict_on_as_many_threads_as_they_grow_on():
     def threads(X, y=None):
-        seen.append({one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"})
+        seen.append(
+            {one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"}
+        )
 
     with threadpool_limits(2, user_api="openmp"):
         for rows, count in ((100, {1}), (10**6, {2})):
@@ -74,7 +76,9 @@ def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
         assert abs(np.sum(shown[:half] == one) - np.sum(y == one) * half / len(y)) <= 2
 
 
-def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float = 1.0, rows: int = 400) -> Trial:
+def trial(
+    name: str, kind: str, right: int, *, work: float = 1.0, seconds: float = 1.0, rows: int = 400
+) -> Trial:
     """A model that has so many of the rows right, the same ones as all that have fewer."""
     one = Contestant(name, name, kind, lambda size: None, lambda size, rows: 1.0, lambda size: work)
     return Trial(one, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds, None)
@@ -83,18 +87,26 @@ def trial(name: str, kind: str, right: int, *, work: float = 1.0, seconds: float
 def judged(*final: Trial, guess: int = 0) -> tuple[str, str]:
     guessed = trial("guess", "outside", guess)
     contest = SimpleNamespace(
-        final=list(final), last={}, sample=SimpleNamespace(numeric=False), guess=lambda in_final: guessed
+        final=list(final),
+        last={},
+        sample=SimpleNamespace(numeric=False),
+        guess=lambda in_final: guessed,
     )
     winner, verdict = summary.judged(contest)
     return winner.contestant.name, verdict
 
 
 def test_linear_wins_within_one_standard_error_and_not_beyond():
-    """A difference in k of n rows, all one way, is k/sqrt(k (1 - k/n) + 1) standard errors: k = 1 is within one, k = 2 is not."""
+    """A difference in k of n rows, all one way, is k/sqrt(k (1 - k/n) + 1) standard errors: k = 1
+    is within one, k = 2 is not.
+    """
     linear = trial("linear", "linear", 300)
     name, verdict = judged(linear, trial("fourier", "map", 301))
     assert name == "linear"
-    assert verdict == "Linear is enough: 75.00% +- 2.17%; fourier has 75.25% +- 2.16%, no more than noise."
+    assert (
+        verdict
+        == "Linear is enough: 75.00% +- 2.17%; fourier has 75.25% +- 2.16%, no more than noise."
+    )
     name, verdict = judged(linear, trial("fourier", "map", 302))
     assert name == "fourier"
     assert verdict == "fourier wins with 75.50% +- 2.15%, 0.50 points more than linear."
@@ -102,23 +114,33 @@ def test_linear_wins_within_one_standard_error_and_not_beyond():
 
 def test_trees_are_better_beyond_one_standard_error_and_never_win():
     fourier, linear = trial("fourier", "map", 350), trial("linear", "linear", 300)
-    name, verdict = judged(linear, fourier, trial(TREES, "outside", 351), trial("exact", "exact", 390))
+    name, verdict = judged(
+        linear, fourier, trial(TREES, "outside", 351), trial("exact", "exact", 390)
+    )
     assert (name, "Trees" in verdict) == ("fourier", False)
     name, verdict = judged(linear, fourier, trial(TREES, "outside", 352))
     assert name == "fourier"
     assert verdict.startswith(
         "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
     )
-    assert verdict.endswith("Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear.")
+    assert verdict.endswith(
+        "Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear."
+    )
 
 
 def test_what_is_within_two_standard_errors_of_guessing_is_called_guessing():
     linear, fourier = trial("linear", "linear", 300), trial("fourier", "map", 310)
     name, verdict = judged(linear, fourier, guess=306)
-    assert (name, verdict) == ("fourier", "Nothing here beats guessing (76.50%): fourier has 77.50% +- 2.09%.")
+    assert (name, verdict) == (
+        "fourier",
+        "Nothing here beats guessing (76.50%): fourier has 77.50% +- 2.09%.",
+    )
     assert judged(linear, fourier, guess=305)[1].startswith("fourier wins with ")
     _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=310)
-    assert verdict.startswith("Trees are better here: ") and "Of ours: nothing beats guessing (77.50%): " in verdict
+    assert (
+        verdict.startswith("Trees are better here: ")
+        and "Of ours: nothing beats guessing (77.50%): " in verdict
+    )
     _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=320)
     assert verdict.startswith("Nothing here beats guessing (80.00%): ")
 
@@ -128,13 +150,19 @@ def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock(
     quick = trial("quick", "map", 300, work=2.0, seconds=0.1)
     better = trial("better", "map", 310, work=3.0)
     assert [one.contestant.name for one in _ranked([quick, slow])] == ["slow", "quick"]
-    assert [one.contestant.name for one in _ranked([quick, slow, better])] == ["better", "quick", "slow"]
+    assert [one.contestant.name for one in _ranked([quick, slow, better])] == [
+        "better",
+        "quick",
+        "slow",
+    ]
     assert judged(trial("linear", "linear", 100), quick, slow)[0] == "slow"
 
 
 def test_linear_goes_on_wherever_it_is_and_two_bandwidths_of_a_kernel():
     ranked = [trial(f"{i}", "map", 390 - i) for i in range(6)]
-    same = [replace(one, contestant=replace(one.contestant, family="fourier")) for one in ranked[:4]]
+    same = [
+        replace(one, contestant=replace(one.contestant, family="fourier")) for one in ranked[:4]
+    ]
     last = [trial("linear", "linear", 10), trial("scaled", "linear", 9)]
     kept = [one.contestant.name for one in _kept([*same, *ranked[4:], *last], 3)]
     assert kept == ["0", "1", "4", "linear"]

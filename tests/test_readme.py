@@ -21,7 +21,11 @@ def code(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "document",
-    [pytest.param(path, marks=pytest.mark.full) if path == README else path for path in DOCUMENTS if code(path)],
+    [
+        pytest.param(path, marks=pytest.mark.full) if path == README else path
+        for path in DOCUMENTS
+        if code(path)
+    ],
     ids=lambda path: path.name,
 )
 def test_the_code_runs(document, capsys, folder):
@@ -49,7 +53,9 @@ def commands(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name
+)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
     monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)
     for line, shown in commands(document):
@@ -61,7 +67,12 @@ def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folde
 
 
 def test_the_readme_shows_the_road_from_data_to_predictions():
-    assert [line.split()[0] for line, _ in commands(README)] == ["compare", "plan", "fit", "predict"]
+    assert [line.split()[0] for line, _ in commands(README)] == [
+        "compare",
+        "plan",
+        "fit",
+        "predict",
+    ]
 
 
 def knob(cls) -> str:
@@ -71,7 +82,8 @@ def knob(cls) -> str:
 def test_the_table_of_maps_is_the_registry():
     rows = [line for line in README.read_text().splitlines() if line.startswith("| `")]
     expected = [
-        f"| `{name}` | `{cls.__name__}` | {', '.join(cls.kernels)} | {cls().domain} | {knob(cls)} | {cls.paper} |"
+        f"| `{name}` | `{cls.__name__}` | {', '.join(cls.kernels)} | {cls().domain} | "
+        f"{knob(cls)} | {cls.paper} |"
         for name, cls in sorted(registry().items())
     ]
     assert rows == expected
@@ -93,7 +105,9 @@ def test_docstring_examples_run():
 
     ran = 0
     for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
-        if module.name != "mercer._native" and not module.name.startswith("mercer.ops.torch"):  # which needs torch
+        if module.name != "mercer._native" and not module.name.startswith(
+            "mercer.ops.torch"
+        ):  # which needs torch
             result = doctest.testmod(importlib.import_module(module.name))
             assert result.failed == 0, module.name
             ran += result.attempted

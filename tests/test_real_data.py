@@ -1,4 +1,6 @@
-"""On real data: what the designs gain, and sparse text. Needs the data sets, whose folder is in $MERCER_DATA."""
+"""On real data: what the designs gain, and sparse text. Needs the data sets, whose folder is in
+$MERCER_DATA.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import mercer
-from mercer import GCWS, AdditiveNystroem, Chi2Series, ExpChi2, FeaturePCA, Homogeneous, RandomFourier, RandomLaplace
+from mercer import (
+    GCWS,
+    AdditiveNystroem,
+    Chi2Series,
+    ExpChi2,
+    FeaturePCA,
+    Homogeneous,
+    RandomFourier,
+    RandomLaplace,
+)
 from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Chi2, CosineRBF, Gaussian, Intersection, JensenShannon, MinMax
 from mercer.model_selection.candidates import candidates
@@ -31,19 +42,26 @@ def load(name: str):
 
 def text(name: str) -> sp.csr_array:
     parts = load(name)
-    return sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
+    return sp.csr_array(
+        (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+    )
 
 
 def test_structured_designs_gain_on_mnist_what_they_should():
-    """Mean squared error of independent offset features over that of each design, D = 4096, sigma = 10, four draws.
+    """Mean squared error of independent offset features over that of each design, D = 4096, sigma =
+    10, four draws.
 
-    Published beside the formulas: paired 2.5, orthogonal 12.8, Hadamard 24.5. Heavy-tailed over draws, hence the wide margins.
+    Published beside the formulas: paired 2.5, orthogonal 12.8, Hadamard 24.5. Heavy-tailed over
+    draws, hence the wide margins.
     """
     X = load("mnist")["X"][:1000] / 255
     kernel = Gaussian(1 / 200)
 
     def mean_square(form: str, design: str) -> float:
-        draws = [RandomFourier(4096, gamma=1 / 200, form=form, design=design, random_state=seed) for seed in range(4)]
+        draws = [
+            RandomFourier(4096, gamma=1 / 200, form=form, design=design, random_state=seed)
+            for seed in range(4)
+        ]
         return float(np.mean([gram_error(kernel, X, draw.fit_transform(X)) ** 2 for draw in draws]))
 
     plain = mean_square("offset", "iid")
@@ -64,8 +82,12 @@ def test_sparse_text_is_mapped_without_being_made_dense():
 def test_gram_of_sparse_text_is_the_literal_kernel(kernel):
     X = text("reuters_r8")[:150].astype(np.float32)
     exact = kernel(X)
-    np.testing.assert_allclose(mercer.gram(kernel, X), exact, rtol=16 * np.finfo(np.float32).eps, atol=0)
-    np.testing.assert_allclose(mercer.gram(kernel, X.toarray()), exact, rtol=16 * np.finfo(np.float32).eps, atol=0)
+    np.testing.assert_allclose(
+        mercer.gram(kernel, X), exact, rtol=16 * np.finfo(np.float32).eps, atol=0
+    )
+    np.testing.assert_allclose(
+        mercer.gram(kernel, X.toarray()), exact, rtol=16 * np.finfo(np.float32).eps, atol=0
+    )
 
 
 @pytest.mark.parametrize("name", ["mnist", "newsgroups20"])
@@ -113,7 +135,9 @@ def test_landmarks_have_a_tenth_of_the_error_of_the_homogeneous_map_for_jensen_s
 
 
 def test_components_of_many_features_have_half_the_error_of_as_many_features():
-    """The chi2 paper's Algorithm 3 on its kind of data: what PCA of 2048 exponentiated chi2 features leaves in 256 columns."""
+    """The chi2 paper's Algorithm 3 on its kind of data: what PCA of 2048 exponentiated chi2
+    features leaves in 256 columns.
+    """
     X = histograms("caltech101_bow")
     both = (ExpChi2(2048, random_state=0) >> FeaturePCA(256, center=False)).fit(X)
     plain = ExpChi2(256, random_state=0).fit(X)
@@ -131,7 +155,10 @@ def test_normalized_laplace_features_gain_what_they_should(name, part, gain):
     beta = part * RandomLaplace(1).fit(X).beta_
 
     def error(normalize: bool) -> float:
-        draws = [RandomLaplace(1000, beta=beta, normalize=normalize, random_state=seed).fit(X) for seed in range(10)]
+        draws = [
+            RandomLaplace(1000, beta=beta, normalize=normalize, random_state=seed).fit(X)
+            for seed in range(10)
+        ]
         K = draws[0].kernel_(X)
         return float(np.median([relative_error(draw.transform(X), K) for draw in draws]))
 
@@ -141,10 +168,15 @@ def test_normalized_laplace_features_gain_what_they_should(name, part, gain):
 
 @pytest.mark.parametrize(("name", "kernel_svm"), [("letter", 0.9726), ("satimage", 0.9040)])
 def test_hashes_and_a_linear_svm_reach_the_exact_gmm_kernel_svm(name, kernel_svm):
-    """Li, KDD 2017, Tables 2 and 1, rows Letter and Satimage, column GMM: k = 1024, b = 8, C = 10, mean of three seeds, official split."""
+    """Li, KDD 2017, Tables 2 and 1, rows Letter and Satimage, column GMM: k = 1024, b = 8, C = 10,
+    mean of three seeds, official split.
+    """
     parts = load(name)
     X, y, n = parts["X"].astype(np.float32), parts["y"], int(parts["n_train"])
-    models = (make_pipeline(GCWS(1024, random_state=seed), LinearSVC(C=10.0, random_state=0)) for seed in range(3))
+    models = (
+        make_pipeline(GCWS(1024, random_state=seed), LinearSVC(C=10.0, random_state=0))
+        for seed in range(3)
+    )
     accuracy = np.mean([model.fit(X[:n], y[:n]).score(X[n:], y[n:]) for model in models])
     assert accuracy > kernel_svm - 0.02
 
@@ -162,12 +194,21 @@ def halves(name: str, rows: int = 3000, test: int = 3000) -> tuple:
     ("name", "kernels"),
     [
         *((name, "auto") for name in ("letter", "satimage", "spambase", "magic", "pageblocks")),
-        ("fashion_mnist", ["hellinger", "fourier", "exp-chi2", "laplace"]),  # lifts of 784 columns take minutes each
+        (
+            "fashion_mnist",
+            ["hellinger", "fourier", "exp-chi2", "laplace"],
+        ),  # lifts of 784 columns take minutes each
     ],
 )
-def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search(name, kernels, capsys, monkeypatch):
-    """The best of all candidates, each fitted on all rows with as many features as the winner, by the rows that are held out."""
-    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)  # which are slow, and win nothing
+def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search(
+    name, kernels, capsys, monkeypatch
+):
+    """The best of all candidates, each fitted on all rows with as many features as the winner, by
+    the rows that are held out.
+    """
+    monkeypatch.setattr(
+        "mercer.model_selection.models._ROUNDS_OF_TREES", 5
+    )  # which are slow, and win nothing
     X, y, X_test, y_test = halves(name)
     board = mercer.select(X, y, kernels=kernels, max_seconds=3600, random_state=0)
     assert board.stopped is None
@@ -179,11 +220,14 @@ def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of values outside the range of anchors
         for one in found:
-            model = mercer.KernelClassifier(one.sized(size), max_memory=board.best_.max_memory, random_state=0)
+            model = mercer.KernelClassifier(
+                one.sized(size), max_memory=board.best_.max_memory, random_state=0
+            )
             scores[one.name] = model.fit(X, y).score(X_test, y_test)
     best = max(scores, key=lambda one: scores[one])
     with capsys.disabled():
         print(
-            f"\n{name}: {board.winner.name} {chosen:.4f}; of {len(scores)} the best is {best} {scores[best]:.4f}; {board.verdict}"
+            f"\n{name}: {board.winner.name} {chosen:.4f}; of {len(scores)} the best is {best} "
+            f"{scores[best]:.4f}; {board.verdict}"
         )
     assert chosen > scores[best] - 0.01

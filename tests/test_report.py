@@ -1,4 +1,6 @@
-"""The report: one page, well formed, without script, the same bytes for the same leaderboard, hostile words as text."""
+"""The report: one page, well formed, without script, the same bytes for the same leaderboard,
+hostile words as text.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ VOID = {"meta", "link", "img", "br", "hr"}
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, and the text outside of style; open and close tags must match."""
+    """Elements with their attributes, and the text outside of style; open and close tags must
+    match.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -74,7 +78,17 @@ def test_a_page_is_well_formed_and_has_no_script_no_handler_and_no_address(which
     text = request.getfixturevalue(which)
     parsed = Page(text)
     tags = {tag for tag, _ in parsed.elements}
-    assert not tags & {"script", "iframe", "object", "embed", "form", "a", "img", "base", "foreignobject"}
+    assert not tags & {
+        "script",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "a",
+        "img",
+        "base",
+        "foreignobject",
+    }
     for tag, attributes in parsed.elements:
         assert not [name for name in attributes if name.startswith("on")], tag
         for name, value in attributes.items():
@@ -93,7 +107,11 @@ def test_every_figure_is_xml_with_a_label_and_a_caption_and_ids_of_its_own(which
     seen: set[str] = set()
     for svg in found:
         tree = ElementTree.fromstring(svg)
-        assert tree.get("role") == "img" and len(tree.get("aria-label", "")) > 40 and tree.get("viewBox")
+        assert (
+            tree.get("role") == "img"
+            and len(tree.get("aria-label", "")) > 40
+            and tree.get("viewBox")
+        )
         assert tree.get("width") is None and tree.get("height") is None
         here = {node.get("id") for node in tree.iter() if node.get("id")}
         assert not here & seen
@@ -108,7 +126,9 @@ def test_the_policy_comes_before_all_that_it_governs_and_lets_in_no_script(plain
     tags = [tag for tag, _ in head]
     policy = next(i for i, (_, attributes) in enumerate(head) if attributes.get("http-equiv"))
     assert head[policy][1]["http-equiv"] == "Content-Security-Policy"
-    assert head[policy][1]["content"].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    assert head[policy][1]["content"].startswith(
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    )
     assert "script-src" not in head[policy][1]["content"]
     assert policy < tags.index("style") and policy < tags.index("link")
 
@@ -151,10 +171,13 @@ def test_hostile_words_are_shown_as_text(hostile):
 
 
 @pytest.mark.full
-def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_process_and_the_settings_of_matplotlib(tmp_path, plain):
+def test_a_leaderboard_gives_the_same_bytes_in_every_process_and_with_any_matplotlib_settings(
+    tmp_path, plain
+):
     settings = tmp_path / "matplotlibrc"
     settings.write_text(
-        "font.size: 30\nsvg.fonttype: none\naxes.grid: False\nsvg.hashsalt: other\nfigure.facecolor: red\nxtick.direction: in\n"
+        "font.size: 30\nsvg.fonttype: none\naxes.grid: False\nsvg.hashsalt: "
+        "other\nfigure.facecolor: red\nxtick.direction: in\n"
     )
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import boards;"
@@ -175,10 +198,16 @@ def test_models_without_a_seed_are_drawn_with_that_of_the_leaderboard(tmp_path):
 
     one = board()
     entries = tuple(entry for entry in one.entries if entry.name in ("fourier gamma=4", "linear"))
-    fourier = type(entries[0])(**{**vars(entries[0]), "model": KernelClassifier(RandomFourier(64, gamma=4.0))})
+    fourier = type(entries[0])(
+        **{**vars(entries[0]), "model": KernelClassifier(RandomFourier(64, gamma=4.0))}
+    )
     pages = []
     for seed in (3, 3, 4):
-        again = board(entries=(fourier, entries[1]), winner=fourier, settings={**one.settings, "random_state": seed})
+        again = board(
+            entries=(fourier, entries[1]),
+            winner=fourier,
+            settings={**one.settings, "random_state": seed},
+        )
         pages.append(svgs(written(tmp_path / "report.html", board=again)))
     assert pages[0] == pages[1] != pages[2]
 
@@ -187,12 +216,20 @@ def test_models_without_a_seed_are_drawn_with_that_of_the_leaderboard(tmp_path):
 def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     X, y = rows()
     some = board(numeric=True)
-    entries = tuple(one for one in some.entries if one.name in ("fourier gamma=4", "chi2-series", "linear"))
+    entries = tuple(
+        one for one in some.entries if one.name in ("fourier gamma=4", "chi2-series", "linear")
+    )
     few = board(numeric=True, entries=entries, winner=entries[0])
     text = written(tmp_path / "numbers.html", board=few, X=csr_array(X), y=y + 0.5)
     assert "R²" in text and "sorted by the target" in text and len(svgs(text)) == 5
     linear = next(one for one in board().entries if one.kind == "linear")
-    alone = board(entries=(linear,), winner=linear, verdict="Linear is enough.", refused={}, stopped="Time was up.")
+    alone = board(
+        entries=(linear,),
+        winner=linear,
+        verdict="Linear is enough.",
+        refused={},
+        stopped="Time was up.",
+    )
     text = written(tmp_path / "linear.html", board=alone)
     assert len(svgs(text)) == 2 and "Time was up." in text
     Page(text)
@@ -203,7 +240,13 @@ def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(
 
     def made(i: int, finalist: bool):
         return type(linear)(
-            **{**vars(linear), "name": f"model {i:02}", "kind": "map", "model": None, "finalist": finalist}
+            **{
+                **vars(linear),
+                "name": f"model {i:02}",
+                "kind": "map",
+                "model": None,
+                "finalist": finalist,
+            }
         )
 
     entries = (*(made(i, i < 3) for i in range(30)), linear)
@@ -212,9 +255,9 @@ def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(
     folded = folded.partition("</details>")[0]
     shown = [*range(15), 20]  # three finalists, twelve others, the winner
     for i in range(30):
-        assert (f"<bdi>model {i:02}</bdi>" in first) == (i in shown) and (f"<bdi>model {i:02}</bdi>" in folded) == (
-            i not in shown
-        )
+        assert (f"<bdi>model {i:02}</bdi>" in first) == (i in shown) and (
+            f"<bdi>model {i:02}</bdi>" in folded
+        ) == (i not in shown)
     assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
     assert "the others by cross-validation, on rows that no round has seen." in text
     assert first.count('<tr class="marked">') == 1 and first.count('<tr class="early">') == 12
@@ -242,7 +285,9 @@ def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
 def test_without_matplotlib_a_sentence_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     X, y = rows()
-    with pytest.raises(ValueError, match=r"A report needs matplotlib: pip install 'mercer\[plot\]'\."):
+    with pytest.raises(
+        ValueError, match=r"A report needs matplotlib: pip install 'mercer\[plot\]'\."
+    ):
         write_report(board(), tmp_path / "report.html", X=X, y=y)
 
 
@@ -261,7 +306,9 @@ def test_words_beside_points_lie_on_no_other_word_and_no_point():
         spots = axes.transData.transform([(x, y) for x, y, _ in points])
     assert len(boxes) > 15
     for i, box in enumerate(boxes):
-        assert not any(box.shrunk(0.98, 0.98).overlaps(other.shrunk(0.98, 0.98)) for other in boxes[:i])
+        assert not any(
+            box.shrunk(0.98, 0.98).overlaps(other.shrunk(0.98, 0.98)) for other in boxes[:i]
+        )
         assert not any(box.contains(*spot) for spot in spots)
 
 

@@ -1,4 +1,6 @@
-"""The report in headless Chromium: no error, no dialog, every figure there to be seen on a phone and on a desk, hostile words as text."""
+"""The report in headless Chromium: no error, no dialog, every figure there to be seen on a phone
+and on a desk, hostile words as text.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ def pages(tmp_path_factory):
 
 def opened(browser, path, width: int) -> None:
     browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
     )
     browser.get_log("browser")
     browser.get(path.as_uri())
@@ -73,7 +76,9 @@ def test_no_error_no_dialog_and_every_figure_is_seen_inside_the_page(name, width
     assert browser.get_log("browser") == []
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
-    assert browser.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
     figures = browser.find_elements(By.CSS_SELECTOR, "figure > svg")
     assert len(figures) == 5
     for figure in figures:
@@ -87,9 +92,11 @@ def test_no_error_no_dialog_and_every_figure_is_seen_inside_the_page(name, width
 def test_lines_words_and_images_inside_the_figures_have_been_painted(browser, pages):
     opened(browser, pages / "plain.html", 1280)
     glyphs, pictures, text = browser.execute_script(
-        "const size = (one) => { const box = one.getBoundingClientRect(); return box.width * box.height };"
+        "const size = (one) => { const box = one.getBoundingClientRect(); return box.width * "
+        "box.height };"
         "const all = (what) => [...document.querySelectorAll(what)];"
-        "return [all('figure svg use').filter(one => size(one) > 1).length, all('figure svg image').map(size),"
+        "return [all('figure svg use').filter(one => size(one) > 1).length, all('figure svg "
+        "image').map(size),"
         " getComputedStyle(document.querySelector('figure svg path[style]')).fill]"
     )
     assert glyphs > 200  # marks and letters
@@ -103,7 +110,10 @@ def test_hostile_words_are_text_and_nothing_else(browser, pages):
     for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[4], HOSTILE[5], HOSTILE[7]):
         assert words in text
     assert browser.title == HOSTILE[2]
-    assert browser.find_elements(By.CSS_SELECTOR, "script, img, [onerror], [onload], [onmouseover]") == []
+    assert (
+        browser.find_elements(By.CSS_SELECTOR, "script, img, [onerror], [onload], [onmouseover]")
+        == []
+    )
 
 
 def test_a_wide_table_scrolls_inside_itself(browser, pages):
@@ -117,7 +127,9 @@ def test_a_wide_table_scrolls_inside_itself(browser, pages):
 def test_the_policy_stops_a_script_that_has_got_into_the_page(browser, pages, tmp_path):
     text = (pages / "plain.html").read_text(encoding="utf-8")
     broken = tmp_path / "broken.html"
-    broken.write_text(text.replace("</main>", "<script>document.title = 'run'</script></main>"), encoding="utf-8")
+    broken.write_text(
+        text.replace("</main>", "<script>document.title = 'run'</script></main>"), encoding="utf-8"
+    )
     opened(browser, broken, 390)
     assert browser.title != "run"
     assert any("Content Security Policy" in line["message"] for line in browser.get_log("browser"))
@@ -129,7 +141,8 @@ def test_on_paper_the_table_is_whole(browser, pages):
     try:
         inside, width, overflow = browser.execute_script(
             "const one = document.querySelector('.scroll');"
-            "return [one.querySelector('table').getBoundingClientRect().right, one.getBoundingClientRect().right,"
+            "return [one.querySelector('table').getBoundingClientRect().right, "
+            "one.getBoundingClientRect().right,"
             " getComputedStyle(one).overflowX]"
         )
     finally:

@@ -51,7 +51,8 @@ def test_columns_whose_squares_are_beyond_float64_are_refused_in_a_sentence():
     X = table()
     X[:, 1] *= 1e200
     with pytest.raises(
-        ValueError, match=r"Scaled needs float64 rows with \|x\| below 2e\+99 to fit to, got .* column 1"
+        ValueError,
+        match=r"Scaled needs float64 rows with \|x\| below 2e\+99 to fit to, got .* column 1",
     ):
         Scaled().fit(X)
 

@@ -1,4 +1,6 @@
-"""select: which kernel and which size, on rows where the right answer is known, and on rows that say nothing."""
+"""select: which kernel and which size, on rows where the right answer is known, and on rows that
+say nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def board() -> Leaderboard:
 
 
 def facts(board: Leaderboard) -> list[tuple]:
-    return [(one.name, one.score, one.spread, one.rounds, one.features, one.gram_error) for one in board.entries]
+    return [
+        (one.name, one.score, one.spread, one.rounds, one.features, one.gram_error)
+        for one in board.entries
+    ]
 
 
 def test_a_map_wins_where_no_plane_parts_the_classes(board):
@@ -41,7 +46,9 @@ def test_a_map_wins_where_no_plane_parts_the_classes(board):
     assert board.winner.finalist
     linear = next(one for one in board.entries if one.kind == "linear" and one.finalist)
     assert board.winner.score > 0.93 > 0.75 > linear.score
-    assert re.search(r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.verdict)
+    assert re.search(
+        r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.verdict
+    )
     X, y = rings(seed=1)
     model = board.best_
     assert not hasattr(model, "feature_map_")
@@ -104,19 +111,33 @@ def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
 
 
 @pytest.mark.full
-def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(monkeypatch):
-    """The best of a round is better than guessing, since it was chosen for that; on the rows of the final the finalists are not."""
+def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(
+    monkeypatch,
+):
+    """The best of a round is better than guessing, since it was chosen for that; on the rows of the
+    final the finalists are not.
+    """
     contests = []
     judge = selection._board
     monkeypatch.setattr(
-        selection, "_board", lambda contest, *rest: (contests.append(contest), judge(contest, *rest))[1]
+        selection,
+        "_board",
+        lambda contest, *rest: (contests.append(contest), judge(contest, *rest))[1],
     )
     X, _ = rings(300)
     labels = np.arange(300) % 2
     for seed in range(5):
-        select(X, np.random.default_rng(seed).permutation(labels), kernels=["fourier"], random_state=seed)
+        select(
+            X,
+            np.random.default_rng(seed).permutation(labels),
+            kernels=["fourier"],
+            random_state=seed,
+        )
     rounds = [max(one.score for one in contest.last.values()) for contest in contests]
-    final = [np.mean([one.score for one in contest.final if one.contestant.kind == "map"]) for contest in contests]
+    final = [
+        np.mean([one.score for one in contest.final if one.contestant.kind == "map"])
+        for contest in contests
+    ]
     assert np.mean(rounds) > 0.57
     assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
 
@@ -125,10 +146,16 @@ def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_h
 def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_enough(numbers):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3))
-    y = rng.normal(size=300) if numbers else np.where(np.arange(300) % 10, "often", "seldom").astype(object)
+    y = (
+        rng.normal(size=300)
+        if numbers
+        else np.where(np.arange(300) % 10, "often", "seldom").astype(object)
+    )
     board = select(X, y, kernels=FEW, random_state=0)
     words = "R^2 0" if numbers else "90.00%"
-    assert board.verdict.startswith(f"Nothing here beats guessing ({words}): {board.winner.name} has ")
+    assert board.verdict.startswith(
+        f"Nothing here beats guessing ({words}): {board.winner.name} has "
+    )
     alone = select(X, y, kernels=["linear"], random_state=0)
     assert f", no better than guessing ({words}). No map beside it was asked for." in alone.verdict
 
@@ -169,7 +196,12 @@ def test_no_round_sees_the_rows_of_the_final(splits):
 def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
     X = np.random.default_rng(0).dirichlet(np.ones(6), size=80)
     heard = []
-    board = select(X, X[:, 0] * X[:, 1] > 0.02, random_state=0, tell=lambda stage, name: heard.append((stage, name)))
+    board = select(
+        X,
+        X[:, 0] * X[:, 1] > 0.02,
+        random_state=0,
+        tell=lambda stage, name: heard.append((stage, name)),
+    )
     first = [name for stage, name in heard if stage == "round 1"]
     assert first[0] == "linear"
     places = {name: i for i, name in enumerate(first)}
@@ -182,7 +214,9 @@ def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
 def test_signed_rows_are_not_forced_into_histogram_kernels():
     X, y = rings(300)
     board = select(X[:80], y[:80], random_state=0)
-    nonnegative = {name for name, cls in mercer.maps.registry().items() if cls().domain == "nonnegative"} - set(TWINS)
+    nonnegative = {
+        name for name, cls in mercer.maps.registry().items() if cls().domain == "nonnegative"
+    } - set(TWINS)
     assert nonnegative <= set(board.refused)
     assert all("needs numbers of at least 0" in board.refused[name] for name in nonnegative)
     assert not [one for one in board.entries if nonnegative & set(one.name.split())]
@@ -221,7 +255,9 @@ def test_the_table_has_a_line_for_each_entry_and_the_verdict(board):
 def test_rows_may_come_in_any_form(board, form, tmp_path):
     X, y = rings()
     if form == "frame":
-        found = select(pd.DataFrame(X, columns=["a", "b"]), pd.Series(y), kernels=FEW, random_state=0)
+        found = select(
+            pd.DataFrame(X, columns=["a", "b"]), pd.Series(y), kernels=FEW, random_state=0
+        )
     elif form == "stream":
         np.savez(tmp_path / "rings.npz", X=X, y=y)
         found = select(tmp_path / "rings.npz", kernels=FEW, random_state=0)
@@ -229,13 +265,18 @@ def test_rows_may_come_in_any_form(board, form, tmp_path):
         found = select(sp.csr_matrix(X), y, kernels=FEW, random_state=0)
     else:
         found = select(X.tolist(), y.tolist(), kernels=FEW, random_state=0)
-    assert [one.name for one in found.entries if one.finalist] == [one.name for one in board.entries if one.finalist]
+    assert [one.name for one in found.entries if one.finalist] == [
+        one.name for one in board.entries if one.finalist
+    ]
     assert found.winner.score == pytest.approx(board.winner.score, abs=0.01)
 
 
 def test_kernels_may_be_a_set_or_a_tuple():
     X, y = rings(60)
-    boards = [select(X, y, kernels=some, random_state=0) for some in ({"fourier", "gcws"}, ("fourier", "gcws"))]
+    boards = [
+        select(X, y, kernels=some, random_state=0)
+        for some in ({"fourier", "gcws"}, ("fourier", "gcws"))
+    ]
     assert facts(boards[0]) == facts(boards[1])
     assert any(one.name.startswith("fourier") for one in boards[0].entries)
 
@@ -245,11 +286,13 @@ def test_kernels_may_be_a_set_or_a_tuple():
     [
         (
             [Chi2Series()],
-            "Chi2Series() took no part: Chi2Series needs numbers of at least 0, and the rows have others.",
+            "Chi2Series() took no part: Chi2Series needs numbers of at least 0, and the rows "
+            "have others.",
         ),
         (
             ["hellinger", "chi2-series"],
-            "hellinger took no part: Hellinger needs numbers of at least 0, and the rows have others. 1 more ",
+            "hellinger took no part: Hellinger needs numbers of at least 0, and the rows have "
+            "others. 1 more ",
         ),
         (["linear"], "No map beside it was asked for."),
     ],
@@ -265,5 +308,7 @@ def test_where_no_map_takes_part_linear_wins_by_its_final_and_the_verdict_says_w
 
 def test_linear_goes_first_in_the_final(board):
     heard = []
-    select(*rings(), kernels=FEW, random_state=0, tell=lambda stage, name: heard.append((stage, name)))
+    select(
+        *rings(), kernels=FEW, random_state=0, tell=lambda stage, name: heard.append((stage, name))
+    )
     assert next(name for stage, name in heard if stage == "the final") == "linear"

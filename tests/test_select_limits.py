@@ -49,7 +49,9 @@ def test_without_time_linear_is_run_and_the_rest_is_said():
 
 @pytest.mark.parametrize(("rows", "kind"), [(rings, "map"), (plane, "linear")])
 def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind, monkeypatch):
-    """Time is up when the first model of the final is tried, and that is linear, which is always run."""
+    """Time is up when the first model of the final is tried, and that is linear, which is always
+    run.
+    """
     over = []
     left = Clock.left
     monkeypatch.setattr(Clock, "left", lambda self, share=1.0: -1.0 if over else left(self, share))
@@ -71,7 +73,9 @@ def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
     """Time is up after eight models: what was tried is ranked as it would be without a limit."""
     whole = select(*rings(), kernels=FEW, random_state=0)
     ticks = iter(range(10**6))
-    monkeypatch.setattr("mercer.model_selection.halving.Clock.spent", lambda self: float(next(ticks)))
+    monkeypatch.setattr(
+        "mercer.model_selection.halving.Clock.spent", lambda self: float(next(ticks))
+    )
     cut = select(*rings(), kernels=FEW, random_state=0, max_seconds=40)
     assert cut.stopped is not None
     known = {one.name: one.score for one in whole.entries if not one.finalist}
@@ -80,7 +84,9 @@ def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
             assert one.score == known[one.name]
 
 
-@pytest.mark.parametrize("rows", [8, *(pytest.param(rows, marks=pytest.mark.full) for rows in (9, 13, 30))])
+@pytest.mark.parametrize(
+    "rows", [8, *(pytest.param(rows, marks=pytest.mark.full) for rows in (9, 13, 30))]
+)
 @pytest.mark.parametrize("words", [True, False])
 def test_few_rows_are_enough(rows, words):
     X, y = rings(rows)
@@ -114,7 +120,13 @@ def test_targets_that_linear_refuses_are_refused_in_its_words(target, task, word
 def test_trees_get_what_time_is_left_when_their_share_was_not_enough(monkeypatch):
     monkeypatch.setattr("mercer.model_selection.halving._TREES_SHARE", 0.0)
     heard = []
-    board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600, tell=lambda *words: heard.append(words))
+    board = select(
+        *rings(),
+        kernels=FEW,
+        random_state=0,
+        max_seconds=600,
+        tell=lambda *words: heard.append(words),
+    )
     assert heard[-1] == ("the final", TREES)
     assert next(one for one in board.entries if one.name == TREES).finalist
     assert board.stopped is None
@@ -140,21 +152,35 @@ def test_a_class_of_one_row_is_learnt_from_and_never_scored():
         ({"task": "rank"}, "task must be one of 'classify', 'regress', got 'rank'"),
         ({"y": np.ones(40, int)}, "all 40 rows have one class: 1. Give rows of at least two"),
         ({"y": np.full(40, "a")}, "all 40 rows have one class: 'a'. Give rows of at least two"),
-        ({"y": np.full(40, 0.5)}, "all 40 rows have the same target: 0.5. Give rows of at least two"),
+        (
+            {"y": np.full(40, 0.5)},
+            "all 40 rows have the same target: 0.5. Give rows of at least two",
+        ),
         (
             {"max_memory": 100},
-            "max_memory is 100 bytes, .* holds 1 row of 2 columns, and at least 8 .* give 512 bytes or more",
+            "max_memory is 100 bytes, .* holds 1 row of 2 columns, and at least 8 .* give 512 "
+            "bytes or more",
         ),
         (
             {"max_memory": 511},
-            "max_memory is 511 bytes, .* holds 7 rows of 2 columns, and at least 8 .* give 512 bytes or more",
+            "max_memory is 511 bytes, .* holds 7 rows of 2 columns, and at least 8 .* give 512 "
+            "bytes or more",
         ),
         ({"y": None}, "select needs targets"),
         ({"y": np.ones((40, 2))}, "select takes one target, got 2"),
-        ({"X": np.ones((40, 3))}, "All 40 rows are equal: no model can tell them apart. Give columns that differ"),
+        (
+            {"X": np.ones((40, 3))},
+            "All 40 rows are equal: no model can tell them apart. Give columns that differ",
+        ),
         ({"X": sp.csr_matrix((40, 3))}, "All 40 rows are equal"),
-        ({"X": np.ones((5, 3)), "y": np.arange(5)}, "needs at least 8 rows for that: got 5. Give more rows"),
-        ({"X": np.full((40, 2), np.nan)}, "contains NaN: select needs finite numbers, got nan at row 0, column 0"),
+        (
+            {"X": np.ones((5, 3)), "y": np.arange(5)},
+            "needs at least 8 rows for that: got 5. Give more rows",
+        ),
+        (
+            {"X": np.full((40, 2), np.nan)},
+            "contains NaN: select needs finite numbers, got nan at row 0, column 0",
+        ),
     ],
 )
 def test_what_cannot_be_raced_is_refused_in_a_sentence(given, words):
@@ -169,7 +195,9 @@ def test_a_hundred_thousand_columns_stay_sparse():
     rng = np.random.default_rng(0)
     X = sp.random(120, 100_000, density=2e-4, random_state=rng, format="csr")
     y = np.arange(120) % 2 == 0
-    X = sp.csr_matrix(X + sp.csr_matrix((np.ones(60), (np.arange(0, 120, 2), np.zeros(60, int))), shape=X.shape))
+    X = sp.csr_matrix(
+        X + sp.csr_matrix((np.ones(60), (np.arange(0, 120, 2), np.zeros(60, int))), shape=X.shape)
+    )
     board = select(X, y, max_seconds=3, max_memory="1GB", random_state=0)
     assert board.columns == 100_000
     assert board.winner.score > 0.9

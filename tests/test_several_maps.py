@@ -1,4 +1,6 @@
-"""Several maps in one model: side by side, reduced to components of each in one pass or two, unlabelled rows in the basis."""
+"""Several maps in one model: side by side, reduced to components of each in one pass or two,
+unlabelled rows in the basis.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +51,28 @@ def test_a_list_of_maps_is_their_sum():
     by_sum = KernelRegressor(MAPS[0] + MAPS[1] + MAPS[2], alpha=0.3).fit(X, t)
     assert np.array_equal(by_list.coef_, by_sum.coef_)
     expected = Ridge(0.3).fit(np.hstack(parts()), t)
-    assert np.allclose(by_list.coef_, expected.coef_, rtol=0, atol=1e-8 * np.abs(expected.coef_).max())
+    assert np.allclose(
+        by_list.coef_, expected.coef_, rtol=0, atol=1e-8 * np.abs(expected.coef_).max()
+    )
     assert repr(clone(by_list).feature_map) == repr(MAPS)
 
 
 def test_names_and_maps_go_together_in_a_list_and_draw_different_weights():
-    model = KernelRegressor(["fourier", RandomFourier(16), "chi2-series"], alpha=1.0, random_state=0).fit(X, t)
+    model = KernelRegressor(
+        ["fourier", RandomFourier(16), "chi2-series"], alpha=1.0, random_state=0
+    ).fit(X, t)
     first, second, _ = model.feature_map_.maps_
     assert first.seed_ != second.seed_
-    again = KernelRegressor(["fourier", RandomFourier(16), "chi2-series"], alpha=1.0, random_state=0).fit(X, t)
+    again = KernelRegressor(
+        ["fourier", RandomFourier(16), "chi2-series"], alpha=1.0, random_state=0
+    ).fit(X, t)
     assert np.array_equal(model.coef_, again.coef_)
 
 
 @pytest.mark.parametrize("memory", [None, TWO_PASSES], ids=["one pass", "two passes"])
-@pytest.mark.parametrize("rank", [5, *(pytest.param(rank, marks=pytest.mark.full) for rank in (1, 14))])
+@pytest.mark.parametrize(
+    "rank", [5, *(pytest.param(rank, marks=pytest.mark.full) for rank in (1, 14))]
+)
 def test_components_of_each_map_are_scikit_learns(rank, memory):
     model = KernelRegressor(MAPS, alpha=0.01, pca=rank, max_memory=memory).fit(X, t)
     assert model.plan_.route == ("moments" if memory is None else "two-stage")
@@ -75,7 +85,9 @@ def test_components_of_each_map_are_scikit_learns(rank, memory):
 def test_classes_on_components_are_scikit_learns(memory):
     model = KernelClassifier(MAPS, alpha=0.01, pca=6, max_memory=memory).fit(X, y)
     theirs = RidgeClassifier(alpha=0.01).fit(reduced(6), y)
-    assert np.allclose(model.decision_function(X), theirs.decision_function(reduced(6)), rtol=0, atol=1e-8)
+    assert np.allclose(
+        model.decision_function(X), theirs.decision_function(reduced(6)), rtol=0, atol=1e-8
+    )
 
 
 def test_without_an_intercept_components_are_about_0():
@@ -92,10 +104,15 @@ def test_without_an_intercept_components_are_about_0():
 
 @pytest.mark.parametrize("alpha", ["gcv", "loo", [0.1, 1.0], "kfold"])
 def test_one_pass_and_two_choose_alike(alpha):
-    one, two = (KernelRegressor(MAPS, alpha=alpha, pca=3, max_memory=m).fit(X, t) for m in (None, TWO_PASSES))
+    one, two = (
+        KernelRegressor(MAPS, alpha=alpha, pca=3, max_memory=m).fit(X, t)
+        for m in (None, TWO_PASSES)
+    )
     assert two.plan_.route == "two-stage"
     assert np.allclose(two.alphas_, one.alphas_, rtol=1e-9)
-    if alpha == "kfold":  # in one pass the basis is that of the other folds, in two it is that of all rows
+    if (
+        alpha == "kfold"
+    ):  # in one pass the basis is that of the other folds, in two it is that of all rows
         assert np.allclose(two.gcv_, one.gcv_, rtol=0.1)
     else:
         assert np.allclose(two.gcv_, one.gcv_, rtol=1e-6)
@@ -105,7 +122,8 @@ def test_one_pass_and_two_choose_alike(alpha):
 @pytest.mark.parametrize("penalty", ["l1", "group"])
 def test_penalties_act_on_components(penalty):
     one, two = (
-        KernelRegressor(MAPS, penalty=penalty, alpha=1.0, pca=5, max_memory=m).fit(X, t) for m in (None, TWO_PASSES)
+        KernelRegressor(MAPS, penalty=penalty, alpha=1.0, pca=5, max_memory=m).fit(X, t)
+        for m in (None, TWO_PASSES)
     )
     assert two.plan_.route == "two-stage"
     assert np.allclose(one.predict(X), two.predict(X), rtol=0, atol=1e-7)
@@ -120,7 +138,12 @@ def test_sparse_and_coded_features_have_components_too():
         for m in (None, "300kB")
         for data in (rows, sp.csr_array(rows))
     ]
-    assert [model.plan_.route for model in models] == ["moments", "moments", "two-stage", "two-stage"]
+    assert [model.plan_.route for model in models] == [
+        "moments",
+        "moments",
+        "two-stage",
+        "two-stage",
+    ]
     for model in models[1:]:
         assert np.allclose(model.predict(rows), models[0].predict(rows), rtol=0, atol=1e-8)
 
@@ -128,9 +151,14 @@ def test_sparse_and_coded_features_have_components_too():
 def test_unlabelled_rows_count_for_the_basis_alone():
     expected = Ridge(0.01).fit(reduced(4, X, np.vstack([X, MORE])), t)
     for memory in (None, TWO_PASSES):
-        model = KernelRegressor(MAPS, alpha=0.01, pca=4, max_memory=memory).fit(X, t, unlabeled=MORE)
+        model = KernelRegressor(MAPS, alpha=0.01, pca=4, max_memory=memory).fit(
+            X, t, unlabeled=MORE
+        )
         assert np.allclose(
-            model.predict(MORE), expected.predict(reduced(4, MORE, np.vstack([X, MORE]))), rtol=0, atol=1e-8
+            model.predict(MORE),
+            expected.predict(reduced(4, MORE, np.vstack([X, MORE]))),
+            rtol=0,
+            atol=1e-8,
         )
         without = KernelRegressor(MAPS, alpha=0.01, pca=4, max_memory=memory).fit(X, t)
         assert np.abs(without.predict(MORE) - model.predict(MORE)).max() > 1e-3
@@ -146,20 +174,27 @@ def test_alpha_is_chosen_on_labelled_rows(alpha):
 
 def test_as_many_components_as_features_need_no_basis():
     model = KernelRegressor(MAPS[0], alpha=0.1, pca=40).fit(X, t, unlabeled=MORE)
-    assert np.allclose(model.coef_, KernelRegressor(MAPS[0], alpha=0.1).fit(X, t).coef_, rtol=0, atol=1e-8)
+    assert np.allclose(
+        model.coef_, KernelRegressor(MAPS[0], alpha=0.1).fit(X, t).coef_, rtol=0, atol=1e-8
+    )
 
 
 def test_unlabelled_rows_come_from_files_and_their_errors_name_the_place(tmp_path):
     np.save(tmp_path / "more.npy", MORE)
     from_file = KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=tmp_path / "more.npy")
-    assert np.array_equal(from_file.coef_, KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=MORE).coef_)
+    assert np.array_equal(
+        from_file.coef_, KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=MORE).coef_
+    )
     bad = MORE.copy()
     bad[7, 2] = np.nan
     with pytest.raises(ValueError, match="row 7, column 2"):
         KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=bad)
     with pytest.raises(ValueError, match="3 features, but KernelRegressor is expecting 4"):
         KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=MORE[:, :3])
-    with pytest.raises(ValueError, match="unlabeled rows count for principal components, and there are none: give pca"):
+    with pytest.raises(
+        ValueError,
+        match="unlabeled rows count for principal components, and there are none: give pca",
+    ):
         KernelRegressor(MAPS, alpha=0.01).fit(X, t, unlabeled=MORE)
 
 
@@ -177,7 +212,11 @@ def test_the_plan_says_one_pass_or_two():
     two = plan_fit(10**6, 300, 7000, limit=10**9, unlabelled=True, **more)
     assert (one.route, two.route) == ("moments", "two-stage")
     assert two.held < one.held / 10
-    assert two.passes == ("moments of each map", "moments of each map, unlabelled rows", "moments of components")
+    assert two.passes == (
+        "moments of each map",
+        "moments of each map, unlabelled rows",
+        "moments of components",
+    )
     assert "principal components of each map first, then least squares on them" in str(two)
     assert plan_fit(10**6, 300, 7000, limit=10**7, **more).route == "passes"
     assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), rank=100).route == "passes"
@@ -193,7 +232,11 @@ def test_passes_are_as_many_as_the_plan_says():
             Counting.passes += 1
             return super()._read(start, rows)
 
-    looking = [RandomFourier(40, random_state=0), RandomFourier(32, random_state=1) >> RandomFourier(8), MAPS[1]]
+    looking = [
+        RandomFourier(40, random_state=0),
+        RandomFourier(32, random_state=1) >> RandomFourier(8),
+        MAPS[1],
+    ]
     for maps, memory, alpha in (
         (MAPS, None, 0.1),
         (MAPS, TWO_PASSES, 0.1),
@@ -214,7 +257,9 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypat
     targets = rows[:, 0] * rows[:, 1]
 
     def model(**more):
-        return KernelRegressor(MAPS, alpha=0.3, pca=4, max_memory=TWO_PASSES, checkpoint=tmp_path / "sum", **more)
+        return KernelRegressor(
+            MAPS, alpha=0.3, pca=4, max_memory=TWO_PASSES, checkpoint=tmp_path / "sum", **more
+        )
 
     for pass_ in (1, 2):  # broken off in the first pass, then in the second
         seen = []
@@ -236,12 +281,16 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypat
 def test_a_checkpoint_of_one_pass_is_not_gone_on_from_in_two(tmp_path):
     made = {"alpha": 0.3, "pca": 4, "random_state": 0, "checkpoint": tmp_path / "sum"}
     KernelRegressor(MAPS, **made).fit(X, t)
-    with pytest.raises(ValueError, match="sum cannot be resumed: route was 'moments', now 'two-stage'"):
+    with pytest.raises(
+        ValueError, match="sum cannot be resumed: route was 'moments', now 'two-stage'"
+    ):
         KernelRegressor(MAPS, max_memory=TWO_PASSES, **made).fit(X, t)
 
 
 def test_too_many_components_are_refused():
-    with pytest.raises(ValueError, match="pca must be at most the number of features of a map, 40, got 41"):
+    with pytest.raises(
+        ValueError, match="pca must be at most the number of features of a map, 40, got 41"
+    ):
         KernelRegressor(MAPS, pca=41).fit(X, t)
     assert KernelRegressor(MAPS, alpha=1.0, pca=39).fit(X, t).coef_.shape == (84,)
 
@@ -252,7 +301,8 @@ import numpy as np
 from mercer import Anchors, ExpChi2, Homogeneous, KernelClassifier, RandomFourier, RandomLaplace
 
 def peak():
-    return 1024 * int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+    return 1024 * int(next(line.split()[1] for line in open("/proc/self/status")
+                           if line.startswith("VmHWM")))
 
 files = np.load(sys.argv[1], allow_pickle=False)
 X, y = files["X"].astype(np.float32), files["y"]
@@ -269,18 +319,24 @@ maps = [
 ]
 one = KernelClassifier(maps[0], alpha=1e-3, pca=150).fit(X[:half], y[:half])
 before = peak()
-model = KernelClassifier(maps, alpha=1e-3, pca=150, max_memory="400MB").fit(X[:half], y[:half], unlabeled=X[60000:])
-print(model.plan_.route, model.plan_.held, peak() - before, one.score(X[60000:], y[60000:]), model.score(X[60000:], y[60000:]))
+model = KernelClassifier(maps, alpha=1e-3, pca=150, max_memory="400MB")
+model.fit(X[:half], y[:half], unlabeled=X[60000:])
+print(model.plan_.route, model.plan_.held, peak() - before, one.score(X[60000:], y[60000:]),
+      model.score(X[60000:], y[60000:]))
 """
 
 
 @pytest.mark.slow
 def test_seven_maps_run_within_the_memory_limit():
-    """As many kernels as in Table 3 of arXiv 1206.4074, 150 components of each: two passes instead of 2.2 GB."""
+    """As many kernels as in Table 3 of arXiv 1206.4074, 150 components of each: two passes instead
+    of 2.2 GB.
+    """
     path = Path(os.environ.get("MERCER_DATA", "")) / "fashion_mnist.npz"
     if not path.is_file():
         pytest.skip("fashion_mnist.npz is not in $MERCER_DATA")
-    done = subprocess.run([sys.executable, "-c", SEVEN, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SEVEN, str(path)], capture_output=True, text=True, check=True
+    )
     route, held, grown, one, seven = done.stdout.split()
     assert route == "two-stage"
     assert int(held) < 400e6

@@ -67,7 +67,11 @@ def test_small_blocks_make_large_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(writers, "_GROUP_BYTES", 400 * 6 * 8)
     write(tmp_path / "d.parquet", 6, np.array_split(Z, 100))
     metadata = pq.ParquetFile(tmp_path / "d.parquet").metadata
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [400, 400, 200]
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
+        400,
+        400,
+        200,
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,9 +129,13 @@ def test_rows_that_cannot_be_finished_leave_nothing(kind, tmp_path, monkeypatch)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_do_not_fit_are_refused(kind, tmp_path):
     path = tmp_path / f"d.{kind}"
-    with pytest.raises(ValueError, match=rf"d.{kind} needs rows of 5 columns, got an array of shape \(1000, 6\)"):
+    with pytest.raises(
+        ValueError, match=rf"d.{kind} needs rows of 5 columns, got an array of shape \(1000, 6\)"
+    ):
         write(path, 5, [Z])
-    with pytest.raises(ValueError, match="column 'x0' is float32, and float64 does not fit into it"):
+    with pytest.raises(
+        ValueError, match="column 'x0' is float32, and float64 does not fit into it"
+    ):
         write(path, 6, [Z], dtype=np.float32)
     with pytest.raises(ValueError, match=r"has the columns \['a', 'b'\], got \['a'\]"):
         write(path, ["a", "b"], [{"a": [1.0]}])
@@ -138,7 +146,11 @@ def test_rows_that_do_not_fit_are_refused(kind, tmp_path):
 
 def test_places_that_cannot_be_written_to_are_refused(tmp_path):
     for path, columns, sentence in (
-        (tmp_path / "d.xls", 2, "d.xls is of no kind that is written. Those are .parquet, .npy, .csv"),
+        (
+            tmp_path / "d.xls",
+            2,
+            "d.xls is of no kind that is written. Those are .parquet, .npy, .csv",
+        ),
         (tmp_path / "gone" / "d.npy", 2, "There is no folder .*gone to write to"),
         (tmp_path / "d.npy", 0, "columns must be a whole number of at least 1, got 0"),
         (tmp_path / "d.npy", [], "d.npy needs at least one column"),
@@ -159,5 +171,7 @@ def test_without_pyarrow_npy_is_written_and_the_others_say_what_they_need(tmp_pa
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     write(tmp_path / "d.npy", 6, [Z])
     for kind, doing in (("parquet", "Writing Parquet"), ("csv", "Writing CSV")):
-        with pytest.raises(ValueError, match=rf"{doing} needs pyarrow: pip install 'mercer\[parquet\]'."):
+        with pytest.raises(
+            ValueError, match=rf"{doing} needs pyarrow: pip install 'mercer\[parquet\]'."
+        ):
             open_sink(tmp_path / f"d.{kind}", 6)

@@ -1,4 +1,6 @@
-"""The record of this machine's speeds: kept whole, and ignored in a sentence where it cannot be used."""
+"""The record of this machine's speeds: kept whole, and ignored in a sentence where it cannot be
+used.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_rates_are_found_again_from_trials_of_chains():
     found = _rates(trials)
     for kind, rates in true.items():
         assert found[kind] == pytest.approx(rates, rel=1e-6, abs=1e-16)
-    assert _two([[1.0, 10.0], [1.0, 1000.0]], [0.5 + 10 * 2e-3, 0.5 + 1000 * 2e-3]) == pytest.approx((0.5, 2e-3))
+    assert _two(
+        [[1.0, 10.0], [1.0, 1000.0]], [0.5 + 10 * 2e-3, 0.5 + 1000 * 2e-3]
+    ) == pytest.approx((0.5, 2e-3))
 
 
 @pytest.mark.slow

@@ -28,7 +28,9 @@ def test_orthogonal_rows_are_orthogonal_in_blocks_with_chi_lengths():
 
 def test_orthogonal_rows_point_everywhere():
     first = np.array([linear.orthogonal(Rng(seed), 1, 3)[:, 0] for seed in range(4000)])
-    assert kstest(first[:, 0], "norm").pvalue > 0.01  # length times direction is one standard normal again
+    assert (
+        kstest(first[:, 0], "norm").pvalue > 0.01
+    )  # length times direction is one standard normal again
     assert abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.06
 
 
@@ -39,15 +41,22 @@ def test_hadamard_is_three_products_of_signs_and_hadamard_matrices(d):
     p = stage.signs.shape[2]
     assert p == max(64, 2 ** int(np.ceil(np.log2(d))))
     H = hadamard(p)
-    W = np.vstack([H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs])[:rows, :d]
+    W = np.vstack([H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs])[
+        :rows, :d
+    ]
     X = np.random.default_rng(0).normal(size=(9, d))
     np.testing.assert_allclose(stage(X), X @ W.T * stage.lengths, atol=1e-10)
     np.testing.assert_allclose(stage(sp.csr_array(X)), stage(X), atol=1e-12)
-    full = np.vstack([H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs])[:rows]
+    full = np.vstack(
+        [H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs]
+    )[:rows]
     norms = np.linalg.norm(full * stage.lengths[:, None], axis=1)
     assert stage.reach() == pytest.approx(norms.max())
     assert (
-        kstest(np.concatenate([linear.hadamard(Rng(s), 256, d).lengths for s in range(8)]) * p**1.5, chi(p).cdf).pvalue
+        kstest(
+            np.concatenate([linear.hadamard(Rng(s), 256, d).lengths for s in range(8)]) * p**1.5,
+            chi(p).cdf,
+        ).pvalue
         > 0.01
     )
 
@@ -106,10 +115,14 @@ def test_rows_have_norm_one_from_tiny_to_huge(dtype):
 
 
 def test_float32_phases_that_run_away_are_reduced_in_float64():
-    """Far from zero float32 has no fraction of a turn left: the cosine would be 1 for every weight."""
+    """Far from zero float32 has no fraction of a turn left: the cosine would be 1 for every
+    weight.
+    """
     rng = np.random.default_rng(0)
     panel = rng.normal(size=(5, 400)).astype(np.float32)
-    stage = Waves(linear.Matrix(panel), Cos(1.0, np.zeros(400, np.float32)), linear.Matrix(panel).reach())
+    stage = Waves(
+        linear.Matrix(panel), Cos(1.0, np.zeros(400, np.float32)), linear.Matrix(panel).reach()
+    )
     X = 1e9 * rng.normal(size=(3, 5)).astype(np.float32)
     exact = X.astype(np.float64) @ panel.astype(np.float64)
     np.testing.assert_allclose(stage(X), np.cos(2 * np.pi * (exact - np.rint(exact))), atol=5e-5)
@@ -124,7 +137,9 @@ def test_the_links_of_a_hadamard_product_are_those_of_its_result(pairs, odd):
     X = np.random.default_rng(0).normal(size=(7, 20))
     for link in (CosSin(0.5, np.full(odd, 0.3)), Cos(0.5, np.linspace(0, 1, pairs + odd))):
         out = np.empty((7, link.columns(pairs + odd)))
-        np.testing.assert_allclose(link.of_hadamard(X, stage.signs, stage.lengths, out), link(stage(X)), atol=1e-13)
+        np.testing.assert_allclose(
+            link.of_hadamard(X, stage.signs, stage.lengths, out), link(stage(X)), atol=1e-13
+        )
 
 
 LIFTS = [

@@ -13,7 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import open_stream, validation
-from stream_rows import NAMES, REFUSED, D, N, X, lists, parquet_folder, table, w, write_csv, written, y
+from stream_rows import (
+    NAMES,
+    REFUSED,
+    D,
+    N,
+    X,
+    lists,
+    parquet_folder,
+    table,
+    w,
+    write_csv,
+    written,
+    y,
+)
 
 
 def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path):
@@ -21,7 +34,9 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
     bad = X.copy()
     bad[37 * 5 + 2, 3] = np.nan
     for i, start in enumerate(range(0, N, 100)):
-        pq.write_table(table(bad).slice(start, 100), tmp_path / f"part-{i:04}.parquet", row_group_size=30)
+        pq.write_table(
+            table(bad).slice(start, 100), tmp_path / f"part-{i:04}.parquet", row_group_size=30
+        )
     stream = open_stream(tmp_path, target="label", weight="w")
 
     def check() -> None:
@@ -35,7 +50,8 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
     with pytest.raises(validation.RowError) as caught:
         check()
     assert str(caught.value) == (
-        "Input X contains NaN: fold needs finite numbers, got nan at part-0001.parquet, row 87 of the file, column 3 ('c3'). "
+        "Input X contains NaN: fold needs finite numbers, got nan at part-0001.parquet, row 87 "
+        "of the file, column 3 ('c3'). "
         "Drop or impute such values first (sklearn.impute)."
     )
     assert caught.value.row == 187
@@ -67,7 +83,12 @@ def nulls() -> pa.Table:
 def test_nulls_are_nan_whatever_the_column(tmp_path):
     pq.write_table(nulls(), tmp_path / "d.parquet")
     nan = np.nan
-    expected = [[1, 1, nan, nan, 1, 2], [nan, 2, 1, nan, nan, nan], [3, nan, 0, nan, 3, nan], [4, 4, 1, nan, 5, 6]]
+    expected = [
+        [1, 1, nan, nan, 1, 2],
+        [nan, 2, 1, nan, nan, nan],
+        [3, nan, 0, nan, 3, nan],
+        [4, 4, 1, nan, 5, 6],
+    ]
     stream = open_stream(tmp_path / "d.parquet")
     np.testing.assert_array_equal(next(stream.chunks()).X, expected)
     np.testing.assert_array_equal(next(stream.chunks(1)).X, expected[1:])
@@ -78,7 +99,9 @@ def test_nulls_are_nan_whatever_the_column(tmp_path):
     np.testing.assert_array_equal(next(open_stream(frame).chunks()).X, np.array(expected)[:, :3])
 
 
-@pytest.mark.parametrize("kind", ["array", "words in an array", "npy", "npz", "pandas", "polars", "parquet", "csv"])
+@pytest.mark.parametrize(
+    "kind", ["array", "words in an array", "npy", "npz", "pandas", "polars", "parquet", "csv"]
+)
 def test_a_missing_target_is_named_by_its_row(kind, tmp_path):
     labels = np.arange(N, dtype=float)
     labels[201] = np.nan
@@ -87,9 +110,15 @@ def test_a_missing_target_is_named_by_its_row(kind, tmp_path):
     frame = pd.DataFrame({"x": X[:, 0], "label": words})
     match kind:
         case "array":
-            stream, sentence = open_stream((X, labels)), "target needs a value in every row, got nan at row 201."
+            stream, sentence = (
+                open_stream((X, labels)),
+                "target needs a value in every row, got nan at row 201.",
+            )
         case "words in an array":
-            stream, sentence = open_stream((X, words)), "target needs a value in every row, got None at row 201."
+            stream, sentence = (
+                open_stream((X, words)),
+                "target needs a value in every row, got None at row 201.",
+            )
         case "npy":
             np.save(tmp_path / "d.npy", np.column_stack([labels, X]))
             stream, sentence = (
@@ -98,11 +127,20 @@ def test_a_missing_target_is_named_by_its_row(kind, tmp_path):
             )
         case "npz":
             np.savez(tmp_path / "d.npz", X=X, y=labels)
-            stream, sentence = open_stream(tmp_path / "d.npz"), "target 'y' .* nan at d.npz, row 201 of the file."
+            stream, sentence = (
+                open_stream(tmp_path / "d.npz"),
+                "target 'y' .* nan at d.npz, row 201 of the file.",
+            )
         case "pandas":
-            stream, sentence = open_stream(frame, target="label"), "target 'label' .* None at row 201."
+            stream, sentence = (
+                open_stream(frame, target="label"),
+                "target 'label' .* None at row 201.",
+            )
         case "polars":
-            stream, sentence = open_stream(pl.from_pandas(frame), target="label"), "target 'label' .* None at row 201."
+            stream, sentence = (
+                open_stream(pl.from_pandas(frame), target="label"),
+                "target 'label' .* None at row 201.",
+            )
         case "parquet":
             frame.assign(other=1).to_parquet(tmp_path / "d.parquet")
             stream = open_stream(tmp_path / "d.parquet", target=["other", "label"])
@@ -119,7 +157,9 @@ def test_a_missing_target_is_named_by_its_row(kind, tmp_path):
 def test_weights_are_finite_and_not_negative(value, tmp_path):
     bad = w.copy()
     bad[9] = value
-    with pytest.raises(ValueError, match=f"Weights must be finite and not negative, got {value} at row 9."):
+    with pytest.raises(
+        ValueError, match=f"Weights must be finite and not negative, got {value} at row 9."
+    ):
         list(open_stream((X, y, bad)).chunks())
     pq.write_table(table(w=bad), tmp_path / "d.parquet")
     with pytest.raises(ValueError, match=r"at d.parquet, row 9 of the file"):
@@ -130,7 +170,9 @@ def test_a_file_that_changes_its_columns_stops_with_file_and_column(tmp_path):
     pq.write_table(table(), tmp_path / "a.parquet")
     changes = {
         "b.parquet has no column 'c4', which a.parquet has": table().drop_columns(["c4"]),
-        "b.parquet has a column 'more', which a.parquet has not": table().append_column("more", pa.array(w)),
+        "b.parquet has a column 'more', which a.parquet has not": table().append_column(
+            "more", pa.array(w)
+        ),
         "b.parquet: column 'c2' is float, and in a.parquet it is double": table().set_column(
             2, "c2", pa.array(X[:, 2].astype("f4"))
         ),
@@ -154,7 +196,8 @@ def test_a_list_column_of_another_length_stops(tmp_path):
     short = pa.FixedSizeListArray.from_arrays(pa.array(X[:, 2:].ravel()), D - 2)
     pq.write_table(lists().set_column(1, "v", short), tmp_path / "b.parquet")
     with pytest.raises(
-        ValueError, match=r"b.parquet: column 'v' is double, 3 to a row, and in a.parquet it is double, 4"
+        ValueError,
+        match=r"b.parquet: column 'v' is double, 3 to a row, and in a.parquet it is double, 4",
     ):
         open_stream(tmp_path, target="label")
 
@@ -179,7 +222,9 @@ EMPTY = {
         folder / "d.parquet", lambda path: pq.write_table(table().slice(0, 0), path)
     ),
     "d.csv is empty": lambda folder: written(folder / "d.csv", Path.write_text, ""),
-    "d.csv has no rows after its first line": lambda folder: written(folder / "d.csv", Path.write_text, "a,b\n"),
+    "d.csv has no rows after its first line": lambda folder: written(
+        folder / "d.csv", Path.write_text, "a,b\n"
+    ),
     "d.svm has no rows": lambda folder: written(folder / "d.svm", Path.write_text, "# nothing\n"),
     "d.svm has no entries": lambda folder: written(folder / "d.svm", Path.write_text, "1\n2\n"),
 }

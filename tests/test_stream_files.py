@@ -1,4 +1,6 @@
-"""Streams of files: Parquet, CSV, svmlight, .npy: what each kind has of its own, and memory that does not grow."""
+"""Streams of files: Parquet, CSV, svmlight, .npy: what each kind has of its own, and memory that
+does not grow.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_row_groups_before_the_start_are_not_read(tmp_path):
 def test_columns_kept_in_folder_names_are_refused(tmp_path):
     (tmp_path / "year=2020").mkdir()
     pq.write_table(table(), tmp_path / "year=2020" / "a.parquet")
-    with pytest.raises(ValueError, match=r"year=2020/a.parquet: columns kept in folder names are not read"):
+    with pytest.raises(
+        ValueError, match=r"year=2020/a.parquet: columns kept in folder names are not read"
+    ):
         open_stream(tmp_path)
 
 
@@ -46,19 +50,27 @@ def test_subfolders_are_read_in_the_order_of_their_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "column", "kind"), [("oops", "b", "numbers"), ("2.5", "n", "whole numbers"), ("7", "t", "true and false")]
+    ("value", "column", "kind"),
+    [("oops", "b", "numbers"), ("2.5", "n", "whole numbers"), ("7", "t", "true and false")],
 )
-def test_a_csv_value_that_does_not_fit_its_column_is_named_by_row(value, column, kind, small, tmp_path):
+def test_a_csv_value_that_does_not_fit_its_column_is_named_by_row(
+    value, column, kind, small, tmp_path
+):
     lines = [[str(i), " 0.5 ", str(i), "true"] for i in range(300)]
     lines[250]["abnt".index(column)] = value
     (tmp_path / "d.csv").write_text("a,b,n,t\n" + "".join(",".join(line) + "\n" for line in lines))
     stream = open_stream(tmp_path / "d.csv", target="n")
-    sentence = f"Column '{column}' has {kind} in the first rows, and then '{value}' at d.csv, row 250 of the file"
+    sentence = (
+        f"Column '{column}' has {kind} in the first rows, and then '{value}' at d.csv, "
+        "row 250 of the file"
+    )
     with pytest.raises(ValueError, match=sentence):
         list(stream.chunks())
 
 
-def test_csv_columns_that_turn_from_whole_to_real_and_from_empty_to_numbers_are_read(small, tmp_path):
+def test_csv_columns_that_turn_from_whole_to_real_and_from_empty_to_numbers_are_read(
+    small, tmp_path
+):
     lines = ["1,,true"] * 200 + ["2.5,3,false"] * 100
     (tmp_path / "d.csv").write_text("a,b,c\n" + "\n".join(lines))
     (block,) = open_stream(tmp_path / "d.csv").blocks(300)
@@ -72,7 +84,11 @@ def test_csv_lines_longer_than_a_block_are_read(small, tmp_path):
 
 
 def test_svmlight_counts_columns_over_the_whole_file(small, tmp_path):
-    lines = [f"{i % 2} 1:{i} 4:1 # comment 9:9\n" for i in range(200)] + ["\n", "# 0:1\n", "1 0:7\n"]
+    lines = [f"{i % 2} 1:{i} 4:1 # comment 9:9\n" for i in range(200)] + [
+        "\n",
+        "# 0:1\n",
+        "1 0:7\n",
+    ]
     (tmp_path / "d.svm").write_text("".join(lines))
     stream = open_stream(tmp_path / "d.svm")
     assert (stream.width, stream.rows) == (5, 201)
@@ -81,14 +97,20 @@ def test_svmlight_counts_columns_over_the_whole_file(small, tmp_path):
     (tmp_path / "d.svm").write_text("".join(lines[:200]))
     assert open_stream(tmp_path / "d.svm").width == 4
     with pytest.raises(
-        ValueError, match=r"d.svm uses columns 1 to 4, and 9 are wanted: they may count from 0 or from 1"
+        ValueError,
+        match=r"d.svm uses columns 1 to 4, and 9 are wanted: they may count from 0 or from 1",
     ):
         open_stream(tmp_path / "d.svm", n_features=9)
-    for zero_based, row in ((True, [0, 199, 0, 0, 1, 0, 0, 0, 0]), (False, [199, 0, 0, 1, 0, 0, 0, 0, 0])):
+    for zero_based, row in (
+        (True, [0, 199, 0, 0, 1, 0, 0, 0, 0]),
+        (False, [199, 0, 0, 1, 0, 0, 0, 0, 0]),
+    ):
         (block,) = open_stream(tmp_path / "d.svm", n_features=9, zero_based=zero_based).blocks(300)
         assert block.X.toarray()[199].tolist() == row
     (tmp_path / "zero.svm").write_text("".join(lines))
-    with pytest.raises(ValueError, match=r"zero.svm uses column 0, so that its columns cannot count from 1"):
+    with pytest.raises(
+        ValueError, match=r"zero.svm uses column 0, so that its columns cannot count from 1"
+    ):
         open_stream(tmp_path / "zero.svm", zero_based=False)
     (block,) = open_stream(tmp_path / "d.svm", columns=[3, 0]).blocks(300)
     assert block.X.toarray()[199].tolist() == [1, 199]
@@ -96,8 +118,16 @@ def test_svmlight_counts_columns_over_the_whole_file(small, tmp_path):
 
 def test_csr_files_that_are_no_csr_are_refused(tmp_path):
     csr = sp.csr_array(X)
-    for name, sentence in (("indices", "the column index 400 at d.npz, row"), ("indptr", "indptr falls")):
-        parts = {"data": csr.data, "indices": csr.indices.copy(), "indptr": csr.indptr.copy(), "shape": csr.shape}
+    for name, sentence in (
+        ("indices", "the column index 400 at d.npz, row"),
+        ("indptr", "indptr falls"),
+    ):
+        parts = {
+            "data": csr.data,
+            "indices": csr.indices.copy(),
+            "indptr": csr.indptr.copy(),
+            "shape": csr.shape,
+        }
         parts[name][3] = 400
         np.savez(tmp_path / "d.npz", **parts)
         with pytest.raises(ValueError, match=f"d.npz.* is a malformed CSR matrix: {sentence}"):
@@ -109,19 +139,29 @@ def test_without_pyarrow_there_is_a_sentence(monkeypatch, tmp_path):
     write_csv(tmp_path / "d.csv")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for name, doing in (("d.parquet", "Reading Parquet"), ("d.csv", "Reading CSV")):
-        with pytest.raises(ValueError, match=rf"{doing} needs pyarrow: pip install 'mercer\[parquet\]'."):
+        with pytest.raises(
+            ValueError, match=rf"{doing} needs pyarrow: pip install 'mercer\[parquet\]'."
+        ):
             open_stream(tmp_path / name)
 
 
 def test_arrays_are_streamed_without_pyarrow_pandas_or_scipy():
     code = (
-        "import sys, numpy; from mercer import open_stream; list(open_stream(numpy.ones((3, 2))).blocks(2)); "
-        "print({name.partition('.')[0] for name in sys.modules} & {'pyarrow', 'pandas', 'polars', 'scipy', 'sklearn'})"
+        "import sys, numpy; from mercer import open_stream; list(open_stream(numpy.ones((3, "
+        "2))).blocks(2)); "
+        "print({name.partition('.')[0] for name in sys.modules} & {'pyarrow', 'pandas', "
+        "'polars', 'scipy', 'sklearn'})"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
-# VmHWM and not ru_maxrss, which a child takes over from the process that started it, together with the arrays made here.
+# VmHWM and not ru_maxrss, which a child takes over from the process that started it, together with
+# the arrays made here.
 PEAK = """
 import sys
 from mercer import open_stream
@@ -137,7 +177,9 @@ WIDTH = 64
 
 
 def written_in_groups(kind: str, path: Path, n: int) -> Path:
-    """n rows of a kind of file; what a reader holds at a time, such as a row group, is there several times."""
+    """n rows of a kind of file; what a reader holds at a time, such as a row group, is there
+    several times.
+    """
     values = np.random.default_rng(0).normal(size=(n, WIDTH))
     match kind:
         case "npy":
@@ -147,7 +189,9 @@ def written_in_groups(kind: str, path: Path, n: int) -> Path:
         case "npz":
             np.savez_compressed(path, X=values)
         case "parquet":
-            pq.write_table(pa.table({f"c{i}": values[:, i] for i in range(WIDTH)}), path, row_group_size=2**13)
+            pq.write_table(
+                pa.table({f"c{i}": values[:, i] for i in range(WIDTH)}), path, row_group_size=2**13
+            )
         case "parquet column of lists":
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), WIDTH)
             pq.write_table(pa.table({"v": vectors}), path, row_group_size=2**13)
@@ -160,7 +204,9 @@ def written_in_groups(kind: str, path: Path, n: int) -> Path:
 
 
 def peak(path: Path, how: str = "read") -> tuple[int, float]:
-    """(rows, MiB at the peak), the median of three processes: what an allocator keeps for later varies by 20 MiB."""
+    """(rows, MiB at the peak), the median of three processes: what an allocator keeps for later
+    varies by 20 MiB.
+    """
     runs = [
         subprocess.run(
             [sys.executable, "-c", PEAK, path, how], capture_output=True, text=True, check=True
@@ -185,7 +231,9 @@ def peak(path: Path, how: str = "read") -> tuple[int, float]:
     ],
 )
 def test_memory_does_not_grow_with_the_file(kind, little, large, tmp_path):
-    """More rows, 66 to 180 MB of them as float64, take less than 24 MiB more; to hold them would take more than 60."""
+    """More rows, 66 to 180 MB of them as float64, take less than 24 MiB more; to hold them would
+    take more than 60.
+    """
     suffix = kind.split()[0]
     paths = [written_in_groups(kind, tmp_path / f"{n}.{suffix}", n) for n in (little, large)]
     (few, less), (many, more) = map(peak, paths)
@@ -198,7 +246,9 @@ def test_memory_does_not_grow_with_the_file(kind, little, large, tmp_path):
 def test_a_first_line_of_csv_that_looks_like_a_row_is_warned_of(tmp_path):
     path = damaged(tmp_path, "d.csv", b"5.1,3.5,setosa\n4.9,3.0,setosa\n")
     with pytest.warns(UserWarning, match=r"'5.1', '3.5' among them look like values"):
-        assert [chunk.y.tolist() for chunk in open_stream(path, target="setosa").chunks()] == [["setosa"]]
+        assert [chunk.y.tolist() for chunk in open_stream(path, target="setosa").chunks()] == [
+            ["setosa"]
+        ]
 
 
 def test_wavelengths_are_names_of_columns(tmp_path):

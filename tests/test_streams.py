@@ -39,7 +39,9 @@ from stream_rows import (
 
 SOURCES = {
     "array": lambda folder: open_stream((X, y, w)),
-    "array with all in it": lambda folder: open_stream(np.column_stack([w, X, y]), target=-1, weight=0),
+    "array with all in it": lambda folder: open_stream(
+        np.column_stack([w, X, y]), target=-1, weight=0
+    ),
     "array in Fortran order": lambda folder: open_stream(np.asfortranarray(X), target=y, weight=w),
     "list of lists": lambda folder: open_stream((X.tolist(), y.tolist(), w.tolist())),
     "csr": lambda folder: open_stream((sp.csr_array(X), y, w)),
@@ -53,24 +55,36 @@ SOURCES = {
     "npy in Fortran order": lambda folder: open_stream(
         str(written(folder / "X.npy", np.save, np.asfortranarray(X))), target=y, weight=w
     ),
-    "npz": lambda folder: open_stream(written(folder / "d.npz", np.savez, X=X, y=y, w=w), weight="w"),
+    "npz": lambda folder: open_stream(
+        written(folder / "d.npz", np.savez, X=X, y=y, w=w), weight="w"
+    ),
     "npz, compressed": lambda folder: open_stream(
         written(folder / "d.npz", np.savez_compressed, X=X, label=y, w=w), **TABLE
     ),
     "npz, one array": lambda folder: open_stream((written(folder / "d.npz", np.savez, X), y, w)),
-    "npz, csr": lambda folder: open_stream((written(folder / "d.npz", sp.save_npz, sp.csr_array(X)), y, w)),
+    "npz, csr": lambda folder: open_stream(
+        (written(folder / "d.npz", sp.save_npz, sp.csr_array(X)), y, w)
+    ),
     "parquet": lambda folder: open_stream(
-        written(folder / "d.parquet", lambda path: pq.write_table(table(), path, row_group_size=50)), **TABLE
+        written(
+            folder / "d.parquet", lambda path: pq.write_table(table(), path, row_group_size=50)
+        ),
+        **TABLE,
     ),
     "parquet folder": lambda folder: open_stream(parquet_folder(folder / "d"), **TABLE),
-    "parquet list of files": lambda folder: open_stream(sorted(parquet_folder(folder / "d").glob("part*")), **TABLE),
+    "parquet list of files": lambda folder: open_stream(
+        sorted(parquet_folder(folder / "d").glob("part*")), **TABLE
+    ),
     "parquet column of lists": lambda folder: open_stream(
         written(folder / "d.parquet", lambda path: pq.write_table(lists(), path)), **TABLE
     ),
     "csv": lambda folder: open_stream(write_csv(folder / "d.csv"), **TABLE),
     "tsv": lambda folder: open_stream(write_csv(folder / "d.tsv", "\t"), **TABLE),
     "svmlight": lambda folder: open_stream(
-        written(folder / "d.svm", lambda path: dump_svmlight_file(X, y, str(path), zero_based=False)), weight=w
+        written(
+            folder / "d.svm", lambda path: dump_svmlight_file(X, y, str(path), zero_based=False)
+        ),
+        weight=w,
     ),
     "svmlight from 0": lambda folder: open_stream(
         written(folder / "d.libsvm", lambda path: dump_svmlight_file(X, y, str(path))), weight=w
@@ -79,14 +93,18 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_gives_the_same_rows_in_the_same_blocks_again_and_again(source, small, tmp_path):
+def test_every_source_gives_the_same_rows_in_the_same_blocks_again_and_again(
+    source, small, tmp_path
+):
     stream = SOURCES[source](tmp_path)
     assert stream.width == D
     assert stream.dtype == np.float64
     assert stream.rows == (None if stream.kind == "csv" else N)
     for size in (1, 7, 64, N, 1000):
         blocks = list(stream.blocks(size))
-        assert [len(block) for block in blocks] == [size] * (N // size) + [N % size] * (N % size > 0)
+        assert [len(block) for block in blocks] == [size] * (N // size) + [N % size] * (
+            N % size > 0
+        )
         assert [block.start for block in blocks] == list(range(0, N, size))
         assert_rows(stream, blocks)
         for block in blocks:
@@ -136,7 +154,10 @@ def test_fingerprints_see_one_changed_number_and_one_changed_label():
     other, labels = X.copy(), y.copy()
     other[200, 3] += 1
     labels[200] += 1
-    marks = [open_stream(pair).fingerprint() for pair in ((X, y), (other, y), (X, labels), (X.astype(np.float32), y))]
+    marks = [
+        open_stream(pair).fingerprint()
+        for pair in ((X, y), (other, y), (X, labels), (X.astype(np.float32), y))
+    ]
     assert len({json.dumps(mark) for mark in marks}) == 4
     assert marks[0]["hashed"] == "all rows"
     sparse = [open_stream(sp.csr_array(matrix)).fingerprint()["sha256"] for matrix in (X, other)]
@@ -184,18 +205,25 @@ def test_float32_is_kept_and_integers_and_booleans_become_float64(kind, tmp_path
 
 
 def test_columns_of_mixed_types_are_float64(tmp_path):
-    frame = pd.DataFrame({"a": np.float32([1.5, 2]), "b": [1, 2], "c": [True, False], "h": np.float16([0.5, 3])})
+    frame = pd.DataFrame(
+        {"a": np.float32([1.5, 2]), "b": [1, 2], "c": [True, False], "h": np.float16([0.5, 3])}
+    )
     frame.to_parquet(tmp_path / "d.parquet")
     for source in (frame, pl.from_pandas(frame.drop(columns="h")), tmp_path / "d.parquet"):
         stream = open_stream(source, columns=["c", "a", "b"])
         assert stream.dtype == np.float64 and stream.columns == ("c", "a", "b")
         assert next(stream.chunks()).X.tolist() == [[1, 1.5, 1], [0, 2, 2]]
-    assert next(open_stream(tmp_path / "d.parquet", columns=["h"]).chunks()).X.tolist() == [[0.5], [3]]
+    assert next(open_stream(tmp_path / "d.parquet", columns=["h"]).chunks()).X.tolist() == [
+        [0.5],
+        [3],
+    ]
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "parquet", "csv"])
 def test_labels_may_be_words_categories_and_several_columns(kind, tmp_path):
-    frame = pd.DataFrame({"x": [1.0, 2, 3], "word": ["yes", "no", "maybe"], "number": [3, 1, 2], "real": [0.5, 1, 2]})
+    frame = pd.DataFrame(
+        {"x": [1.0, 2, 3], "word": ["yes", "no", "maybe"], "number": [3, 1, 2], "real": [0.5, 1, 2]}
+    )
     frame["truth"] = [True, False, True]
     frame["kind"] = pd.Categorical(["a", "b", "a"])
     source = {"pandas": frame, "polars": pl.from_pandas(frame)}.get(kind)
@@ -227,7 +255,11 @@ def test_columns_are_chosen_by_number_in_arrays():
     weighted = np.abs(X)
     for matrix in (weighted, sp.csr_array(weighted)):
         stream = open_stream(matrix, columns=[3, 0], target=[1, 4], weight=2)
-        assert stream.columns == ("x3", "x0") and stream.target == ["x1", "x4"] and stream.weight == "x2"
+        assert (
+            stream.columns == ("x3", "x0")
+            and stream.target == ["x1", "x4"]
+            and stream.weight == "x2"
+        )
         (block,) = stream.blocks(N)
         got = block.X.toarray() if stream.sparse else block.X
         np.testing.assert_array_equal(got, weighted[:, [3, 0]])
@@ -268,7 +300,9 @@ def test_duplicates_in_a_sparse_matrix_are_added_up_and_the_caller_keeps_his():
 def test_a_stream_is_a_stream_already():
     stream = open_stream(X)
     assert open_stream(stream) is stream
-    with pytest.raises(ValueError, match="is open already: target=, columns= and weight= are given when"):
+    with pytest.raises(
+        ValueError, match="is open already: target=, columns= and weight= are given when"
+    ):
         open_stream(stream, columns=[0])
 
 
@@ -286,13 +320,19 @@ def test_a_shard_reads_no_chunk_beyond_its_end(small):
 
 def test_small_integers_are_read_in_chunks_that_stay_small_as_float64(tmp_path):
     pixels = np.ones((20_000, 784), np.uint8)
-    for source in (pixels, written(tmp_path / "p.npy", np.save, pixels), written(tmp_path / "p.npz", np.savez, pixels)):
+    for source in (
+        pixels,
+        written(tmp_path / "p.npy", np.save, pixels),
+        written(tmp_path / "p.npz", np.savez, pixels),
+    ):
         assert max(chunk.X.nbytes for chunk in open_stream(source).chunks()) <= 2**23
 
 
 def test_bad_grids_are_refused():
     stream = open_stream(X)
-    with pytest.raises(ValueError, match="rows of a block must be a whole number of at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match="rows of a block must be a whole number of at least 1, got 0"
+    ):
         stream.blocks(0)
     with pytest.raises(ValueError, match="start must be a whole number of at least 0, got -1"):
         stream.blocks(5, -1)

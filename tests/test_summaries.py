@@ -56,7 +56,11 @@ def facts(summary) -> dict[str, np.ndarray]:
         kept = summary.rows
         return {"keys": summary.keys, "rows": kept.toarray() if hasattr(kept, "toarray") else kept}
     if isinstance(summary, Together):
-        return {f"{name}.{key}": value for name, part in enumerate(summary.parts) for key, value in facts(part).items()}
+        return {
+            f"{name}.{key}": value
+            for name, part in enumerate(summary.parts)
+            for key, value in facts(part).items()
+        }
     if isinstance(summary, RowMean):
         return {"mean": summary.mean, "weight": summary.weight}
     assert isinstance(summary, Moments)
@@ -74,7 +78,9 @@ def summary_of(name, X, y, w, start=0, sparse=False):
 
 def agree(a, b, tolerance=1e-10):
     for name, value in facts(a).items():
-        np.testing.assert_allclose(value, facts(b)[name], rtol=tolerance, atol=tolerance, err_msg=name)
+        np.testing.assert_allclose(
+            value, facts(b)[name], rtol=tolerance, atol=tolerance, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -110,7 +116,9 @@ def test_a_weight_is_a_number_of_equal_rows(name, seed):
     repeated = summary_of(name, np.repeat(X, w, axis=0), np.repeat(y, w, axis=0), None)
     for key, value in facts(repeated).items():
         if key not in ("rows", "0.rows"):
-            np.testing.assert_allclose(facts(weighted)[key], value, rtol=1e-10, atol=1e-10, err_msg=key)
+            np.testing.assert_allclose(
+                facts(weighted)[key], value, rtol=1e-10, atol=1e-10, err_msg=key
+            )
 
 
 def test_range_and_spread_are_those_of_numpy():
@@ -159,7 +167,9 @@ def test_histograms_by_column_are_those_of_the_columns():
             assert np.all(np.diff(values) > 0)
             expected = fold(np.abs(X[:, [column]]), Histogram()).centers()
             magnitudes, counts = fold(X[:, [column]], ColumnHistogram(magnitudes=True)).column(0)
-            np.testing.assert_allclose(magnitudes[magnitudes > 0], expected[0], rtol=2 ** (1 / 16) - 1)
+            np.testing.assert_allclose(
+                magnitudes[magnitudes > 0], expected[0], rtol=2 ** (1 / 16) - 1
+            )
             np.testing.assert_array_equal(counts[magnitudes > 0], expected[1])
 
 
@@ -209,7 +219,9 @@ def test_a_fold_can_be_subtracted(seed, cut):
 
 
 def test_float32_moments_keep_the_spread_of_columns_far_from_zero():
-    """H - m m'/n in float32 loses everything when the mean is large: 42% relative error in the trial this guards against."""
+    """H - m m'/n in float32 loses everything when the mean is large: 42% relative error in the
+    trial this guards against.
+    """
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(5000, 4)) + 3000).astype(np.float32)
     exact = np.cov(X.astype(np.float64).T, bias=True) * len(X)
@@ -270,7 +282,10 @@ def test_targets_far_from_zero_keep_their_spread():
 
 def test_a_mean_that_wanders_costs_no_digits_in_float32():
     rng = np.random.default_rng(0)
-    blocks = [Dense((rng.normal(size=(500, 2)) + (0 if i == 0 else 1e4)).astype(np.float32)) for i in range(10)]
+    blocks = [
+        Dense((rng.normal(size=(500, 2)) + (0 if i == 0 else 1e4)).astype(np.float32))
+        for i in range(10)
+    ]
     later = fold(blocks, Moments()) - fold(blocks[:1], Moments())
     exact = np.concatenate([block.toarray() for block in blocks[1:]]).astype(np.float64)
     np.testing.assert_allclose(np.diag(later.scatter) / 4500, exact.var(axis=0), rtol=1e-4)
@@ -289,11 +304,23 @@ def test_float32_products_do_not_overflow():
             {"X": rows(0)},
             "3 columns and 1 targets do not combine with rows of 3 columns and 0",
         ),
-        ({"X": rows(0)}, {"X": rows(0, d=1)}, "3 columns and 0 targets do not combine with rows of 1 columns"),
+        (
+            {"X": rows(0)},
+            {"X": rows(0, d=1)},
+            "3 columns and 0 targets do not combine with rows of 1 columns",
+        ),
         ({"X": rows(0)}, {"X": rows(0), "y": np.ones(80)}, "needs 40 targets"),
         ({"X": rows(0)}, {"X": rows(0), "weight": np.ones(1)}, "needs 40 finite weights"),
-        ({"X": rows(0)}, {"X": rows(0), "weight": np.full(40, -1.0)}, "finite weights of at least 0"),
-        ({"X": rows(0)}, {"X": rows(0), "weight": np.full(40, np.nan)}, "finite weights of at least 0"),
+        (
+            {"X": rows(0)},
+            {"X": rows(0), "weight": np.full(40, -1.0)},
+            "finite weights of at least 0",
+        ),
+        (
+            {"X": rows(0)},
+            {"X": rows(0), "weight": np.full(40, np.nan)},
+            "finite weights of at least 0",
+        ),
     ],
 )
 def test_blocks_that_do_not_fit_are_refused(first, second, words):
@@ -328,11 +355,14 @@ def test_fold_takes_what_users_have():
 
     X = rows(0)
     halves = sp.csr_array(
-        (np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(np.arange(3), 2), 40), np.arange(41) * 6), shape=(40, 3)
+        (np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(np.arange(3), 2), 40), np.arange(41) * 6),
+        shape=(40, 3),
     )
     for source in (pd.DataFrame(X), sp.csc_array(X), halves):
         assert fold(source, Spread()).variance == pytest.approx(X.var(), rel=1e-12)
-    with pytest.raises(ValueError, match="fold needs 2-d arrays of real numbers, got 2-d of object"):
+    with pytest.raises(
+        ValueError, match="fold needs 2-d arrays of real numbers, got 2-d of object"
+    ):
         fold(np.array([["a"]], dtype=object), Spread())
     with pytest.raises(ValueError, match="has not seen a row"):
         _ = Reservoir(3, 0).rows

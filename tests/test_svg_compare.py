@@ -9,7 +9,8 @@ from svg_compare import assert_same_picture, assert_same_text
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     '<defs><path id="m34e515ce58" d="M 0 0 L 0.5 -3.250001"/></defs>'
-    '<g clip-path="url(#p1757a34ae6)"><use xlink:href="#m34e515ce58" x="39.16774" style="fill: #1f77b4"/></g>'
+    '<g clip-path="url(#p1757a34ae6)"><use xlink:href="#m34e515ce58" x="39.16774" style="fill: '
+    '#1f77b4"/></g>'
     '<clipPath id="p1757a34ae6"><rect width="2.5"/></clipPath><text>Table 7</text></svg>'
 )
 
@@ -20,7 +21,8 @@ def change(old: str, new: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("39.16774", "39.167739"), ("-3.250001", "-3.25"), ("m34e515ce58", "mffffffffff")]
+    ("old", "new"),
+    [("39.16774", "39.167739"), ("-3.250001", "-3.25"), ("m34e515ce58", "mffffffffff")],
 )
 def test_last_digits_and_identifiers_may_differ(old, new):
     assert_same_picture(change(old, new), SVG.encode())
@@ -49,6 +51,11 @@ def test_a_number_may_differ_by_one_in_its_last_printed_digit():
     page = "| low | 90.25 ± 0.50 | 1.23e-3 | 1,024 rows |"
     for old, new in [("90.25", "90.26"), ("1.23e-3", "1.22e-3"), ("0.50", "0.49")]:
         assert_same_text(page.replace(old, new), page)
-    for old, new in [("90.25", "90.27"), ("1.23e-3", "1.23e-4"), ("1,024", "1,025"), ("rows", "row")]:
+    for old, new in [
+        ("90.25", "90.27"),
+        ("1.23e-3", "1.23e-4"),
+        ("1,024", "1,025"),
+        ("rows", "row"),
+    ]:
         with pytest.raises(AssertionError):
             assert_same_text(page.replace(old, new), page)

@@ -19,7 +19,10 @@ TARGETS = {
     "whole numbers as floats": ((np.arange(ROWS) % 3).astype(float), True),
     "negative ones": ((np.arange(ROWS) % 3 - 1).astype(np.float32), True),
     "halves": (np.arange(ROWS) % 3 / 2, False),
-    "one half among whole numbers": (np.where(np.arange(ROWS) == 7, 0.5, np.arange(ROWS) % 3), False),
+    "one half among whole numbers": (
+        np.where(np.arange(ROWS) == 7, 0.5, np.arange(ROWS) % 3),
+        False,
+    ),
 }
 
 

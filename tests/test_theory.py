@@ -8,7 +8,8 @@ import pytest
 from mercer import RandomFourier, RandomLaplace, theory
 from mercer.kernels import ExponentialSemigroup, ReciprocalSemigroup
 
-# rho, gamma of exp(-gamma (1 - rho)); E, V of offset, V_n of NRFF, V of paired features, for one column
+# rho, gamma of exp(-gamma (1 - rho)); E, V of offset, V_n of NRFF, V of paired features, for one
+# column
 TABLE = [
     (0.0, 1.0, 0.36787944, 0.87382254, 0.77294076, 0.74764507),
     (0.5, 1.0, 0.60653066, 0.69978820, 0.43632539, 0.39957640),
@@ -32,7 +33,9 @@ def test_variances_have_their_reference_values(rho, gamma, E, offset, nrff, pair
 @pytest.mark.full
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize(
-    ("form", "normalize"), [("offset", False), ("paired", False), ("offset", True)], ids=["offset", "paired", "nrff"]
+    ("form", "normalize"),
+    [("offset", False), ("paired", False), ("offset", True)],
+    ids=["offset", "paired", "nrff"],
 )
 def test_variances_are_those_of_simulated_maps(rho, form, normalize):
     D, draws = 100, 4000
@@ -40,13 +43,18 @@ def test_variances_are_those_of_simulated_maps(rho, form, normalize):
     k = np.exp(-(1 - rho))
     products = np.empty(draws)
     for seed in range(draws):
-        phi = RandomFourier(D, gamma=0.5, form=form, normalize=normalize, design="iid", random_state=seed, n_jobs=1)
+        phi = RandomFourier(
+            D, gamma=0.5, form=form, normalize=normalize, design="iid", random_state=seed, n_jobs=1
+        )
         Z = phi.fit(X).transform(X)
         products[seed] = Z[0] @ Z[1]
     expected = theory.nrff_variance(k, D) if normalize else theory.variance(k, k**4, D, form)
-    # a variance from 4000 draws is known to about 2.2% (more for the skewed NRFF, whose formula is of first order in 1/D)
+    # a variance from 4000 draws is known to about 2.2% (more for the skewed NRFF, whose formula is
+    # of first order in 1/D)
     assert products.var() == pytest.approx(expected, rel=0.12)
-    assert products.mean() == pytest.approx(k, abs=4 * np.sqrt(expected / draws) + (1 / D if normalize else 0))
+    assert products.mean() == pytest.approx(
+        k, abs=4 * np.sqrt(expected / draws) + (1 / D if normalize else 0)
+    )
 
 
 @pytest.mark.full
@@ -70,9 +78,13 @@ def test_the_uniform_bound_has_its_reference_values():
     for d, frequencies in ((784, 7170275.94), (3072, 29721763.66)):
         spread = np.sqrt(d) / 10
         assert theory.components_uniform(0.1, 0.01, d, spread, 20) == 2 * int(np.ceil(frequencies))
-        log_term = np.log(98 * (spread * 20 / 0.1) ** 2 / 0.01)  # the offset form's bound is another one
+        log_term = np.log(
+            98 * (spread * 20 / 0.1) ** 2 / 0.01
+        )  # the offset form's bound is another one
         expected = 32 * (d + 1) / 0.01 * log_term
-        assert theory.components_uniform(0.1, 0.01, d, spread, 20, "offset") == int(np.ceil(expected))
+        assert theory.components_uniform(0.1, 0.01, d, spread, 20, "offset") == int(
+            np.ceil(expected)
+        )
 
 
 @pytest.mark.parametrize("form", ["paired", "offset"])
@@ -90,27 +102,50 @@ def test_the_size_for_one_pair_holds_in_simulation(form):
     X = np.array([[0.0], [1.2]])
     failures = 0
     for seed in range(400):
-        fitted = RandomFourier(D, gamma=0.5, form=form, design="iid", random_state=seed, n_jobs=1).fit(X)
+        fitted = RandomFourier(
+            D, gamma=0.5, form=form, design="iid", random_state=seed, n_jobs=1
+        ).fit(X)
         Z = fitted.transform(X)
         failures += abs(Z[0] @ Z[1] - fitted.kernel_(X)[0, 1]) >= error
     assert failures / 400 <= delta
 
 
 def test_an_unknown_form_is_refused():
-    with pytest.raises(ValueError, match=r"form must be one of 'paired', 'offset', got 'pair'. Did you mean 'paired'"):
+    with pytest.raises(
+        ValueError,
+        match=r"form must be one of 'paired', 'offset', got 'pair'. Did you mean 'paired'",
+    ):
         theory.variance(0.5, 0.1, 10, "pair")
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: theory.components_for_pair(0.1, 3), "delta must be a number between 0 and 1, got 3"),
-        (lambda: theory.components_for_pair(0.0, 0.1), "error must be a finite number above 0, got 0.0"),
-        (lambda: theory.components_uniform(0.1, 0, 3, 1.0, 1.0), "delta must be a number between 0 and 1, got 0"),
-        (lambda: theory.components_uniform(0.1, 0.1, 3, 1.0, 0.0), "diameter must be a finite number above 0"),
-        (lambda: theory.components_uniform(0.1, 0.1, 0, 1.0, 1.0), "d must be a whole number of at least 1"),
+        (
+            lambda: theory.components_for_pair(0.1, 3),
+            "delta must be a number between 0 and 1, got 3",
+        ),
+        (
+            lambda: theory.components_for_pair(0.0, 0.1),
+            "error must be a finite number above 0, got 0.0",
+        ),
+        (
+            lambda: theory.components_uniform(0.1, 0, 3, 1.0, 1.0),
+            "delta must be a number between 0 and 1, got 0",
+        ),
+        (
+            lambda: theory.components_uniform(0.1, 0.1, 3, 1.0, 0.0),
+            "diameter must be a finite number above 0",
+        ),
+        (
+            lambda: theory.components_uniform(0.1, 0.1, 0, 1.0, 1.0),
+            "d must be a whole number of at least 1",
+        ),
         (lambda: theory.bound_uniform(2.0, 10, 3, 1.0, 1.0), "error must be at most spread"),
-        (lambda: theory.variance(0.5, 0.2, -3), "n_components must be a whole number of at least 1"),
+        (
+            lambda: theory.variance(0.5, 0.2, -3),
+            "n_components must be a whole number of at least 1",
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused(call, words):
@@ -125,8 +160,12 @@ def test_laplace_curvatures_have_their_reference_values():
         (2, 0.5, 0.2030029249),
         (0.5, 0.2, 0.4740401210),
     ):
-        assert theory.laplace_curvature(ExponentialSemigroup(float(beta)), r) == pytest.approx(value, rel=1e-9)
-    assert theory.laplace_curvature(ReciprocalSemigroup(1.0), 0.1) == pytest.approx(1.157407407, rel=1e-9)
+        assert theory.laplace_curvature(ExponentialSemigroup(float(beta)), r) == pytest.approx(
+            value, rel=1e-9
+        )
+    assert theory.laplace_curvature(ReciprocalSemigroup(1.0), 0.1) == pytest.approx(
+        1.157407407, rel=1e-9
+    )
     assert theory.laplace_curvature(ReciprocalSemigroup(2.0), 0.0) == pytest.approx(0.5, rel=1e-12)
 
 
@@ -167,7 +206,9 @@ LAPLACE = [
 @pytest.mark.parametrize(("kernel", "plain", "normalized"), LAPLACE, ids=repr)
 def test_laplace_variances_have_their_reference_values(kernel, plain, normalized):
     assert theory.laplace_variance(kernel, X_A, Z_A, 1) == pytest.approx(plain, rel=1e-6)
-    assert theory.laplace_normalized_variance(kernel, X_A, Z_A, 1) == pytest.approx(normalized, rel=1e-6)
+    assert theory.laplace_normalized_variance(kernel, X_A, Z_A, 1) == pytest.approx(
+        normalized, rel=1e-6
+    )
 
 
 @pytest.mark.full
@@ -178,7 +219,9 @@ def test_laplace_variances_are_those_of_simulated_maps(kernel, plain, normalized
     for normalize, expected in ((False, plain), (True, normalized)):
         products = np.empty(3000)
         for seed in range(3000):
-            phi = RandomLaplace(200, kernel=name, beta=kernel.beta, normalize=normalize, random_state=seed, n_jobs=1)
+            phi = RandomLaplace(
+                200, kernel=name, beta=kernel.beta, normalize=normalize, random_state=seed, n_jobs=1
+            )
             Z = phi.fit(rows).transform(rows)
             products[seed] = Z[0] @ Z[1]
         assert products.var() * 200 == pytest.approx(expected, rel=0.15)

@@ -45,12 +45,16 @@ def test_gmm_of_elliptical_data_tends_to_the_relation(degrees):
 
 def test_the_variance_of_hashes_is_that_of_simulated_ones():
     k = 4 / 13
-    rates = [GCWS(64, bits=16, random_state=seed).fit(G).similarity(G, G)[0][0, 1] for seed in range(600)]
+    rates = [
+        GCWS(64, bits=16, random_state=seed).fit(G).similarity(G, G)[0][0, 1] for seed in range(600)
+    ]
     assert np.var(rates) == pytest.approx(theory.gmm_variance(k, 64), rel=0.2)
 
 
 def test_the_error_of_anchors_is_within_its_bound():
-    """N = 20, d = 200: a bound of 9.6e-3 (paper: 1.36e-2) on the mean over columns, whose 95% quantile is 2.5e-3."""
+    """N = 20, d = 200: a bound of 9.6e-3 (paper: 1.36e-2) on the mean over columns, whose 95%
+    quantile is 2.5e-3.
+    """
     assert theory.anchors_error(1 / 20, 200, 0.05) == pytest.approx(9.6e-3, rel=1e-2)
     rng = np.random.default_rng(0)
     X, Z = rng.random((2000, 200)), rng.random((2000, 200))

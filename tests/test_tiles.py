@@ -1,4 +1,6 @@
-"""Threads: spread over a pool, never nested, safe from several threads, in joblib and after fork. Each fails by a time limit."""
+"""Threads: spread over a pool, never nested, safe from several threads, in joblib and after fork.
+Each fails by a time limit.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,9 @@ def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
             raise ValueError("tile 2")
         if rows.start > 32:
             assert failed.wait(LIMIT)
-            time.sleep(0.01)  # 500 tiles are far more time than the error needs to reach the other threads
+            time.sleep(
+                0.01
+            )  # 500 tiles are far more time than the error needs to reach the other threads
 
     with pytest.raises(ValueError, match="tile 2"):
         pool.each(work, 16 * 500, HEAVY, 3)
@@ -182,7 +186,9 @@ def test_maps_are_safe_from_several_threads():
 def test_maps_work_inside_joblib(backend):
     expected = [features(seed) for seed in (0, 1)]
     results = within_limit(
-        lambda: joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(features)(seed) for seed in (0, 1))
+        lambda: joblib.Parallel(n_jobs=2, backend=backend)(
+            joblib.delayed(features)(seed) for seed in (0, 1)
+        )
     )
     for Z, other in zip(results, expected, strict=True):
         np.testing.assert_array_equal(Z, other)
@@ -208,7 +214,8 @@ def test_maps_work_after_fork():
 
 
 @pytest.mark.parametrize(
-    ("mercer", "omp", "threads"), [("3", "2", 3), (None, "2", 2), (None, "4,2", 4), (None, None, None), ("", "", None)]
+    ("mercer", "omp", "threads"),
+    [("3", "2", 3), (None, "2", 2), (None, "4,2", 4), (None, None, None), ("", "", None)],
 )
 def test_threads_come_from_the_environment_then_from_the_machine(monkeypatch, mercer, omp, threads):
     import os
@@ -226,7 +233,9 @@ def test_threads_come_from_the_environment_then_from_the_machine(monkeypatch, me
 
 def test_a_number_of_threads_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("MERCER_NUM_THREADS", "many")
-    with pytest.raises(ValueError, match="MERCER_NUM_THREADS must be a whole number of at least 1, got 'many'"):
+    with pytest.raises(
+        ValueError, match="MERCER_NUM_THREADS must be a whole number of at least 1, got 'many'"
+    ):
         pool.threads()
     for bad in (0, 1.5, True, "2"):
         with pytest.raises(ValueError, match="n_jobs must be None"):

@@ -1,4 +1,6 @@
-"""Dates, times and time differences are refused by the name of their column, wherever rows, targets and weights come in."""
+"""Dates, times and time differences are refused by the name of their column, wherever rows, targets
+and weights come in.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,14 @@ SOURCES = {
     ),
     "lists of datetime64": ([[day, day] for day in DAYS], r"\(datetime64\) in X, row 0, column 0"),
     "list of arrays": (list(np.stack([GAPS, GAPS], axis=1)), r"\(timedelta64\[s\]\) in X, row 0"),
-    "pandas datetime64": (pd.DataFrame({"a": A, "when": DAYS}), r"\(datetime64\[s\]\) in X, column 1 \('when'\)"),
-    "pandas timedelta64": (pd.DataFrame({"a": A, "when": GAPS}), r"\(timedelta64\[s\]\) in X, column 1 \('when'\)"),
+    "pandas datetime64": (
+        pd.DataFrame({"a": A, "when": DAYS}),
+        r"\(datetime64\[s\]\) in X, column 1 \('when'\)",
+    ),
+    "pandas timedelta64": (
+        pd.DataFrame({"a": A, "when": GAPS}),
+        r"\(timedelta64\[s\]\) in X, column 1 \('when'\)",
+    ),
     "pandas time zone": (
         pd.DataFrame({"a": A, "when": pd.date_range("2020", periods=N, tz="UTC")}),
         r"\(datetime64\[us, UTC\]\) in X, column 1 \('when'\)",
@@ -69,7 +77,9 @@ SOURCES = {
         r"\(date32\[day\]\[pyarrow\]\) in X, column 1 \('when'\)",
     ),
     "pandas, one in the last row": (
-        pd.DataFrame({"a": A, "when": pd.Series([1.0] * (N - 1) + VALUES["date"][:1], dtype=object)}),
+        pd.DataFrame(
+            {"a": A, "when": pd.Series([1.0] * (N - 1) + VALUES["date"][:1], dtype=object)}
+        ),
         rf"\(date\) in X, column 1 \('when'\), row {N - 1}",
     ),
 }
@@ -90,7 +100,9 @@ PLAIN = RandomFourier(4, gamma=0.5, random_state=0).fit(np.stack([A, A], axis=1)
 NAMED = RandomFourier(4, gamma=0.5, random_state=0).fit(pd.DataFrame({"a": A, "when": A}))
 REGRESSOR = KernelRegressor(RandomFourier(4, gamma=0.5, random_state=0), alpha=1.0)
 CLASSIFIER = KernelClassifier(RandomFourier(4, gamma=0.5, random_state=0), alpha=1.0)
-FITTED = KernelRegressor(RandomFourier(4, gamma=0.5, random_state=0), alpha=1.0).fit(np.stack([A, A], axis=1), A)
+FITTED = KernelRegressor(RandomFourier(4, gamma=0.5, random_state=0), alpha=1.0).fit(
+    np.stack([A, A], axis=1), A
+)
 ENTRIES = {
     "fit": lambda X: RandomFourier(4).fit(X),
     "transform": PLAIN.transform,
@@ -112,7 +124,8 @@ def test_columns_of_dates_and_times_are_refused_by_name(source):
     X, place = SOURCES[source]
     for call in ENTRIES.values():
         with pytest.raises(
-            ValueError, match=rf"needs numbers, got dates or times {place}\. Leave the column out, or turn"
+            ValueError,
+            match=rf"needs numbers, got dates or times {place}\. Leave the column out, or turn",
         ):
             call(X)
 
@@ -121,19 +134,27 @@ def test_columns_of_dates_and_times_are_refused_by_name(source):
 def test_streams_of_dates_and_times_are_refused(source):
     X, _ = SOURCES[source]
     for call in (open_stream, plan, lambda X: select(X, Y)):
-        with pytest.raises(ValueError, match=r"'when'.*such as days since a date|dates or times .* days since a date"):
+        with pytest.raises(
+            ValueError,
+            match=r"'when'.*such as days since a date|dates or times .* days since a date",
+        ):
             call(X)
 
 
-@pytest.mark.parametrize("values", [DAYS, GAPS, pd.Series(DAYS), pl.Series(VALUES["date"]), VALUES["time"]])
+@pytest.mark.parametrize(
+    "values", [DAYS, GAPS, pd.Series(DAYS), pl.Series(VALUES["date"]), VALUES["time"]]
+)
 def test_targets_and_weights_of_dates_are_refused(values):
     X = np.stack([A, A], axis=1)
     for model, y in ((REGRESSOR, A), (CLASSIFIER, Y)):
         with pytest.raises(
-            ValueError, match=r"needs numbers or labels, got dates or times \(.*\) in y.*Turn them into"
+            ValueError,
+            match=r"needs numbers or labels, got dates or times \(.*\) in y.*Turn them into",
         ):
             model.fit(X, values)
-        with pytest.raises(ValueError, match=r"needs numbers, got dates or times \(.*\) in sample_weight"):
+        with pytest.raises(
+            ValueError, match=r"needs numbers, got dates or times \(.*\) in sample_weight"
+        ):
             model.fit(X, y, sample_weight=values)
     with pytest.raises(ValueError, match=r"got dates or times"):
         open_stream((X, np.asarray(values, dtype=None if hasattr(values, "dtype") else object)))
@@ -144,7 +165,9 @@ def test_numbers_in_objects_lists_and_frames_are_numbers():
     expected = PLAIN.transform(X)
     frame = pd.DataFrame({"a": A, "b": Y.astype(object)})
     for rows in (X.tolist(), X.astype(object), frame, list(X), pl.DataFrame({"a": A, "b": Y})):
-        np.testing.assert_array_equal(RandomFourier(4, gamma=0.5, random_state=0).fit(rows).transform(rows), expected)
+        np.testing.assert_array_equal(
+            RandomFourier(4, gamma=0.5, random_state=0).fit(rows).transform(rows), expected
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
-"""The torch twins behind the signatures of the reference: NumPy arrays go to a device and what was written comes back.
+"""The torch twins behind the signatures of the reference: NumPy arrays go to a device and what was
+written comes back.
 
-The device is the CPU, where every machine with torch can run them, or the one that MERCER_TEST_DEVICE names (`make test-gpu`: cuda).
+The device is the CPU, where every machine with torch can run them, or the one that
+MERCER_TEST_DEVICE names (`make test-gpu`: cuda).
 """
 
 from __future__ import annotations

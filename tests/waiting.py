@@ -1,4 +1,6 @@
-"""Waits for events, with a limit that only a hang exceeds: no test depends on how fast the machine is."""
+"""Waits for events, with a limit that only a hang exceeds: no test depends on how fast the machine
+is.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import numpy as np
 from mercer.ops import reference
 from op_arguments import SCALE, Args, Array, Case, eps, normal, norms, sparse_parts, wide
 
-# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results included.
+# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results
+# included.
 
 
 def link_bound(truth: Array, args: Args) -> float:
@@ -22,11 +23,13 @@ def exp2_bound(truth: Array, args: Args) -> Array:
     kind = args["T"].dtype
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.abs(truth).astype(kind)
-    return 2 * np.maximum(np.where(np.isfinite(rounded), rounded, 0) * eps(args), np.finfo(kind).smallest_subnormal)
+    return 2 * np.maximum(
+        np.where(np.isfinite(rounded), rounded, 0) * eps(args), np.finfo(kind).smallest_subnormal
+    )
 
 
-# Transforms: the worst case of three times log2 p additions, log2(p^3) / 2 eps |x| |w|. test_transforms_keep_the_promise asks for much
-# less in the mean.
+# Transforms: the worst case of three times log2 p additions, log2(p^3) / 2 eps |x| |w|.
+# test_transforms_keep_the_promise asks for much less in the mean.
 
 
 def hadamard_bound(truth: Array, args: Args) -> Array:
@@ -42,13 +45,19 @@ def hadamard_link_bound(truth: Array, args: Args) -> Array:
 def linked(turns: Array, truth: Array, args: Args) -> Array:
     """The bound after a link with one or two columns for each of turns, which is in eps."""
     return (
-        args["scale"] * eps(args) * (4 + 2 * np.pi * np.repeat(turns, truth.shape[1] // max(turns.shape[1], 1), axis=1))
+        args["scale"]
+        * eps(args)
+        * (4 + 2 * np.pi * np.repeat(turns, truth.shape[1] // max(turns.shape[1], 1), axis=1))
     )
 
 
 def promise(truth: Array, args: Args) -> Array:
     """Design section 9: eps (4 + |x| |w|) of the amplitude, w in radians."""
-    return linked(norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5, truth, args)
+    return linked(
+        norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5,
+        truth,
+        args,
+    )
 
 
 def projected(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
@@ -61,7 +70,9 @@ def product_bound(truth: Array, args: Args) -> Array:
     return linked((args["X"].shape[1] + 1) / 2 * size, truth, args)
 
 
-def hadamard_arrays(rng: np.random.Generator, dtype: type, n: int, d: int, m: int, p: int = 0) -> Args:
+def hadamard_arrays(
+    rng: np.random.Generator, dtype: type, n: int, d: int, m: int, p: int = 0
+) -> Args:
     p = p or 1 << max(d - 1, 0).bit_length()
     signs = rng.choice(np.array([-1, 1], dtype=dtype), size=(-(-m // p), 3, p))
     lengths = ((0.5 + rng.random(m)) / p**1.5).astype(dtype)
@@ -76,7 +87,9 @@ def sparse_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int
 
 def sparse_product_bound(truth: Array, args: Args) -> Array:
     absolute = {k: np.abs(wide(args[k])) for k in ("data", "W")}
-    size = reference.csr_product(args["indptr"], args["indices"], **absolute, out=np.empty_like(truth))
+    size = reference.csr_product(
+        args["indptr"], args["indices"], **absolute, out=np.empty_like(truth)
+    )
     return eps(args) * (np.diff(args["indptr"])[:, None] + 1) / 2 * size
 
 
@@ -87,7 +100,9 @@ def sparse_decay(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) 
 
 
 def sparse_decay_bound(truth: Array, args: Args) -> Array:
-    """2^-t moves by ln 2 of what t does, beside its own 2 ulp; adding an offset is one more rounding of t."""
+    """2^-t moves by ln 2 of what t does, beside its own 2 ulp; adding an offset is one more
+    rounding of t.
+    """
     shifts = 0 if args["offsets"] is None else np.abs(args["offsets"])
     t = np.log2(SCALE / truth)
     moved = sparse_product_bound(truth, args) + eps(args) * (np.abs(t) + shifts)
@@ -105,14 +120,24 @@ WAVES: dict[str, Case] = {
         outputs=("T",),
     ),
     "cossin": Case(
-        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE, "out": np.empty((n, 2 * m), dtype=t)},
+        lambda rng, t, n, d, m: {
+            "T": 5 * normal(rng, t, n, m),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
         link_bound,
     ),
     "exp2neg_": Case(
-        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE}, exp2_bound, outputs=("T",)
+        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE},
+        exp2_bound,
+        outputs=("T",),
     ),
     "hadamard": Case(
-        lambda rng, t, n, d, m: {**hadamard_arrays(rng, t, n, d, m), "out": np.empty((n, m), dtype=t)}, hadamard_bound
+        lambda rng, t, n, d, m: {
+            **hadamard_arrays(rng, t, n, d, m),
+            "out": np.empty((n, m), dtype=t),
+        },
+        hadamard_bound,
     ),
     "hadamard_cos": Case(
         lambda rng, t, n, d, m: {
@@ -141,7 +166,11 @@ WAVES: dict[str, Case] = {
         product_bound,
     ),
     "product_cossin": Case(
-        lambda rng, t, n, d, m: {**projected(rng, t, n, d, m), "scale": SCALE, "out": np.empty((n, 2 * m), dtype=t)},
+        lambda rng, t, n, d, m: {
+            **projected(rng, t, n, d, m),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
         product_bound,
     ),
     "csr_exp2neg": Case(sparse_decay, sparse_decay_bound),

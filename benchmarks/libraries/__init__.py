@@ -1,4 +1,6 @@
-"""One rival for each file: `name`, and `rival(feature_map)`, an unfitted estimator for the same kernel and size, or None."""
+"""One rival for each file: `name`, and `rival(feature_map)`, an unfitted estimator for the same
+kernel and size, or None.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,12 @@ name = "sklearn AdditiveChi2Sampler(3)"
 def rival(feature_map: Map) -> Any:
     """For every map of the chi2 kernel of non-negative data."""
     chi2 = isinstance(feature_map, Chi2Series | Chi2Chebyshev) or (
-        isinstance(feature_map, Homogeneous) and feature_map.kernel == "chi2" and feature_map.degree == 1
+        isinstance(feature_map, Homogeneous)
+        and feature_map.kernel == "chi2"
+        and feature_map.degree == 1
     )
-    return AdditiveChi2Sampler(sample_steps=3) if chi2 and feature_map.domain == "nonnegative" else None
+    return (
+        AdditiveChi2Sampler(sample_steps=3)
+        if chi2 and feature_map.domain == "nonnegative"
+        else None
+    )

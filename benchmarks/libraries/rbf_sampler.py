@@ -1,4 +1,6 @@
-"""scikit-learn's RBFSampler: random Fourier features of the Gaussian kernel, offset form, independent draws."""
+"""scikit-learn's RBFSampler: random Fourier features of the Gaussian kernel, offset form,
+independent draws.
+"""
 
 from __future__ import annotations
 

@@ -16,4 +16,6 @@ def rival(feature_map: Map) -> Any:
     """SkewedChi2Sampler of the same size and skew."""
     if not isinstance(feature_map, SkewedFourier) or feature_map.kernel != "chi2":
         return None
-    return SkewedChi2Sampler(skewedness=feature_map.skew, n_components=feature_map.n_components, random_state=0)
+    return SkewedChi2Sampler(
+        skewedness=feature_map.skew, n_components=feature_map.n_components, random_state=0
+    )

@@ -1,4 +1,6 @@
-"""datasketch's WeightedMinHash: consistent weighted samples, (column, t) of each hash, one row at a time or many."""
+"""datasketch's WeightedMinHash: consistent weighted samples, (column, t) of each hash, one row at a
+time or many.
+"""
 
 from __future__ import annotations
 

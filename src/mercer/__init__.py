@@ -1,6 +1,8 @@
-"""mercer: nonlinear kernel methods at linear cost. Explicit feature maps phi with <phi(x), phi(z)> ~ k(x, z), the exact k beside each one.
+"""mercer: nonlinear kernel methods at linear cost. Explicit feature maps phi with <phi(x), phi(z)>
+~ k(x, z), the exact k beside each one.
 
-Public names are imported when they are first used, so that `import mercer` costs no more than NumPy.
+Public names are imported when they are first used, so that `import mercer` costs no more than
+NumPy.
 """
 
 from __future__ import annotations
@@ -92,7 +94,11 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name An
         if name not in _home:
             raise AttributeError(f"module 'mercer' has no attribute {name!r}")
         home = _home[name]
-        value = getattr(import_module(f"mercer.{home}"), name) if home else import_module(f"mercer.{name}")
+        value = (
+            getattr(import_module(f"mercer.{home}"), name)
+            if home
+            else import_module(f"mercer.{name}")
+        )
         globals()[name] = value
         return value
 

@@ -1,4 +1,6 @@
-"""Errors that name what they are about by fields: a row, or parameters, so that no caller has to read the text."""
+"""Errors that name what they are about by fields: a row, or parameters, so that no caller has to
+read the text.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ class Setting(NamedTuple):
     ----------
     parameter : str
     value : str
-        The value that it is to have, as Python writes it: Setting("loss", "'logistic'") is loss='logistic'.
+        The value that it is to have, as Python writes it: Setting("loss", "'logistic'") is
+        loss='logistic'.
     text : str
         What is written instead: "open_stream(source, columns=[...])".
     """
@@ -63,14 +66,23 @@ def join_parts(parts: tuple[Part, ...], spell: Callable[[Setting], str] = str) -
 
 
 class RowError(ValueError):
-    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts from the start of the whole data.
+    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts
+    from the start of the whole data.
 
     advice is the end of the sentence where it names parameters.
     """
 
-    def __init__(self, row: int, before: str, after: str, place: str = "", advice: tuple[Part, ...] = ()) -> None:
+    def __init__(
+        self, row: int, before: str, after: str, place: str = "", advice: tuple[Part, ...] = ()
+    ) -> None:
         super().__init__(row, before, after, place, advice)
-        self.row, self.before, self.after, self.place, self.advice = row, before, after, place, advice
+        self.row, self.before, self.after, self.place, self.advice = (
+            row,
+            before,
+            after,
+            place,
+            advice,
+        )
 
     def __str__(self) -> str:
         return join_parts(self.parts)
@@ -81,10 +93,14 @@ class RowError(ValueError):
         return (f"{self.before} {self.place or f'row {self.row}'}{self.after}", *self.advice)
 
     def at(self, start: int, who: str = "") -> RowError:
-        """The same, for a tile whose first row is row `start` of the data; who is named where the sentence does not do so."""
+        """The same, for a tile whose first row is row `start` of the data; who is named where the
+        sentence does not do so.
+        """
         before = self.before if who in self.before else f"{who}: {self.before}"
         return RowError(self.row + start, before, self.after, advice=self.advice)
 
     def named(self, place: str) -> RowError:
-        """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of the file"."""
+        """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of
+        the file".
+        """
         return RowError(self.row, self.before, self.after, place, self.advice)

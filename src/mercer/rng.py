@@ -1,7 +1,8 @@
 """Random numbers that depend on (seed, name, place) and on nothing else.
 
-A weight is a raw 64-bit Philox word, found by its place in a named sequence, sent through a transform of our own. So neither NumPy's
-version, nor the number of workers, nor how many features are drawn changes a weight that was there before.
+A weight is a raw 64-bit Philox word, found by its place in a named sequence, sent through a
+transform of our own. So neither NumPy's version, nor the number of workers, nor how many features
+are drawn changes a weight that was there before.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Rng:
         return generator.random_raw(skipped + count)[skipped:]
 
     def uniform(self, name: str, *shape: int, start: int = 0) -> Array:
-        """Uniform on the open interval (0, 1); the array is filled row by row from place `start` of the sequence."""
+        """Uniform on the open interval (0, 1); the array is filled row by row from place `start` of
+        the sequence.
+        """
         words = self.words(name, start, int(np.prod(shape)))
         return open_interval(words).reshape(shape)
 
@@ -48,7 +51,9 @@ class Rng:
 
     def signs(self, name: str, *shape: int, start: int = 0) -> Array:
         """+1 or -1 with equal chances."""
-        return np.where(self.words(name, start, int(np.prod(shape))) >> np.uint64(63), 1.0, -1.0).reshape(shape)
+        return np.where(
+            self.words(name, start, int(np.prod(shape))) >> np.uint64(63), 1.0, -1.0
+        ).reshape(shape)
 
     def chi(self, name: str, degrees: float, count: int, start: int = 0) -> Array:
         """Lengths of standard normal vectors with that many degrees of freedom."""
@@ -63,19 +68,27 @@ def chi_quantile(u: Array, degrees: float) -> Array:
 
 
 def open_interval(words: NDArray[np.uint64]) -> Array:
-    """The upper 52 bits of each word as a number strictly between 0 and 1 (with 53, the largest would round to 1)."""
+    """The upper 52 bits of each word as a number strictly between 0 and 1 (with 53, the largest
+    would round to 1).
+    """
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def seed_from(who: str, random_state: Any) -> int:
-    """The seed that a random_state stands for: the number itself, the next number of a generator, or fresh entropy for None."""
+    """The seed that a random_state stands for: the number itself, the next number of a generator,
+    or fresh entropy for None.
+    """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**63, dtype=np.int64))
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and 0 <= random_state < _SEEDS:
+    if (
+        isinstance(random_state, int | np.integer)
+        and not isinstance(random_state, bool)
+        and 0 <= random_state < _SEEDS
+    ):
         return int(random_state)
     needed = " must be None, a whole number from 0 to 2^64 - 1, a numpy Generator or a RandomState"
     raise ParameterError(who, Setting("random_state"), f"{needed}, got {random_state!r}.")

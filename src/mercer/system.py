@@ -23,13 +23,17 @@ def facts() -> dict[str, str]:
         "mercer": __version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "packages": ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _CORE),
-        "extras": ", ".join(f"{name}: {'yes' if _there(module) else 'no'}" for name, module in _EXTRAS.items()),
+        "extras": ", ".join(
+            f"{name}: {'yes' if _there(module) else 'no'}" for name, module in _EXTRAS.items()
+        ),
         "cpu": ", ".join(_cpu_features()) or "no vector extensions found",
         "threads": str(threads()),
         "blas": _blas(),
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
-        "gpu": devices.gpu().transfer.describe() if _there("torch") else "not in use: pip install 'mercer[gpu]'",
+        "gpu": devices.gpu().transfer.describe()
+        if _there("torch")
+        else "not in use: pip install 'mercer[gpu]'",
     }
 
 
@@ -62,5 +66,8 @@ def _blas() -> str:
 
     pools = [info for info in threadpool_info() if info["user_api"] == "blas"]
     return ", ".join(
-        sorted(f"{info['internal_api']} {info['version']} ({info['num_threads']} threads)" for info in pools)
+        sorted(
+            f"{info['internal_api']} {info['version']} ({info['num_threads']} threads)"
+            for info in pools
+        )
     )

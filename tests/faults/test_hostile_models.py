@@ -1,4 +1,6 @@
-"""Model files that are damaged or made to do harm: refused in one sentence, or what they say is what is loaded."""
+"""Model files that are damaged or made to do harm: refused in one sentence, or what they say is
+what is loaded.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ def models() -> list[Any]:
         *(clone(case).fit(data(case)) for case in cases),
         mercer.KernelRegressor(fourier, alpha=0.1).fit(X, X[:, 0]),
         mercer.KernelClassifier(chain, class_weight={"a": 2.0}).fit(X, words),
-        mercer.Nystroem(4, kernel=mercer.kernels.Gaussian(1.0).over(mercer.kernels.Chi2()), random_state=0).fit(
-            sp.csr_array(X)
-        ),
+        mercer.Nystroem(
+            4, kernel=mercer.kernels.Gaussian(1.0).over(mercer.kernels.Chi2()), random_state=0
+        ).fit(sp.csr_array(X)),
     ]
 
 
@@ -81,7 +83,9 @@ def damage(files: list[Path], count: int, seed: int, bad: Path) -> int:
 
 
 def forge(files: list[Path], count: int, seed: int, bad: Path) -> int:
-    """How many of so many files with other content and a right digest were refused; the others must say what was loaded, and work."""
+    """How many of so many files with other content and a right digest were refused; the others must
+    say what was loaded, and work.
+    """
     rng, refused = np.random.default_rng(seed), 0
     for i in range(count):
         facts, arrays = altered(*content(files[i % len(files)]), rng)
@@ -119,20 +123,27 @@ def test_forged_files_are_refused_or_are_what_they_say(files, tmp_path):
 
 @pytest.mark.slow
 def test_ten_thousand_files_are_refused_or_are_what_they_say(files, tmp_path):
-    refused = damage(files, 10_000, 2, tmp_path / "bad.mercer"), forge(files, 10_000, 3, tmp_path / "bad.mercer")
+    refused = (
+        damage(files, 10_000, 2, tmp_path / "bad.mercer"),
+        forge(files, 10_000, 3, tmp_path / "bad.mercer"),
+    )
     print(f"refused: {refused[0]} of 10,000 damaged files, {refused[1]} of 10,000 forged ones")
     assert refused[0] > 9500 and refused[1] > 8000
 
 
 def test_arrays_of_other_shapes_and_dtypes_do_no_harm(files, tmp_path):
-    """Every array of every map in a dozen other shapes: a map that loads has the features that it says."""
+    """Every array of every map in a dozen other shapes: a map that loads has the features that it
+    says.
+    """
     bad = tmp_path / "bad.mercer"
     tried = accepted = 0
     for path in files:
         facts, arrays = content(path)
         for name in arrays:
             for other in shapes_of(arrays[name]):
-                container.write(bad, "model", 1, {key: facts[key] for key in KEPT}, {**arrays, name: other})
+                container.write(
+                    bad, "model", 1, {key: facts[key] for key in KEPT}, {**arrays, name: other}
+                )
                 model = loaded(bad)
                 tried += 1
                 accepted += model is not None
@@ -145,7 +156,11 @@ def test_arrays_of_other_shapes_and_dtypes_do_no_harm(files, tmp_path):
 
 
 def raw(header: Any, rest: bytes = b"", length: int | None = None) -> bytes:
-    text = header if isinstance(header, bytes) else json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text = (
+        header
+        if isinstance(header, bytes)
+        else json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    )
     text += b" " * (-len(text) % 8)
     return (len(text) if length is None else length).to_bytes(8, "little") + text + rest
 
@@ -174,7 +189,10 @@ def corpus(folder: Path) -> dict[str, bytes]:
     """Files by what is wrong with them."""
     eight = bytes(8)
     found = {
-        **{f"a pickle of protocol {i}": pickle.dumps(Harm(), protocol=i) + bytes(64) for i in range(6)},
+        **{
+            f"a pickle of protocol {i}": pickle.dumps(Harm(), protocol=i) + bytes(64)
+            for i in range(6)
+        },
         "a shape of 2^62": with_tensors({"a": tensor([2**62], [0, 2**65])}),
         "a shape of 2^62 in 8 bytes": with_tensors({"a": tensor([2**62], [0, 8])}, eight),
         "a shape whose product is 2^64": with_tensors({"a": tensor([2**32, 2**32], [0, 0])}),
@@ -188,9 +206,15 @@ def corpus(folder: Path) -> dict[str, bytes]:
         "an opening longer than the file": raw({}, length=3000),
         "an opening of nothing": raw(b""),
         "a length of 2^64 - 1": b"\xff" * 8 + bytes(100),
-        "arrays that overlap": with_tensors({"a": tensor([1], [0, 8]), "b": tensor([1], [0, 8])}, eight),
-        "arrays that overlap by half": with_tensors({"a": tensor([1], [0, 8]), "b": tensor([1], [4, 12])}, eight + eight),
-        "a gap between arrays": with_tensors({"a": tensor([1], [0, 8]), "b": tensor([1], [16, 24])}, bytes(24)),
+        "arrays that overlap": with_tensors(
+            {"a": tensor([1], [0, 8]), "b": tensor([1], [0, 8])}, eight
+        ),
+        "arrays that overlap by half": with_tensors(
+            {"a": tensor([1], [0, 8]), "b": tensor([1], [4, 12])}, eight + eight
+        ),
+        "a gap between arrays": with_tensors(
+            {"a": tensor([1], [0, 8]), "b": tensor([1], [16, 24])}, bytes(24)
+        ),
         "bytes after the arrays": with_tensors({"a": tensor([1], [0, 8])}, bytes(9)),
         "offsets beyond the file": with_tensors({"a": tensor([1], [8, 16])}, eight),
         "offsets the wrong way round": with_tensors({"a": tensor([1], [8, 0])}, eight),
@@ -202,19 +226,23 @@ def corpus(folder: Path) -> dict[str, bytes]:
         "an array of voids": with_tensors({"a": tensor([1], [0, 8], ["V8"])}, eight),
         "a dtype that is a list": with_tensors({"a": tensor([1], [0, 8], {"F64": 1})}, eight),
         "a flag that is 2": with_tensors({"a": tensor([1], [0, 1], "BOOL")}, b"\x02"),
-        "a key there twice": raw(b'{"__metadata__":{"mercer":"{}"},"__metadata__":{"mercer":"{}"}}'),
+        "a key there twice": raw(
+            b'{"__metadata__":{"mercer":"{}"},"__metadata__":{"mercer":"{}"}}'
+        ),
         "NaN in the opening": raw(b'{"__metadata__":{"mercer":"{\\"kind\\":NaN}"}}'),
         "a number of a million digits": raw(b'{"a":' + b"9" * 10**6 + b"}"),
         "a million brackets": raw(b"[" * 10**6),
         "a million braces": raw(b'{"a":' * 10**6),
         "a million brackets inside": raw({"__metadata__": {"mercer": "[" * 10**6}}),
-        "a million empty lists": raw({"__metadata__": {"mercer": container.canonical({"a": [[]] * 10**6})}}),
+        "a million empty lists": raw(
+            {"__metadata__": {"mercer": container.canonical({"a": [[]] * 10**6})}}
+        ),
         "no JSON": raw(b"\xff\xfe\x00" * 20),
         "UTF-16": raw('{"__metadata__":{"mercer":"{}"}}'.encode("utf-16")),
         "a lone surrogate": raw(b'{"__metadata__":{"mercer":"\\ud800"}}'),
         "a list for metadata": raw({"__metadata__": ["mercer"]}),
         "another key beside mercer": raw({"__metadata__": {"mercer": "{}", "format": "pt"}}),
-    }  # fmt: skip
+    }
     for name, (model, arrays) in forged().items():
         container.write(folder / "one", "model", 1, {"library": {}, "model": model}, arrays)
         found[name] = (folder / "one").read_bytes()
@@ -226,22 +254,41 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
 
     def hellinger(**kept: Any) -> Any:
         drawn = {"record": ["Chain", {"stages": {"tuple": [{"record": ["SquareRoot", {}]}]}}]}
-        return {"model": ["Hellinger", {}, {"drawn_": drawn, "n_features_in_": 3, "seed_": 0, **kept}]}
+        return {
+            "model": ["Hellinger", {}, {"drawn_": drawn, "n_features_in_": 3, "seed_": 0, **kept}]
+        }
 
     def stage(name: str, **fields: Any) -> Any:
-        return hellinger(drawn_={"record": ["Chain", {"stages": {"tuple": [{"record": [name, fields]}]}}]})
+        return hellinger(
+            drawn_={"record": ["Chain", {"stages": {"tuple": [{"record": [name, fields]}]}}]}
+        )
 
     deep: Any = 1
     for _ in range(300):
         deep = {"tuple": [deep]}
-    hashes = {"sparse_output": True, "seed": 0, "n_hashes": 2**62, "bits": 60, "keep_t": True, "power": 1.0}
+    hashes = {
+        "sparse_output": True,
+        "seed": 0,
+        "n_hashes": 2**62,
+        "bits": 60,
+        "keep_t": True,
+        "power": 1.0,
+    }
     csr = {"csr": ["array", [2**61, 3], {"array": "a"}, {"array": "b"}, {"array": "b"}]}
-    landmarks = {"kernel": {"record": ["Linear", {}]}, "landmarks": csr, "projection": {"array": "a"}, "careful": False}
+    landmarks = {
+        "kernel": {"record": ["Linear", {}]},
+        "landmarks": csr,
+        "projection": {"array": "a"},
+        "careful": False,
+    }
     return {
         "a class of another library": ({"model": ["subprocess.Popen", {"args": "true"}, {}]}, {}),
         "a class by its module": ({"model": ["mercer.maps.hellinger.Hellinger", {}, {}]}, {}),
         "a record of another library": (stage("os.system", command="true"), {}),
-        "a record that holds a function": (stage("Called", function="print", params={"dict": []}), {}),
+        "a record that holds a function": (
+            stage("Called", function="print", params={"dict": []}),
+            {},
+        ),
         "a stage that is a kernel": (stage("Chi2"), {}),
         "a method that is overwritten": (hellinger(transform="x"), {}),
         "a class that is overwritten": (hellinger(__class__="x"), {}),
@@ -253,26 +300,51 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
         "values nested 300 times": (hellinger(seed_=deep), {}),
         "an array that nobody refers to": (hellinger(), {"a": np.ones(3)}),
         "an array that is not there": (stage("SeriesLift", poles={"array": "a"}, signed=False), {}),
-        "hashes without end": (hellinger(drawn_={"record": ["Hashes", {**hashes, "dtype": {"dtype": "float64"}}]}), {}),
+        "hashes without end": (
+            hellinger(drawn_={"record": ["Hashes", {**hashes, "dtype": {"dtype": "float64"}}]}),
+            {},
+        ),
         "terms without end": (stage("ChebyshevLift", n_terms=2**62, center=1.0, signed=False), {}),
         "a harmonic without end": (
-            stage("HomogeneousLift", amplitudes={"array": "a"}, harmonics={"tuple": [2**62]}, step=1.0, degree=1.0, signed=False),
+            stage(
+                "HomogeneousLift",
+                amplitudes={"array": "a"},
+                harmonics={"tuple": [2**62]},
+                step=1.0,
+                degree=1.0,
+                signed=False,
+            ),
             {"a": np.ones(2)},
         ),
-        "words of a thousand million letters": (hellinger(feature_names_in_={"words": ["<U1000000000", ["a", "b", "c"]]}), {}),
+        "words of a thousand million letters": (
+            hellinger(feature_names_in_={"words": ["<U1000000000", ["a", "b", "c"]]}),
+            {},
+        ),
         "a CSR matrix of 2^61 rows": (
             hellinger(drawn_={"record": ["Landmarks", landmarks]}),
             {"a": np.ones(2), "b": np.zeros(2, dtype=np.int64)},
         ),
         "rows of a transform that are not there": (
             stage(
-                "SampledHadamard", signs={"array": "a"}, lengths={"array": "b"}, rows={"array": "c"},
+                "SampledHadamard",
+                signs={"array": "a"},
+                lengths={"array": "b"},
+                rows={"array": "c"},
             ),
             {"a": np.ones((1, 1, 4)), "b": np.ones(4), "c": np.array([0, -1, 2**40])},
         ),
         "a panel of no columns": (stage("Matrix", panel={"array": "a"}), {"a": np.ones((3, 0))}),
-        "a composition of itself": ({"model": ["Composed", {"maps": [{"model": ["Composed", {"maps": []}, None]}]}, {"maps_": []}]}, {}),
-    }  # fmt: skip
+        "a composition of itself": (
+            {
+                "model": [
+                    "Composed",
+                    {"maps": [{"model": ["Composed", {"maps": []}, None]}]},
+                    {"maps_": []},
+                ]
+            },
+            {},
+        ),
+    }
 
 
 LOADING = """
@@ -291,7 +363,9 @@ for module in (pickle, _pickle):
         setattr(module, name, poisoned)
 builtins.eval = builtins.exec = subprocess.Popen = poisoned
 before = set(sys.modules)
-used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if Path("/proc/self/statm").exists() else 2**33
+statm = Path("/proc/self/statm")
+pages = int(statm.read_text().split()[0]) if statm.exists() else 0
+used = pages * resource.getpagesize() or 2**33
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29))
 words = {}
 for path in sorted(Path(sys.argv[1]).iterdir()):
@@ -316,21 +390,28 @@ def test_files_made_to_do_harm_are_refused_before_anything_is_allocated_or_run(f
         (folder / f"{i}.mercer").write_bytes(content_)
         names[f"{i}.mercer"] = name
     large = folder / "large.mercer"
-    with large.open("wb") as file:  # an opening of 2 GiB in a file that has as much, and takes no room
+    with large.open(
+        "wb"
+    ) as file:  # an opening of 2 GiB in a file that has as much, and takes no room
         file.write((2**31).to_bytes(8, "little") + b"{")
         file.truncate(2**31 + 100)
     names["large.mercer"] = "an opening of 2 GiB"
     done = subprocess.run(
-        [sys.executable, "-c", LOADING, str(folder), str(files[0])], capture_output=True, text=True, check=False
+        [sys.executable, "-c", LOADING, str(folder), str(files[0])],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0 and "POISON" not in done.stdout and "harm was done" not in done.stdout, (
-        done.stdout + done.stderr
-    )
+    assert (
+        done.returncode == 0 and "POISON" not in done.stdout and "harm was done" not in done.stdout
+    ), done.stdout + done.stderr
     words = json.loads(done.stdout.splitlines()[-1])
     assert words.pop("imported") == []
     assert len(words) == len(names) > 60
     for file_name, sentence in words.items():
-        assert sentence.startswith(f"{file_name} is damaged, or no model: ") and len(sentence) < 300, (
+        assert (
+            sentence.startswith(f"{file_name} is damaged, or no model: ") and len(sentence) < 300
+        ), (
             names[file_name],
             sentence,
         )
@@ -374,7 +455,9 @@ def test_an_opening_in_another_form_is_refused(files, tmp_path):
     """The same values, written with spaces."""
     good = files[0].read_bytes()
     end = 8 + int.from_bytes(good[:8], "little")
-    (tmp_path / "bad.mercer").write_bytes(raw(json.dumps(json.loads(good[8:end])).encode(), good[end:]))
+    (tmp_path / "bad.mercer").write_bytes(
+        raw(json.dumps(json.loads(good[8:end])).encode(), good[end:])
+    )
     with pytest.raises(ValueError, match="its opening is not in canonical form"):
         mercer.load(tmp_path / "bad.mercer")
 

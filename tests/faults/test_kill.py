@@ -1,4 +1,6 @@
-"""kill -9 at random moments of a checkpointed fold: what is resumed has the bits of what was never interrupted."""
+"""kill -9 at random moments of a checkpointed fold: what is resumed has the bits of what was never
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import sys
 
 import pytest
 
-# One process that forks a child for every attempt, so that a kill costs no imports. Blocks are small, so that there are many shards.
+# One process that forks a child for every attempt, so that a kill costs no imports. Blocks are
+# small, so that there are many shards.
 SCRIPT = """
 import hashlib, json, os, random, signal, sys, time
 from pathlib import Path
@@ -27,14 +30,16 @@ kills, folder = int(sys.argv[1]), Path(sys.argv[2])
 tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
 tile_size._CHECKPOINT_SHARE = 0
 rng = np.random.default_rng(0)
-np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float32), y=rng.integers(0, 3, 64 * 16 * 20 + 5))
+np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float32),
+         y=rng.integers(0, 3, 64 * 16 * 20 + 5))
 
 
 def attempt(path, answer, n_jobs):
     stream = open_stream(folder / "rows.npz")
     seed = (Checkpoint.peek(path) or {"seed": 5})["seed"] if path else 5
     mapped = RandomFourier(600, gamma=0.1, random_state=seed).fit(np.ones((1, 8)))
-    total = fold(features(stream, mapped), Together(Moments(), ClassSums()), checkpoint=path, spec={"seed": seed}, n_jobs=n_jobs)
+    total = fold(features(stream, mapped), Together(Moments(), ClassSums()),
+                 checkpoint=path, spec={"seed": seed}, n_jobs=n_jobs)
     digest = hashlib.sha256()
     for name, array in sorted(total.state().arrays.items()):
         digest.update(array.tobytes())
@@ -89,7 +94,8 @@ while killed < kills or path.exists():
     assert status == 0
     finished.append((folder / "answer").read_text() == expected)
     path.unlink()
-print(json.dumps({"killed": killed, "resumed": resumed, "finished": finished, "leftovers": leftovers}))
+print(json.dumps({"killed": killed, "resumed": resumed, "finished": finished,
+                  "leftovers": leftovers}))
 """
 
 

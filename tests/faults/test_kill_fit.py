@@ -1,4 +1,6 @@
-"""kill -9 at random moments of a checkpointed fit: the model that is fitted in the end has the bits of one that was never interrupted."""
+"""kill -9 at random moments of a checkpointed fit: the model that is fitted in the end has the bits
+of one that was never interrupted.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import sys
 
 import pytest
 
-# One process that forks a child for every attempt, so that a kill costs no imports. Blocks are small, so that there are many shards.
+# One process that forks a child for every attempt, so that a kill costs no imports. Blocks are
+# small, so that there are many shards.
 SCRIPT = """
 import json, os, random, signal, sys, time
 from pathlib import Path
@@ -28,10 +31,12 @@ np.savez(folder / "rows.npz", X=rng.random((rows, 8), dtype=np.float32), y=rng.i
 
 def attempt(path, answer, seed, n_jobs):
     model = KernelClassifier(
-        RandomFourier(200, gamma=0.1), alpha=[0.1, 1.0], class_weight="balanced", checkpoint=path, random_state=seed, n_jobs=n_jobs
+        RandomFourier(200, gamma=0.1), alpha=[0.1, 1.0], class_weight="balanced",
+        checkpoint=path, random_state=seed, n_jobs=n_jobs
     )
     model.fit(folder / "rows.npz")
-    np.savez(folder / answer, coef=model.coef_, intercept=model.intercept_, alpha=model.alpha_, seed=model.seed_)
+    np.savez(folder / answer, coef=model.coef_, intercept=model.intercept_, alpha=model.alpha_,
+             seed=model.seed_)
 
 
 def child(*args):

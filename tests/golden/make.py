@@ -1,6 +1,8 @@
-"""Models that must load for ever, and what they give in expected.npz. For a new one: add it to models(), run python tests/golden/make.py.
+"""Models that must load for ever, and what they give in expected.npz. For a new one: add it to
+models(), run python tests/golden/make.py.
 
-A file that is there is never written again: it was made by the version that it names, and that is its use.
+A file that is there is never written again: it was made by the version that it names, and that is
+its use.
 """
 
 from __future__ import annotations
@@ -38,7 +40,14 @@ def models() -> dict[str, Any]:
     X = rows()
     words = np.array(["blue", "green", "red"])[np.arange(len(X)) % 3]
     fourier = RandomFourier(12, gamma=0.25, random_state=1)
-    small = {"n_components": 8, "n_hashes": 16, "n_anchors": 8, "n_levels": 8, "n_terms": 3, "n_measurements": 3}
+    small = {
+        "n_components": 8,
+        "n_hashes": 16,
+        "n_anchors": 8,
+        "n_levels": 8,
+        "n_terms": 3,
+        "n_measurements": 3,
+    }
     made: dict[str, Any] = {}
     for name, cls in sorted(registry().items()):
         known = cls().get_params()
@@ -48,32 +57,46 @@ def models() -> dict[str, Any]:
         if name in ("projection", "pca"):
             given["n_components"] = 3
         made[name] = cls(**given).fit(X)
-    made["nystroem-exp-chi2"] = Nystroem(6, kernel=kernels.Gaussian(0.5).over(kernels.Chi2()), random_state=1).fit(X)
+    made["nystroem-exp-chi2"] = Nystroem(
+        6, kernel=kernels.Gaussian(0.5).over(kernels.Chi2()), random_state=1
+    ).fit(X)
     made["fourier-hadamard"] = RandomFourier(
         9, kernel="cauchy", gamma=0.5, design="hadamard", form="offset", random_state=1
     ).fit(X)
     made["composed"] = (Chi2Series(2) >> FeaturePCA(4, center=False) >> fourier).fit(X)
     made["stacked"] = (Hellinger() + (UnaryIntersection(4) >> fourier)).fit(X)
-    made["regressor"] = KernelRegressor(Hellinger() >> fourier, random_state=1).fit(X, X[:, 0] - X[:, 1] * X[:, 2])
-    made["regressor-two"] = KernelRegressor(fourier, alpha=0.5, fit_intercept=False, random_state=1).fit(X, X[:, :2])
-    made["classifier"] = KernelClassifier(fourier, class_weight={"red": 2.0}, random_state=1).fit(X, words)
-    made["classifier-numbers"] = KernelClassifier("chi2-series", alpha=[0.1, 1.0], random_state=1).fit(
-        X, np.arange(len(X)) % 2
+    made["regressor"] = KernelRegressor(Hellinger() >> fourier, random_state=1).fit(
+        X, X[:, 0] - X[:, 1] * X[:, 2]
     )
-    made["regressor-group"] = KernelRegressor([fourier, "chi2-series"], penalty="group", alpha=0.5, random_state=1).fit(
-        X, X[:, 0] - X[:, 1]
-    )
-    made["classifier-components"] = KernelClassifier([fourier, Hellinger()], pca=3, alpha="kfold", random_state=1).fit(
+    made["regressor-two"] = KernelRegressor(
+        fourier, alpha=0.5, fit_intercept=False, random_state=1
+    ).fit(X, X[:, :2])
+    made["classifier"] = KernelClassifier(fourier, class_weight={"red": 2.0}, random_state=1).fit(
         X, words
     )
-    made["classifier-logistic"] = KernelClassifier(fourier, loss="logistic", alpha=0.5, random_state=1).fit(X, words)
+    made["classifier-numbers"] = KernelClassifier(
+        "chi2-series", alpha=[0.1, 1.0], random_state=1
+    ).fit(X, np.arange(len(X)) % 2)
+    made["regressor-group"] = KernelRegressor(
+        [fourier, "chi2-series"], penalty="group", alpha=0.5, random_state=1
+    ).fit(X, X[:, 0] - X[:, 1])
+    made["classifier-components"] = KernelClassifier(
+        [fourier, Hellinger()], pca=3, alpha="kfold", random_state=1
+    ).fit(X, words)
+    made["classifier-logistic"] = KernelClassifier(
+        fourier, loss="logistic", alpha=0.5, random_state=1
+    ).fit(X, words)
     return made
 
 
 def given_by(model: Any) -> dict[str, np.ndarray]:
     """Features and codes of a map; predictions, and scores of a classifier."""
     X = rows()
-    names = ("predict", "decision_function", "predict_proba") if hasattr(model, "predict") else ("transform", "codes")
+    names = (
+        ("predict", "decision_function", "predict_proba")
+        if hasattr(model, "predict")
+        else ("transform", "codes")
+    )
     found = {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
     return {name: Z.toarray() if hasattr(Z, "toarray") else Z for name, Z in found.items()}
 

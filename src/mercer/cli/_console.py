@@ -1,4 +1,6 @@
-"""What a command says: sentences on standard output, bars where standard error is a terminal, or one JSON object on each line."""
+"""What a command says: sentences on standard output, bars where standard error is a terminal, or
+one JSON object on each line.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Voice:
 
     @contextmanager
     def watching(self, what: str, begin: Callable[[], None] = lambda: None) -> Iterator[Watch]:
-        """watch(row, rows in all) for Stream.watched; begin() is called before each pass over the rows."""
+        """watch(row, rows in all) for Stream.watched; begin() is called before each pass over the
+        rows.
+        """
         if self.as_json:
             yield _Lines(self, begin)
         elif sys.stderr.isatty():
@@ -95,14 +99,20 @@ class _Lines(_Passes):
         now = time.monotonic()
         if row > self.first and (row == of or now - self.said >= _SECONDS):
             rate = (row - self.first) / max(now - self.since, 1e-9)
-            self.voice.event("progress", rows=row, of=of, rate=round(rate, 1), **{"pass": self.passes})
+            self.voice.event(
+                "progress", rows=row, of=of, rate=round(rate, 1), **{"pass": self.passes}
+            )
             self.said = now
 
 
 class _Bars(_Passes):
     def __init__(self, progress: Any, what: str, begin: Callable[[], None]) -> None:
         super().__init__(begin)
-        self.progress, self.what, self.task = progress, what, progress.add_task(what, total=None, rate="")
+        self.progress, self.what, self.task = (
+            progress,
+            what,
+            progress.add_task(what, total=None, rate=""),
+        )
 
     def _start(self, row: int, of: int | None) -> None:
         what = self.what if self.passes == 1 else f"{self.what}, pass {self.passes}"
@@ -110,7 +120,9 @@ class _Bars(_Passes):
 
     def _show(self, row: int, of: int | None) -> None:
         rate = (row - self.first) / max(time.monotonic() - self.since, 1e-9)
-        self.progress.update(self.task, completed=row, total=of, rate=f"{rate:,.0f} rows/s" if rate else "")
+        self.progress.update(
+            self.task, completed=row, total=of, rate=f"{rate:,.0f} rows/s" if rate else ""
+        )
 
 
 def console(*, stderr: bool = False) -> Any:
@@ -135,15 +147,25 @@ def _bars() -> Any:
 
 
 def plain_table(*names: str, header: bool = True) -> Any:
-    """An empty table of rich; names that begin with ">" are those of columns of numbers, with "=" those of columns without line breaks."""
+    """An empty table of rich; names that begin with ">" are those of columns of numbers, with "="
+    those of columns without line breaks.
+    """
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD if header else None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(
+        box=box.SIMPLE_HEAD if header else None,
+        show_header=header,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for name in names:
         right = name.startswith(">")
         table.add_column(
-            name.lstrip(">="), justify="right" if right else "left", no_wrap=name[:1] in (">", "="), overflow="fold"
+            name.lstrip(">="),
+            justify="right" if right else "left",
+            no_wrap=name[:1] in (">", "="),
+            overflow="fold",
         )
     return table
 
@@ -158,7 +180,11 @@ def speaks(command: Any) -> Any:
         help="One JSON object on each line instead of text.",
     )
     debug_flag = click.option(
-        "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show the traceback of an error."
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember,
+        help="Show the traceback of an error.",
     )
     return json_flag(debug_flag(command))
 

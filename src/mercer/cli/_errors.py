@@ -36,7 +36,8 @@ class Terminated(KeyboardInterrupt):
 
 
 class Sentences(click.Group):
-    """A group of commands whose errors are sentences: exit code 1 for data and files, 2 for usage, 130 for Ctrl-C.
+    """A group of commands whose errors are sentences: exit code 1 for data and files, 2 for usage,
+    130 for Ctrl-C.
 
     With --debug, or MERCER_DEBUG=1, the traceback is shown instead.
     """
@@ -62,40 +63,58 @@ class Sentences(click.Group):
         """The options of the command that was run."""
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
         params = [] if command is None else command.get_params(ctx)
-        return frozenset(option for param in params for option in (*param.opts, *param.secondary_opts))
+        return frozenset(
+            option for param in params for option in (*param.opts, *param.secondary_opts)
+        )
 
 
 def sentence(error: Exception, options: Collection[str] = ()) -> str:
-    """What went wrong, in words; parameters for which the command has options are named by these."""
+    """What went wrong, in words; parameters for which the command has options are named by
+    these.
+    """
     from mercer.validation import RowError
 
     if isinstance(error, OSError):
         return _of_file(error)
     if isinstance(error, MemoryError):
-        return f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer features, or fewer rows at a time."
+        return (
+            f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer "
+            "features, or fewer rows at a time."
+        )
     if isinstance(error, ParameterError):
         return _of_parameters(error.who, error.parts, options)
     if isinstance(error, RowError):
         return _of_parameters("", error.parts, options)
     if isinstance(error, ValueError):
         return str(error)
-    return f"This should not happen ({type(error).__name__}: {error}). Run it again with --debug, and report what it shows."
+    return (
+        f"This should not happen ({type(error).__name__}: {error}). Run it again with "
+        "--debug, and report what it shows."
+    )
 
 
 def _of_parameters(who: str, parts: tuple[Part, ...], options: Collection[str]) -> str:
-    """The sentence with the options of the command in place of parameters. Those of a map stay: --map has them by their names."""
+    """The sentence with the options of the command in place of parameters. Those of a map stay:
+    --map has them by their names.
+    """
     of_map = who in (one.cls for one in maps().values())
 
     def spell(setting: Setting) -> str:
         if of_map:
             return str(setting)
-        names = _OPTIONS.get(str(setting)) or _OPTIONS.get(setting.parameter) or (option_of(setting.parameter),)
+        names = (
+            _OPTIONS.get(str(setting))
+            or _OPTIONS.get(setting.parameter)
+            or (option_of(setting.parameter),)
+        )
         known = " or ".join(name for name in names if name.split()[0] in options)
         given = setting.value.strip("'") if str(setting) not in _OPTIONS else ""
         return f"{known} {given}".strip() if known else str(setting)
 
     first = parts[0]
-    named = isinstance(first, Setting) and spell(first) != str(first)  # an option needs no name of an estimator
+    named = isinstance(first, Setting) and spell(first) != str(
+        first
+    )  # an option needs no name of an estimator
     return f"{'' if named or not who else f'{who}: '}{join_parts(parts, spell)}"
 
 
@@ -109,7 +128,10 @@ def _of_file(error: OSError) -> str:
     name = name.removeprefix(".").partition(".part")[0] if name.endswith(".part") else name
     what = error.strerror or str(error)
     if error.errno == errno.ENOSPC and what == os.strerror(errno.ENOSPC):
-        what = "The disk is full: nothing was written under the name of the output. Make room, and run it again"
+        what = (
+            "The disk is full: nothing was written under the name of the output. Make room, "
+            "and run it again"
+        )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"No permission{f': {error.filename}' if error.filename else ''} ({what})."
     return f"{f'{name}: ' if name else ''}{what}."
@@ -117,7 +139,9 @@ def _of_file(error: OSError) -> str:
 
 @contextmanager
 def _signals(ctx: click.Context) -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt and SIGTERM raises Terminated, and the context knows that they came."""
+    """SIGINT raises KeyboardInterrupt and SIGTERM raises Terminated, and the context knows that
+    they came.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -127,8 +151,11 @@ def _signals(ctx: click.Context) -> Iterator[None]:
         raise ctx.meta[_STOPPED]
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {  # what is ignored stays so, as in a shell's background, where Ctrl-C is meant for others
-        number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)
+    # what is ignored stays so, as in a shell's background, where Ctrl-C is meant for others
+    before = {
+        number: handler
+        for number, handler in handlers.items()
+        if handler not in (signal.SIG_IGN, None)
     }
     for number in before:
         signal.signal(number, stop)
@@ -143,7 +170,8 @@ def _signals(ctx: click.Context) -> Iterator[None]:
 def stopping(kept: Callable[[], str]) -> Iterator[None]:
     """Where Ctrl-C or SIGTERM end the work inside, they say what is kept.
 
-    A signal may come between two lines of a wait for a thread, whose lock then fails in place of it: an error after a signal is the signal.
+    A signal may come between two lines of a wait for a thread, whose lock then fails in place of
+    it: an error after a signal is the signal.
     """
     try:
         yield

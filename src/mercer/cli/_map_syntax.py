@@ -1,9 +1,11 @@
-"""The language of maps: ``gcws:n_hashes=512,bits=8``, ``chi2-series >> fourier:n_components=4096``, ``hellinger + (pca >> fourier)``.
+"""The language of maps: ``gcws:n_hashes=512,bits=8``, ``chi2-series >> fourier:n_components=4096``,
+``hellinger + (pca >> fourier)``.
 
 maps    = chain { "+" chain }        side by side
 chain   = part { ">>" part }         one on the features of the other: binds tighter than +
 part    = name [ ":" option { "," option } ]  |  "(" maps ")"
-option  = parameter "=" value        a number, true, false, none, a word, a "quoted word", [a, list] or (a, pair)
+option  = parameter "=" value        a number, true, false, none, a word, a "quoted word", [a, list]
+or (a, pair)
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def parse(text: str) -> Named | Joined:
     reader = _Reader(text)
     found = reader.several("+")
     if not reader.at_end():
-        raise reader.error("'>>' or '+' between maps" if reader.see(_NAME) else "'>>', '+' or the end")
+        raise reader.error(
+            "'>>' or '+' between maps" if reader.see(_NAME) else "'>>', '+' or the end"
+        )
     return found
 
 
@@ -84,12 +88,16 @@ def spell(spec: Named | Joined) -> str:
         options = ",".join(f"{name}={_spell_value(value)}" for name, value in spec.options.items())
         return f"{spec.name}:{options}" if options else spec.name
     tight = spec.sign == ">>"
-    parts = (f"({spell(one)})" if tight and isinstance(one, Joined) else spell(one) for one in spec.parts)
+    parts = (
+        f"({spell(one)})" if tight and isinstance(one, Joined) else spell(one) for one in spec.parts
+    )
     return f" {spec.sign} ".join(parts)
 
 
 def of_description(shown: Any) -> Named | Joined:
-    """The map that ``mercer.persistence.io.describe`` shows as plain values, with the options that are not the defaults."""
+    """The map that ``mercer.persistence.io.describe`` shows as plain values, with the options that
+    are not the defaults.
+    """
     if isinstance(shown, str):
         return Named(shown, {})
     if isinstance(shown, list):
@@ -100,7 +108,10 @@ def of_description(shown: Any) -> Named | Joined:
     known = next(one for one in maps().values() if one.cls == shown["class"])
     assert known.name is not None
     given = {name: shown[name] for name in known.parameters if name in shown and name != "n_jobs"}
-    return Named(known.name, {name: value for name, value in given.items() if not _is_default(known, name, value)})
+    return Named(
+        known.name,
+        {name: value for name, value in given.items() if not _is_default(known, name, value)},
+    )
 
 
 def of_map(feature_map: Any) -> Named | Joined:
@@ -108,12 +119,16 @@ def of_map(feature_map: Any) -> Named | Joined:
     if hasattr(feature_map, "maps"):
         parts = [of_map(one) for one in feature_map.maps]
         return _joined({"Composed": ">>", "Stacked": "+"}[type(feature_map).__name__], parts)
-    given = {name: value for name, value in feature_map.get_params().items() if name != "random_state"}
+    given = {
+        name: value for name, value in feature_map.get_params().items() if name != "random_state"
+    }
     return of_description({"class": type(feature_map).__name__, **given})
 
 
 def literal(text: str) -> Any:
-    """A value as it is written: a number, true, false, none, a quoted word, a list; any other text is a word."""
+    """A value as it is written: a number, true, false, none, a quoted word, a list; any other text
+    is a word.
+    """
     if text.strip().lower() in _WORDS:
         return _WORDS[text.strip().lower()]
     try:
@@ -167,7 +182,8 @@ class _Reader:
         if name not in known.parameters:
             listed = ", ".join(known.parameters)
             raise ValueError(
-                f"{known.name} has no option {name!r}: its options are {listed}.{nearest(name, list(known.parameters))}"
+                f"{known.name} has no option {name!r}: its options are "
+                f"{listed}.{nearest(name, list(known.parameters))}"
             )
         if name in options:
             raise ValueError(f"{known.name}: {name} is given twice.")
@@ -194,22 +210,31 @@ class _Reader:
 
     def error(self, needed: str) -> ValueError:
         rest = self.text[self.place :].strip()
-        return ValueError(f"{self.text!r} needs {needed} {f'where it has {rest!r}' if rest else 'at its end'}.")
+        return ValueError(
+            f"{self.text!r} needs {needed} {f'where it has {rest!r}' if rest else 'at its end'}."
+        )
 
 
 def _known(name: str) -> Signature:
     if name == "auto":
         raise ValueError(
-            "'auto' is for mercer fit, where it stands alone: the map that mercer compare finds on your data."
+            "'auto' is for mercer fit, where it stands alone: the map that mercer compare finds "
+            "on your data."
         )
     if name not in maps():
-        raise ValueError(f"There is no map {name!r}: maps are {', '.join(maps())}.{nearest(name, list(maps()))}")
+        raise ValueError(
+            f"There is no map {name!r}: maps are {', '.join(maps())}.{nearest(name, list(maps()))}"
+        )
     return maps()[name]
 
 
 def _joined(sign: str, parts: list[Named | Joined]) -> Named | Joined:
     """Parts of the same sign give theirs: (a + b) + c is a + b + c."""
-    flat = [inner for one in parts for inner in (one.parts if isinstance(one, Joined) and one.sign == sign else [one])]
+    flat = [
+        inner
+        for one in parts
+        for inner in (one.parts if isinstance(one, Joined) and one.sign == sign else [one])
+    ]
     return flat[0] if len(flat) == 1 else Joined(sign, tuple(flat))
 
 

@@ -25,20 +25,31 @@ _OTHERS = 12  # models beside the finalists that a reader is shown
 def _page(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
     """A report replaces what is there, so that it must not have the name of data."""
     if value is not None and value.suffix.lower() not in (".html", ".htm"):
-        raise click.BadParameter(f"a report is a page of HTML: {value.with_suffix('.html').name}, not {value.name}.")
+        raise click.BadParameter(
+            f"a report is a page of HTML: {value.with_suffix('.html').name}, not {value.name}."
+        )
     return value
 
 
 @click.command(short_help="Which kernel and which size for your data.")
 @click.argument("data", type=PATH, required=False)
 @options("target", "columns", "drop")
-@click.option("--max-seconds", type=float, default=60, show_default=True, help="When the race is stopped.")
+@click.option(
+    "--max-seconds", type=float, default=60, show_default=True, help="When the race is stopped."
+)
 @click.option("--max-memory", metavar="SIZE", help="What the sample and a model may hold: 2GB.")
 @click.option(
-    "--kernels", metavar="A,B,...", help="Names of maps that race (see mercer maps); one for each kernel if not given."
+    "--kernels",
+    metavar="A,B,...",
+    help="Names of maps that race (see mercer maps); one for each kernel if not given.",
 )
 @options("task", "max-classes", "seed")
-@click.option("--report", type=PATH, callback=_page, help="Also write a page of HTML with figures: report.html.")
+@click.option(
+    "--report",
+    type=PATH,
+    callback=_page,
+    help="Also write a page of HTML with figures: report.html.",
+)
 @speaks
 def compare(
     data: Path | None,
@@ -54,10 +65,12 @@ def compare(
     report: Path | None,
     voice: Voice,
 ) -> None:
-    """Race linear, maps at several bandwidths and sizes, and trees on DATA, or without it on scikit-learn's digits as histograms.
+    """Race linear, maps at several bandwidths and sizes, and trees on DATA, or without it on
+    scikit-learn's digits as histograms.
 
-    Rounds learn from ever more rows and keep the best; the finalists are scored by cross-validation on rows that no round has seen:
-    accuracy for classes, R^2 for numbers. Maps for numbers of at least 0 are left out where there are others.
+    Rounds learn from ever more rows and keep the best; the finalists are scored by cross-validation
+    on rows that no round has seen: accuracy for classes, R^2 for numbers. Maps for numbers of at
+    least 0 are left out where there are others.
 
     \b
     Examples:
@@ -69,7 +82,11 @@ def compare(
         from mercer.report.report import require_ready
 
         require_ready(report)  # now, not after the race
-    how: dict[str, Any] = {"max_seconds": max_seconds, "max_memory": max_memory, "random_state": seed}
+    how: dict[str, Any] = {
+        "max_seconds": max_seconds,
+        "max_memory": max_memory,
+        "random_state": seed,
+    }
     how["kernels"] = "auto" if kernels is None else [name.strip() for name in kernels.split(",")]
     if data is None:
         if target is not None:
@@ -94,13 +111,24 @@ def compare(
         _write(report, board, rows, names, data, about, voice)
     if data is not None:
         given = {"target": target, "columns": columns, "drop": drop, "task": task}
-        named = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+        named = "".join(
+            f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None
+        )
         words = shlex.quote(_map_syntax.spell(_map_syntax.of_map(board.best_.feature_map)))
-        voice.say(f"Next: mercer fit {shlex.quote(str(data))}{named} --map {words} --seed {seed} -o model.mercer")
+        voice.say(
+            f"Next: mercer fit {shlex.quote(str(data))}{named} --map {words} --seed {seed} -o "
+            "model.mercer"
+        )
 
 
 def _write(
-    report: Path, board: Leaderboard, rows: tuple[Any, Any], names: Any, data: Path | None, about: str, voice: Voice
+    report: Path,
+    board: Leaderboard,
+    rows: tuple[Any, Any],
+    names: Any,
+    data: Path | None,
+    about: str,
+    voice: Voice,
 ) -> None:
     """The report, its errors measured on a sample of the rows."""
     from mercer.model_selection.sample import draw
@@ -109,7 +137,15 @@ def _write(
 
     seed = int(board.settings["random_state"])
     some = draw(*rows, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
-    write_report(board, report, X=some.X, y=some.y, names=names, command=_again(data), title=f"{about}: which kernel?")
+    write_report(
+        board,
+        report,
+        X=some.X,
+        y=some.y,
+        names=names,
+        command=_again(data),
+        title=f"{about}: which kernel?",
+    )
     voice.say(f"The report is in {report}.")
     voice.event("report", path=str(report), bytes=report.stat().st_size)
 
@@ -156,7 +192,9 @@ def _select(X: Any, y: Any, tell: Callable[[str, str], None], **how: Any) -> Lea
 
 @contextmanager
 def racing(voice: Voice) -> Iterator[Callable[[str, str], None]]:
-    """tell(stage, name) for select: a line that changes where standard error is a terminal, events among JSON lines."""
+    """tell(stage, name) for select: a line that changes where standard error is a terminal, events
+    among JSON lines.
+    """
     if voice.as_json or not sys.stderr.isatty():
         yield lambda stage, name: voice.event("trial", stage=stage, name=name)
         return
@@ -170,7 +208,9 @@ def show(board: Leaderboard, voice: Voice) -> None:
     from mercer.model_selection.select import shown
 
     measure = ">R^2" if board.numeric else ">accuracy"
-    table = plain_table("model", measure, ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s")
+    table = plain_table(
+        "model", measure, ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s"
+    )
     finalists = sum(entry.finalist for entry in board.entries)
     for i, entry in enumerate(board.entries):
         if i < finalists + _OTHERS:
@@ -182,16 +222,23 @@ def show(board: Leaderboard, voice: Voice) -> None:
     if finalists:
         first = f"The first {finalists}" if finalists > 1 else "The first"
         rows = _count(board.settings["final"], "row")
-        said.append(f"{first}: {board.settings['folds']}-fold cross-validation on {rows} that no round has seen.")
+        said.append(
+            f"{first}: {board.settings['folds']}-fold cross-validation on {rows} that no round "
+            "has seen."
+        )
     if finalists < len(board.entries):
         who = "The others" if finalists else "All"
         said.append(
-            f"{who}: the last round that they were in, on {_count(board.settings['held_out'], 'held-out row')}."
+            f"{who}: the last round that they were in, on "
+            f"{_count(board.settings['held_out'], 'held-out row')}."
         )
     voice.say(" ".join([*said, "+- is one standard error."]))
     twins = [name for name, why in board.refused.items() if name in TWINS and why == twin(name)]
     if twins:
-        voice.say(f"Other ways to kernels of the race took no part unless --kernels names them: {', '.join(twins)}.")
+        voice.say(
+            "Other ways to kernels of the race took no part unless --kernels names them: "
+            f"{', '.join(twins)}."
+        )
     for name, why in board.refused.items():
         if name not in twins:
             voice.say(f"{name} took no part. {why}")
@@ -201,7 +248,9 @@ def show(board: Leaderboard, voice: Voice) -> None:
         voice.say(board.stopped)
     voice.say(board.verdict)
     best = _map_syntax.spell(_map_syntax.of_map(board.best_.feature_map))
-    voice.event("verdict", verdict=board.verdict, winner=board.winner.name, map=best, stopped=board.stopped)
+    voice.event(
+        "verdict", verdict=board.verdict, winner=board.winner.name, map=best, stopped=board.stopped
+    )
 
 
 def _count(number: int, what: str) -> str:

@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from mercer.cli._console import Voice, speaks
-from mercer.cli._options import PATH, SVMLIGHT, TABLES, describe_index, open_data, options, require_output
+from mercer.cli._options import (
+    PATH,
+    SVMLIGHT,
+    TABLES,
+    describe_index,
+    open_data,
+    options,
+    require_output,
+)
 
 
 @click.command(short_help="The same rows in another kind of file.")
@@ -18,12 +26,19 @@ from mercer.cli._options import PATH, SVMLIGHT, TABLES, describe_index, open_dat
 @options("target", "columns", "drop", "force")
 @speaks
 def convert(
-    source: Path, output: Path, target: str | None, columns: str | None, drop: str | None, force: bool, voice: Voice
+    source: Path,
+    output: Path,
+    target: str | None,
+    columns: str | None,
+    drop: str | None,
+    force: bool,
+    voice: Voice,
 ) -> None:
     """Copy the rows of IN to OUT, a file of another kind: .csv, .tsv, .parquet, .npy or svmlight.
 
-    Between tables all columns are kept as they are. A .npy file and an svmlight file have numbers only, and no names; the label of an
-    svmlight file is --target. What would be lost is refused, or said.
+    Between tables all columns are kept as they are. A .npy file and an svmlight file have numbers
+    only, and no names; the label of an svmlight file is --target. What would be lost is refused, or
+    said.
 
     \b
     Examples:
@@ -41,7 +56,13 @@ def convert(
 
 
 def _copied(
-    source: Path, output: Path, target: str | None, columns: str | None, drop: str | None, voice: Voice, watch: Any
+    source: Path,
+    output: Path,
+    target: str | None,
+    columns: str | None,
+    drop: str | None,
+    voice: Voice,
+    watch: Any,
 ) -> int:
     from mercer.data.csv import DELIMITERS
     from mercer.data.tables import Misfit, copy_table, open_table
@@ -51,12 +72,17 @@ def _copied(
         table = open_table(source, types)
         if table is None:
             break
-        index = [column.name for column in table.columns if column.index and output.suffix.lower() in DELIMITERS]
+        index = [
+            column.name
+            for column in table.columns
+            if column.index and output.suffix.lower() in DELIMITERS
+        ]
         try:
             rows = copy_table(table, output, watch)
             if index:
                 voice.note(
-                    f"{', '.join(map(repr, index))}, the index of the pandas frame that was written, is an ordinary column of "
+                    f"{', '.join(map(repr, index))}, the index of the pandas frame that was "
+                    "written, is an ordinary column of "
                     f"{output.name}: leave it out with --drop where it is no input."
                 )
             return rows
@@ -101,7 +127,9 @@ def _to_npy(stream: Any, output: Path, voice: Voice) -> int:
             if labels:
                 y = np.asarray(chunk.y).reshape(len(X), -1)
                 if y.dtype.kind not in "biuf":
-                    raise ValueError(f"{output.name} has numbers only, and the target has words: write .parquet.")
+                    raise ValueError(
+                        f"{output.name} has numbers only, and the target has words: write .parquet."
+                    )
                 X = np.column_stack([X, y])
             sink.write(X)
     return sink.rows
@@ -134,4 +162,7 @@ def _tell_names(stream: Any, output: Path, voice: Voice) -> None:
     from mercer.data.matrix import MatrixStream
 
     if stream.columns is not None and not isinstance(stream, MatrixStream):
-        voice.note(f"{output.name} has no names of columns: they are counted in the order of {stream.name}.")
+        voice.note(
+            f"{output.name} has no names of columns: they are counted in the order of "
+            f"{stream.name}."
+        )

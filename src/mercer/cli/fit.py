@@ -62,7 +62,9 @@ class MapType(click.ParamType):
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[Any]:
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(text) for text in _map_syntax.completions(incomplete)]
@@ -90,7 +92,9 @@ def _estimator_options() -> list[click.Parameter]:
         kind = PATH if name == "checkpoint" else click.STRING
         metavar = "FILE" if name == "checkpoint" else "VALUE"
         text = f"{_HELP.get(name, '')}{only}{shown}".strip()
-        made.append(click.Option([flag, f"parameter_{name}"], type=kind, metavar=metavar, help=text))
+        made.append(
+            click.Option([flag, f"parameter_{name}"], type=kind, metavar=metavar, help=text)
+        )
     return made
 
 
@@ -103,13 +107,20 @@ def _estimator_options() -> list[click.Parameter]:
     type=MapType(auto=True),
     default="fourier",
     show_default=True,
-    help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the one that mercer compare finds.",
+    help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the one that mercer "
+    "compare finds.",
 )
 @click.option(
-    "--max-seconds", type=float, default=60, show_default=True, help="Of --map auto: when its race is stopped."
+    "--max-seconds",
+    type=float,
+    default=60,
+    show_default=True,
+    help="Of --map auto: when its race is stopped.",
 )
 @options("output")
-@click.option("--test", type=PATH, help="Rows that are not learnt from: the score on them is shown.")
+@click.option(
+    "--test", type=PATH, help="Rows that are not learnt from: the score on them is shown."
+)
 @options("task", "columns", "drop", "weight")
 @click.option("--unlabeled", type=PATH, help="More rows, without a target, for --pca.")
 @options("max-classes", "seed", "force")
@@ -134,14 +145,17 @@ def fit(
 ) -> None:
     """Fit a model to the rows of DATA and write it to a file.
 
-    DATA is a .parquet, .csv, .tsv, .npy, .npz or svmlight file, or a folder of Parquet files; it may be larger than memory.
+    DATA is a .parquet, .csv, .tsv, .npy, .npz or svmlight file, or a folder of Parquet files; it
+    may be larger than memory.
 
     \b
     Examples:
       mercer fit data.parquet --target digit -o model.mercer
-      mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256" -o chi2.mercer
-      mercer fit data.parquet --target digit --map auto --max-seconds 5 -o chosen.mercer
-      mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o hashes.mercer
+      mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256"
+      -o chi2.mercer mercer fit data.parquet --target digit --map auto --max-seconds 5 -o
+      chosen.mercer
+      mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o
+      hashes.mercer
     """
     require_output(output, force, read=(data, test, unlabeled, _checkpoint(given)))
     require_target(data, target)
@@ -152,13 +166,19 @@ def fit(
     parameters = _parameters(chosen, given)
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _labelled(parameters["class_weight"], stream)
-    voice.say(" ".join(filter(None, [f"{_described(stream)}.", describe_index(stream), chosen.why])))
+    voice.say(
+        " ".join(filter(None, [f"{_described(stream)}.", describe_index(stream), chosen.why]))
+    )
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
     from mercer.persistence.io import save
 
     cls: Any = KernelClassifier if chosen.name == CLASSIFY else KernelRegressor
-    how = {"max_seconds": max_seconds, "max_memory": parameters.get("max_memory"), "random_state": seed}
+    how = {
+        "max_seconds": max_seconds,
+        "max_memory": parameters.get("max_memory"),
+        "random_state": seed,
+    }
     feature_map = _found(stream, chosen, voice, how) if maps == AUTO else _map_syntax.build(maps)
     model = cls(feature_map, random_state=seed, **parameters)
     start = time.perf_counter()
@@ -169,11 +189,14 @@ def fit(
     if held_out is not None:
         score = float(model.score(held_out))
         what = "accuracy" if chosen.name == CLASSIFY else "R^2"
-        voice.say(f"{what} on {held_out.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}")
+        voice.say(
+            f"{what} on {held_out.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}"
+        )
         voice.event("score", score=score, measure=what, data=str(test))
     inputs = _inputs(stream, columns, target)
     voice.say(
-        f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))}{inputs} -o predictions.parquet"
+        f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))}{inputs} -o "
+        "predictions.parquet"
     )
 
 
@@ -188,14 +211,24 @@ def _found(stream: Any, task: Task, voice: Voice, how: dict[str, Any]) -> Any:
     voice.say(f"{board.verdict} So --map {shlex.quote(words)}.")
     if board.stopped is not None:
         voice.say(board.stopped)
-    voice.event("verdict", verdict=board.verdict, winner=board.winner.name, map=words, stopped=board.stopped)
+    voice.event(
+        "verdict", verdict=board.verdict, winner=board.winner.name, map=words, stopped=board.stopped
+    )
     return board.best_.feature_map
 
 
-def _run(model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]) -> None:
-    others = {} if unlabeled is None else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
+def _run(
+    model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]
+) -> None:
+    others = (
+        {}
+        if unlabeled is None
+        else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
+    )
     plan = _once(lambda: _show_plan(model, voice))
-    with stopping(lambda: _what_is_kept(parameters.get("checkpoint"), getattr(model, "plan_", None))):
+    with stopping(
+        lambda: _what_is_kept(parameters.get("checkpoint"), getattr(model, "plan_", None))
+    ):
         with voice.watching("fit", plan) as watch:
             if parameters.get("cluster") is None:  # whose workers do not speak
                 stream.watched(watch)
@@ -208,7 +241,13 @@ def _show_plan(model: Any, voice: Voice) -> bool:
     plan = getattr(model, "plan_", None)
     if plan is not None:
         voice.say(f"Plan: {plan}")
-        voice.event("plan", route=plan.route, passes=list(plan.passes), features=plan.features, bytes=plan.held)
+        voice.event(
+            "plan",
+            route=plan.route,
+            passes=list(plan.passes),
+            features=plan.features,
+            bytes=plan.held,
+        )
     return plan is not None
 
 
@@ -239,12 +278,19 @@ def _parameters(task: Task, given: dict[str, Any]) -> dict[str, Any]:
     """What was given for the estimator, by parameter."""
     cls = "KernelClassifier" if task.name == CLASSIFY else "KernelRegressor"
     known: Signature = estimators()[cls]
-    found = {name.removeprefix("parameter_"): value for name, value in given.items() if value is not None}
+    found = {
+        name.removeprefix("parameter_"): value for name, value in given.items() if value is not None
+    }
     for name in found:
         if name not in known.parameters:
-            raise click.UsageError(f"{option_of(name)} is for classes, and the target is numbers. {task.why}")
+            raise click.UsageError(
+                f"{option_of(name)} is for classes, and the target is numbers. {task.why}"
+            )
     words = ("max_memory", "cluster", "checkpoint")  # which are taken as they are written
-    return {name: str(value) if name in words else _map_syntax.literal(value) for name, value in found.items()}
+    return {
+        name: str(value) if name in words else _map_syntax.literal(value)
+        for name, value in found.items()
+    }
 
 
 def _checkpoint(given: dict[str, Any]) -> Path | None:
@@ -253,15 +299,21 @@ def _checkpoint(given: dict[str, Any]) -> Path | None:
 
 
 def _labelled(weights: dict[Any, Any], stream: Any) -> dict[Any, Any]:
-    """Weights by the labels themselves: {"1": 3} is of the label 1 where labels are numbers, as JSON has words for keys."""
+    """Weights by the labels themselves: {"1": 3} is of the label 1 where labels are numbers, as
+    JSON has words for keys.
+    """
     import numpy as np
 
-    labels = {str(label): label for label in np.unique(np.asarray(next(stream.chunks()).y)).tolist()}
+    labels = {
+        str(label): label for label in np.unique(np.asarray(next(stream.chunks()).y)).tolist()
+    }
     return {labels.get(str(label), label): weight for label, weight in weights.items()}
 
 
 def _inputs(stream: Any, columns: str | None, target: str | None) -> str:
-    """The --columns that predict needs where columns have no names and the target is one of them."""
+    """The --columns that predict needs where columns have no names and the target is one of
+    them.
+    """
     if columns is not None:
         return f" --columns {shlex.quote(columns)}"
     if names_of(stream) is not None or target is None or stream.columns is None:
@@ -291,7 +343,8 @@ def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice
     if model.penalty != "l2":
         what += f"{int((model._solved().coef != 0).any(axis=1).sum()):,} in use of "
     voice.say(
-        f"Fitted on {rows:,} rows in {seconds:.1f} s: {what}{features:,} features, alpha {model.alpha_:.3g}. "
+        f"Fitted on {rows:,} rows in {seconds:.1f} s: {what}{features:,} features, alpha "
+        f"{model.alpha_:.3g}. "
         f"Written to {output} ({size(output.stat().st_size)})."
     )
     if model.penalty == "group" and model.zero_maps_:

@@ -19,7 +19,9 @@ _MOST_CLASSES = 10  # that are listed
 class _MapName(click.ParamType):
     name = "map"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[Any]:
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(name) for name in signatures() if name.startswith(incomplete)]
@@ -29,7 +31,8 @@ class _MapName(click.ParamType):
 @click.argument("name", type=_MapName(), required=False)
 @speaks
 def maps(name: str | None, voice: Voice) -> None:
-    """List the maps: kernels, domain, the parameter that buys accuracy, the paper. With NAME, the options of that map.
+    """List the maps: kernels, domain, the parameter that buys accuracy, the paper. With NAME, the
+    options of that map.
 
     \b
     Examples:
@@ -100,11 +103,15 @@ def _parameters_in(doc: str) -> dict[str, str]:
 
 @click.command(short_help="Versions, processor, compiled parts.")
 @click.option(
-    "--measure", "again", is_flag=True, help="Measure how fast this machine is, for mercer plan: some seconds."
+    "--measure",
+    "again",
+    is_flag=True,
+    help="Measure how fast this machine is, for mercer plan: some seconds.",
 )
 @speaks
 def info(again: bool, voice: Voice) -> None:
-    """Print versions, CPU features, threads, which ops are compiled, which extras are there, and whether speeds were measured.
+    """Print versions, CPU features, threads, which ops are compiled, which extras are there, and
+    whether speeds were measured.
 
     \b
     Examples:
@@ -132,7 +139,8 @@ def info(again: bool, voice: Voice) -> None:
 @click.argument("model", type=PATH)
 @speaks
 def inspect(model: Path, voice: Voice) -> None:
-    """Show what a model file holds: the map, the parameters, the columns it needs, and whether it is whole.
+    """Show what a model file holds: the map, the parameters, the columns it needs, and whether it
+    is whole.
 
     \b
     Example:
@@ -144,12 +152,22 @@ def inspect(model: Path, voice: Voice) -> None:
     loaded = load(model)  # which checks the digest, and that all parts go together
     fitted = getattr(loaded, "feature_map_", loaded)
     is_map = fitted is loaded
-    stored = {"class": shown["class"], **shown["parameters"]} if is_map else shown["parameters"]["feature_map"]
+    stored = (
+        {"class": shown["class"], **shown["parameters"]}
+        if is_map
+        else shown["parameters"]["feature_map"]
+    )
     spelt = _map_syntax.spell(_map_syntax.of_description(stored))
     labels = None if shown["classes"] is None else loaded.classes_.tolist()
     voice.event(
         "model",
-        **{**shown, "classes": labels, "map": spelt, "features": int(fitted._n_features_out), "digest": "right"},
+        **{
+            **shown,
+            "classes": labels,
+            "map": spelt,
+            "features": int(fitted._n_features_out),
+            "digest": "right",
+        },
     )
     table = plain_table("", "", header=False)
     for name, value in _facts(shown, loaded, fitted, spelt, is_map).items():
@@ -157,23 +175,37 @@ def inspect(model: Path, voice: Voice) -> None:
     voice.table(table)
 
 
-def _facts(shown: dict[str, Any], loaded: Any, fitted: Any, spelt: str, is_map: bool) -> dict[str, str]:
+def _facts(
+    shown: dict[str, Any], loaded: Any, fitted: Any, spelt: str, is_map: bool
+) -> dict[str, str]:
     from mercer.parallel.tile_size import size
 
     library = ", ".join(f"{name} {version}" for name, version in shown["library"].items())
     found = {"class": shown["class"], "map": spelt, "kernel": _kernel(fitted)}
     if not is_map:
-        given = {name: value for name, value in shown["parameters"].items() if name != "feature_map"}
-        found["parameters"] = ", ".join(f"{name}={json.dumps(value)}" for name, value in given.items())
+        given = {
+            name: value for name, value in shown["parameters"].items() if name != "feature_map"
+        }
+        found["parameters"] = ", ".join(
+            f"{name}={json.dumps(value)}" for name, value in given.items()
+        )
         found["alpha"] = f"{loaded.alpha_:.4g}"
         found["rows"] = f"{shown['rows']:,}" if shown["rows"] is not None else "-"
         if shown["classes"] is not None:
             found["classes"] = _listed([*map(str, loaded.classes_.tolist())])
     names = shown["feature_names"]
     columns = f"{shown['columns']:,}"
-    found["columns"] = columns if names is None else f"{columns}: {_listed([*map(str, fitted_names(loaded))])}"
+    found["columns"] = (
+        columns if names is None else f"{columns}: {_listed([*map(str, fitted_names(loaded))])}"
+    )
     found["features"] = f"{fitted._n_features_out:,}"
-    return {**found, "seed": str(shown["seed"]), "size": size(shown["bytes"]), "written by": library, "digest": "right"}
+    return {
+        **found,
+        "seed": str(shown["seed"]),
+        "size": size(shown["bytes"]),
+        "written by": library,
+        "digest": "right",
+    }
 
 
 def fitted_names(model: Any) -> list[str]:

@@ -18,8 +18,22 @@ from mercer.cli.predict import predict, transform
 @click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mercer")
 def main() -> None:
-    """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and the measured error."""
+    """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and
+    the measured error.
+    """
 
 
-for command in (compare, fit, predict, transform, inspect, certify, plan, convert, maps, info, completion):
+for command in (
+    compare,
+    fit,
+    predict,
+    transform,
+    inspect,
+    certify,
+    plan,
+    convert,
+    maps,
+    info,
+    completion,
+):
     main.add_command(command)

@@ -32,10 +32,14 @@ _LEAST = 8  # rows that are halved
     show_default=True,
     help="name:option=value,... (see mercer maps), a >> b, a + b.",
 )
-@click.option("--error", type=float, help="A relative error of kernel values that is wanted, such as 0.01.")
+@click.option(
+    "--error", type=float, help="A relative error of kernel values that is wanted, such as 0.01."
+)
 @click.option("--max-memory", help="What the fit may hold: 2GB.")
 @click.option("--max-seconds", type=float, help="What the fit may take.")
-@click.option("--loss", default="squared", show_default=True, help="squared, squared_hinge or logistic.")
+@click.option(
+    "--loss", default="squared", show_default=True, help="squared, squared_hinge or logistic."
+)
 @options("task", "columns", "drop", "weight", "max-classes", "seed")
 @speaks
 def plan(
@@ -54,10 +58,11 @@ def plan(
     seed: int,
     voice: Voice,
 ) -> None:
-    """Quote what a fit to the rows of DATA would take: the size for an error, the route, seconds and memory.
+    """Quote what a fit to the rows of DATA would take: the size for an error, the route, seconds
+    and memory.
 
-    A pilot comes first: small maps on a sample of the rows say how the error falls. Nothing is fitted. Seconds are those of this machine
-    once mercer info --measure has measured it.
+    A pilot comes first: small maps on a sample of the rows say how the error falls. Nothing is
+    fitted. Seconds are those of this machine once mercer info --measure has measured it.
 
     \b
     Examples:
@@ -78,14 +83,23 @@ def plan(
         fitted, rate = _pilot(feature_map, stream.watched(watch), error, seed)
     limit = None if max_memory is None else int(max_memory) if max_memory.isdigit() else max_memory
     found = quote(
-        stream, fitted, error=error, max_memory=limit, max_seconds=max_seconds, rate=rate, loss=loss, outputs=outputs
+        stream,
+        fitted,
+        error=error,
+        max_memory=limit,
+        max_seconds=max_seconds,
+        rate=rate,
+        loss=loss,
+        outputs=outputs,
     )
     voice.say(str(found))
     voice.event("plan", **{**asdict(found), "seconds": found.seconds, "fits": found.fits})
 
 
 def _outputs(stream: Any, task: str | None, max_classes: int, loss: str) -> int:
-    """Targets, or classes that the first rows have; one for two classes, and without a target. Losses other than squared need classes."""
+    """Targets, or classes that the first rows have; one for two classes, and without a target.
+    Losses other than squared need classes.
+    """
     import numpy as np
 
     if stream.target is None:
@@ -93,14 +107,18 @@ def _outputs(stream: Any, task: str | None, max_classes: int, loss: str) -> int:
     y = np.asarray(next(stream.chunks()).y)
     if task_of(stream, task, max_classes).name != CLASSIFY:
         if loss != "squared":
-            raise ValueError(f"--loss {loss} is for classes, and the target is numbers (--task classify if not).")
+            raise ValueError(
+                f"--loss {loss} is for classes, and the target is numbers (--task classify if not)."
+            )
         return 1 if y.ndim == 1 else y.shape[1]
     count = len(np.unique(y))
     return count if count > 2 else 1
 
 
 def _pilot(feature_map: Any, stream: Any, error: float | None, seed: int) -> tuple[Any, Any]:
-    """The map, fitted on half of a sample, and how its error falls, measured on the other half; None where it has no exact kernel."""
+    """The map, fitted on half of a sample, and how its error falls, measured on the other half;
+    None where it has no exact kernel.
+    """
     from mercer.data.batches import Rows
     from mercer.evaluation.certificate import certify
     from mercer.stats.basic import Reservoir
@@ -111,7 +129,8 @@ def _pilot(feature_map: Any, stream: Any, error: float | None, seed: int) -> tup
     rows = kept.rows
     if error is not None and rows.shape[0] < 2:
         raise ValueError(
-            f"--error is measured on pairs of different rows, and there is {rows.shape[0]} row: leave it out."
+            f"--error is measured on pairs of different rows, and there is {rows.shape[0]} row: "
+            "leave it out."
         )
     seen, unseen = (rows[::2], rows[1::2]) if rows.shape[0] >= _LEAST else (rows, rows)
     names = [name for name in feature_map.get_params() if name.split("__")[-1] == "random_state"]
@@ -119,14 +138,19 @@ def _pilot(feature_map: Any, stream: Any, error: float | None, seed: int) -> tup
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rows outside the range of the other half
-            found = certify(fitted, unseen, pairs=_pairs(stream.width), error=error, random_state=seed)
+            found = certify(
+                fitted, unseen, pairs=_pairs(stream.width), error=error, random_state=seed
+            )
     except AttributeError as none:  # a composition without an exact kernel
         if error is not None:
-            raise ValueError(f"--error needs an exact kernel to be measured against. {none}") from None
+            raise ValueError(
+                f"--error needs an exact kernel to be measured against. {none}"
+            ) from None
         return fitted, None
     if error is not None and found.relative is None:
         raise ValueError(
-            "--error is relative to the exact kernel, which is 0 for every pair of these rows: leave it out."
+            "--error is relative to the exact kernel, which is 0 for every pair of these rows: "
+            "leave it out."
         )
     return fitted, found.rate
 

@@ -10,7 +10,16 @@ import click
 
 from mercer.cli import _map_syntax
 from mercer.cli._console import Voice, speaks
-from mercer.cli._options import PATH, SVMLIGHT, TABLES, describe_index, open_data, open_like, options, require_output
+from mercer.cli._options import (
+    PATH,
+    SVMLIGHT,
+    TABLES,
+    describe_index,
+    open_data,
+    open_like,
+    options,
+    require_output,
+)
 from mercer.cli.fit import MapType
 
 _PIECE = 2**25  # bytes of features that are made dense at once
@@ -20,7 +29,9 @@ _PIECE = 2**25  # bytes of features that are made dense at once
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
 @options("output")
-@click.option("--scores", is_flag=True, help="Columns score_<class> too; of two classes the second has one.")
+@click.option(
+    "--scores", is_flag=True, help="Columns score_<class> too; of two classes the second has one."
+)
 @click.option("--proba", is_flag=True, help="Columns probability_<class> too.")
 @options("columns", "device", "force")
 @speaks
@@ -37,8 +48,8 @@ def predict(
 ) -> None:
     """Predict the rows of DATA with a saved model.
 
-    Columns are found by the names that the model was fitted on; others are left alone. The output has a column "prediction", and is
-    written row by row to .parquet, .csv, .tsv or .npy.
+    Columns are found by the names that the model was fitted on; others are left alone. The output
+    has a column "prediction", and is written row by row to .parquet, .csv, .tsv or .npy.
 
     \b
     Examples:
@@ -66,7 +77,9 @@ def predict(
 
 @click.command(short_help="Features of a map.")
 @click.argument("sources", type=PATH, nargs=-1, required=True, metavar="[MODEL] DATA")
-@click.option("--map", "maps", type=MapType(), help="Fit this map to DATA first, instead of a saved MODEL.")
+@click.option(
+    "--map", "maps", type=MapType(), help="Fit this map to DATA first, instead of a saved MODEL."
+)
 @options("output")
 @click.option("--save", "kept", type=PATH, help="With --map: a file for the fitted map.")
 @options("target", "columns", "drop", "seed", "device", "force")
@@ -86,17 +99,20 @@ def transform(
 ) -> None:
     """Write the features that a map makes of the rows of DATA.
 
-    The map is that of a saved MODEL, or a saved map, or with --map one that is fitted to DATA. The output is .npy, .parquet (one column
-    of lists), .csv or .tsv, or svmlight for features most of which are 0, which has room for --target too.
+    The map is that of a saved MODEL, or a saved map, or with --map one that is fitted to DATA. The
+    output is .npy, .parquet (one column of lists), .csv or .tsv, or svmlight for features most of
+    which are 0, which has room for --target too.
 
     \b
     Examples:
       mercer transform model.mercer data.parquet -o features.npy
-      mercer transform data.parquet --target digit --map gcws:n_hashes=16 --save gcws.mercer -o features.svm
+      mercer transform data.parquet --target digit --map gcws:n_hashes=16 --save gcws.mercer -o
+      features.svm
     """
     if len(sources) != (1 if maps is not None else 2) or (maps is None and (kept or drop)):
         raise click.UsageError(
-            "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP [--drop A,B] [--save FILE] -o OUT."
+            "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP [--drop A,B] "
+            "[--save FILE] -o OUT."
         )
     require_output(output, force, (*TABLES, ".npy", *SVMLIGHT), sources)
     data = sources[-1]
@@ -115,16 +131,23 @@ def transform(
         if stream.left_out:
             voice.say(describe_index(stream))
         with voice.watching("look") as watch:
-            fitted = make_map("transform", _map_syntax.build(maps), seed, None)._fit_stream(stream.watched(watch))
+            fitted = make_map("transform", _map_syntax.build(maps), seed, None)._fit_stream(
+                stream.watched(watch)
+            )
         if kept is not None:
             save(fitted, kept)
     start = time.perf_counter()
     with use_device(device), voice.watching("transform") as watch:
         rows = _write_features(stream.watched(watch), fitted, output)
-    voice.written(f"{fitted._n_features_out:,} features of", rows, time.perf_counter() - start, output)
+    voice.written(
+        f"{fitted._n_features_out:,} features of", rows, time.perf_counter() - start, output
+    )
     sparse = output.suffix.lower() in SVMLIGHT
     if target is not None and not sparse:
-        voice.note(f"{output.name} has the features alone, without the target {target!r}: svmlight has room for both.")
+        voice.note(
+            f"{output.name} has the features alone, without the target {target!r}: svmlight has "
+            "room for both."
+        )
     if sparse and stream.target is None:
         voice.note(f"every row of {output.name} has the label 0: name one with --target.")
 
@@ -156,7 +179,11 @@ def _write_features(stream: Any, fitted: Any, output: Path) -> int:
                 lines.write(block.toarray() if isinstance(block, Dense) else block.tocsr(), piece.y)
         return lines.rows
     D, kind = made.width, made.dtype
-    columns: Any = {"features": (kind, D)} if output.suffix.lower() == ".parquet" else [*fitted.get_feature_names_out()]
+    columns: Any = (
+        {"features": (kind, D)}
+        if output.suffix.lower() == ".parquet"
+        else [*fitted.get_feature_names_out()]
+    )
     with open_sink(output, columns, dtype=kind) as sink:
         for piece in made.pieces():
             step = max(1, _PIECE // (D * kind.itemsize))

@@ -23,8 +23,9 @@ class Task:
 def task_of(stream: Stream, asked: str | None, most_classes: int = MOST_CLASSES) -> Task:
     """What the first rows of the stream say of its target.
 
-    Words, booleans and whole numbers with few different values are classes, other numbers are numbers; `asked` decides where it is given.
-    A target with more classes than `most_classes` is refused: its first rows would tell before an hour of work does.
+    Words, booleans and whole numbers with few different values are classes, other numbers are
+    numbers; `asked` decides where it is given. A target with more classes than `most_classes` is
+    refused: its first rows would tell before an hour of work does.
     """
     import numpy as np
 
@@ -39,7 +40,9 @@ def task_of(stream: Stream, asked: str | None, most_classes: int = MOST_CLASSES)
     found = set(y.tolist())
     seen = f"{len(found):,} different value{'s' * (len(found) > 1)} in the first {len(y):,} rows"
     if asked == REGRESS and words:
-        raise ValueError(f"The target {name!r} has words, such as {y[0]!r}, and --task regress needs numbers.")
+        raise ValueError(
+            f"The target {name!r} has words, such as {y[0]!r}, and --task regress needs numbers."
+        )
     classes = are_classes(y)
     task = asked or (CLASSIFY if classes else REGRESS)
     if task == CLASSIFY:
@@ -58,9 +61,15 @@ def _require_few(name: str, found: set[Any], rows: int, most: int, *, words: boo
     if len(found) <= most:
         return
     some = ", ".join(repr(one) for one in sorted(found)[:3])
-    guess = "Every row has its own: is it an identifier?" if len(found) == rows else "Is it the right column?"
+    guess = (
+        "Every row has its own: is it an identifier?"
+        if len(found) == rows
+        else "Is it the right column?"
+    )
     way = f"For so many classes give --max-classes {len(found)} or more"
     raise ValueError(
-        f"The target {name!r} has {len(found):,} different values in its first {rows:,} rows ({some}, ...), and at most {most:,} are "
-        f"taken for classes. {guess} {way}{'' if words else '; for numbers to be predicted, --task regress'}."
+        f"The target {name!r} has {len(found):,} different values in its first {rows:,} rows "
+        f"({some}, ...), and at most {most:,} are "
+        f"taken for classes. {guess} "
+        f"{way}{'' if words else '; for numbers to be predicted, --task regress'}."
     )

@@ -1,4 +1,6 @@
-"""Streams: rows in from arrays, frames and files, chunk by chunk, and rows out to files. Nothing numeric happens here."""
+"""Streams: rows in from arrays, frames and files, chunk by chunk, and rows out to files. Nothing
+numeric happens here.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,19 @@ def open_stream(
     Parameters
     ----------
     source : array, sparse matrix, Dask array, data frame, path, list of paths, tuple, or Stream
-        A NumPy array or a sparse matrix; a Dask array, whose chunks are computed when they are read; a pandas or polars frame; a file
-        ``.npy``, ``.npz`` (arrays X and y, one array, or a CSR matrix of ``scipy.sparse.save_npz``), ``.parquet``, ``.csv``, ``.tsv`` or
-        svmlight (``.svm``, ``.svmlight``, ``.libsvm``); a folder or a list of Parquet files; or (X, y) or (X, y, weight) with X any of
-        these.
+        A NumPy array or a sparse matrix; a Dask array, whose chunks are computed when they are
+        read; a pandas or polars frame; a file ``.npy``, ``.npz`` (arrays X and y, one array, or a
+        CSR matrix of ``scipy.sparse.save_npz``), ``.parquet``, ``.csv``, ``.tsv`` or svmlight
+        (``.svm``, ``.svmlight``, ``.libsvm``); a folder or a list of Parquet files; or (X, y) or
+        (X, y, weight) with X any of these.
     target : column, list of columns, or array
-        Where y comes from: a column by name (by number for arrays; the name of an array in a ``.npz`` file), a list of columns for several
-        targets, or an array with a value for each row. Labels may be numbers or words. A list always chooses columns.
+        Where y comes from: a column by name (by number for arrays; the name of an array in a
+        ``.npz`` file), a list of columns for several targets, or an array with a value for each
+        row. Labels may be numbers or words. A list always chooses columns.
     columns : list of columns
-        The inputs, in this order; all columns that are neither target nor weight when None. A Parquet column of fixed-size lists counts as
-        so many inputs. The index of a pandas frame that a Parquet file was written from is an input only where it is named.
+        The inputs, in this order; all columns that are neither target nor weight when None. A
+        Parquet column of fixed-size lists counts as so many inputs. The index of a pandas frame
+        that a Parquet file was written from is an input only where it is named.
     weight : column or array
         Where the weights of rows come from, in the same way.
     n_features : int
@@ -66,7 +71,8 @@ def open_stream(
     Returns
     -------
     stream : Stream
-        ``stream.chunks(start)`` and ``stream.blocks(rows, start, stop)`` give chunks with ``X``, ``y``, ``weight`` and ``start``.
+        ``stream.chunks(start)`` and ``stream.blocks(rows, start, stop)`` give chunks with ``X``,
+        ``y``, ``weight`` and ``start``.
 
     Examples
     --------
@@ -82,16 +88,22 @@ def open_stream(
     """
     if isinstance(source, Stream):
         if any(option is not None for option in (target, columns, weight, n_features, zero_based)):
-            raise ValueError(f"{source!r} is open already: target=, columns= and weight= are given when it is opened.")
+            raise ValueError(
+                f"{source!r} is open already: target=, columns= and weight= are given when it is "
+                "opened."
+            )
         return source
     given = {"n_features": n_features, "zero_based": zero_based}
     svmlight = {name: value for name, value in given.items() if value is not None}
     if isinstance(source, tuple):
         if target is not None or weight is not None or not 2 <= len(source) <= 3:
             raise ValueError(
-                "open_stream needs (X, y) or (X, y, weight) for a tuple, without target= and weight= beside it."
+                "open_stream needs (X, y) or (X, y, weight) for a tuple, without target= and "
+                "weight= beside it."
             )
-        return _open(source[0], columns, None, None, svmlight).beside(*source[1:], *[None] * (3 - len(source)))
+        return _open(source[0], columns, None, None, svmlight).beside(
+            *source[1:], *[None] * (3 - len(source))
+        )
     y, weights = (values if _is_values(values) else None for values in (target, weight))
     target, weight = (None if _is_values(values) else values for values in (target, weight))
     return _open(source, columns, target, weight, svmlight).beside(y, weights)
@@ -103,7 +115,11 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
         return _open_path(Path(source), roles, svmlight)
     if svmlight:
         raise ValueError(f"open_stream: {next(iter(svmlight))} is for svmlight files.")
-    if isinstance(source, list) and source and all(isinstance(path, str | os.PathLike) for path in source):
+    if (
+        isinstance(source, list)
+        and source
+        and all(isinstance(path, str | os.PathLike) for path in source)
+    ):
         paths = [Path(path) for path in source]
         for path in paths:
             if path.suffix.lower() != ".parquet":
@@ -116,29 +132,40 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
     source = validation.without_index(source)
     library = frame_library(source)
     if library == "polars lazy":
-        raise ValueError("open_stream takes no LazyFrame: collect() it, or sink_parquet() it and open the file.")
+        raise ValueError(
+            "open_stream takes no LazyFrame: collect() it, or sink_parquet() it and open the file."
+        )
     if library is not None:
         return (PandasStream if library == "pandas" else PolarsStream)(source, **roles)
     if hasattr(source, "__next__") or not (hasattr(source, "__len__") or hasattr(source, "shape")):
         raise ValueError(
-            f"open_stream needs rows that can be read more than once, got a {type(source).__name__}. "
+            "open_stream needs rows that can be read more than once, got a "
+            f"{type(source).__name__}. "
             "Give an array, a frame or a path."
         )
     return ArrayStream(source, **roles)
 
 
+def _open_folder(path: Path, **roles: Any) -> Stream:
+    return ParquetStream(path.name, files_in(path), folder=path, **roles)
+
+
 def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> Stream:
     opener: Callable[..., Stream]
     if path.is_dir():
-        opener = lambda path, **roles: ParquetStream(path.name, files_in(path), folder=path, **roles)  # noqa: E731
+        opener = _open_folder
     else:
         _require_file(path)
         suffix = path.suffix.lower()
         if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip"):
-            raise ValueError(f"{path.name} is compressed: unpack it first (Parquet is compressed inside, and is read).")
+            raise ValueError(
+                f"{path.name} is compressed: unpack it first (Parquet is compressed inside, and "
+                "is read)."
+            )
         if suffix not in _SUFFIXES:
             raise ValueError(
-                f"{path.name} is of no known kind. Known are {', '.join(_SUFFIXES)} and folders of .parquet."
+                f"{path.name} is of no known kind. Known are {', '.join(_SUFFIXES)} and folders "
+                "of .parquet."
             )
         opener = _SUFFIXES[suffix]
     if opener is SvmlightStream:

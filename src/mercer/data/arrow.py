@@ -1,4 +1,6 @@
-"""Record batches of pyarrow as rows of numbers: what Parquet and CSV share. pyarrow is loaded when it is first needed."""
+"""Record batches of pyarrow as rows of numbers: what Parquet and CSV share. pyarrow is loaded when
+it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ def pyarrow(doing: str, module: str = "") -> Any:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what it holds in one word where that is all that matters, and the length of its lists (0 for plain values).
+    """A column: what it holds in one word where that is all that matters, and the length of its
+    lists (0 for plain values).
 
-    index: it is the index of the pandas frame that the table was written from, and an input only where it is named.
+    index: it is the index of the pandas frame that the table was written from, and an input only
+    where it is named.
     """
 
     name: str
@@ -36,7 +40,9 @@ class Column:
 
     @property
     def number(self) -> bool:
-        return self.type.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null"))
+        return self.type.startswith(
+            ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
+        )
 
     @property
     def label(self) -> bool:
@@ -51,7 +57,9 @@ class Column:
 
 
 def describe(schema: Any) -> list[Column]:
-    """The columns of an Arrow schema; all kinds of text are one, and a dictionary is what it holds."""
+    """The columns of an Arrow schema; all kinds of text are one, and a dictionary is what it
+    holds.
+    """
     pa = pyarrow("Reading")
     types, index = pa.types, validation.index_columns(schema)
     found = []
@@ -61,15 +69,21 @@ def describe(schema: Any) -> list[Column]:
             kind, size = kind.value_type, kind.list_size
         if types.is_dictionary(kind):
             kind = kind.value_type
-        text = any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
+        text = any(
+            test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view)
+        )
         found.append(Column(one.name, "text" if text else str(kind), size, one.name in index))
     return found
 
 
 class TableStream(Stream):
-    """Rows of a table of named columns, which come as record batches: a subclass writes ``_batches``."""
+    """Rows of a table of named columns, which come as record batches: a subclass writes
+    ``_batches``.
+    """
 
-    def _assign(self, who: str, table: Sequence[Column], columns: Any, target: Any, weight: Any) -> None:
+    def _assign(
+        self, who: str, table: Sequence[Column], columns: Any, target: Any, weight: Any
+    ) -> None:
         """Sets what the table's columns are for, and refuses columns that cannot be that."""
         index = [column.name for column in table if column.index]
         names = [column.name for column in table]
@@ -82,20 +96,27 @@ class TableStream(Stream):
             if not column.number:
                 raise validation.ParameterError(
                     "",
-                    f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers or lists of them of one length. ",
+                    f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers "
+                    "or lists of them of one length. ",
                     *ENCODE,
                 )
         for column in self._targets:
             if not column.label:
-                raise ValueError(f"{who}: the target {column.name!r} is {column.type}, and must be numbers or labels.")
+                raise ValueError(
+                    f"{who}: the target {column.name!r} is {column.type}, and must be numbers or "
+                    "labels."
+                )
         if self._weights and self._weights.size:
             raise ValueError(
-                f"{who}: the weight {self._weights.name!r} holds lists, and must be one number for each row."
+                f"{who}: the weight {self._weights.name!r} holds lists, and must be one number "
+                "for each row."
             )
         self.width = sum(column.width for column in self._inputs)
         if self.width == 0:
             raise ValueError(f"{who} has no input columns.")
-        self.dtype = as_float([np.float32 if column.type == "float" else np.float64 for column in self._inputs])
+        self.dtype = as_float(
+            [np.float32 if column.type == "float" else np.float64 for column in self._inputs]
+        )
         self.columns = tuple(name for column in self._inputs for name in column.names())
         names = [column.name for column in self._targets]
         if names:
@@ -118,17 +139,23 @@ class TableStream(Stream):
             X = np.empty((batch.num_rows, self.width), self.dtype)
             at = 0
             for column in self._inputs:
-                X[:, at : at + column.width] = _numbers(batch.column(column.name), column, self.dtype)
+                X[:, at : at + column.width] = _numbers(
+                    batch.column(column.name), column, self.dtype
+                )
                 at += column.width
             labels = [_labels(batch.column(column.name), column) for column in self._targets]
             y = None if not labels else np.column_stack(labels) if self._several else labels[0]
             weight = None
             if self._weights:
-                weight = _numbers(batch.column(self._weights.name), self._weights, np.dtype(np.float64))[:, 0]
+                weight = _numbers(
+                    batch.column(self._weights.name), self._weights, np.dtype(np.float64)
+                )[:, 0]
             yield X, y, weight
 
     def _identity(self) -> dict[str, Any]:
-        types = [f"{column.type}[{column.size}]" if column.size else column.type for column in self._used]
+        types = [
+            f"{column.type}[{column.size}]" if column.size else column.type for column in self._used
+        ]
         return {**super()._identity(), "types": types}
 
 
@@ -165,7 +192,9 @@ def _floats(values: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _labels(values: Any, column: Column) -> Array:
-    """Labels as they are; nulls are NaN among numbers and None among words, for the check that follows to name."""
+    """Labels as they are; nulls are NaN among numbers and None among words, for the check that
+    follows to name.
+    """
     pa = pyarrow("Reading")
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()

@@ -23,7 +23,9 @@ from mercer.parallel.tile_size import Cost, Grid, grid, tile_rows
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A block with the targets and weights of its rows, and the index of its first row in the stream."""
+    """A block with the targets and weights of its rows, and the index of its first row in the
+    stream.
+    """
 
     block: Block
     y: Array | None = None
@@ -32,7 +34,8 @@ class Piece:
 
 
 class Rows:
-    """The rows of a stream as blocks; each is checked before it is given: finite, and in the domain of a map where there is one.
+    """The rows of a stream as blocks; each is checked before it is given: finite, and in the domain
+    of a map where there is one.
 
     Errors name the place of a row as the stream does: the file, the row in it, the column.
 
@@ -58,7 +61,9 @@ class Rows:
 
     @property
     def grid(self) -> Grid:
-        """Rows of a block and blocks of a shard, by the width of a row (that of the inputs too, where they are dense) and the dtype."""
+        """Rows of a block and blocks of a shard, by the width of a row (that of the inputs too,
+        where they are dense) and the dtype.
+        """
         width = self.width if self.stream.sparse else max(self.width, self.stream.width)
         return grid(width, self.dtype.itemsize, device=self.place is not None)
 
@@ -73,7 +78,9 @@ class Rows:
         return self.grid.rows * self.grid.shard
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
-        """The blocks from row `start`, the first of a block, up to row `stop`. With several threads the next rows are read meanwhile."""
+        """The blocks from row `start`, the first of a block, up to row `stop`. With several threads
+        the next rows are read meanwhile.
+        """
         read = self.stream.blocks(self.grid.rows, start, stop)
         with closing(_ahead(read) if width(None) > 1 else read) as chunks:
             for chunk in chunks if self.place is None else _arriving(chunks, self.place):
@@ -93,7 +100,9 @@ class Rows:
         if self.place is None:
             yield work(slice(0, len(chunk)))
         else:
-            yield from (made for _, made in devices.pieces(work, len(chunk), len(chunk), self.place))
+            yield from (
+                made for _, made in devices.pieces(work, len(chunk), len(chunk), self.place)
+            )
 
     def blocks(self) -> Iterator[Block]:
         """The blocks alone, in order."""
@@ -104,7 +113,9 @@ class Rows:
         return None
 
     def packed(self) -> Self:
-        """A copy for another process: without the rows in memory, and without what its maps can draw again."""
+        """A copy for another process: without the rows in memory, and without what its maps can
+        draw again.
+        """
         other = copy.copy(self)
         other.stream = self.stream.holding(self.stream.held(0, 0), 0)
         return other
@@ -131,20 +142,31 @@ class Rows:
 
 
 class Features(Rows):
-    """The features that a fitted map makes of the rows of a stream, as blocks: dense, sparse or coded, as the map makes them."""
+    """The features that a fitted map makes of the rows of a stream, as blocks: dense, sparse or
+    coded, as the map makes them.
+    """
 
     def __init__(self, stream: Stream, feature_map: Any) -> None:
         super().__init__(stream, feature_map)
         who, known = type(feature_map).__name__, getattr(feature_map, "n_features_in_", None)
         if known is None:
-            raise ValueError(f"This {who} is not fitted yet: fit it before its features are asked for.")
+            raise ValueError(
+                f"This {who} is not fitted yet: fit it before its features are asked for."
+            )
         if known != stream.width:
-            raise ValueError(f"{stream.name} has {stream.width} input columns, and {who} was fitted on {known}.")
+            raise ValueError(
+                f"{stream.name} has {stream.width} input columns, and {who} was fitted on {known}."
+            )
         names = getattr(feature_map, "feature_names_in_", None)
         if names is not None and stream.columns is not None and list(names) != list(stream.columns):
-            place = next(i for i, pair in enumerate(zip(names, stream.columns, strict=True)) if pair[0] != pair[1])
+            place = next(
+                i
+                for i, pair in enumerate(zip(names, stream.columns, strict=True))
+                if pair[0] != pair[1]
+            )
             raise ValueError(
-                f"Column {place} of {stream.name} is {stream.columns[place]!r}, and {who} was fitted on {names[place]!r} there."
+                f"Column {place} of {stream.name} is {stream.columns[place]!r}, and {who} was "
+                f"fitted on {names[place]!r} there."
             )
         self._warned = False
 
@@ -158,11 +180,14 @@ class Features(Rows):
         return devices.here()
 
     def mark(self) -> dict[str, Any]:
-        """The class, the plain parameters but those of chance and threads, and a hash of what was drawn."""
+        """The class, the plain parameters but those of chance and threads, and a hash of what was
+        drawn.
+        """
         parameters = {
             name: value
             for name, value in self.feature_map.get_params().items()
-            if isinstance(value, str | bool | int | float | None) and not name.endswith(("random_state", "n_jobs"))
+            if isinstance(value, str | bool | int | float | None)
+            and not name.endswith(("random_state", "n_jobs"))
         }
         return {
             "class": type(self.feature_map).__name__,
@@ -190,9 +215,13 @@ class Features(Rows):
 
 
 class Tiles(Rows):
-    """What a map looks at before it is drawn: rows of a stream in tiles, as an array would have them, or features of the maps before it."""
+    """What a map looks at before it is drawn: rows of a stream in tiles, as an array would have
+    them, or features of the maps before it.
+    """
 
-    def __init__(self, stream: Stream, feature_map: Any, before: Iterable[Any] = (), following: Any = None) -> None:
+    def __init__(
+        self, stream: Stream, feature_map: Any, before: Iterable[Any] = (), following: Any = None
+    ) -> None:
         super().__init__(stream, feature_map)
         self.before = tuple(before)
         self.following = following  # the map whose domain the features are to be in
@@ -254,7 +283,10 @@ def features(stream: Stream, feature_map: Any) -> Features:
 
 def _arriving(chunks: Iterable[Chunk], place: devices.Place) -> Iterator[Chunk]:
     """The same chunks with their rows on a device."""
-    return (replace(chunk, X=rows) for chunk, rows in devices.ahead(chunks, lambda chunk: chunk.X, place))
+    return (
+        replace(chunk, X=rows)
+        for chunk, rows in devices.ahead(chunks, lambda chunk: chunk.X, place)
+    )
 
 
 def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
@@ -272,7 +304,9 @@ def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]
                 waiting = reader.submit(read)
                 yield chunk
     finally:
-        with reading:  # Ctrl-C while the thread starts leaves one that the executor does not wait for
+        with (
+            reading
+        ):  # Ctrl-C while the thread starts leaves one that the executor does not wait for
             chunks.close()
 
 

@@ -16,7 +16,8 @@ TARGET = Setting("target", text="open_stream(source, target='column')")
 
 _MOST_NAMES = 20  # columns listed in an error
 ENCODE = (
-    "Encode it (sklearn.preprocessing; dates and times as numbers, such as days since a date) or leave it out with ",
+    "Encode it (sklearn.preprocessing; dates and times as numbers, such as days since a date) or "
+    "leave it out with ",
     COLUMNS,
     ".",
 )
@@ -24,7 +25,9 @@ ENCODE = (
 
 @dataclass(frozen=True)
 class Roles:
-    """Places of columns in a table of `width` columns. several: the target was given as a list, so that y has two dimensions."""
+    """Places of columns in a table of `width` columns. several: the target was given as a list, so
+    that y has two dimensions.
+    """
 
     width: int
     inputs: tuple[int, ...]
@@ -39,7 +42,13 @@ class Roles:
 
 
 def assign(
-    who: str, names: Sequence[Hashable], *, columns: Any, target: Any, weight: Any, index: Collection[Hashable] = ()
+    who: str,
+    names: Sequence[Hashable],
+    *,
+    columns: Any,
+    target: Any,
+    weight: Any,
+    index: Collection[Hashable] = (),
 ) -> Roles:
     """The roles of a table's columns.
 
@@ -48,7 +57,8 @@ def assign(
     who : str
         The source, for errors.
     names : sequence
-        The names of the columns; a range for a matrix, whose columns are chosen by number, negative ones from the end.
+        The names of the columns; a range for a matrix, whose columns are chosen by number, negative
+        ones from the end.
     columns : list of names or None
         The inputs; None for all that are neither target nor weight.
     target : name, list of names or None
@@ -63,18 +73,28 @@ def assign(
         places[name] = place
 
     def find(role: str, name: Any) -> int:
-        if isinstance(names, range) and isinstance(name, int | np.integer) and -len(names) <= name < 0:
+        if (
+            isinstance(names, range)
+            and isinstance(name, int | np.integer)
+            and -len(names) <= name < 0
+        ):
             return int(name) + len(names)
         if not isinstance(name, Hashable) or name not in places or isinstance(name, bool):
             raise ValueError(_no_column(who, names, role, name))
         return places[name]
 
     several = isinstance(target, list | tuple)
-    targets = [] if target is None else [find("target", name) for name in (target if several else [target])]
+    targets = (
+        []
+        if target is None
+        else [find("target", name) for name in (target if several else [target])]
+    )
     heavy = None if weight is None else find("weight", weight)
     if columns is None:
         inputs = [
-            place for place, name in enumerate(names) if place not in targets and place != heavy and name not in index
+            place
+            for place, name in enumerate(names)
+            if place not in targets and place != heavy and name not in index
         ]
     elif isinstance(columns, list | tuple):
         inputs = [find("columns", name) for name in columns]
@@ -82,7 +102,9 @@ def assign(
         raise ValueError(f"{who}: columns must be a list of columns, got {columns!r}.")
     chosen = [*inputs, *targets, *([] if heavy is None else [heavy])]
     twice = (
-        next((place for place in chosen if chosen.count(place) > 1), None) if len(set(chosen)) < len(chosen) else None
+        next((place for place in chosen if chosen.count(place) > 1), None)
+        if len(set(chosen)) < len(chosen)
+        else None
     )
     if twice is not None:
         raise ValueError(
@@ -90,7 +112,11 @@ def assign(
             "Lists choose columns; give values as an array (numpy.asarray)."
         )
     if not inputs:
-        beside = f" beside the pandas index {', '.join(map(repr, sorted(map(str, index))))}" if index else ""
+        beside = (
+            f" beside the pandas index {', '.join(map(repr, sorted(map(str, index))))}"
+            if index
+            else ""
+        )
         raise ValueError(f"{who} has no input columns{beside}.")
     return Roles(len(names), tuple(inputs), tuple(targets), heavy, several)
 
@@ -98,7 +124,8 @@ def assign(
 def _no_column(who: str, names: Sequence[Hashable], role: str, name: Any) -> str:
     if isinstance(names, range):
         return (
-            f"{who} has no column {name!r} ({role}): its columns are numbered 0 to {len(names) - 1}. "
+            f"{who} has no column {name!r} ({role}): its columns are numbered 0 to "
+            f"{len(names) - 1}. "
             "Give values as an array (numpy.asarray)."
         )
     shown = list(map(repr, names))

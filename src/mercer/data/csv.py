@@ -1,4 +1,6 @@
-"""Streams of CSV files, through pyarrow: types are found in the first block, inputs are read as float64."""
+"""Streams of CSV files, through pyarrow: types are found in the first block, inputs are read as
+float64.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from mercer.data.files import OneFile, one_file
 
 _BLOCK = 2**20  # bytes parsed at a time
 _LONGEST = 2**28  # of a line
-_SCALE = 8  # numbers that rise or fall all along are names from so many on: by chance, once in 20,000
+_SCALE = (
+    8  # numbers that rise or fall all along are names from so many on: by chance, once in 20,000
+)
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -44,22 +48,39 @@ class CsvStream(OneFile, TableStream):
     def _batches(self, start: int, rows: int) -> Iterator[Any]:
         pa = pyarrow("Reading CSV")
         try:
-            yield from skip(self._reader(self._types(), [column.name for column in self._used]), start, self.name)
+            yield from skip(
+                self._reader(self._types(), [column.name for column in self._used]),
+                start,
+                self.name,
+            )
         except pa.ArrowInvalid as error:
             raise self._explained(error) from None
 
     def _types(self) -> dict[str, Any]:
         pa = pyarrow("Reading CSV")
         inputs = self._inputs + ([self._weights] if self._weights else [])
-        types = {column.name: pa.bool_() if column.type == "bool" else pa.float64() for column in inputs}
+        types = {
+            column.name: pa.bool_() if column.type == "bool" else pa.float64() for column in inputs
+        }
         words = {"text": pa.string(), "bool": pa.bool_(), "int64": pa.int64()}
-        return {**types, **{column.name: words.get(column.type, pa.float64()) for column in self._targets}}
+        return {
+            **types,
+            **{column.name: words.get(column.type, pa.float64()) for column in self._targets},
+        }
 
     def _reader(self, types: dict[str, Any] | None, only: list[str] | None) -> Any:
-        return open_csv(self.path, self._block, column_types=types, include_columns=only, strings_can_be_null=True)
+        return open_csv(
+            self.path,
+            self._block,
+            column_types=types,
+            include_columns=only,
+            strings_can_be_null=True,
+        )
 
     def _explained(self, error: Exception) -> ValueError:
-        """The first value that is not what its column is, with its place; pyarrow's words where lines do not parse at all."""
+        """The first value that is not what its column is, with its place; pyarrow's words where
+        lines do not parse at all.
+        """
         pa = pyarrow("Reading CSV")
         words, types, read = {column.name: pa.string() for column in self._used}, self._types(), 0
         try:
@@ -67,7 +88,9 @@ class CsvStream(OneFile, TableStream):
                 for column in self._used:
                     row = _first_misfit(batch.column(column.name), types[column.name])
                     if row is not None:
-                        return self.located(_misfit(column, row, batch.column(column.name)[row].as_py()), read)
+                        return self.located(
+                            _misfit(column, row, batch.column(column.name)[row].as_py()), read
+                        )
                 read += batch.num_rows
         except pa.ArrowInvalid:
             pass
@@ -79,7 +102,9 @@ def block_bytes(path: Path) -> int:
     with path.open("rb") as file:
         lines = [file.readline(_LONGEST) for _ in range(2)]
     if not lines[0].strip():
-        raise ValueError(f"{path.name} is empty: its first line must have the names of the columns.")
+        raise ValueError(
+            f"{path.name} is empty: its first line must have the names of the columns."
+        )
     return max(_BLOCK, 8 * max(map(len, lines)))
 
 
@@ -125,24 +150,37 @@ def _misfit(column: Column, row: int, value: str) -> validation.RowError:
 
 
 def require_header(name: str, names: list[str]) -> None:
-    """Refuse a first line that has no names, or separates them in another way; warn of one that may be a row.
+    """Refuse a first line that has no names, or separates them in another way; warn of one that may
+    be a row.
 
-    Numbers are names where they count columns (0, 1, 2) or rise or fall all along, as wavelengths do.
+    Numbers are names where they count columns (0, 1, 2) or rise or fall all along, as wavelengths
+    do.
     """
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise ValueError(f"{name} has one column, {names[0]!r}: columns are separated by commas (.csv) or tabs (.tsv).")
+        raise ValueError(
+            f"{name} has one column, {names[0]!r}: columns are separated by commas (.csv) or "
+            "tabs (.tsv)."
+        )
     numbers = [text for text in names if validation.reads_as_number(text)]
-    if not numbers or (all(text.isdigit() for text in numbers) and len(set(numbers)) == len(numbers)):
+    if not numbers or (
+        all(text.isdigit() for text in numbers) and len(set(numbers)) == len(numbers)
+    ):
         return
-    steps = {float(after) > float(before) for before, after in pairwise(numbers) if float(after) != float(before)}
+    steps = {
+        float(after) > float(before)
+        for before, after in pairwise(numbers)
+        if float(after) != float(before)
+    }
     if len(set(numbers)) == len(numbers) >= _SCALE and len(steps) == 1:
         return
     if len(numbers) == len(names):
         raise ValueError(
-            f"{name}: the first line must have the names of the columns, got numbers ({', '.join(names[:3])})."
+            f"{name}: the first line must have the names of the columns, got numbers "
+            f"({', '.join(names[:3])})."
         )
     warnings.warn(
-        f"{name}: the first line has the names of the columns, and {', '.join(map(repr, numbers[:3]))} among them look like "
+        f"{name}: the first line has the names of the columns, and "
+        f"{', '.join(map(repr, numbers[:3]))} among them look like "
         "values. If it is a row, put a line with names before it: it is not read as one.",
         stacklevel=2,
     )

@@ -1,4 +1,6 @@
-"""Streams of Dask arrays: chunks are computed as they are read, here or on the cluster that has them."""
+"""Streams of Dask arrays: chunks are computed as they are read, here or on the cluster that has
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _BESIDE = ("_y", "_weight")
 
 
 class DaskStream(MatrixStream):
-    """Rows of a Dask array. y and weights may be Dask arrays too, which are then computed with the rows beside them.
+    """Rows of a Dask array. y and weights may be Dask arrays too, which are then computed with the
+    rows beside them.
 
     On a worker it holds chunks that are computed already.
     """
@@ -28,7 +31,9 @@ class DaskStream(MatrixStream):
         _require_array("open_stream", array)
         name = "the Dask array"
         if array.ndim and np.isnan(array.shape[0]):
-            raise ValueError(f"{name} has chunks of unknown length: call compute_chunk_sizes() on it first.")
+            raise ValueError(
+                f"{name} has chunks of unknown length: call compute_chunk_sizes() on it first."
+            )
         sparse = hasattr(array._meta, "tocsr")
         super().__init__(name, array.shape, array.dtype, sparse=sparse, **roles)
         self._array = array.rechunk({1: -1})
@@ -50,7 +55,9 @@ class DaskStream(MatrixStream):
         super().beside(*given.values())
         if "_y" in self._beside:
             several = self._beside["_y"].ndim == 2
-            self.target = [f"y{i}" for i in range(self._beside["_y"].shape[1])] if several else "given"
+            self.target = (
+                [f"y{i}" for i in range(self._beside["_y"].shape[1])] if several else "given"
+            )
         if "_weight" in self._beside:
             self.weight = "given"
         return self
@@ -60,7 +67,9 @@ class DaskStream(MatrixStream):
         return f"row {row} (chunk {chunk} of the Dask array)"
 
     def held(self, start: int, stop: int) -> dict[str, Any]:
-        """Beside what is in memory, `_chunks`: the parts of chunks that have these rows, not computed yet."""
+        """Beside what is in memory, `_chunks`: the parts of chunks that have these rows, not
+        computed yet.
+        """
         return {**super().held(start, stop), "_chunks": list(self._lazies(start, stop))}
 
     def holding(self, held: dict[str, Any], first: int) -> DaskStream:
@@ -72,7 +81,9 @@ class DaskStream(MatrixStream):
         while start < stop:
             end = min(stop, self._ends[bisect_right(self._ends, start)])
             parts = [self._array, *(self._beside.get(name) for name in _BESIDE)]
-            yield delayed(_whole, pure=False)([None if part is None else part[start:end] for part in parts])
+            yield delayed(_whole, pure=False)(
+                [None if part is None else part[start:end] for part in parts]
+            )
             start = end
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
@@ -84,20 +95,31 @@ class DaskStream(MatrixStream):
             start += X.shape[0]
             yield (
                 parts[0],
-                *(own if given is None else given for own, given in zip(parts[1:], (y, weight), strict=True)),
+                *(
+                    own if given is None else given
+                    for own, given in zip(parts[1:], (y, weight), strict=True)
+                ),
             )
 
     def _identity(self) -> dict[str, Any]:
         beside = {name.removeprefix("_"): values.name for name, values in self._beside.items()}
-        return {"shape": list(self._array.shape), "from": str(self._raw_dtype), "name": self._mark, "beside": beside}
+        return {
+            "shape": list(self._array.shape),
+            "from": str(self._raw_dtype),
+            "name": self._mark,
+            "beside": beside,
+        }
 
     def _along(self, name: str, values: Any) -> Any:
-        """Values of y or weight that are a Dask array, as long as the rows; weights are numbers, and float64."""
+        """Values of y or weight that are a Dask array, as long as the rows; weights are numbers,
+        and float64.
+        """
         _require_array(self.name, values)
         what, most = ("target", 2) if name == "_y" else ("weight", 1)
         if not 1 <= values.ndim <= most or values.shape[0] != self.rows:
             raise ValueError(
-                f"{self.name}: {what} needs one value for each of the {self.rows} rows, got a Dask array of shape {values.shape}. "
+                f"{self.name}: {what} needs one value for each of the {self.rows} rows, got a "
+                f"Dask array of shape {values.shape}. "
                 "Where its length is not known, call compute_chunk_sizes() on it first."
             )
         if values.ndim == 2:
@@ -115,8 +137,10 @@ def _require_array(who: str, source: Any) -> None:
 
     if not isinstance(source, Array):
         raise ValueError(
-            f"{who} takes Dask arrays, got a Dask {type(source).__name__}. Of a Dask frame make arrays with "
-            "frame[columns].to_dask_array(lengths=True), for inputs and target alike, or open its Parquet files."
+            f"{who} takes Dask arrays, got a Dask {type(source).__name__}. Of a Dask frame make "
+            "arrays with "
+            "frame[columns].to_dask_array(lengths=True), for inputs and target alike, or open "
+            "its Parquet files."
         )
 
 

@@ -1,4 +1,6 @@
-"""Share what streams of files have in common: names of places, identities, and the check that a file stays as it was."""
+"""Share what streams of files have in common: names of places, identities, and the check that a
+file stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,16 @@ class FileState:
             found.append(f"modified {_time(self.modified_ns)} -> {_time(now.modified_ns)}")
         if not found and now.changed_ns != self.changed_ns:
             found.append(
-                f"written to, renamed, linked or given other permissions at {_time(now.changed_ns)}, with the time of "
+                "written to, renamed, linked or given other permissions at "
+                f"{_time(now.changed_ns)}, with the time of "
                 "modification left as it was"
             )
         return found
 
 
 class FileSet:
-    """Files of one source as they were when it was opened: their states, and a checksum of up to 17 pages of all of them.
+    """Files of one source as they were when it was opened: their states, and a checksum of up to 17
+    pages of all of them.
 
     Parameters
     ----------
@@ -72,7 +76,10 @@ class FileSet:
     """
 
     def __init__(
-        self, paths: Sequence[Path], names: Sequence[str], listing: Callable[[], Sequence[Path]] | None = None
+        self,
+        paths: Sequence[Path],
+        names: Sequence[str],
+        listing: Callable[[], Sequence[Path]] | None = None,
     ) -> None:
         self.paths, self.names, self._listing = list(paths), list(names), listing
         self._states = [FileState.of(path) for path in paths]
@@ -83,10 +90,18 @@ class FileSet:
         return FileSet(self.paths, self.names, self._listing)
 
     def require_same(self, error: Exception | None = None) -> None:
-        """Raise ChangedFileError where a file is not what it was; `error` is what reading it has met with."""
+        """Raise ChangedFileError where a file is not what it was; `error` is what reading it has
+        met with.
+        """
         for path, name, was in zip(self.paths, self.names, self._states, strict=True):
             now = FileState.of(path)
-            found = was.differences(now) if was is not None else [] if now is None else ["it was not there"]
+            found = (
+                was.differences(now)
+                if was is not None
+                else []
+                if now is None
+                else ["it was not there"]
+            )
             if found:
                 raise _changed(name, ", ".join(found)) from error
         if self._listing is not None:
@@ -95,14 +110,22 @@ class FileSet:
                 raise _changed(new.name, "it is new in the folder") from error
         for i, checksum in self._sample().items():
             if checksum != self._checksums.get(i):
-                raise _changed(self.names[i], "its content differs, at the same size and time") from error
+                raise _changed(
+                    self.names[i], "its content differs, at the same size and time"
+                ) from error
 
     def _sample(self) -> dict[int, int]:
-        """Return the checksum of evenly spaced pages of all files together, by the number of the file."""
+        """Return the checksum of evenly spaced pages of all files together, by the number of the
+        file.
+        """
         sizes = [0 if state is None else state.bytes for state in self._states]
         ends = list(accumulate(sizes))
         total, found = ends[-1], dict[int, int]()
-        for at in sorted({*range(0, total, max(_PAGE, total // _PLACES)), max(0, total - _PAGE)}) if total else ():
+        for at in (
+            sorted({*range(0, total, max(_PAGE, total // _PLACES)), max(0, total - _PAGE)})
+            if total
+            else ()
+        ):
             i = bisect_right(ends, at)
             with self.paths[i].open("rb", buffering=0) as file:
                 file.seek(at - (ends[i] - sizes[i]))
@@ -111,13 +134,21 @@ class FileSet:
 
 
 class FileStream(Stream):
-    """A stream of files, which are checked before and after each pass: a subclass sets ``_files`` before it reads."""
+    """A stream of files, which are checked before and after each pass: a subclass sets ``_files``
+    before it reads.
+    """
 
     _files: FileSet
 
     def files(self) -> list[dict[str, Any]]:
-        marks = [(name, path.stat()) for path, name in zip(self._files.paths, self._files.names, strict=True)]
-        return [{"name": name, "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns} for name, stat in marks]
+        marks = [
+            (name, path.stat())
+            for path, name in zip(self._files.paths, self._files.names, strict=True)
+        ]
+        return [
+            {"name": name, "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}
+            for name, stat in marks
+        ]
 
     def record_files(self) -> None:
         self._files = self._files.recorded_anew()  # copies of the stream keep theirs
@@ -149,8 +180,10 @@ def place(name: str, row: int) -> str:
 
 def _changed(name: str, what: str) -> ChangedFileError:
     return ChangedFileError(
-        f"{name} has changed since it was opened: {what}. Old and new rows would be mixed, so the work was stopped. Copy the "
-        "data to where nothing writes to it, and start again; a checkpoint of the rows read so far cannot be resumed."
+        f"{name} has changed since it was opened: {what}. Old and new rows would be mixed, so "
+        "the work was stopped. Copy the "
+        "data to where nothing writes to it, and start again; a checkpoint of the rows read so "
+        "far cannot be resumed."
     )
 
 

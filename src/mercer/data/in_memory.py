@@ -26,7 +26,11 @@ class ArrayStream(MatrixStream):
             matrix = canonical_csr("open_stream", matrix)
         else:
             words, matrix = matrix, validation.as_array("open_stream", matrix)
-            sentence = None if matrix.dtype.kind in "biuf" else validation.describe_text("open_stream", words)
+            sentence = (
+                None
+                if matrix.dtype.kind in "biuf"
+                else validation.describe_text("open_stream", words)
+            )
             if sentence:
                 raise ValueError(sentence)
         super().__init__("the array", matrix.shape, matrix.dtype, sparse=sparse, **roles)
@@ -47,31 +51,41 @@ class ArrayStream(MatrixStream):
 
     @property
     def _row_bytes(self) -> float:
-        return csr_row_bytes(self._matrix.nnz, self._matrix.shape[0]) if self.sparse else super()._row_bytes
+        return (
+            csr_row_bytes(self._matrix.nnz, self._matrix.shape[0])
+            if self.sparse
+            else super()._row_bytes
+        )
 
 
 class FrameStream(Stream):
     """Rows of a data frame; `columns_of` says what a frame of its library is made of."""
 
-    def __init__(self, frame: Any, *, columns: Any = None, target: Any = None, weight: Any = None) -> None:
+    def __init__(
+        self, frame: Any, *, columns: Any = None, target: Any = None, weight: Any = None
+    ) -> None:
         super().__init__(f"the {self.kind} frame")
         if len(frame) == 0:
             raise ValueError(f"{self.name} has no rows.")
         names = list(frame.columns)
         self._frame = frame
-        self._roles = roles = assign(self.name, names, columns=columns, target=target, weight=weight)
+        self._roles = roles = assign(
+            self.name, names, columns=columns, target=target, weight=weight
+        )
         types = list(frame.dtypes)
         for place in (*roles.inputs, *([] if roles.weight is None else [roles.weight])):
             if not self._is_number(types[place]):
                 raise validation.ParameterError(
                     "",
-                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs must be numbers. ",
+                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs "
+                    "must be numbers. ",
                     *ENCODE,
                 )
         for place in roles.target:
             if not (self._is_number(types[place]) or self._is_label(types[place])):
                 raise ValueError(
-                    f"{self.name}: the target {names[place]!r} is of type {types[place]}, and must be numbers or labels."
+                    f"{self.name}: the target {names[place]!r} is of type {types[place]}, and "
+                    "must be numbers or labels."
                 )
         self.rows, self.width = len(frame), len(roles.inputs)
         single = all(self._is_single(types[place]) for place in roles.inputs)
@@ -94,7 +108,11 @@ class FrameStream(Stream):
                 y = np.column_stack(labels) if roles.several else labels[0]
             if roles.weight is not None:
                 weight = self._numbers(frame, [roles.weight], np.dtype(np.float64))[:, 0]
-            yield np.ascontiguousarray(self._numbers(frame, list(roles.inputs), self.dtype)), y, weight
+            yield (
+                np.ascontiguousarray(self._numbers(frame, list(roles.inputs), self.dtype)),
+                y,
+                weight,
+            )
 
     def held(self, start: int, stop: int) -> dict[str, Any]:
         return {**super().held(start, stop), "_frame": self._slice(start, stop - start)}
@@ -102,7 +120,10 @@ class FrameStream(Stream):
     def _identity(self) -> dict[str, Any]:
         assert self.rows is not None
         types = [str(dtype) for dtype in self._frame.dtypes]
-        kept = {"rows": self.rows, "types": [types[place] for place in (*self._roles.inputs, *self._roles.target)]}
+        kept = {
+            "rows": self.rows,
+            "types": [types[place] for place in (*self._roles.inputs, *self._roles.target)],
+        }
         return {**kept, **hash_chunks(self, self.rows, self.width * self.dtype.itemsize)}
 
     def _slice(self, start: int, rows: int) -> Any:
@@ -171,7 +192,9 @@ class PolarsStream(FrameStream):
         column = frame.to_series(place)
         if self._is_number(column.dtype):
             exact = column.null_count() == 0 and not str(column.dtype).startswith("Decimal")
-            return np.asarray((column if exact else column.cast(sys.modules["polars"].Float64)).to_numpy())
+            return np.asarray(
+                (column if exact else column.cast(sys.modules["polars"].Float64)).to_numpy()
+            )
         return np.array(column.to_list(), dtype=object)
 
     def _is_number(self, dtype: Any) -> bool:
@@ -185,7 +208,9 @@ class PolarsStream(FrameStream):
 
 
 def frame_library(source: Any) -> str | None:
-    """ "pandas", "polars" or "polars lazy" when source is a frame of theirs; neither is imported to find out."""
+    """ "pandas", "polars" or "polars lazy" when source is a frame of theirs; neither is imported to
+    find out.
+    """
     for base in type(source).__mro__:
         library = base.__module__.partition(".")[0]
         if library in ("pandas", "polars") and base.__name__ == "DataFrame":

@@ -28,9 +28,13 @@ class MatrixStream(Stream):
     ) -> None:
         super().__init__(name)
         if len(shape) != 2 or dtype.kind not in "biuf":
-            raise ValueError(f"{name} must be a 2-d array of real numbers, got {len(shape)}-d of {dtype}.")
+            raise ValueError(
+                f"{name} must be a 2-d array of real numbers, got {len(shape)}-d of {dtype}."
+            )
         if shape[0] == 0 or shape[1] == 0:
-            raise ValueError(f"{name} has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}.")
+            raise ValueError(
+                f"{name} has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}."
+            )
         self._roles = assign(name, range(shape[1]), columns=columns, target=target, weight=weight)
         self._raw_dtype = dtype
         self.rows, self.width = shape[0], len(self._roles.inputs)
@@ -48,8 +52,12 @@ class MatrixStream(Stream):
         """Of a row of the whole matrix as it is read, before or after conversion."""
         return float(self._roles.width * max(self._raw_dtype.itemsize, self.dtype.itemsize))
 
-    def _split(self, matrix: Any, y: Array | None = None, weight: Array | None = None, *, start: int = 0) -> Parts:
-        """Rows of the matrix, from row `start` of the stream, as X, y and weight; those given come from elsewhere."""
+    def _split(
+        self, matrix: Any, y: Array | None = None, weight: Array | None = None, *, start: int = 0
+    ) -> Parts:
+        """Rows of the matrix, from row `start` of the stream, as X, y and weight; those given come
+        from elsewhere.
+        """
         roles = self._roles
         if hasattr(matrix, "tocsr"):
             try:
@@ -57,7 +65,11 @@ class MatrixStream(Stream):
             except validation.RowError as error:
                 raise self.located(error, start) from None
         if roles.target:
-            y = _columns(matrix, list(roles.target)) if roles.several else _columns(matrix, [roles.target[0]])[:, 0]
+            y = (
+                _columns(matrix, list(roles.target))
+                if roles.several
+                else _columns(matrix, [roles.target[0]])[:, 0]
+            )
         if roles.weight is not None:
             weight = _columns(matrix, [roles.weight])[:, 0]
         X = matrix if roles.plain else matrix[:, list(roles.inputs)]

@@ -1,4 +1,6 @@
-"""Streams of .npy and .npz files, read chunk by chunk: the pages of a long memory map would count as memory in use."""
+"""Streams of .npy and .npz files, read chunk by chunk: the pages of a long memory map would count
+as memory in use.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,24 @@ class Header:
 
 
 def read_header(file: IO[bytes], name: str) -> Header:
-    """The header at the start of an open .npy file. Pickled objects are refused, and never opened."""
+    """The header at the start of an open .npy file. Pickled objects are refused, and never
+    opened.
+    """
     try:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         shape, fortran, dtype = read(file)
     except (ValueError, EOFError, SyntaxError, TypeError, TokenError) as error:
         raise ValueError(f"{name} is not a .npy array: {error}") from None
     if dtype.hasobject:
-        raise ValueError(f"{name} holds pickled Python objects, which could run code. Save plain numbers instead.")
+        raise ValueError(
+            f"{name} holds pickled Python objects, which could run code. Save plain numbers "
+            "instead."
+        )
     return Header(shape, dtype, fortran and len(shape) > 1, file.tell())
 
 
@@ -61,7 +72,9 @@ class NpyStream(OneFile, MatrixStream):
         self._header = header
         need = header.offset + header.shape[0] * header.row_bytes
         if size < need:
-            raise ValueError(f"{path.name} is cut short: {need} bytes are announced, {size} are there.")
+            raise ValueError(
+                f"{path.name} is cut short: {need} bytes are announced, {size} are there."
+            )
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         header = self._header
@@ -71,7 +84,9 @@ class NpyStream(OneFile, MatrixStream):
             for at in range(start, n, step):
                 take = min(step, n - at)
                 if not header.fortran:
-                    yield self._split(self._numbers(file, at * width, take * width).reshape(take, width))
+                    yield self._split(
+                        self._numbers(file, at * width, take * width).reshape(take, width)
+                    )
                     continue
                 matrix = np.empty((take, width), header.dtype)
                 for column in range(width):
@@ -87,22 +102,33 @@ class NpyStream(OneFile, MatrixStream):
 
 
 class NpzStream(OneFile, MatrixStream):
-    """Rows of a .npz file, unpacked in order: X, or its only array, or the parts of a CSR matrix; y and weight are arrays beside it."""
+    """Rows of a .npz file, unpacked in order: X, or its only array, or the parts of a CSR matrix; y
+    and weight are arrays beside it.
+    """
 
     kind = "npz"
 
-    def __init__(self, path: Path, *, columns: Any = None, target: Any = None, weight: Any = None) -> None:
+    def __init__(
+        self, path: Path, *, columns: Any = None, target: Any = None, weight: Any = None
+    ) -> None:
         self._files = one_file(path)
         with _archive(path) as archive:
-            keys = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+            keys = [
+                name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
+            ]
             self._key, shape, dtype = _matrix(archive, path.name, keys)
-            self._labels = _key(path.name, keys, "target", "y" if target is None and "y" in keys else target)
+            self._labels = _key(
+                path.name, keys, "target", "y" if target is None and "y" in keys else target
+            )
             self._weights = _key(path.name, keys, "weight", weight)
             for key in (self._labels, self._weights):
                 beside = None if key is None else _open(archive, path.name, key).header
-                if beside is not None and (beside.shape[:1] != shape[:1] or len(beside.shape) > 2 or beside.fortran):
+                if beside is not None and (
+                    beside.shape[:1] != shape[:1] or len(beside.shape) > 2 or beside.fortran
+                ):
                     raise ValueError(
-                        f"{path.name}: {key} needs a value for each of {shape[0]} rows, got {beside.shape}."
+                        f"{path.name}: {key} needs a value for each of {shape[0]} rows, got "
+                        f"{beside.shape}."
                     )
         super().__init__(
             path.name,
@@ -118,13 +144,20 @@ class NpzStream(OneFile, MatrixStream):
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         with _archive(self.path) as archive:
-            beside = [None if key is None else _open(archive, self.name, key) for key in (self._labels, self._weights)]
+            beside = [
+                None if key is None else _open(archive, self.name, key)
+                for key in (self._labels, self._weights)
+            ]
             for member in beside:
                 if member is not None:
                     member.skip(start)
             at = start
-            for matrix in self._dense(archive, start, rows) if self._key else self._csr(archive, start, rows):
-                y, weight = (None if member is None else member.take(matrix.shape[0]) for member in beside)
+            for matrix in (
+                self._dense(archive, start, rows) if self._key else self._csr(archive, start, rows)
+            ):
+                y, weight = (
+                    None if member is None else member.take(matrix.shape[0]) for member in beside
+                )
                 yield self._split(matrix, y, weight, start=at)
                 at += matrix.shape[0]
 
@@ -151,9 +184,13 @@ class NpzStream(OneFile, MatrixStream):
             if (ends[1:] < ends[:-1]).any():
                 row = at + int(np.argmax(ends[1:] < ends[:-1]))
                 raise ValueError(
-                    f"{self.name} is a malformed CSR matrix: indptr falls at row {row}, where it must not. Save it again."
+                    f"{self.name} is a malformed CSR matrix: indptr falls at row {row}, where it "
+                    "must not. Save it again."
                 )
-            yield csr_array((data.take(entries), indices.take(entries), ends - first), shape=(len(ends) - 1, width))
+            yield csr_array(
+                (data.take(entries), indices.take(entries), ends - first),
+                shape=(len(ends) - 1, width),
+            )
             first = int(ends[-1])
 
 
@@ -178,7 +215,10 @@ class _Member:
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:  # closes the file also where members are open
+        with (
+            path.open("rb") as file,
+            zipfile.ZipFile(file) as archive,
+        ):  # closes the file also where members are open
             yield archive
     except (zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged, or no .npz file: {error}") from None
@@ -190,17 +230,23 @@ def _open(archive: zipfile.ZipFile, name: str, key: str) -> _Member:
 
 def _whole(archive: zipfile.ZipFile, name: str, key: str) -> Array:
     member = _open(archive, name, key)
-    return member.take(member.header.shape[0]) if member.header.shape else member.take(1).reshape(())
+    return (
+        member.take(member.header.shape[0]) if member.header.shape else member.take(1).reshape(())
+    )
 
 
 def _key(name: str, keys: list[str], role: str, chosen: Any) -> str | None:
     """The array that target= or weight= names; None when it is a column of X, or nothing."""
     if isinstance(chosen, str) and chosen not in keys:
-        raise ValueError(f"{name} has no array {chosen!r} ({role}). Its arrays: {', '.join(map(repr, keys))}.")
+        raise ValueError(
+            f"{name} has no array {chosen!r} ({role}). Its arrays: {', '.join(map(repr, keys))}."
+        )
     return chosen if isinstance(chosen, str) else None
 
 
-def _matrix(archive: zipfile.ZipFile, name: str, keys: list[str]) -> tuple[str | None, tuple[int, ...], np.dtype[Any]]:
+def _matrix(
+    archive: zipfile.ZipFile, name: str, keys: list[str]
+) -> tuple[str | None, tuple[int, ...], np.dtype[Any]]:
     """(key, shape, dtype) of the inputs; the key is None for the parts of a CSR matrix."""
     if set(_CSR) <= set(keys):
         layout = str(_whole(archive, name, "format").astype(str)) if "format" in keys else "csr"
@@ -211,14 +257,16 @@ def _matrix(archive: zipfile.ZipFile, name: str, keys: list[str]) -> tuple[str |
         return None, (n, width), _open(archive, name, "data").header.dtype
     if "X" not in keys and len(keys) != 1:
         raise ValueError(
-            f"{name} needs an array X, one array, or the parts of a CSR matrix (scipy.sparse.save_npz). "
+            f"{name} needs an array X, one array, or the parts of a CSR matrix "
+            "(scipy.sparse.save_npz). "
             f"Its arrays: {', '.join(map(repr, keys)) or 'none'}."
         )
     key = "X" if "X" in keys else keys[0]
     header = _open(archive, name, key).header
     if header.fortran:
         raise ValueError(
-            f"{name}: {key} is in Fortran order, which cannot be read row by row: save numpy.ascontiguousarray({key})."
+            f"{name}: {key} is in Fortran order, which cannot be read row by row: save "
+            f"numpy.ascontiguousarray({key})."
         )
     return key, header.shape, header.dtype
 
@@ -229,8 +277,15 @@ def _require_csr(archive: zipfile.ZipFile, name: str, rows: int) -> None:
     entries = data.header.shape
     types = [part.header.dtype.kind in "iu" for part in (indices, indptr)]
     wrong = ""
-    if len(entries) != 1 or indices.header.shape != entries or indptr.header.shape != (rows + 1,) or not all(types):
-        seen = ", ".join(f"{part.header.dtype} {part.header.shape}" for part in (data, indices, indptr))
+    if (
+        len(entries) != 1
+        or indices.header.shape != entries
+        or indptr.header.shape != (rows + 1,)
+        or not all(types)
+    ):
+        seen = ", ".join(
+            f"{part.header.dtype} {part.header.shape}" for part in (data, indices, indptr)
+        )
         wrong = f"its data, indices and indptr are {seen} for {rows} rows"
     else:
         first = int(indptr.take(1)[0])
@@ -239,4 +294,6 @@ def _require_csr(archive: zipfile.ZipFile, name: str, rows: int) -> None:
         if (first, last) != (0, entries[0]):
             wrong = f"indptr goes from {first} to {last}, and 0 to {entries[0]} is needed"
     if wrong:
-        raise ValueError(f"{name} is a malformed CSR matrix: {wrong}. Save it again (scipy.sparse.save_npz).")
+        raise ValueError(
+            f"{name} is a malformed CSR matrix: {wrong}. Save it again (scipy.sparse.save_npz)."
+        )

@@ -1,4 +1,6 @@
-"""Stream: rows from anywhere, chunk by chunk, as often as wanted; blocks of a fixed grid whatever the source's own chunks."""
+"""Stream: rows from anywhere, chunk by chunk, as often as wanted; blocks of a fixed grid whatever
+the source's own chunks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _HASH_BYTES = 64 * 2**20  # of an array's content that a fingerprint looks at
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive rows of a stream: X, y and weight (None where there is none), and the index of the first row in the stream.
+    """Consecutive rows of a stream: X, y and weight (None where there is none), and the index of
+    the first row in the stream.
 
     The arrays may be views of the caller's data: they are not to be written to.
     """
@@ -40,14 +43,17 @@ class Chunk:
         """Rows start to stop of this chunk."""
         if start == 0 and stop == len(self):
             return self
-        y, weight = (None if values is None else values[start:stop] for values in (self.y, self.weight))
+        y, weight = (
+            None if values is None else values[start:stop] for values in (self.y, self.weight)
+        )
         return Chunk(self.X[start:stop], y, weight, self.start + start)
 
 
 class Stream:
     """Rows that can be read again and again, and never all at once.
 
-    A subclass writes ``_read(start, rows)``, which gives (X, y, weight) in order from row ``start``, and ``_identity()``.
+    A subclass writes ``_read(start, rows)``, which gives (X, y, weight) in order from row
+    ``start``, and ``_identity()``.
 
     Attributes
     ----------
@@ -90,7 +96,10 @@ class Stream:
     def __repr__(self) -> str:
         rows = "? rows" if self.rows is None else f"{self.rows:,} rows"
         target = "" if self.target is None else f", target {self.target!r}"
-        return f"Stream({self.name}: {rows} x {self.width:,} columns, {self.dtype}{', CSR' * self.sparse}{target})"
+        return (
+            f"Stream({self.name}: {rows} x {self.width:,} columns, "
+            f"{self.dtype}{', CSR' * self.sparse}{target})"
+        )
 
     def chunks(self, start: int = 0, rows: int = 1) -> Iterator[Chunk]:
         """The rows from row `start` on, in chunks of about 8 MiB as the source gives them.
@@ -98,17 +107,23 @@ class Stream:
         Parameters
         ----------
         start : int
-            The first row. Arrays, .npy files, Parquet and svmlight go there; CSV and compressed .npz read up to it.
+            The first row. Arrays, .npy files, Parquet and svmlight go there; CSV and compressed
+            .npz read up to it.
         rows : int
             Chunks have a multiple of so many rows where the source lets us choose.
         """
         start = validation.whole(self.name, "start", start, least=0)
         if self.rows is not None and start > self.rows:
-            raise ValueError(f"{self.name} has {self.rows} rows: there is no row {start} to start from.")
+            raise ValueError(
+                f"{self.name} has {self.rows} rows: there is no row {start} to start from."
+            )
         return self._checked(start, rows)
 
-    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Generator[Chunk, None, None]:
-        """The rows from `start` up to `stop` in chunks of exactly `rows` rows, the last perhaps shorter, whatever the source's chunks.
+    def blocks(
+        self, rows: int, start: int = 0, stop: int | None = None
+    ) -> Generator[Chunk, None, None]:
+        """The rows from `start` up to `stop` in chunks of exactly `rows` rows, the last perhaps
+        shorter, whatever the source's chunks.
 
         Examples
         --------
@@ -124,19 +139,25 @@ class Stream:
         return rechunk(self.chunks(start, rows), rows, stop)
 
     def where(self, row: int) -> str:
-        """The place of a row of the stream in words: "row 7", or "part-0003.parquet, row 17 of the file"."""
+        """The place of a row of the stream in words: "row 7", or "part-0003.parquet, row 17 of the
+        file".
+        """
         return f"row {row}"
 
     def located(self, error: validation.RowError, start: int = 0) -> validation.RowError:
-        """The error of a block whose first row is row `start` of the stream, with the place that where() names."""
+        """The error of a block whose first row is row `start` of the stream, with the place that
+        where() names.
+        """
         error = error.at(start)
         return error.named(self.where(error.row))
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the stream is, as plain JSON values: equal for the same data, different when a file was replaced or a column changed.
+        """What the stream is, as plain JSON values: equal for the same data, different when a file
+        was replaced or a column changed.
 
-        Files count by name, size and time of modification; values in memory by shape, dtype and a hash, of all of them up to 64 MiB and
-        of evenly spaced runs of rows beyond that ("hashed" says which).
+        Files count by name, size and time of modification; values in memory by shape, dtype and a
+        hash, of all of them up to 64 MiB and of evenly spaced runs of rows beyond that ("hashed"
+        says which).
         """
         mark = {
             "kind": self.kind,
@@ -149,7 +170,11 @@ class Stream:
         }
         for name, values in (("y", self._y), ("sample_weight", self._weight)):
             if values is not None:
-                mark[name] = {"shape": list(values.shape), "dtype": str(values.dtype), **_hash_of_rows(values)}
+                mark[name] = {
+                    "shape": list(values.shape),
+                    "dtype": str(values.dtype),
+                    **_hash_of_rows(values),
+                }
         return mark
 
     def beside(self, y: Any, weight: Any) -> Stream:
@@ -157,16 +182,23 @@ class Stream:
         if y is not None:
             self._y, self.target = self._values("target", y), "given"
         if weight is not None:
-            self._weight, self.weight = _as_weight(self.name, self._values("weight", weight)), "given"
+            self._weight, self.weight = (
+                _as_weight(self.name, self._values("weight", weight)),
+                "given",
+            )
         return self
 
     def held(self, start: int, stop: int) -> dict[str, Any]:
-        """What of rows start to stop is in memory, by the attribute that has it: what another process needs beside the files."""
+        """What of rows start to stop is in memory, by the attribute that has it: what another
+        process needs beside the files.
+        """
         beside = {"_y": self._y, "_weight": self._weight}
         return {name: values[start:stop] for name, values in beside.items() if values is not None}
 
     def holding(self, held: dict[str, Any], first: int) -> Self:
-        """A copy that holds this, which starts with row `first` of the stream. Rows keep their numbers."""
+        """A copy that holds this, which starts with row `first` of the stream. Rows keep their
+        numbers.
+        """
         other = copy.copy(self)
         vars(other).update(held, _first=first, _watch=None)
         return other
@@ -176,13 +208,19 @@ class Stream:
         return []
 
     def record_files(self) -> None:
-        """Take the files as they are now for what they have to be; for another machine, which sees them anew."""
+        """Take the files as they are now for what they have to be; for another machine, which sees
+        them anew.
+        """
 
     def require_same_files(self, error: Exception | None = None) -> None:
-        """Refuse to go on where a file is not what it was when the stream was opened; `error` is what reading met with."""
+        """Refuse to go on where a file is not what it was when the stream was opened; `error` is
+        what reading met with.
+        """
 
     def watched(self, watch: Watch) -> Stream:
-        """This stream, which calls watch(row, rows in all or None) when reading begins, with the first row, and after every chunk."""
+        """This stream, which calls watch(row, rows in all or None) when reading begins, with the
+        first row, and after every chunk.
+        """
         self._watch = watch
         return self
 
@@ -225,7 +263,8 @@ class Stream:
             self.rows = at
         elif self.rows != at:
             raise ValueError(
-                f"{self.name} had {self.rows} rows, and now ends after {at}: it has changed since it was opened."
+                f"{self.name} had {self.rows} rows, and now ends after {at}: it has changed "
+                "since it was opened."
             )
 
     def _tell(self, row: int) -> None:
@@ -235,8 +274,15 @@ class Stream:
     def _values(self, what: str, values: Any) -> Array:
         array = validation.as_array(self.name, values)
         if self.rows is None:
-            raise ValueError(f"{self.name}: the number of rows is not known, so {what} must be the name of a column.")
-        if array.ndim not in (1, 2) or len(array) != self.rows or array.dtype.kind not in "biufOUST":
+            raise ValueError(
+                f"{self.name}: the number of rows is not known, so {what} must be the name of a "
+                "column."
+            )
+        if (
+            array.ndim not in (1, 2)
+            or len(array) != self.rows
+            or array.dtype.kind not in "biufOUST"
+        ):
             raise ValueError(
                 f"{self.name}: {what} needs one number or label for each of the {self.rows} rows, "
                 f"got an array of shape {array.shape} and type {array.dtype}."
@@ -250,9 +296,13 @@ class Stream:
         if missing is not None:
             row, column, value = missing
             names = self.target if isinstance(self.target, list) else [self.target]
-            name = "" if names[-1] in (None, "given") else f" {names[min(column, len(names) - 1)]!r}"
+            name = (
+                "" if names[-1] in (None, "given") else f" {names[min(column, len(names) - 1)]!r}"
+            )
             before = f"The target{name} needs a value in every row, got {value} at"
-            raise self.located(validation.RowError(row, before, ". Drop such rows first."), chunk.start)
+            raise self.located(
+                validation.RowError(row, before, ". Drop such rows first."), chunk.start
+            )
 
     def _require_weight(self, chunk: Chunk) -> None:
         if chunk.weight is None:
@@ -266,8 +316,12 @@ class Stream:
             raise self.located(error, chunk.start)
 
 
-def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Generator[Chunk, None, None]:
-    """The same rows up to row `stop` in chunks of exactly `rows` rows; the last may be shorter. Nothing is copied that need not be."""
+def rechunk(
+    chunks: Iterable[Chunk], rows: int, stop: int | None = None
+) -> Generator[Chunk, None, None]:
+    """The same rows up to row `stop` in chunks of exactly `rows` rows; the last may be shorter.
+    Nothing is copied that need not be.
+    """
     waiting: list[Chunk] = []
     have = 0
     for chunk in chunks:
@@ -288,11 +342,15 @@ def rechunk(chunks: Iterable[Chunk], rows: int, stop: int | None = None) -> Gene
 
 def as_float(dtypes: Iterable[Any]) -> np.dtype[Any]:
     """float32 when all dtypes are, otherwise float64."""
-    return np.dtype(np.float32 if all(np.dtype(dtype) == np.float32 for dtype in dtypes) else np.float64)
+    return np.dtype(
+        np.float32 if all(np.dtype(dtype) == np.float32 for dtype in dtypes) else np.float64
+    )
 
 
 def hash_chunks(stream: Stream, rows: int, row_bytes: float) -> dict[str, Any]:
-    """A hash of the inputs of a stream in memory: of all rows, or of every k-th run of rows where they take more than 64 MiB."""
+    """A hash of the inputs of a stream in memory: of all rows, or of every k-th run of rows where
+    they take more than 64 MiB.
+    """
     digest = hashlib.sha256()
     total = max(1, rows * row_bytes)
     run = max(1, int(2**20 / row_bytes))
@@ -312,7 +370,11 @@ def _hash_of_rows(values: Array) -> dict[str, Any]:
     step = run * max(1, round(values.nbytes / _HASH_BYTES))
     for start in range(0, len(values), step):
         part = values[start : start + run]
-        digest.update(repr(part.tolist()).encode() if part.dtype.kind in "OUST" else np.ascontiguousarray(part).data)
+        digest.update(
+            repr(part.tolist()).encode()
+            if part.dtype.kind in "OUST"
+            else np.ascontiguousarray(part).data
+        )
     return {"sha256": digest.hexdigest(), "hashed": _which(run, step)}
 
 
@@ -332,7 +394,9 @@ def _joined(parts: Sequence[Chunk]) -> Chunk:
     else:
         X = np.concatenate([part.X for part in parts])
     y, weight = (
-        None if column[0] is None else np.concatenate([values for values in column if values is not None])
+        None
+        if column[0] is None
+        else np.concatenate([values for values in column if values is not None])
         for column in ([part.y for part in parts], [part.weight for part in parts])
     )
     return replace(first, X=X, y=y, weight=weight)
@@ -340,5 +404,8 @@ def _joined(parts: Sequence[Chunk]) -> Chunk:
 
 def _as_weight(name: str, values: Array) -> Array:
     if values.ndim != 1 or values.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: weight needs one number for each row, got shape {values.shape} of {values.dtype}.")
+        raise ValueError(
+            f"{name}: weight needs one number for each row, got shape {values.shape} of "
+            f"{values.dtype}."
+        )
     return values.astype(np.float64, copy=False)

@@ -1,4 +1,6 @@
-"""svmlight (LIBSVM) files: read as byte ranges that end with a line, by scikit-learn's parser; written line by line."""
+"""svmlight (LIBSVM) files: read as byte ranges that end with a line, by scikit-learn's parser;
+written line by line.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ _ENTRIES = 2**17  # of rows that are written at a time
 class SvmlightStream(OneFile, MatrixStream):
     """Rows of an svmlight file as CSR, labels as y.
 
-    Opening reads the file once: it counts rows and columns, notes where ranges start, and finds out whether columns are counted from 0 or
-    from 1: as zero_based says; otherwise from 1 when no row uses 0, as scikit-learn decides. Where n_features are wanted and the columns in
-    use fit both ways, it is refused.
+    Opening reads the file once: it counts rows and columns, notes where ranges start, and finds out
+    whether columns are counted from 0 or from 1: as zero_based says; otherwise from 1 when no row
+    uses 0, as scikit-learn decides. Where n_features are wanted and the columns in use fit both
+    ways, it is refused.
     """
 
     kind = "svmlight"
@@ -44,7 +47,8 @@ class SvmlightStream(OneFile, MatrixStream):
     ) -> None:
         if target is not None:
             raise ValueError(
-                f"{path.name}: the target of an svmlight file is the label of each line, got target={target!r}."
+                f"{path.name}: the target of an svmlight file is the label of each line, got "
+                f"target={target!r}."
             )
         self._files, self.name = one_file(path), path.name
         self._starts, self._firsts = [0], [0]  # bytes and rows at which ranges start
@@ -52,7 +56,10 @@ class SvmlightStream(OneFile, MatrixStream):
         for text in _ranges(path, 0):
             found = self._parse(text, 2**31, rows)[0]
             if found.nnz:
-                lowest, highest = min(lowest, int(found.indices.min())), max(highest, int(found.indices.max()))
+                lowest, highest = (
+                    min(lowest, int(found.indices.min())),
+                    max(highest, int(found.indices.max())),
+                )
             rows += found.shape[0]
             self._starts.append(self._starts[-1] + len(text))
             self._firsts.append(rows)
@@ -60,11 +67,14 @@ class SvmlightStream(OneFile, MatrixStream):
             raise ValueError(f"{path.name} has no {'rows' if rows == 0 else 'entries'}.")
         if zero_based is False and lowest == 0:
             sentence = f"{path.name} uses column 0, so that its columns cannot count from 1: give "
-            raise validation.ParameterError("", sentence, validation.Setting("zero_based", "True"), ".")
+            raise validation.ParameterError(
+                "", sentence, validation.Setting("zero_based", "True"), "."
+            )
         if zero_based is None and n_features is not None and lowest > 0 and highest < n_features:
             raise validation.ParameterError(
                 "",
-                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: they may count from 0 or from 1. ",
+                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: "
+                "they may count from 0 or from 1. ",
                 "Say which: ",
                 validation.Setting("zero_based", "True"),
                 ", or ",
@@ -74,9 +84,13 @@ class SvmlightStream(OneFile, MatrixStream):
         self._base = int(lowest > 0 if zero_based is None else not zero_based)
         width = highest + 1 - self._base
         if n_features is not None and validation.whole(path.name, "n_features", n_features) < width:
-            raise ValueError(f"{path.name}: n_features is {n_features}, and the file uses {width} columns.")
+            raise ValueError(
+                f"{path.name}: n_features is {n_features}, and the file uses {width} columns."
+            )
         shape = (rows, n_features or width)
-        super().__init__(path.name, shape, np.dtype(np.float64), columns=columns, weight=weight, sparse=True)
+        super().__init__(
+            path.name, shape, np.dtype(np.float64), columns=columns, weight=weight, sparse=True
+        )
         self._columns_of_file, self.target = shape[1], "label"
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
@@ -87,7 +101,9 @@ class SvmlightStream(OneFile, MatrixStream):
             stop = row + len(labels)
             if stop > start:
                 skipped = max(0, start - row)
-                yield self._split(matrix[skipped:, self._base :], labels[skipped:], start=row + skipped)
+                yield self._split(
+                    matrix[skipped:, self._base :], labels[skipped:], start=row + skipped
+                )
             row = stop
 
     def _parse(self, text: bytes, width: int, first: int) -> tuple[Any, Any]:
@@ -96,9 +112,15 @@ class SvmlightStream(OneFile, MatrixStream):
         from sklearn.datasets import load_svmlight_file
 
         def load(lines: bytes) -> tuple[Any, Any]:
-            if b"qid:" in lines and any(b"qid:" in line.partition(b"#")[0] for line in lines.splitlines()):
-                raise ValueError("it has a query id (qid:), and ranking is not what we do: take it out")
-            matrix, labels = load_svmlight_file(io.BytesIO(lines), n_features=width, zero_based=True)
+            if b"qid:" in lines and any(
+                b"qid:" in line.partition(b"#")[0] for line in lines.splitlines()
+            ):
+                raise ValueError(
+                    "it has a query id (qid:), and ranking is not what we do: take it out"
+                )
+            matrix, labels = load_svmlight_file(
+                io.BytesIO(lines), n_features=width, zero_based=True
+            )
             return csr_array(matrix), labels
 
         try:
@@ -110,7 +132,8 @@ class SvmlightStream(OneFile, MatrixStream):
                     row += len(load(line)[1])
                 except ValueError as error:
                     raise ValueError(
-                        f"{self.name} is no svmlight file (label index:value ...) at {place(self.name, row)}: {error}."
+                        f"{self.name} is no svmlight file (label index:value ...) at "
+                        f"{place(self.name, row)}: {error}."
                     ) from None
             raise
 
@@ -131,23 +154,28 @@ def svmlight_writer(path: Path) -> Iterator[SvmlightWriter]:
 
 
 class SvmlightWriter:
-    """Rows as lines "label 3:0.5 7:1.0": columns counted from 1, numbers in the shortest form that reads back as the same float64.
+    """Rows as lines "label 3:0.5 7:1.0": columns counted from 1, numbers in the shortest form that
+    reads back as the same float64.
 
-    The last column is written in the first row even where it is 0, so that a reader sees how many there are.
+    The last column is written in the first row even where it is 0, so that a reader sees how many
+    there are.
     """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file, self._name, self.rows = file, name, 0
 
     def write(self, X: Any, y: Any) -> None:
-        """Append rows, an array or a canonical CSR matrix, and their labels, one number for each (0 where y is None)."""
+        """Append rows, an array or a canonical CSR matrix, and their labels, one number for each (0
+        where y is None).
+        """
         from scipy.sparse import csr_array
 
         labels = np.zeros(X.shape[0]) if y is None else np.asarray(y)
         if labels.ndim != 1 or labels.dtype.kind not in "biuf":
             seen = "several columns" if labels.ndim > 1 else f"words such as {labels[0]!r}"
             raise ValueError(
-                f"{self._name}: an svmlight file has one number for each row as its label, got {seen}. Write .parquet."
+                f"{self._name}: an svmlight file has one number for each row as its label, got "
+                f"{seen}. Write .parquet."
             )
         if labels.dtype.kind == "b":
             labels = labels.astype(np.int64)

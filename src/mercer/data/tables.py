@@ -1,4 +1,6 @@
-"""Tables as they are: all columns of a CSV or Parquet file with their own types, for copying and for lists of names."""
+"""Tables as they are: all columns of a CSV or Parquet file with their own types, for copying and
+for lists of names.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _GROUP_BYTES = 32 * 2**20  # that are written at once: a row group of Parquet
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A file, or a folder of files, of named columns. read() gives its record batches; rows is None where only that can tell.
+    """A file, or a folder of files, of named columns. read() gives its record batches; rows is None
+    where only that can tell.
 
     The schema has the metadata of pandas where there is one: it says which columns are an index.
     """
@@ -40,17 +43,23 @@ class Table:
 
 
 class Misfit(ValueError):
-    """A value that is not of the type that a column of a CSV file has in the first rows; wider is a type that may hold both."""
+    """A value that is not of the type that a column of a CSV file has in the first rows; wider is a
+    type that may hold both.
+    """
 
     def __init__(self, name: str, column: str, kind: str) -> None:
-        super().__init__(f"{name}: column {column!r} is {kind} in the first rows, and something else further on.")
+        super().__init__(
+            f"{name}: column {column!r} is {kind} in the first rows, and something else further on."
+        )
         self.column, self.wider = column, {"null": "int64", "int64": "double"}.get(kind, "string")
 
 
 def open_table(path: str | os.PathLike[str], types: dict[str, str] | None = None) -> Table | None:
-    """The table in a .csv, .tsv or .parquet file, or in a folder of Parquet files; None for all else.
+    """The table in a .csv, .tsv or .parquet file, or in a folder of Parquet files; None for all
+    else.
 
-    The types of the columns of a CSV file are those of its first rows, where `types` does not name them.
+    The types of the columns of a CSV file are those of its first rows, where `types` does not name
+    them.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -60,12 +69,17 @@ def open_table(path: str | os.PathLike[str], types: dict[str, str] | None = None
 
 
 def copy_table(table: Table, path: Path, watch: Watch = lambda row, rows: None) -> int:
-    """Write a table to a .csv, .tsv or .parquet file, whole or not at all; how many rows there were."""
+    """Write a table to a .csv, .tsv or .parquet file, whole or not at all; how many rows there
+    were.
+    """
     pa = pyarrow("Writing")
     suffix, done = path.suffix.lower(), 0
     lists = next((column.name for column in table.columns if column.size), None)
     if suffix in DELIMITERS and lists is not None:
-        raise ValueError(f"{path.name}: column {lists!r} has lists, which {suffix} has not: write .parquet or .npy.")
+        raise ValueError(
+            f"{path.name}: column {lists!r} has lists, which {suffix} has not: write .parquet or "
+            ".npy."
+        )
     watch(0, table.rows)
     with replacing(path) as file:
         try:
@@ -152,14 +166,18 @@ def _parquet(path: Path) -> Table:
             found = file.schema_arrow
             schema = _with_pandas(found) if schema is None else schema
             if not found.equals(schema):
-                raise ValueError(f"{one.name} has other columns than {files[0].name}, or in another order.")
+                raise ValueError(
+                    f"{one.name} has other columns than {files[0].name}, or in another order."
+                )
             rows += file.metadata.num_rows
 
     def read() -> Iterator[Any]:
         for one in files:
             with opened(one) as file:
                 try:
-                    for batch in file.iter_batches(max(1024, _GROUP_BYTES // (8 * max(1, len(schema.names))))):
+                    for batch in file.iter_batches(
+                        max(1024, _GROUP_BYTES // (8 * max(1, len(schema.names))))
+                    ):
                         yield batch.replace_schema_metadata(None)
                 except (pa.ArrowException, OSError) as error:
                     state.require_same(error)

@@ -1,4 +1,6 @@
-"""Rows out to .parquet, .npy, .csv and .tsv: whole files or none. Rows go to a file beside the target, which takes its name at the end."""
+"""Rows out to .parquet, .npy, .csv and .tsv: whole files or none. Rows go to a file beside the
+target, which takes its name at the end.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,18 @@ _NPY_HEADER = 128  # bytes, so that the number of rows can be filled in at the e
 
 
 def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.float64) -> Sink:
-    """A file of rows, written block by block in a with statement. It appears under its name when the statement ends well, and not before.
+    """A file of rows, written block by block in a with statement. It appears under its name when
+    the statement ends well, and not before.
 
     Parameters
     ----------
     path : path
-        ``.parquet``, ``.npy``, ``.csv`` or ``.tsv`` decides what is written. A file that is there already is replaced at the end.
+        ``.parquet``, ``.npy``, ``.csv`` or ``.tsv`` decides what is written. A file that is there
+        already is replaced at the end.
     columns : int, list of str, or mapping of names to dtypes
-        The columns: so many (x0, x1, ...), by name, or by name and dtype. In Parquet ``{"z": ("f4", 512)}`` is one column of lists of 512
-        numbers, which is written and read many times faster than 512 columns. ``object`` or ``str`` stand for words.
+        The columns: so many (x0, x1, ...), by name, or by name and dtype. In Parquet ``{"z": ("f4",
+        512)}`` is one column of lists of 512 numbers, which is written and read many times faster
+        than 512 columns. ``object`` or ``str`` stand for words.
     dtype : dtype
         Of the columns for which none is given.
 
@@ -57,13 +62,22 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
         if len(types) < len(columns):
             raise ValueError(f"open_sink: two columns have one name among {list(columns)}.")
     else:
-        types = {f"x{place}": np.dtype(dtype) for place in range(validation.whole("open_sink", "columns", columns))}
+        types = {
+            f"x{place}": np.dtype(dtype)
+            for place in range(validation.whole("open_sink", "columns", columns))
+        }
     if not types:
         raise ValueError(f"open_sink: {path.name} needs at least one column.")
     if path.suffix.lower() not in _SINKS:
-        raise ValueError(f"{path.name} is of no kind that is written. Those are {', '.join(_SINKS)}.")
+        raise ValueError(
+            f"{path.name} is of no kind that is written. Those are {', '.join(_SINKS)}."
+        )
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"{path} is a folder." if path.is_dir() else f"There is no folder {path.parent} to write to.")
+        raise ValueError(
+            f"{path} is a folder."
+            if path.is_dir()
+            else f"There is no folder {path.parent} to write to."
+        )
     return _SINKS[path.suffix.lower()](path, types)
 
 
@@ -83,11 +97,15 @@ class Sink:
         return self
 
     def write(self, rows: Any) -> None:
-        """Append rows: a 2-d array (or 1-d, for one column), or a mapping of names to columns. Numbers are never narrowed in silence."""
+        """Append rows: a 2-d array (or 1-d, for one column), or a mapping of names to columns.
+        Numbers are never narrowed in silence.
+        """
         table = self._table(rows)
         lengths = {len(values) for values in table.values()}
         if len(lengths) > 1:
-            raise ValueError(f"{self.path.name}: columns of one length are needed, got {sorted(lengths)} rows.")
+            raise ValueError(
+                f"{self.path.name}: columns of one length are needed, got {sorted(lengths)} rows."
+            )
         (n,) = lengths
         if n:
             self._append(table, n)
@@ -104,7 +122,9 @@ class Sink:
     def _table(self, rows: Any) -> dict[str, Array]:
         if isinstance(rows, Mapping):
             if set(rows) != set(self.types):
-                raise ValueError(f"{self.path.name} has the columns {list(self.types)}, got {list(rows)}.")
+                raise ValueError(
+                    f"{self.path.name} has the columns {list(self.types)}, got {list(rows)}."
+                )
             table = {name: np.asarray(rows[name]) for name in self.types}
         else:
             values = np.asarray(rows)
@@ -112,7 +132,8 @@ class Sink:
             widths = [int(np.prod(kind.shape, dtype=np.int64)) for kind in self.types.values()]
             if values.ndim != 2 or values.shape[1] != sum(widths):
                 raise ValueError(
-                    f"{self.path.name} needs rows of {sum(widths)} columns, got an array of shape {values.shape}."
+                    f"{self.path.name} needs rows of {sum(widths)} columns, got an array of "
+                    f"shape {values.shape}."
                 )
             ends = np.cumsum(widths)
             table = {
@@ -124,13 +145,15 @@ class Sink:
     def _cast(self, name: str, values: Array, kind: np.dtype[Any]) -> Array:
         if values.shape[1:] != kind.shape:
             raise ValueError(
-                f"{self.path.name}: column {name!r} needs shape {('rows', *kind.shape)}, got {values.shape}."
+                f"{self.path.name}: column {name!r} needs shape {('rows', *kind.shape)}, got "
+                f"{values.shape}."
             )
         if kind.kind in "OUT":
             return values.astype(object)
         if not np.can_cast(values.dtype, kind.base):
             raise ValueError(
-                f"{self.path.name}: column {name!r} is {kind.base}, and {values.dtype} does not fit into it. "
+                f"{self.path.name}: column {name!r} is {kind.base}, and {values.dtype} does not "
+                "fit into it. "
                 "Convert it first (astype), or give the sink a wider dtype."
             )
         return values.astype(kind.base, copy=False)
@@ -155,7 +178,8 @@ class NpySink(Sink):
         kinds = {kind.base for kind in self.types.values()}
         if len(kinds) > 1 or next(iter(kinds)).kind not in "biuf":
             raise ValueError(
-                f"{self.path.name} needs numbers of one dtype, got {sorted(map(str, kinds))}: write .parquet."
+                f"{self.path.name} needs numbers of one dtype, got {sorted(map(str, kinds))}: "
+                "write .parquet."
             )
         self._dtype = next(iter(kinds))
         self._width = int(sum(np.prod(kind.shape, dtype=np.int64) for kind in self.types.values()))
@@ -173,9 +197,16 @@ class NpySink(Sink):
 
     def _header(self) -> bytes:
         descr = np.lib.format.dtype_to_descr(self._dtype)
-        text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': ({self.rows}, {self._width}), }}"
+        text = (
+            f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': ({self.rows}, "
+            f"{self._width}), }}"
+        )
         room = _NPY_HEADER - 10
-        return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + f"{text:<{room - 1}}\n".encode("latin1")
+        return (
+            b"\x93NUMPY\x01\x00"
+            + room.to_bytes(2, "little")
+            + f"{text:<{room - 1}}\n".encode("latin1")
+        )
 
 
 class ParquetSink(Sink):
@@ -183,7 +214,9 @@ class ParquetSink(Sink):
 
     def _check(self) -> None:
         pa = pyarrow("Writing Parquet")
-        self._schema = pa.schema([(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()])
+        self._schema = pa.schema(
+            [(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()]
+        )
 
     def _start(self) -> None:
         parquet = pyarrow("Writing Parquet", "parquet")
@@ -214,15 +247,20 @@ class ParquetSink(Sink):
 
 
 class CsvSink(Sink):
-    """One line for each row, names first; numbers in the shortest form that reads back as the same number."""
+    """One line for each row, names first; numbers in the shortest form that reads back as the same
+    number.
+    """
 
     def _check(self) -> None:
         pa = pyarrow("Writing CSV")
         if any(kind.shape for kind in self.types.values()):
             raise ValueError(
-                f"{self.path.name}: CSV has no columns of lists: write .parquet, or one column for each number."
+                f"{self.path.name}: CSV has no columns of lists: write .parquet, or one column "
+                "for each number."
             )
-        self._schema = pa.schema([(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()])
+        self._schema = pa.schema(
+            [(name, _arrow_type(self.path.name, kind)) for name, kind in self.types.items()]
+        )
 
     def _start(self) -> None:
         self._writer = csv_writer(self._file, self._schema, DELIMITERS[self.path.suffix.lower()])
@@ -237,7 +275,9 @@ class CsvSink(Sink):
 def csv_writer(file: Any, schema: Any, delimiter: str) -> Any:
     """pyarrow's writer of text, with quotes where they are needed."""
     csv = pyarrow("Writing CSV", "csv")
-    return csv.CSVWriter(file, schema, write_options=csv.WriteOptions(quoting_style="needed", delimiter=delimiter))
+    return csv.CSVWriter(
+        file, schema, write_options=csv.WriteOptions(quoting_style="needed", delimiter=delimiter)
+    )
 
 
 def _arrow_type(name: str, kind: np.dtype[Any]) -> Any:
@@ -262,4 +302,9 @@ def _record_batch(schema: Any, table: dict[str, Array]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_SINKS: dict[str, type[Sink]] = {".parquet": ParquetSink, ".npy": NpySink, ".csv": CsvSink, ".tsv": CsvSink}
+_SINKS: dict[str, type[Sink]] = {
+    ".parquet": ParquetSink,
+    ".npy": NpySink,
+    ".csv": CsvSink,
+    ".tsv": CsvSink,
+}

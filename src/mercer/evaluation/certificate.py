@@ -1,4 +1,6 @@
-"""certify(map, X): the measured error of a fitted map on rows that it has not seen, and the size that would reach another error."""
+"""certify(map, X): the measured error of a fitted map on rows that it has not seen, and the size
+that would reach another error.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from mercer.stats.reduce import fold
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far <phi(x), phi(z)> is from k(x, z) on the rows that were measured. Errors are relative to the root mean square of k(x, z).
+    """How far <phi(x), phi(z)> is from k(x, z) on the rows that were measured. Errors are relative
+    to the root mean square of k(x, z).
 
     Attributes
     ----------
@@ -35,26 +38,32 @@ class Certificate:
     dtype : str
         Of the rows, and so of the features.
     arithmetic : str
-        Where features were made and how their products: "cpu", or the device and its precision, "cuda tf32".
+        Where features were made and how their products: "cpu", or the device and its precision,
+        "cuda tf32".
     mean, rms, p95 : float
-        Mean absolute error of a kernel value, root of the mean square, and the 95th percentile: not relative.
+        Mean absolute error of a kernel value, root of the mean square, and the 95th percentile: not
+        relative.
     relative : float or None
-        sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2): the Gram error off the diagonal. None where
-        k is 0 for every pair, and with it all that is relative: interval, sampling, bias, rounding and rate.
+        sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2): the Gram error off the diagonal.
+        None where k is 0 for every pair, and with it all that is relative: interval, sampling,
+        bias, rounding and rate.
     interval : (float, float) or None
         Where the relative error of all pairs of these rows lies, with `confidence`.
     confidence : float
     sampling : float or None
-        The part that more features remove: features against ``limit_``. None where the limit has no closed form.
+        The part that more features remove: features against ``limit_``. None where the limit has no
+        closed form.
     bias : float or None
         The part that they cannot remove: ``limit_`` against ``kernel_``.
     rounding : float or None
-        The part of float32: features against those of the same rows in float64; 0 for rows of float64.
+        The part of float32: features against those of the same rows in float64; 0 for rows of
+        float64.
     knob, size : str or None, int or None
         The parameter that buys accuracy, and its value.
     rate : Law, Table or None
-        How the relative error falls with the knob, from pilots at two smaller sizes; None where the map is exact or has no single knob, and
-        where k is 0 for every pair of the rows that pilots are measured on.
+        How the relative error falls with the knob, from pilots at two smaller sizes; None where the
+        map is exact or has no single knob, and where k is 0 for every pair of the rows that pilots
+        are measured on.
     wanted, needed : float or None, int or None
         The error that was asked for, and the smallest size that reaches it; None where none does.
     """
@@ -82,20 +91,26 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} rows, {self.dtype}{self._where()}"
+            f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} "
+            f"rows, {self.dtype}{self._where()}"
         ]
         if self.relative is None or self.interval is None:
-            lines.append("  relative error          undefined: the exact kernel is 0 for every pair of these rows")
+            lines.append(
+                "  relative error          undefined: the exact kernel is 0 for every pair of "
+                "these rows"
+            )
         else:
             low, high = self.interval
             lines += [
-                f"  relative error          {share(self.relative)} ({self.confidence:.0%} interval {share(low)} to {share(high)})",
+                f"  relative error          {share(self.relative)} ({self.confidence:.0%} "
+                f"interval {share(low)} to {share(high)})",
                 f"    more features remove  {share(self.sampling)}",
                 f"    they cannot remove    {share(self.bias)}",
                 f"    rounding              {share(self.rounding)}",
             ]
         lines.append(
-            f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, 95th percentile {self.p95:.2g}"
+            f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, "
+            f"95th percentile {self.p95:.2g}"
         )
         if self.wanted is not None:
             lines.append(f"  {self._verdict(self.wanted)}")
@@ -106,19 +121,35 @@ class Certificate:
 
     def _verdict(self, wanted: float) -> str:
         if self.relative is None:
-            return f"an error of {share(wanted)} is relative to the exact kernel, and undefined with it"
+            return (
+                f"an error of {share(wanted)} is relative to the exact kernel, and undefined "
+                "with it"
+            )
         if self.knob is None:
             exact = self.sampling == 0 and self.bias == 0
-            why = "this map is exact" if exact else "this map has no single parameter that buys accuracy"
-            return f"an error of {share(wanted)} is {'' if self.relative <= wanted else 'not '}reached: {why}"
+            why = (
+                "this map is exact"
+                if exact
+                else "this map has no single parameter that buys accuracy"
+            )
+            return (
+                f"an error of {share(wanted)} is "
+                f"{'' if self.relative <= wanted else 'not '}reached: {why}"
+            )
         if self.rate is None:
             return (
-                f"which {self.knob} has an error of {share(wanted)} is not known: the exact kernel is 0 for every pair "
+                f"which {self.knob} has an error of {share(wanted)} is not known: the exact "
+                "kernel is 0 for every pair "
                 "that pilots are measured on. Give more rows"
             )
         if self.needed is None:
-            return f"an error of {share(wanted)} is not reachable by {self.knob}: {self.rate.why_not(wanted)}"
-        return f"an error of {share(wanted)} needs {self.knob} = {self.needed:,} (it is {self.size:,})"
+            return (
+                f"an error of {share(wanted)} is not reachable by {self.knob}: "
+                f"{self.rate.why_not(wanted)}"
+            )
+        return (
+            f"an error of {share(wanted)} needs {self.knob} = {self.needed:,} (it is {self.size:,})"
+        )
 
 
 def certify(
@@ -130,14 +161,16 @@ def certify(
     error: float | None = None,
     random_state: int = 0,
 ) -> Certificate:
-    """The measured error of a fitted map: <phi(x), phi(z)> against k(x, z), over pairs of different rows.
+    """The measured error of a fitted map: <phi(x), phi(z)> against k(x, z), over pairs of different
+    rows.
 
     Parameters
     ----------
     feature_map : fitted map, composition, or model
         Of a model, its map.
     X : array, sparse matrix, data frame, path or stream
-        Rows that the map was not fitted on. Of a stream, a sample of as many rows as there are pairs.
+        Rows that the map was not fitted on. Of a stream, a sample of as many rows as there are
+        pairs.
     pairs : int, default=20000
         Pairs i != j, drawn uniformly with replacement.
     confidence : float, default=0.95
@@ -166,7 +199,8 @@ def certify(
     fitted: Map = getattr(feature_map, "feature_map_", feature_map)
     if not isinstance(fitted, Map):
         raise TypeError(
-            f"certify needs a fitted map, composition or model of mercer, got a {type(feature_map).__name__}."
+            "certify needs a fitted map, composition or model of mercer, got a "
+            f"{type(feature_map).__name__}."
         )
     check_is_fitted(fitted)
     validation.whole(who, "pairs", pairs, least=2)
@@ -177,18 +211,23 @@ def certify(
     chosen = drawn_pairs(rows.shape[0], pairs, random_state)
     measured = measure(fitted, rows, chosen)
     if fitted.rate is None:  # exact, so that all of it is rounding
-        measured = replace(measured, sampling=np.zeros_like(measured.exact), rounding=measured.errors)
+        measured = replace(
+            measured, sampling=np.zeros_like(measured.exact), rounding=measured.errors
+        )
     relative = interval = sampling = bias = rounding = rate = None
     knob = size = None
     with suppress(ZeroKernelError):
         relative, interval = measured.relative(confidence)
         sampling, bias, rounding = (
-            measured.part(differences) for differences in (measured.sampling, measured.bias, measured.rounding)
+            measured.part(differences)
+            for differences in (measured.sampling, measured.bias, measured.rounding)
         )
         size = None if fitted.rate is None else fitted_size(fitted)
         knob = None if size is None else fitted.knob
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of pilots: rows outside the range of the other half
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # of pilots: rows outside the range of the other half
             rate = law_of(fitted, rows, measured, random_state, error)
     needed = None if error is None or rate is None else rate.size_for(error)
     return Certificate(

@@ -1,4 +1,6 @@
-"""Pilots: how the error of a map falls with its knob, measured at small sizes, and the size that reaches an error."""
+"""Pilots: how the error of a map falls with its knob, measured at small sizes, and the size that
+reaches an error.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _MOST = 2**31 - 1  # of a size
 
 @dataclass(frozen=True)
 class Law:
-    """error(size) = sqrt(floor^2 + (constant size^slope)^2); size is m/(1 - m/end) where the knob m ends at a number of columns.
+    """error(size) = sqrt(floor^2 + (constant size^slope)^2); size is m/(1 - m/end) where the knob m
+    ends at a number of columns.
 
     Attributes
     ----------
@@ -53,7 +56,9 @@ class Law:
         return math.hypot(self.floor, self.constant * at**self.slope)
 
     def size_for(self, error: float) -> int | None:
-        """The smallest size with at most this error, of those from the smallest pilot on; None where there is none."""
+        """The smallest size with at most this error, of those from the smallest pilot on; None
+        where there is none.
+        """
         at = self._place(error)
         if at is None or (self.end is None and at > _MOST):
             return None
@@ -63,10 +68,16 @@ class Law:
         return least if self.end is None else min(least, self.end)
 
     def below(self, error: float) -> int | None:
-        """A size for this error below all pilots, where the law was not measured; None where it lies among them."""
+        """A size for this error below all pilots, where the law was not measured; None where it
+        lies among them.
+        """
         at = self._place(error)
         smallest = min(self.sizes, default=1)
-        return None if at is None or smallest <= _SMALLEST or at >= smallest else max(_SMALLEST, math.ceil(at))
+        return (
+            None
+            if at is None or smallest <= _SMALLEST or at >= smallest
+            else max(_SMALLEST, math.ceil(at))
+        )
 
     def why_not(self, error: float) -> str:
         """Why no size has this error."""
@@ -75,7 +86,9 @@ class Law:
         return f"bias and rounding alone are {100 * self.floor:.3g}%"
 
     def _place(self, error: float) -> float | None:
-        """size of the law for this error; infinity where no float has it, None where no size does."""
+        """size of the law for this error; infinity where no float has it, None where no size
+        does.
+        """
         if error <= self.floor:
             return None
         left = error * math.sqrt(1 - (self.floor / error) ** 2)
@@ -100,22 +113,31 @@ class Table:
 
     def error(self, size: int) -> float:
         """The relative error of the largest size that was tried and is not above this one."""
-        below = [error for tried, error in zip(self.sizes, self.errors, strict=True) if tried <= size]
+        below = [
+            error for tried, error in zip(self.sizes, self.errors, strict=True) if tried <= size
+        ]
         return below[-1] if below else self.errors[0]
 
     def size_for(self, error: float) -> int | None:
         """The smallest size that was tried and has at most this error; None where there is none."""
-        fitting = [size for size, found in zip(self.sizes, self.errors, strict=True) if found <= error]
+        fitting = [
+            size for size, found in zip(self.sizes, self.errors, strict=True) if found <= error
+        ]
         return min(fitting, default=None)
 
     def why_not(self, error: float) -> str:
         """Why no size has this error."""
         best = int(np.argmin(self.errors))
-        return f"the least that was measured is {100 * self.errors[best]:.3g}%, with {self.sizes[best]:,}"
+        return (
+            f"the least that was measured is {100 * self.errors[best]:.3g}%, with "
+            f"{self.sizes[best]:,}"
+        )
 
 
 def fitted_size(fitted: Map) -> int | None:
-    """The size of a fitted map: its parameter, or what fit made of "auto"; None where it has no single one."""
+    """The size of a fitted map: its parameter, or what fit made of "auto"; None where it has no
+    single one.
+    """
     knob = str(fitted.knob)
     size = fitted.get_params().get(knob)
     if isinstance(size, str):
@@ -124,13 +146,16 @@ def fitted_size(fitted: Map) -> int | None:
     return int(size) if isinstance(size, int | np.integer) else None
 
 
-def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float | None) -> Law | Table | None:
+def law_of(
+    fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float | None
+) -> Law | Table | None:
     """How the error of a fitted map falls with its knob; None where it does not depend on one.
 
-    Pilots are fitted on half of the rows and measured on pairs of the other half, so that landmarks are not among what is measured.
-    Random maps have pilots at a quarter and half of their size, four draws of each, and the law that is known for them; where it says
-    "or steeper", the slope is measured. Deterministic ones are tried at sizes that double until the error is the wanted one or the map
-    takes no larger size, then between the last two.
+    Pilots are fitted on half of the rows and measured on pairs of the other half, so that landmarks
+    are not among what is measured. Random maps have pilots at a quarter and half of their size,
+    four draws of each, and the law that is known for them; where it says "or steeper", the slope is
+    measured. Deterministic ones are tried at sizes that double until the error is the wanted one or
+    the map takes no larger size, then between the last two.
     """
     rate, knob, size = fitted.rate, str(fitted.knob), fitted_size(fitted)
     if rate is None or size is None:
@@ -149,7 +174,11 @@ def law_of(fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float 
     if isinstance(rate, Rate) and sizes:
         law = _law(rate, knob, sizes, (size, measured), pilot, end)
         near = None if wanted is None else law.below(wanted)
-        return law if near is None else _law(rate, knob, (near, 2 * near), (size, measured), pilot, end, near=True)
+        return (
+            law
+            if near is None
+            else _law(rate, knob, (near, 2 * near), (size, measured), pilot, end, near=True)
+        )
     return _table(knob, size, measured, pilot, wanted)
 
 
@@ -163,7 +192,9 @@ def _law(
     *,
     near: bool = False,
 ) -> Law:
-    """The law through pilots of one or two sizes, four draws each, and through the map itself; with near, through the pilots alone."""
+    """The law through pilots of one or two sizes, four draws each, and through the map itself; with
+    near, through the pilots alone.
+    """
     size, measured = own
     near = near or size == end  # where all that is left of the error is rounding, on no law
     pilots = [[pilot(of, draw) for draw in range(_DRAWS)] for of in sizes]
@@ -175,7 +206,9 @@ def _law(
 
     def squared(one: Measured) -> float:
         known = one.part(one.sampling)
-        return max(float(one.part(one.errors) or 0.0) ** 2 - bias**2 if known is None else known**2, 1e-300)
+        return max(
+            float(one.part(one.errors) or 0.0) ** 2 - bias**2 if known is None else known**2, 1e-300
+        )
 
     tried = sizes if near else (*sizes, size)
     squares = [float(np.mean([squared(one) for one in draws])) for draws in pilots]
@@ -183,7 +216,8 @@ def _law(
     at = np.log([of if end is None else of / max(1 - of / end, 1e-9) for of in tried])
     errors = np.log(squares) / 2
     slope = rate.slope
-    if not rate.exact:  # half way between what was measured and what independent blocks of the design have in the end
+    # half way between what was measured and what independent blocks of the design have in the end
+    if not rate.exact:
         slope = float(np.clip((np.polyfit(at, errors, 1)[0] - 0.5) / 2, _STEEPEST, rate.slope))
     constant = math.exp(float(np.mean(errors - slope * at)))
     floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
@@ -191,7 +225,11 @@ def _law(
 
 
 def _table(
-    knob: str, size: int, measured: Measured, pilot: Callable[[int, int], Measured], wanted: float | None
+    knob: str,
+    size: int,
+    measured: Measured,
+    pilot: Callable[[int, int], Measured],
+    wanted: float | None,
 ) -> Table:
     found = {size: float(measured.part(measured.errors) or 0.0)}
 
@@ -234,6 +272,8 @@ def _taken(error: Callable[[int], float], size: int) -> bool:
 
 
 def seeded(unfitted: Map, seed: int) -> Map:
-    """The same map with this random_state; the parts of a composition have this one and those after it."""
+    """The same map with this random_state; the parts of a composition have this one and those after
+    it.
+    """
     names = [name for name in unfitted.get_params() if name.split("__")[-1] == "random_state"]
     return unfitted.set_params(**{name: seed + i for i, name in enumerate(names)})

@@ -1,4 +1,6 @@
-"""Pairs of rows: kernel values, inner products of features, and where their difference comes from."""
+"""Pairs of rows: kernel values, inner products of features, and where their difference comes
+from.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class ZeroKernelError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Differences over pairs, one number for each: errors = sampling + bias + rounding where the limit is known.
+    """Differences over pairs, one number for each: errors = sampling + bias + rounding where the
+    limit is known.
 
     Attributes
     ----------
@@ -51,10 +54,14 @@ class Measured:
 
     def part(self, differences: Array | None) -> float | None:
         """sqrt(sum differences^2/sum k^2)."""
-        return None if differences is None else float(np.sqrt(np.sum(differences**2) / self.total()))
+        return (
+            None if differences is None else float(np.sqrt(np.sum(differences**2) / self.total()))
+        )
 
     def relative(self, confidence: float) -> tuple[float, tuple[float, float]]:
-        """The relative error, and its interval by the delta method on the logarithm of the ratio of two means."""
+        """The relative error, and its interval by the delta method on the logarithm of the ratio of
+        two means.
+        """
         from scipy.special import ndtri
 
         self.total()
@@ -64,7 +71,10 @@ class Measured:
         ratio = float(A.mean() / B.mean())
         spread = np.std(A / A.mean() - B / B.mean(), ddof=1) / np.sqrt(len(A))
         half = float(ndtri(0.5 + confidence / 2) * spread / 2)
-        return float(np.sqrt(ratio)), (float(np.sqrt(ratio) * np.exp(-half)), float(np.sqrt(ratio) * np.exp(half)))
+        return float(np.sqrt(ratio)), (
+            float(np.sqrt(ratio) * np.exp(-half)),
+            float(np.sqrt(ratio) * np.exp(half)),
+        )
 
     def total(self) -> float:
         """sum k^2.
@@ -76,7 +86,9 @@ class Measured:
         """
         total = float(np.sum(self.exact**2))
         if total == 0:
-            raise ZeroKernelError("The exact kernel is 0 for every pair of these rows: no error is relative to it.")
+            raise ZeroKernelError(
+                "The exact kernel is 0 for every pair of these rows: no error is relative to it."
+            )
         return total
 
 
@@ -92,7 +104,9 @@ def measure(fitted: Map, rows: Any, pairs: Pairs) -> Measured:
     """The differences of a fitted map over pairs of rows that it has let in."""
     kernel, limit = fitted.kernel_, fitted.limit_
     exact = kernel_values(kernel, rows, pairs)
-    reached = exact if limit == kernel else None if limit is None else kernel_values(limit, rows, pairs)
+    reached = (
+        exact if limit == kernel else None if limit is None else kernel_values(limit, rows, pairs)
+    )
 
     def features(rows: Any) -> Any:
         return at_home(fitted._block(devices.sent(rows)))
@@ -115,19 +129,26 @@ def kernel_values(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
     i, j = pairs
     if not (hasattr(rows, "indptr") and kernel.ignores_zeros):
         size = blocks_in(8 * 4 * rows.shape[1])
-        return np.concatenate([kernel.pairs(rows[i[part]], rows[j[part]]) for part in spans(len(i), size)])
+        return np.concatenate(
+            [kernel.pairs(rows[i[part]], rows[j[part]]) for part in spans(len(i), size)]
+        )
     size = blocks_in(8 * 8 * max(1, int(np.diff(rows.indptr).max(initial=0))))
-    return np.concatenate([kernel.pairs(*_closed_up(rows[i[part]], rows[j[part]])) for part in spans(len(i), size)])
+    return np.concatenate(
+        [kernel.pairs(*_closed_up(rows[i[part]], rows[j[part]])) for part in spans(len(i), size)]
+    )
 
 
 def _closed_up(A: Any, B: Any) -> Pairs:
-    """Rows of two CSR matrices as arrays in which row k of both has the columns that either of them stores, then zeros.
+    """Rows of two CSR matrices as arrays in which row k of both has the columns that either of them
+    stores, then zeros.
 
     Pairs have columns of their own, which kernels that ignore zeros do not see.
     """
     n, d = A.shape
     numbers = np.arange(n)
-    cells = [np.repeat(numbers, np.diff(one.indptr)) * d + one.indices.astype(np.int64) for one in (A, B)]
+    cells = [
+        np.repeat(numbers, np.diff(one.indptr)) * d + one.indices.astype(np.int64) for one in (A, B)
+    ]
     known = np.unique(np.concatenate(cells))
     starts = np.searchsorted(known // d, numbers)
     width = int(np.diff(starts, append=len(known)).max(initial=0))
@@ -140,14 +161,19 @@ def _closed_up(A: Any, B: Any) -> Pairs:
 
 
 def inner_products(features: Callable[[Any], Any], rows: Any, pairs: Pairs) -> Array:
-    """<phi(x), phi(z)> for each pair, summed in float64; the features of all rows at once where they are few, else pair by pair."""
+    """<phi(x), phi(z)> for each pair, summed in float64; the features of all rows at once where
+    they are few, else pair by pair.
+    """
     i, j = pairs
     row = as_block(matrix(features(rows[:1]))).nbytes + 8 * rows.shape[1]
     parts = []
     with one_blas_thread():
         kept = matrix(features(rows)) if worth_keeping(row * rows.shape[0]) else None
         for part in spans(len(i), blocks_in(4 * row)):
-            A, B = (matrix(features(rows[which[part]])) if kept is None else kept[which[part]] for which in (i, j))
+            A, B = (
+                matrix(features(rows[which[part]])) if kept is None else kept[which[part]]
+                for which in (i, j)
+            )
             parts.append(row_products(A, B))
     return np.concatenate(parts)
 
@@ -160,7 +186,11 @@ def row_products(A: Any, B: Any) -> Array:
 
 
 def gram_error(kernel: Kernel, rows: Any, Z: Any, pairs: int = 20_000, seed: int = 0) -> float:
-    """sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2) over pairs of different rows drawn with replacement; Z has their features."""
+    """sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2) over pairs of different rows drawn
+    with replacement; Z has their features.
+    """
     chosen = drawn_pairs(rows.shape[0], pairs, seed)
     exact = kernel_values(kernel, rows, chosen)
-    return float(np.sqrt(np.sum((inner_products(as_block, Z, chosen) - exact) ** 2) / np.sum(exact**2)))
+    return float(
+        np.sqrt(np.sum((inner_products(as_block, Z, chosen) - exact) ** 2) / np.sum(exact**2))
+    )

@@ -1,4 +1,6 @@
-"""What a map does to a row, part by part, at any size of its knob: widths, multiply-adds and bytes, without its rows."""
+"""What a map does to a row, part by part, at any size of its knob: widths, multiply-adds and bytes,
+without its rows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from sklearn.base import clone
 from mercer.maps.base import Map, Rate
 from mercer.parallel.tile_size import Cost
 
-_DRAWN = 2**20  # numbers that are drawn at most to learn what a size costs: 8 MiB, a tenth of a second
+_DRAWN = (
+    2**20
+)  # numbers that are drawn at most to learn what a size costs: 8 MiB, a tenth of a second
 _LARGEST = 2**13  # and the largest size
 _FIRST = 256  # the size that is looked at first
 _SQUARE = 2.05  # times the numbers at twice the size: they grow as a square
@@ -42,7 +46,8 @@ class Outline:
     numbers : float
         How many were drawn.
     stored : float
-        Numbers that a row of features has in memory: D, or the places of a code, or entries of a sparse row.
+        Numbers that a row of features has in memory: D, or the places of a code, or entries of a
+        sparse row.
     form : "dense", "sparse" or "coded"
         Of its blocks.
     looks : tuple of str
@@ -73,10 +78,22 @@ class Outline:
         columns = drawn.columns(d)
         forms = {"Dense": "dense", "Sparse": "sparse", "Coded": "coded"}
         form = forms[type(block).__name__]
-        stored = block.codes.shape[1] if form == "coded" else block.Z.nnz if form == "sparse" else columns
+        stored = (
+            block.codes.shape[1]
+            if form == "coded"
+            else block.Z.nnz
+            if form == "sparse"
+            else columns
+        )
         numbers = float(sum(array.size for array in drawn.arrays().values()))
         return cls(
-            columns, tuple(_parts(drawn, d)), numbers, float(stored), form, lookers(fitted), type(fitted).__name__
+            columns,
+            tuple(_parts(drawn, d)),
+            numbers,
+            float(stored),
+            form,
+            lookers(fitted),
+            type(fitted).__name__,
         )
 
 
@@ -84,8 +101,9 @@ class Outline:
 class Outlines:
     """The outline of a map for d columns, as a function of its knob.
 
-    Up to the size whose weights are 8 MiB the map is drawn, on rows that are made up where it must see some (its own rows would change
-    the weights, not their number). Beyond, what is known grows on: as a line, or as a square where it does, as for landmarks.
+    Up to the size whose weights are 8 MiB the map is drawn, on rows that are made up where it must
+    see some (its own rows would change the weights, not their number). Beyond, what is known grows
+    on: as a line, or as a square where it does, as for landmarks.
 
     Parameters
     ----------
@@ -112,23 +130,35 @@ class Outlines:
         low, high = self._known(size)
         if size <= high:
             return self._drawn(size)
-        return _grown(self._drawn(low), self._drawn((low + high) // 2), self._drawn(high), (low, high), size)
+        return _grown(
+            self._drawn(low), self._drawn((low + high) // 2), self._drawn(high), (low, high), size
+        )
 
     @property
     def size(self) -> int | None:
         """The map's own; None where it has no single knob."""
-        value = None if self.feature_map.knob is None else self.feature_map.get_params().get(str(self.feature_map.knob))
+        value = (
+            None
+            if self.feature_map.knob is None
+            else self.feature_map.get_params().get(str(self.feature_map.knob))
+        )
         return int(value) if isinstance(value, int | np.integer) else None
 
     def _known(self, wanted: int) -> tuple[int, int]:
         """Two sizes that can be drawn, the second the largest that is cheap, or the wanted one."""
         high = max(2, min(_FIRST, wanted, _DRAWN // self.d))
         if not isinstance(self.feature_map.rate, Rate):
-            high = max(4, min(high, self.size or high))  # larger ones may be dear: series of hundreds of terms
+            high = max(
+                4, min(high, self.size or high)
+            )  # larger ones may be dear: series of hundreds of terms
             return high // 2, high
         while high < wanted:
             here, half = self._drawn(high), self._drawn(high // 2)
-            if here.numbers > _SQUARE * max(half.numbers, 1) or here.numbers * 2 > _DRAWN or high >= _LARGEST:
+            if (
+                here.numbers > _SQUARE * max(half.numbers, 1)
+                or here.numbers * 2 > _DRAWN
+                or high >= _LARGEST
+            ):
                 break
             high = min(2 * high, wanted)
         return high // 2, high
@@ -140,7 +170,9 @@ class Outlines:
     def _drawn(self, size: int | None) -> Outline:
         if size not in self._seen:
             made = clone(self.feature_map) if size is None else self.feature_map.resized(size)
-            rows = np.random.default_rng(0).random((max(_ROWS, min(size or 0, _DRAWN // self.d)), self.d))
+            rows = np.random.default_rng(0).random(
+                (max(_ROWS, min(size or 0, _DRAWN // self.d)), self.d)
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._seen[size] = Outline.of(made.fit(rows), density=self.density)
@@ -169,19 +201,31 @@ def _parts(drawn: Any, d: int) -> Iterator[Part]:
         return
     for stage in drawn.stages:
         width = stage.columns(d)
-        yield Part(kind_of(stage), Cost(float(stage.flops(d)), 8.0 * (d + width + stage.scratch(d))))
+        yield Part(
+            kind_of(stage), Cost(float(stage.flops(d)), 8.0 * (d + width + stage.scratch(d)))
+        )
         d = width
 
 
 def kind_of(part: Any) -> str:
-    """The name of a stage, with that of the product inside or of the kernel it evaluates: Waves(Hadamard), Landmarks(Gaussian)."""
-    inside = getattr(part, "linear", None) or getattr(part, "kernel", None) or getattr(part, "stage", None)
+    """The name of a stage, with that of the product inside or of the kernel it evaluates:
+    Waves(Hadamard), Landmarks(Gaussian).
+    """
+    inside = (
+        getattr(part, "linear", None)
+        or getattr(part, "kernel", None)
+        or getattr(part, "stage", None)
+    )
     name = type(part).__name__.lstrip("_")
     return name if inside is None or isinstance(inside, str) else f"{name}({type(inside).__name__})"
 
 
-def _grown(low: Outline, middle: Outline, high: Outline, known: tuple[int, int], size: int) -> Outline:
-    """A line through the last two, or a square through all three where the numbers drawn grow so."""
+def _grown(
+    low: Outline, middle: Outline, high: Outline, known: tuple[int, int], size: int
+) -> Outline:
+    """A line through the last two, or a square through all three where the numbers drawn grow
+    so.
+    """
     a, b = known
     square = high.numbers > _SQUARE * max(low.numbers, 1)
     points = (a, (a + b) // 2, b)
@@ -192,17 +236,26 @@ def _grown(low: Outline, middle: Outline, high: Outline, known: tuple[int, int],
         return values[-1] + (values[-1] - values[0]) * (size - b) / (b - a)
 
     parts = tuple(
-        Part(z.kind, Cost(at(x.cost.flops, y.cost.flops, z.cost.flops), at(x.cost.bytes, y.cost.bytes, z.cost.bytes)))
+        Part(
+            z.kind,
+            Cost(
+                at(x.cost.flops, y.cost.flops, z.cost.flops),
+                at(x.cost.bytes, y.cost.bytes, z.cost.bytes),
+            ),
+        )
         for x, y, z in zip(low.parts, middle.parts, high.parts, strict=True)
     )
     columns, numbers, stored = (
-        at(*(getattr(one, name) for one in (low, middle, high))) for name in ("columns", "numbers", "stored")
+        at(*(getattr(one, name) for one in (low, middle, high)))
+        for name in ("columns", "numbers", "stored")
     )
     return replace(high, columns=round(columns), parts=parts, numbers=numbers, stored=stored)
 
 
 def lookers(fitted: Map) -> tuple[str, ...]:
-    """The classes of the maps that had to see the rows before they were drawn; the parts of a composition look one after the other."""
+    """The classes of the maps that had to see the rows before they were drawn; the parts of a
+    composition look one after the other.
+    """
     parts = getattr(fitted, "maps_", None)
     if parts is None:
         return (type(fitted).__name__,) * (fitted.look(fitted.n_features_in_) is not None)

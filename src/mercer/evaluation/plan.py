@@ -1,4 +1,6 @@
-"""plan(rows, map): what a fit would take, before anything runs: the size for an error, the route, seconds and bytes."""
+"""plan(rows, map): what a fit would take, before anything runs: the size for an error, the route,
+seconds and bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from mercer.data import open_stream
 from mercer.evaluation.certificate import Certificate, share
 from mercer.evaluation.convergence import Law, Table
 from mercer.evaluation.cost import speeds
-from mercer.evaluation.cost.estimates import Rows, Step, block_rows, peak_bytes, seconds_to_predict, steps_of, tile
+from mercer.evaluation.cost.estimates import (
+    Rows,
+    Step,
+    block_rows,
+    peak_bytes,
+    seconds_to_predict,
+    steps_of,
+    tile,
+)
 from mercer.evaluation.cost.speeds import Speeds
 from mercer.evaluation.outline import Outline, Outlines
 from mercer.linear_model.losses import LOSSES
@@ -35,19 +45,22 @@ class Quotation(Plan):
     knob, amount : str or None, int or None
         The parameter that buys accuracy, and the size that is planned with.
     why : str
-        Where the size comes from: "as given", or what says that it has the error that was asked for.
+        Where the size comes from: "as given", or what says that it has the error that was asked
+        for.
     error : float or None
         The relative error that is expected at this size; None where nothing says.
     dtype : str
     tile_rows, block_rows : int
     bytes : int
-        What the fit holds at most beyond what the process has before, rows that are in memory aside.
+        What the fit holds at most beyond what the process has before, rows that are in memory
+        aside.
     steps : tuple of Step
         What the fit does, with seconds.
     predict_seconds : float
         For a million rows.
     short : tuple of str
-        What falls short of what was asked for, and what can be done instead; empty when nothing does.
+        What falls short of what was asked for, and what can be done instead; empty when nothing
+        does.
     speeds : str
         When the machine was measured, or that it was not.
     """
@@ -78,7 +91,8 @@ class Quotation(Plan):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> {self.features:,} features of {self.feature_map}",
+            f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> {self.features:,} "
+            f"features of {self.feature_map}",
         ]
         if self.knob is not None and self.amount is not None:
             lines.append(f"  {self.knob + ' ':<14}{self.amount:,}: {self.why}")
@@ -89,7 +103,8 @@ class Quotation(Plan):
             f"  {'route':<14}{route}",
             f"  {'tiles':<14}{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
             f"  {'memory':<14}about {size(self.bytes)} beside the rows",
-            f"  {'fit':<14}about {_time(self.seconds)}: {', '.join(_told(step) for step in self.steps if _counts(step, self))}",
+            f"  {'fit':<14}about {_time(self.seconds)}: "
+            f"{', '.join(_told(step) for step in self.steps if _counts(step, self))}",
             f"  {'predict':<14}about {_time(self.predict_seconds)} for a million rows",
             f"  {'speeds':<14}{self.speeds}",
         ]
@@ -116,26 +131,32 @@ def plan(
     loss: str = "squared",
     outputs: int = 1,
 ) -> Quotation:
-    """What a fit of KernelRegressor or KernelClassifier, alpha chosen, would take: arithmetic on sizes and on this machine's speeds.
+    """What a fit of KernelRegressor or KernelClassifier, alpha chosen, would take: arithmetic on
+    sizes and on this machine's speeds.
 
     Parameters
     ----------
-    source : stream, anything that ``open_stream`` takes, or (rows, columns) or (rows, columns, density)
-        Of a stream a chunk is read where its rows are sparse, and all of it where only that tells how many rows it has. A shape is one
-        of rows in memory, float32 where the error that is wanted is far above its rounding; a density, of sparse rows.
+    source : stream, anything that ``open_stream`` takes, or (rows, columns) or (rows, columns,
+    density)
+        Of a stream a chunk is read where its rows are sparse, and all of it where only that tells
+        how many rows it has. A shape is one of rows in memory, float32 where the error that is
+        wanted is far above its rounding; a density, of sparse rows.
     feature_map : map, composition, name, or list of these
         Fitted or not.
     error : float, optional
-        A relative error of kernel values that is wanted. The size for it comes from ``rate``; without it, from a bound that holds for
-        any data, where the map has one and it asks for fewer features than there are rows.
+        A relative error of kernel values that is wanted. The size for it comes from ``rate``;
+        without it, from a bound that holds for any data, where the map has one and it asks for
+        fewer features than there are rows.
     confidence : float, default=0.95
         With which a bound is to hold; a rate that was measured has none.
     max_memory : int or str, optional
-        Bytes, "2GB": what the fit may hold. Moments may have half of the machine's memory by default, as in a fit.
+        Bytes, "2GB": what the fit may hold. Moments may have half of the machine's memory by
+        default, as in a fit.
     max_seconds : float, optional
         What the fit may take.
     rate : Certificate, Law or Table, optional
-        How the error falls with the size, as ``certify`` measures it: a certificate, or its ``rate``.
+        How the error falls with the size, as ``certify`` measures it: a certificate, or its
+        ``rate``.
     loss : {"squared", "squared_hinge", "logistic"}, default="squared"
     outputs : int, default=1
         Targets, or classes.
@@ -143,7 +164,8 @@ def plan(
     Returns
     -------
     Quotation
-        A Plan. Where a budget or an error cannot be met, ``short`` says so, and what can be done instead; ``fits`` is then False.
+        A Plan. Where a budget or an error cannot be met, ``short`` says so, and what can be done
+        instead; ``fits`` is then False.
 
     Examples
     --------
@@ -168,7 +190,9 @@ def plan(
         outline = outlines(amount)
         expected = _expected(fitted, measured, amount)
         most = system.memory() // 2 if limit is None else limit
-        return _quoted(rows, fitted, outline, machine_speeds, most, loss, outputs, amount, why, expected)
+        return _quoted(
+            rows, fitted, outline, machine_speeds, most, loss, outputs, amount, why, expected
+        )
 
     def budget(name: str, value: Any, check: Callable[[str, str, Any], Any]) -> Any:
         """What may be used; a budget of nothing is refused, and told what the least is."""
@@ -194,15 +218,20 @@ def _rows_of(who: str, source: Any, error: float | None) -> Rows:
     """What is known of the rows."""
     if isinstance(source, tuple) and source and all(np.ndim(part) == 0 for part in source):
         if len(source) not in (2, 3):
-            raise ValueError(f"{who}: a shape is (rows, columns) or (rows, columns, density), got {source!r}.")
+            raise ValueError(
+                f"{who}: a shape is (rows, columns) or (rows, columns, density), got {source!r}."
+            )
         rows, columns = (
-            validation.whole(who, name, part) for name, part in zip(("rows", "columns"), source[:2], strict=True)
+            validation.whole(who, name, part)
+            for name, part in zip(("rows", "columns"), source[:2], strict=True)
         )
         density = None
         if len(source) == 3:
             density = validation.positive(who, "density", source[2])
             if density > 1:
-                raise ValueError(f"{who}: density is a share of entries, at most 1, got {source[2]!r}.")
+                raise ValueError(
+                    f"{who}: density is a share of entries, at most 1, got {source[2]!r}."
+                )
         return Rows(rows, columns, density, width_for(error))
     stream = open_stream(source)
     if stream.rows is None:
@@ -224,9 +253,13 @@ def _rate_of(who: str, rate: Any, fitted: Map) -> Law | Table | None:
     if found is None:
         return None
     if not isinstance(found, Law | Table):
-        raise TypeError(f"{who}: rate must be a Certificate or its rate, got a {type(rate).__name__}.")
+        raise TypeError(
+            f"{who}: rate must be a Certificate or its rate, got a {type(rate).__name__}."
+        )
     if found.knob != fitted.knob:
-        raise ValueError(f"{who}: rate is one of {found.knob}, and {type(fitted).__name__} has {fitted.knob}.")
+        raise ValueError(
+            f"{who}: rate is one of {found.knob}, and {type(fitted).__name__} has {fitted.knob}."
+        )
     return found
 
 
@@ -252,23 +285,33 @@ def _size(
         return own, "as given", ()
     if own is None:
         exact = fitted.rate is None and fitted.knob is None
-        many = f"{name} has no single parameter that buys accuracy: certify measures the error that it has"
+        many = (
+            f"{name} has no single parameter that buys accuracy: certify measures the error "
+            "that it has"
+        )
         return None, "exact" if exact else "as given", () if exact else (many,)
     if measured is not None:
         found = measured.size_for(error)
         if found is None:
-            why_not = f"an error of {share(error)} is not reachable by {fitted.knob}: {measured.why_not(error)}"
+            why_not = (
+                f"an error of {share(error)} is not reachable by {fitted.knob}: "
+                f"{measured.why_not(error)}"
+            )
             return own, "as given", (why_not,)
         return found, f"for an error of {share(error)}, by the rate that was measured", ()
     bound = fitted.size_for(error, 1 - confidence)
     if bound is not None and bound <= rows:
-        said = f"for an error of {error:g} of a pair, with probability {confidence:g}, by theory: any data"
+        said = (
+            f"for an error of {error:g} of a pair, with probability {confidence:g}, by "
+            "theory: any data"
+        )
         return bound, said, ()
     vacuous = "no bound that holds for any data"
     if bound is not None:
         vacuous = f"a bound that asks for {fitted.knob} = {bound:,}, more than there are rows"
     raise ValueError(
-        f"{who}: theory has {vacuous}, for {name} and an error of {error:g}. Measure how its error falls on rows of your own, and pass it "
+        f"{who}: theory has {vacuous}, for {name} and an error of {error:g}. Measure how its "
+        "error falls on rows of your own, and pass it "
         "on: rate=certify(fitted_map, X, error=...)."
     )
 
@@ -324,10 +367,19 @@ def _over(found: Quotation, max_seconds: float | None, max_memory: int | None) -
 def _beyond(found: Quotation) -> tuple[str, ...]:
     """What this machine has no room for."""
     has = system.memory()
-    return (f"{size(found.bytes)} are more than this machine has, {size(has)}",) if found.bytes > has else ()
+    return (
+        (f"{size(found.bytes)} are more than this machine has, {size(has)}",)
+        if found.bytes > has
+        else ()
+    )
 
 
-def _instead(quote: Callable[[int], Quotation], amount: int, max_seconds: float | None, max_memory: int | None) -> str:
+def _instead(
+    quote: Callable[[int], Quotation],
+    amount: int,
+    max_seconds: float | None,
+    max_memory: int | None,
+) -> str:
     """The largest size that a budget has room for, in words."""
     sizes = sorted({max(1, int(amount * 0.5 ** (i / _FINER))) for i in range(1, 64)})
     low, high = -1, len(sizes)  # sizes[low] has room, sizes[high] has not

@@ -38,7 +38,9 @@ class Hellinger(Additive):
 
 @dataclass(frozen=True)
 class Chi2(Additive):
-    """k(x, z) = sum 2 x z / (x + z), 0/0 = 0, x, z >= 0. Its squared distance is sum (x - z)^2 / (x + z)."""
+    """k(x, z) = sum 2 x z / (x + z), 0/0 = 0, x, z >= 0. Its squared distance is sum (x - z)^2 / (x
+    + z).
+    """
 
     domain = "nonnegative"
 
@@ -81,7 +83,9 @@ class JensenShannon(Additive):
 
 @dataclass(frozen=True)
 class Signed(Additive):
-    """k(x, z) = sum sign(x z) term(|x|, |z|): an additive kernel of non-negative numbers for all numbers."""
+    """k(x, z) = sum sign(x z) term(|x|, |z|): an additive kernel of non-negative numbers for all
+    numbers.
+    """
 
     inner: Additive
 
@@ -91,7 +95,9 @@ class Signed(Additive):
 
 @dataclass(frozen=True)
 class Homogeneous(Additive):
-    """k(x, z) = sum (x z)^((degree - 1)/2) term(x, z), x, z >= 0: a kernel of degree 1 made homogeneous of another degree."""
+    """k(x, z) = sum (x z)^((degree - 1)/2) term(x, z), x, z >= 0: a kernel of degree 1 made
+    homogeneous of another degree.
+    """
 
     inner: Additive
     degree: float = 1.0
@@ -115,7 +121,8 @@ class Elementwise(Additive):
         value = np.asarray(self.function(x, z), dtype=np.float64)
         if value.shape != x.shape:
             raise ValueError(
-                f"{self.function!r} must give one number for each pair of numbers: it got arrays of shape {x.shape} and gave {value.shape}."
+                f"{self.function!r} must give one number for each pair of numbers: it got arrays "
+                f"of shape {x.shape} and gave {value.shape}."
             )
         return value
 

@@ -17,7 +17,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z), a positive semi-definite function of two rows; k(X, Z)[i, j] = k(X[i], Z[j]) in float64."""
+    """k(x, z), a positive semi-definite function of two rows; k(X, Z)[i, j] = k(X[i], Z[j]) in
+    float64.
+    """
 
     domain: ClassVar[str] = "real"
     laborious: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
@@ -37,7 +39,9 @@ class Kernel:
         """k(X[i], Z[i]) for each i."""
         X, Z = self._pair(X, Z)
         if len(X) != len(Z):
-            raise ValueError(f"{self!r}.pairs needs as many rows in X as in Z, got {len(X)} and {len(Z)}.")
+            raise ValueError(
+                f"{self!r}.pairs needs as many rows in X as in Z, got {len(X)} and {len(Z)}."
+            )
         return self._value(X, Z)
 
     def diagonal(self, X: Any) -> Array:
@@ -46,14 +50,19 @@ class Kernel:
         return self._value(X, X)
 
     def squared_distance(self, X: Any, Z: Any = None) -> Array:
-        """|phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z), the squared distance in the kernel's feature space."""
+        """|phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z), the squared distance in the kernel's
+        feature space.
+        """
         X, Z = self._pair(X, Z)
         return self._squared_distance(X[:, None], Z[None, :])
 
     def over(self, inner: Kernel) -> Kernel:
-        """This kernel on the feature space of another: Gaussian(gamma).over(Chi2()) is the exponentiated chi2 kernel."""
+        """This kernel on the feature space of another: Gaussian(gamma).over(Chi2()) is the
+        exponentiated chi2 kernel.
+        """
         raise TypeError(
-            f"{self!r} depends on more than inner products and Euclidean distances, so it has no value over {inner!r}. "
+            f"{self!r} depends on more than inner products and Euclidean distances, so it has no "
+            f"value over {inner!r}. "
             "Linear, Gaussian, Cauchy, Matern, Cosine and CosineRBF have one."
         )
 
@@ -62,7 +71,9 @@ class Kernel:
         return Sum((*_terms(self), *_terms(other))) if isinstance(other, Kernel) else NotImplemented
 
     def _value(self, X: Array, Z: Array) -> Array:
-        """The formula. Columns lie along the last axis; the others broadcast, so that one formula serves Gram matrices and pairs."""
+        """The formula. Columns lie along the last axis; the others broadcast, so that one formula
+        serves Gram matrices and pairs.
+        """
         raise NotImplementedError
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
@@ -78,14 +89,17 @@ class Kernel:
         """Refuse rows of different widths."""
         if X.shape[1] != Z.shape[1]:
             raise ValueError(
-                f"{self!r} needs rows of one width, got X with {X.shape[1]} columns and Z with {Z.shape[1]}."
+                f"{self!r} needs rows of one width, got X with {X.shape[1]} columns and Z with "
+                f"{Z.shape[1]}."
             )
 
     def _rows(self, X: Any) -> Array:
         validate_sparse(repr(self), X)
         rows = X.toarray() if hasattr(X, "toarray") else validation.as_array(repr(self), X)
         if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-            raise ValueError(f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}.")
+            raise ValueError(
+                f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}."
+            )
         rows = rows.astype(np.float64)
         self.check(rows)
         return rows

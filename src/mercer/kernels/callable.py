@@ -15,7 +15,9 @@ _ROWS = 32  # rows of a Gram matrix of which only the diagonal is wanted
 
 @dataclass(frozen=True)
 class Called(Kernel):
-    """k(X, Z) = function(X, Z, **params), the Gram matrix of two arrays of rows, which it is given in float64."""
+    """k(X, Z) = function(X, Z, **params), the Gram matrix of two arrays of rows, which it is given
+    in float64.
+    """
 
     ignores_zeros: ClassVar[bool] = False  # for all that is known
     function: Callable[..., Any]
@@ -34,12 +36,16 @@ class Called(Kernel):
         K = np.asarray(self.function(X, Z, **self.params))
         if K.shape != (len(X), len(Z)) or K.dtype.kind not in "biuf":
             raise ValueError(
-                f"{self!r} must return the Gram matrix of its rows, {(len(X), len(Z))} real numbers here, got {K.dtype} of shape "
-                f"{K.shape}. A function of two single rows can be called for each pair of them (numpy.vectorize)."
+                f"{self!r} must return the Gram matrix of its rows, {(len(X), len(Z))} real "
+                f"numbers here, got {K.dtype} of shape "
+                f"{K.shape}. A function of two single rows can be called for each pair of them "
+                "(numpy.vectorize)."
             )
         if not np.isfinite(K).all():
             i, j = np.argwhere(~np.isfinite(K))[0]
-            raise ValueError(f"{self!r} returned {K[i, j]} for the rows {X[i]} and {Z[j]}; it must be finite.")
+            raise ValueError(
+                f"{self!r} returned {K[i, j]} for the rows {X[i]} and {Z[j]}; it must be finite."
+            )
         return K.astype(np.float64)
 
     def __repr__(self) -> str:

@@ -97,14 +97,17 @@ class MinMax(Kernel):
     domain = "nonnegative"
 
     def _value(self, X: Array, Z: Array) -> Array:
-        huge = max(X.max(initial=0.0), Z.max(initial=0.0)) > _HUGE  # the ratio stays, the sums might overflow
+        huge = (
+            max(X.max(initial=0.0), Z.max(initial=0.0)) > _HUGE
+        )  # the ratio stays, the sums might overflow
         X, Z = (X * _SMALLER, Z * _SMALLER) if huge else (X, Z)
         return ratio(sum_columns(np.minimum, X, Z), sum_columns(np.maximum, X, Z))
 
 
 @dataclass(frozen=True)
 class GMM(Kernel):
-    """k(x, z) = sum min(u, v)^p / sum max(u, v)^p, u and v the signed split of x and z; 0/0 = 0. p = power; p = 1 is GMM, else pGMM.
+    """k(x, z) = sum min(u, v)^p / sum max(u, v)^p, u and v the signed split of x and z; 0/0 = 0. p
+    = power; p = 1 is GMM, else pGMM.
 
     The signed split gives each number two places: (x, 0) for x > 0, (0, -x) otherwise.
     """
@@ -116,8 +119,14 @@ class GMM(Kernel):
         return MinMax()._value(self.split(X, scale), self.split(Z, scale))
 
     def scale(self, X: Any, Z: Any) -> float:
-        """The largest entry of both, which the split is divided by so that powers stay in range; the kernel does not see it."""
-        return float(max(abs(X).max(), abs(Z).max(), np.finfo(np.float64).tiny)) if X.size and Z.size else 1.0
+        """The largest entry of both, which the split is divided by so that powers stay in range;
+        the kernel does not see it.
+        """
+        return (
+            float(max(abs(X).max(), abs(Z).max(), np.finfo(np.float64).tiny))
+            if X.size and Z.size
+            else 1.0
+        )
 
     def split(self, X: Array, scale: float) -> Array:
         """(max(x, 0), max(-x, 0))^power side by side, in float64."""
@@ -127,7 +136,9 @@ class GMM(Kernel):
 
 @dataclass(frozen=True)
 class Resemblance(Kernel):
-    """k(x, z) = |S(x) and S(z)| / |S(x) or S(z)|, S(x) the places where x is not zero: the min-max kernel of binary data; 0/0 = 0."""
+    """k(x, z) = |S(x) and S(z)| / |S(x) or S(z)|, S(x) the places where x is not zero: the min-max
+    kernel of binary data; 0/0 = 0.
+    """
 
     def _value(self, X: Array, Z: Array) -> Array:
         return MinMax()._value((X != 0).astype(float), (Z != 0).astype(float))

@@ -1,4 +1,6 @@
-"""Kernels of inner products and Euclidean distances: those that have a value over another kernel's feature space."""
+"""Kernels of inner products and Euclidean distances: those that have a value over another kernel's
+feature space.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ class Centred(Kernel):
 
     def over(self, inner: Kernel) -> Kernel:
         raise TypeError(
-            f"{self!r} is centred at a mean of features, which inner products do not know, so it has no value over {inner!r}. "
+            f"{self!r} is centred at a mean of features, which inner products do not know, so it "
+            f"has no value over {inner!r}. "
             "With center=False, FeaturePCA keeps the kernel of the map before it."
         )
 
@@ -121,7 +124,8 @@ class Cauchy(Radial):
 
 @dataclass(frozen=True)
 class Matern(Radial):
-    """k(x, z) = e^-a, (1 + a) e^-a, (1 + a + a^2/3) e^-a for nu = 1/2, 3/2, 5/2, with a = 2 sqrt(nu gamma) |x - z|.
+    """k(x, z) = e^-a, (1 + a) e^-a, (1 + a + a^2/3) e^-a for nu = 1/2, 3/2, 5/2, with a = 2 sqrt(nu
+    gamma) |x - z|.
 
     The usual length scale is l = 1/sqrt(2 gamma); as nu grows the kernel tends to Gaussian(gamma).
     """
@@ -154,7 +158,8 @@ class Cosine(Euclidean):
 
 @dataclass(frozen=True)
 class CosineRBF(Euclidean):
-    """k(x, z) = exp(-gamma (1 - rho)): the Gaussian exp(-gamma/2 |u - v|^2) of the rows u, v scaled to unit norm.
+    """k(x, z) = exp(-gamma (1 - rho)): the Gaussian exp(-gamma/2 |u - v|^2) of the rows u, v scaled
+    to unit norm.
 
     A zero row stays zero when rows are scaled, so that k(0, z) = exp(-gamma/2) and k(0, 0) = 1.
     """

@@ -1,4 +1,6 @@
-"""gram(kernel, X, Z): exact Gram matrices, tile by tile, by the fast op where there is one and the literal kernel elsewhere."""
+"""gram(kernel, X, Z): exact Gram matrices, tile by tile, by the fast op where there is one and the
+literal kernel elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ Array = NDArray[Any]
 _FLOPS_PER_ENTRY = 4.0  # a kernel's work for one pair and one column, about
 _TILE = 320  # rows of a tile: Z is packed once for each, which costs 5% here and 25% at 128
 _ARRAYS = 4  # as large as a tile of the Gram matrix, that a device has at once
-_SPARSE_TILE = 512  # rows of a CSR matrix Z against one tile of X, so that they are never dense all at once
+_SPARSE_TILE = (
+    512  # rows of a CSR matrix Z against one tile of X, so that they are never dense all at once
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,9 @@ class _Fast:
     squares: bool = False  # float32 rows must have squares that float32 can hold
 
 
-def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None) -> Any:
+def gram(
+    kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None
+) -> Any:
     """K[i, j] = k(X[i], Z[j]), exact, without ever holding more than a few tiles of working space.
 
     Parameters
@@ -65,8 +71,8 @@ def gram(kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, de
     Returns
     -------
     K : array of shape (n, m)
-        float32 when X and Z both are, otherwise float64. Additive and ratio kernels of dense rows are right to 16 eps,
-        relative; exp(-gamma D) to 16 eps (1 + gamma D).
+        float32 when X and Z both are, otherwise float64. Additive and ratio kernels of dense rows
+        are right to 16 eps, relative; exp(-gamma D) to 16 eps (1 + gamma D).
 
     Examples
     --------
@@ -97,7 +103,12 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
         kernel.check(rows)
     dtype = np.result_type(X.dtype, Z.dtype)
     fast = _fast(kernel)
-    if fast is not None and fast.squares and dtype == np.float32 and not (_square_well(X) and _square_well(Z)):
+    if (
+        fast is not None
+        and fast.squares
+        and dtype == np.float32
+        and not (_square_well(X) and _square_well(Z))
+    ):
         fast = None
     if fast is not None and fast.prepare is not None:
         X, Z = fast.prepare(X, Z)
@@ -150,7 +161,9 @@ def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> Non
                 out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
             except TypeError:
                 if ops.is_device(X):
-                    raise TypeError(f"{kernel!r} has no form for a GPU: give its rows as arrays of NumPy.") from None
+                    raise TypeError(
+                        f"{kernel!r} has no form for a GPU: give its rows as arrays of NumPy."
+                    ) from None
                 raise
     else:
         if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
@@ -175,7 +188,9 @@ def _fast(kernel: Kernel) -> _Fast | None:
         case MinMax():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr)
         case GMM():
-            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=partial(_signed_splits, kernel))
+            return _Fast(
+                ops.gram_minmax, ops.gram_minmax_csr, prepare=partial(_signed_splits, kernel)
+            )
         case Resemblance():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=_presence)
         case Laplacian():
@@ -223,7 +238,9 @@ def _dense(X: Any) -> Array:
 
 
 def _shared_columns(X: Any, Z: Any) -> tuple[Any, Any]:
-    """X and Z without the columns that are zero in both, which change no kernel: what makes very wide CSR matrices possible."""
+    """X and Z without the columns that are zero in both, which change no kernel: what makes very
+    wide CSR matrices possible.
+    """
     if not (hasattr(X, "indptr") and hasattr(Z, "indptr")):
         return X, Z
     columns = np.union1d(X.indices, Z.indices)

@@ -1,4 +1,6 @@
-"""Kernels by name: "jensen-shannon" is JensenShannon, "exp-chi2" is ExpChi2 and "rbf" is Gaussian."""
+"""Kernels by name: "jensen-shannon" is JensenShannon, "exp-chi2" is ExpChi2 and "rbf" is
+Gaussian.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,16 @@ _ALSO = {"rbf": "gaussian"}  # scikit-learn's names for the same kernels
 
 def names() -> dict[str, type[Kernel]]:
     """The kernels that numbers alone make, by the name that their class gives them."""
-    found = [value for module in (additive, hashing, elementwise, euclidean) for value in vars(module).values()]
+    found = [
+        value
+        for module in (additive, hashing, elementwise, euclidean)
+        for value in vars(module).values()
+    ]
     ours = {value for value in found if isinstance(value, type) and issubclass(value, Kernel)}
     bases = {base for cls in ours for base in cls.__mro__[1:]}
-    whole = [cls for cls in ours - bases if all(field.default is not MISSING for field in fields(cls))]
+    whole = [
+        cls for cls in ours - bases if all(field.default is not MISSING for field in fields(cls))
+    ]
     return {_name(cls): cls for cls in sorted(whole, key=_name)}
 
 

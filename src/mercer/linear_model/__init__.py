@@ -1,1 +1,3 @@
-"""Learning on features: least squares from moments, and from blocks where their square does not fit."""
+"""Learning on features: least squares from moments, and from blocks where their square does not
+fit.
+"""

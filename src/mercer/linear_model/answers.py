@@ -1,4 +1,6 @@
-"""What a model says of the rows of a stream, into a file as it comes: predictions, and beside them scores or probabilities."""
+"""What a model says of the rows of a stream, into a file as it comes: predictions, and beside them
+scores or probabilities.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from mercer.linear_model.labels import probabilities
 from mercer.validation import ParameterError, Setting
 
 
-def write_answers(model: Any, X: Any, path: str | os.PathLike[str], beside: str | None = None) -> int:
+def write_answers(
+    model: Any, X: Any, path: str | os.PathLike[str], beside: str | None = None
+) -> int:
     """Write the predictions for X to a file, whole or not at all; how many there are.
 
     Parameters
@@ -20,10 +24,12 @@ def write_answers(model: Any, X: Any, path: str | os.PathLike[str], beside: str 
     model : fitted KernelRegressor or KernelClassifier
     X : array-like, sparse matrix, data frame, path or stream
     path : path
-        ``.parquet``, ``.csv``, ``.tsv`` or ``.npy``: a column "prediction", one for each output when there are several.
+        ``.parquet``, ``.csv``, ``.tsv`` or ``.npy``: a column "prediction", one for each output
+        when there are several.
     beside : None, "score" or "probability"
-        Columns that follow, for a classifier: score_<class> (for two classes that of the second alone, which is above 0 for it), or
-        probability_<class>, where the model has ``predict_proba``.
+        Columns that follow, for a classifier: score_<class> (for two classes that of the second
+        alone, which is above 0 for it), or probability_<class>, where the model has
+        ``predict_proba``.
     """
     names = model._names("prediction")
     types: dict[str, Any] = dict.fromkeys(names, model._kind())
@@ -32,7 +38,11 @@ def write_answers(model: Any, X: Any, path: str | os.PathLike[str], beside: str 
     with open_sink(path, types) as sink:
         for scores in model._scores(X)[1]:
             said = model._decoded(scores)
-            shown = {"score": scores.T, "probability": probabilities(scores).T}[beside] if beside else []
+            shown = (
+                {"score": scores.T, "probability": probabilities(scores).T}[beside]
+                if beside
+                else []
+            )
             sink.write(dict(zip(types, [*said.reshape(len(said), -1).T, *shown], strict=True)))
     return sink.rows
 

@@ -41,7 +41,9 @@ from mercer.validation import ParameterError, Setting
 
 
 class KernelModel(Keeping, Intake):
-    """Squared loss on the features of a map. A subclass says what targets are, how they are summed up, and what scores mean."""
+    """Squared loss on the features of a map. A subclass says what targets are, how they are summed
+    up, and what scores mean.
+    """
 
     def __init__(
         self,
@@ -77,7 +79,9 @@ class KernelModel(Keeping, Intake):
     @devices.its_own
     @on_its_cluster
     @heads.within_floats
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None
+    ) -> Self:
         """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
 
         Parameters
@@ -87,9 +91,11 @@ class KernelModel(Keeping, Intake):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
         sample_weight : array-like of shape (n_samples,), optional
-            Frequencies: a row of weight 2 counts as two rows, also for what a map must see of the rows.
+            Frequencies: a row of weight 2 counts as two rows, also for what a map must see of the
+            rows.
         unlabeled : array-like, sparse matrix, data frame, path or stream, optional
-            More rows, whose targets are not known. They count for the principal components of ``pca``, and for nothing else.
+            More rows, whose targets are not known. They count for the principal components of
+            ``pca``, and for nothing else.
 
         Returns
         -------
@@ -98,14 +104,17 @@ class KernelModel(Keeping, Intake):
         stream = self._begin(X, y, sample_weight, unlabeled)
         if stream.rows == 1 and heads.is_chosen(self.alpha):
             raise ValueError(
-                f"{type(self).__name__}: alpha={self.alpha!r} is chosen by rows that are left out, and there is one sample only. "
+                f"{type(self).__name__}: alpha={self.alpha!r} is chosen by rows that are left "
+                "out, and there is one sample only. "
                 "Give more rows, or a number for alpha."
             )
         others = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
         if self.plan_.route == "moments":
             self._seen: Any = self._fold(features(stream, self.feature_map_), self._summary())
             if others is not None:
-                beside = self._fold(features(others, self.feature_map_), Moments(target=False), "unlabelled")
+                beside = self._fold(
+                    features(others, self.feature_map_), Moments(target=False), "unlabelled"
+                )
                 self._beside = Normal.of_rows(beside, fit_intercept=self.fit_intercept)
             self._solve(lambda: self._again(features(stream, self.feature_map_)))
         elif self.plan_.route == "two-stage":
@@ -119,7 +128,9 @@ class KernelModel(Keeping, Intake):
     @on_its_cluster
     @heads.within_floats
     def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """partial_fit: the moments of these rows are added to those of all rows before. The map sees the rows of the first call only."""
+        """partial_fit: the moments of these rows are added to those of all rows before. The map
+        sees the rows of the first call only.
+        """
         self._must_have_moments()
         first = not hasattr(self, "_seen")
         stream = (
@@ -138,7 +149,9 @@ class KernelModel(Keeping, Intake):
 
     @property
     def coef_(self) -> Array:
-        """Coefficients of the features, (n_outputs, n_features_out), or (n_features_out,) for a single output."""
+        """Coefficients of the features, (n_outputs, n_features_out), or (n_features_out,) for a
+        single output.
+        """
         coef = self._solved().coef
         return coef.T if self._wide else coef[:, 0]
 
@@ -160,22 +173,29 @@ class KernelModel(Keeping, Intake):
 
     @property
     def gcv_(self) -> Array:
-        """The score of each of ``alphas_``: generalised cross-validation, or the error on rows left out for "kfold", "loo" and passes."""
+        """The score of each of ``alphas_``: generalised cross-validation, or the error on rows left
+        out for "kfold", "loo" and passes.
+        """
         return self._choice().scores
 
     @property
     def kkt_(self) -> float:
-        """How far the coefficients are from optimal, in units of the smallest alpha that makes all of them 0; of an output with "l1"."""
+        """How far the coefficients are from optimal, in units of the smallest alpha that makes all
+        of them 0; of an output with "l1".
+        """
         kkt = self._solved().kkt
         if kkt is None:
             raise AttributeError(
-                f"{type(self).__name__}: kkt_ is for penalty='l1' and 'group', and it is {self.penalty!r}."
+                f"{type(self).__name__}: kkt_ is for penalty='l1' and 'group', and it is "
+                f"{self.penalty!r}."
             )
         return kkt
 
     @property
     def zero_maps_(self) -> list[str]:
-        """The names of the maps all of whose coefficients are 0: the model is the same without them."""
+        """The names of the maps all of whose coefficients are 0: the model is the same without
+        them.
+        """
         coef = self._solved().coef
         widths = widths_of(self.feature_map_)
         columns = spans(tuple(widths.values()))
@@ -190,8 +210,9 @@ class KernelModel(Keeping, Intake):
         X : array-like, sparse matrix, data frame, Dask array, path or stream
             Of a Dask array, predictions are one too, not computed yet.
         out : array or path, optional
-            Where to write predictions as they come: an array with room for all of them, or a ``.parquet``, ``.npy`` or ``.csv`` file with
-            a column "prediction" (one for each output when there are several).
+            Where to write predictions as they come: an array with room for all of them, or a
+            ``.parquet``, ``.npy`` or ``.csv`` file with a column "prediction" (one for each output
+            when there are several).
 
         Returns
         -------
@@ -218,17 +239,23 @@ class KernelModel(Keeping, Intake):
         return stream, predict_rows(stream, self.feature_map_, head, self.n_jobs)
 
     def _begin(self, X: Any, y: Any, sample_weight: Any, unlabeled: Any = None) -> Stream:
-        """The rows, once they, the parameters and the plan are known to be right; the map is fitted."""
+        """The rows, once they, the parameters and the plan are known to be right; the map is
+        fitted.
+        """
         who = type(self).__name__
         self._forget()
         heads.check_alpha(who, self.alpha)
         validation.flag(who, "fit_intercept", self.fit_intercept)
         width(self.n_jobs, who)
         limit = (
-            system.memory() // 2 if self.max_memory is None else validation.memory(who, "max_memory", self.max_memory)
+            system.memory() // 2
+            if self.max_memory is None
+            else validation.memory(who, "max_memory", self.max_memory)
         )
         stream = self._open(X, y, sample_weight, reset=True)
-        self._columns = isinstance(stream.target, list) or (stream._y is not None and stream._y.ndim == 2)
+        self._columns = isinstance(stream.target, list) or (
+            stream._y is not None and stream._y.ndim == 2
+        )
         stream = self._reweighted(stream)
         self.seed_ = self._seed(who)
         made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
@@ -255,17 +282,25 @@ class KernelModel(Keeping, Intake):
             unlabelled=unlabeled is not None,
             outputs=self._outputs(),
         )
-        heads.check_plan(who, self.plan_, D, penalty=self.penalty, pca=self.pca, checkpoint=self.checkpoint)
+        heads.check_plan(
+            who, self.plan_, D, penalty=self.penalty, pca=self.pca, checkpoint=self.checkpoint
+        )
         if devices.here() is not None and in_use(stream):
             sentence = "a cluster sums on the CPUs of its workers: leave out either "
             raise ParameterError(
-                who, sentence, Setting("device", text="device="), " or ", Setting("cluster", text="cluster="), "."
+                who,
+                sentence,
+                Setting("device", text="device="),
+                " or ",
+                Setting("cluster", text="cluster="),
+                ".",
             )
         sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
         if not sums and in_use(stream):
             raise ParameterError(
                 who,
-                f"a cluster sums moments, and this fit takes more passes over the rows. {self.plan_} Use ",
+                "a cluster sums moments, and this fit takes more passes over the rows. "
+                f"{self.plan_} Use ",
                 Setting("loss", "'squared'"),
                 ", ",
                 Setting("alpha", "'gcv'"),
@@ -278,37 +313,70 @@ class KernelModel(Keeping, Intake):
         return stream
 
     def _seed(self, who: str) -> int:
-        """The seed of random_state; that of the checkpoint, when there is one and random_state does not say."""
-        if self.checkpoint is None or self.random_state is not None or not os.path.isfile(self.checkpoint):
+        """The seed of random_state; that of the checkpoint, when there is one and random_state does
+        not say.
+        """
+        if (
+            self.checkpoint is None
+            or self.random_state is not None
+            or not os.path.isfile(self.checkpoint)
+        ):
             return seed_from(who, self.random_state)
         return seed_from(who, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
 
     def _fold(self, rows: Rows, summary: Any, what: str = "") -> Any:
-        """The summary of the rows; what is done is kept in the checkpoint, where there is one, and in files beside it."""
-        beside = f"{os.fspath(self.checkpoint)}.{what}" if self.checkpoint is not None and what else self.checkpoint
+        """The summary of the rows; what is done is kept in the checkpoint, where there is one, and
+        in files beside it.
+        """
+        beside = (
+            f"{os.fspath(self.checkpoint)}.{what}"
+            if self.checkpoint is not None and what
+            else self.checkpoint
+        )
         spec = {"seed": self.seed_, "class": type(self).__name__, "route": self.plan_.route}
-        return fold(rows, summary, checkpoint=beside, spec=spec, n_jobs=self.n_jobs, progress=self._progress())
+        return fold(
+            rows,
+            summary,
+            checkpoint=beside,
+            spec=spec,
+            n_jobs=self.n_jobs,
+            progress=self._progress(),
+        )
 
     @heads.within_floats
     def _solve(self, again: Any) -> None:
         """The head of all rows seen."""
         widths = tuple(widths_of(self.feature_map_).values())
-        components = None if self.pca is None else Components(self.pca, widths, getattr(self, "_beside", None))
+        components = (
+            None
+            if self.pca is None
+            else Components(self.pca, widths, getattr(self, "_beside", None))
+        )
         self._head = self._head_of(self._normals(self._seen), again, widths, components)
 
     def _head_of(
-        self, folds: list[Normal], again: Any, widths: tuple[int, ...], components: Components | None
+        self,
+        folds: list[Normal],
+        again: Any,
+        widths: tuple[int, ...],
+        components: Components | None,
     ) -> heads.Head:
         if self.penalty == "l2":
             return heads.from_moments(folds, self.alpha, again, components)
-        return heads.sparse_from_moments(folds, self.alpha, Penalty(self.penalty, widths, components))
+        return heads.sparse_from_moments(
+            folds, self.alpha, Penalty(self.penalty, widths, components)
+        )
 
     def _solve_components(self, stream: Stream, others: Stream | None) -> None:
-        """Two passes: the moments of each map's features by themselves, then those of all components."""
+        """Two passes: the moments of each map's features by themselves, then those of all
+        components.
+        """
         widths = tuple(widths_of(self.feature_map_).values())
         apart = self._fold(features(stream, self.feature_map_), Apart.empty(widths))
         if others is not None:
-            apart += self._fold(features(others, self.feature_map_), Apart.empty(widths), "unlabelled")
+            apart += self._fold(
+                features(others, self.feature_map_), Apart.empty(widths), "unlabelled"
+            )
         assert self.pca is not None
         basis = apart.basis(self.pca, fit_intercept=self.fit_intercept)
         del apart
@@ -318,7 +386,9 @@ class KernelModel(Keeping, Intake):
         self._head = replace(head, coef=basis.expand(head.coef))
 
     def _solved(self) -> heads.Head:
-        if not self.__sklearn_is_fitted__():  # check_is_fitted makes tags, which takes longer than a row does
+        if (
+            not self.__sklearn_is_fitted__()
+        ):  # check_is_fitted makes tags, which takes longer than a row does
             check_is_fitted(self)
         if self._head is None:
             self._solve(None)
@@ -328,28 +398,38 @@ class KernelModel(Keeping, Intake):
     def _choice(self) -> Choice:
         choice = self._solved().choice
         if choice is None:
-            raise AttributeError(f"{type(self).__name__}: a single alpha was given, none was chosen.")
+            raise AttributeError(
+                f"{type(self).__name__}: a single alpha was given, none was chosen."
+            )
         return choice
 
     def _pass_over(self, stream: Stream) -> None:
         who = type(self).__name__
         tol = tolerance(stream.dtype.itemsize)
         rows = features(stream, self.feature_map_)
-        self._head = heads.from_passes(who, lambda: self._again(rows), self.alpha, self.fit_intercept, tol)
+        self._head = heads.from_passes(
+            who, lambda: self._again(rows), self.alpha, self.fit_intercept, tol
+        )
 
     def _must_add(self, first: bool) -> None:
-        """Refuse parameters that moments do not go with, those changed since the first rows among them."""
+        """Refuse parameters that moments do not go with, those changed since the first rows among
+        them.
+        """
         who = type(self).__name__
         heads.check_alpha(who, self.alpha)
-        heads.check_head(who, self.penalty, self.alpha, self.pca, tuple(widths_of(self.feature_map_).values()))
+        heads.check_head(
+            who, self.penalty, self.alpha, self.pca, tuple(widths_of(self.feature_map_).values())
+        )
         if not first and isinstance(self._seen, Folds) != heads.by_folds(self.alpha, self.penalty):
             raise ValueError(
-                f"{who}: alpha={self.alpha!r} with penalty={self.penalty!r} has {'no ' * isinstance(self._seen, Folds)}folds, unlike the "
+                f"{who}: alpha={self.alpha!r} with penalty={self.penalty!r} has "
+                f"{'no ' * isinstance(self._seen, Folds)}folds, unlike the "
                 "moments of the rows before. Set both back, or call fit with all rows."
             )
         if self.plan_.route != "moments" or str(self.alpha) == "loo" or self.checkpoint is not None:
             raise ValueError(
-                f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many features for max_memory do not go with. "
+                f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many "
+                "features for max_memory do not go with. "
                 f"{self.plan_}"
             )
 
@@ -357,7 +437,8 @@ class KernelModel(Keeping, Intake):
         """Refuse to add to a model that has a head and no moments: its rows would be forgotten."""
         if hasattr(self, "_head") and not hasattr(self, "_seen"):
             raise ValueError(
-                f"{type(self).__name__}: partial_fit adds to moments, which a model that was loaded, or fitted by passes over the rows, "
+                f"{type(self).__name__}: partial_fit adds to moments, which a model that was "
+                "loaded, or fitted by passes over the rows, "
                 "does not have. Call fit with all rows, or partial_fit on a new model."
             )
 
@@ -377,7 +458,9 @@ class KernelModel(Keeping, Intake):
         who = type(self).__name__
         if self.verbose < 2:
             return None
-        return lambda done, of: print(f"{who}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True)
+        return lambda done, of: print(
+            f"{who}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True
+        )
 
     def _reweighted(self, stream: Stream) -> Stream:
         return stream

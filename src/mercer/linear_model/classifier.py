@@ -40,36 +40,42 @@ from mercer.stats.moments import Moments
 
 
 class KernelClassifier(ClassifierMixin, KernelModel):
-    """argmax over classes of f_c(x) = b_c + w_c'phi(x), each fitted to y = +1 in the class and -1 outside; one f for two classes.
+    """argmax over classes of f_c(x) = b_c + w_c'phi(x), each fitted to y = +1 in the class and -1
+    outside; one f for two classes.
 
     The objective, s being the weights of rows, is
 
         loss             minimised for each output
         "squared"        sum s (y - f(x))^2 + alpha |w|^2
-        "squared_hinge"  sum s max(0, 1 - y f(x))^2 + alpha/2 |w|^2     (LinearSVC with C = 1/alpha, but b is not penalised)
-        "logistic"       sum s log(1 + exp(-y f(x))) + alpha/2 |w|^2    (LogisticRegression with C = 1/alpha)
+        "squared_hinge"  sum s max(0, 1 - y f(x))^2 + alpha/2 |w|^2     (LinearSVC with C = 1/alpha,
+        but b is not penalised) "logistic"       sum s log(1 + exp(-y f(x))) + alpha/2 |w|^2
+        (LogisticRegression with C = 1/alpha)
 
-    One-against-all least squares needs the sums of each class beside the moments of all rows, so that classes are found in the same pass.
-    The other losses take passes: Newton's method, by the matrix of each output where there are few features, by conjugate gradients
-    otherwise; blocks of features stay in memory where they fit into ``max_memory``.
+    One-against-all least squares needs the sums of each class beside the moments of all rows, so
+    that classes are found in the same pass. The other losses take passes: Newton's method, by the
+    matrix of each output where there are few features, by conjugate gradients otherwise; blocks of
+    features stay in memory where they fit into ``max_memory``.
 
     Parameters
     ----------
-    feature_map, fit_intercept, max_memory, cluster, device, precision, n_jobs, verbose, random_state : as in KernelRegressor
-    alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
-        As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of a list, of a grid of 25 for "auto",
-        that has the smallest mean loss on a tenth of the rows, held out by a hash of the row's index.
+    feature_map, fit_intercept, max_memory, cluster, device, precision, n_jobs, verbose,
+    random_state : as in KernelRegressor alpha : float, list, "auto", "gcv", "kfold" or "loo",
+    default="auto"
+        As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of
+        a list, of a grid of 25 for "auto", that has the smallest mean loss on a tenth of the rows,
+        held out by a hash of the row's index.
     penalty, pca, checkpoint : as in KernelRegressor; squared loss only
     loss : {"squared", "squared_hinge", "logistic"}, default="squared"
     class_weight : dict, "balanced" or None, default=None
-        Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass over
-        the labels. Unlike sample_weight they do not count as more rows where alpha is chosen; with
+        Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass
+        over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen;
+        with
         alpha="loo" they do.
     max_iter : int, default=100
         Most Newton steps; a ConvergenceWarning names the classes that need more.
     tol : float, default=1e-7
-        Newton's method ends when w is within tol |w| of the minimum, which |gradient| <= tol alpha |w| ensures, or when the gradient is
-        1e-12 of that at w = 0.
+        Newton's method ends when w is within tol |w| of the minimum, which |gradient| <= tol alpha
+        |w| ensures, or when the gradient is 1e-12 of that at w = 0.
 
     Attributes
     ----------
@@ -77,7 +83,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         The labels, sorted.
     n_iter_ : int
         Newton steps; 1 for squared loss from moments.
-    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_, n_features_in_, feature_names_in_
+    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_, n_features_in_,
+    feature_names_in_
         As in KernelRegressor.
 
     Examples
@@ -135,7 +142,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self.tol = tol
 
     @available_if(lambda model: model._adds())
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Take more rows in, as KernelRegressor does; squared loss only, whose moments add up.
 
         Parameters
@@ -148,17 +157,25 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self._must_have_moments()
         if not hasattr(self, "_seen"):
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
+                raise ValueError(
+                    "classes must be passed on the first call to partial_fit: all labels there "
+                    "will be."
+                )
             self._set_classes(np.unique(np.asarray(classes)))
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+        elif classes is not None and not np.array_equal(
+            np.unique(np.asarray(classes)), self.classes_
+        ):
             raise ValueError(
-                f"classes={classes!r} is not the same as on the first call to partial_fit, {self.classes_}."
+                f"classes={classes!r} is not the same as on the first call to partial_fit, "
+                f"{self.classes_}."
             )
         self._announced = True
         self._take_in(X, y, sample_weight)
         return self
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None
+    ) -> Self:
         """Fit the map and the head; the parameters are those of ``KernelRegressor.fit``."""
         self._forget()
         self._check_loss()
@@ -167,7 +184,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     @devices.its_own
     def decision_function(self, X: Any) -> Array:
-        """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class otherwise."""
+        """b + w'phi(x): a number for two classes (above 0 for the second), a column for each class
+        otherwise.
+        """
         if is_lazy(X):
             check_is_fitted(self)
             return self._lazily("decision_function", X, np.dtype(np.float64), wide=self._wide)
@@ -177,7 +196,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     @available_if(lambda model: model.loss == "logistic")
     @devices.its_own
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, a column for each: 1/(1 + exp(-f)), divided by their sum where there are more than two."""
+        """Probabilities of the classes, a column for each: 1/(1 + exp(-f)), divided by their sum
+        where there are more than two.
+        """
         if is_lazy(X):
             check_is_fitted(self)
             return map_chunks(self, "predict_proba", X, len(self.classes_), np.dtype(np.float64))
@@ -204,43 +225,64 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         if not self._announced:
             self._set_classes(_labels(seen))
         parts = [part.parts for part in (seen.parts if isinstance(seen, Folds) else [seen])]
-        return [self._normal(moments, *aligned(self.classes_, sums)) for moments, sums in parts if moments.rows]
+        return [
+            self._normal(moments, *aligned(self.classes_, sums))
+            for moments, sums in parts
+            if moments.rows
+        ]
 
     def _normal(self, moments: Moments, counts: Array, sums: Array) -> Normal:
-        """The normal equations of weighted sums; rows are counted without the weights of classes."""
+        """The normal equations of weighted sums; rows are counted without the weights of
+        classes.
+        """
         weights = given_weights(type(self).__name__, self.class_weight)
         rows = (
-            None if weights is None else unweighted(counts, [weights.get(one, 1.0) for one in self.classes_.tolist()])
+            None
+            if weights is None
+            else unweighted(counts, [weights.get(one, 1.0) for one in self.classes_.tolist()])
         )
         return Normal.of_classes(moments, counts, sums, fit_intercept=self.fit_intercept, rows=rows)
 
     def _let_in(self, part: Any) -> None:
         strange = np.setdiff1d(_labels(part), self.classes_)
         if len(strange):
-            raise ValueError(f"y has the label {strange.tolist()[0]!r}, which is not among {self.classes_.tolist()}.")
+            raise ValueError(
+                f"y has the label {strange.tolist()[0]!r}, which is not among "
+                f"{self.classes_.tolist()}."
+            )
 
     def _set_classes(self, found: Array) -> None:
         if len(found) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs rows of at least two classes, got one class: {found.tolist()[0]!r}."
+                f"{type(self).__name__} needs rows of at least two classes, got one class: "
+                f"{found.tolist()[0]!r}."
             )
         if found.dtype.kind == "f" and np.any(found % 1):
             raise ValueError(
-                f"Unknown label type: continuous. Labels are words or whole numbers, got {found[found % 1 != 0][0]}: use KernelRegressor."
+                "Unknown label type: continuous. Labels are words or whole numbers, got "
+                f"{found[found % 1 != 0][0]}: use KernelRegressor."
             )
         if isinstance(self.class_weight, dict):
             strange = [label for label in self.class_weight if label not in set(found.tolist())]
             if strange:
-                raise ValueError(f"class_weight has the label {strange[0]!r}, which is not among {found.tolist()}.")
+                raise ValueError(
+                    f"class_weight has the label {strange[0]!r}, which is not among "
+                    f"{found.tolist()}."
+                )
         self.classes_ = found
 
     def _keep(self, kept: dict[str, Any]) -> None:
         super()._keep(kept)
         classes, outputs = np.asarray(self.classes_), self._solved().coef.shape[1]
         if classes.ndim != 1 or len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
-            raise ValueError(f"{type(self).__name__} needs at least two labels, sorted, none of them twice.")
+            raise ValueError(
+                f"{type(self).__name__} needs at least two labels, sorted, none of them twice."
+            )
         if outputs != (1 if len(classes) == 2 else len(classes)):
-            raise ValueError(f"{type(self).__name__} has {len(classes)} classes, and a head of {outputs} outputs.")
+            raise ValueError(
+                f"{type(self).__name__} has {len(classes)} classes, and a head of {outputs} "
+                "outputs."
+            )
         given_weights(type(self).__name__, self.class_weight)
         self._check_loss()
 
@@ -256,7 +298,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         """Whether rows can be taken in by partial_fit; an AttributeError that says why not."""
         if self.loss in LOSSES:
             raise AttributeError(
-                f"partial_fit adds the moments of loss='squared', got loss={self.loss!r}. Use fit, on a stream where rows are many."
+                f"partial_fit adds the moments of loss='squared', got loss={self.loss!r}. Use "
+                "fit, on a stream where rows are many."
             )
         return True
 
@@ -271,20 +314,28 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def _pass_over(self, stream: Stream) -> None:
         if self.loss != "squared":
-            how: Any = {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_iter": self.max_iter}
+            how: Any = {
+                "fit_intercept": self.fit_intercept,
+                "tol": self.tol,
+                "max_iter": self.max_iter,
+            }
             made = features(stream, self.feature_map_)
             rows, loss = Kept(lambda: self._again(made), self.plan_.room), LOSSES[self.loss]
             with at_most(self.n_jobs), one_blas_thread():
                 exact = self.plan_.route == "newton"
                 who = type(self).__name__
-                self._head = heads.from_newton(who, rows, loss, self.alpha, self.classes_, exact=exact, **how)
+                self._head = heads.from_newton(
+                    who, rows, loss, self.alpha, self.classes_, exact=exact, **how
+                )
             return
         if self.class_weight != "balanced":  # whose weights needed the classes already
             self._set_classes(count_classes(stream).classes)
         super()._pass_over(stream)
 
     def _decoded(self, scores: Array) -> Array:
-        return self.classes_[(scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)]
+        return self.classes_[
+            (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
+        ]
 
     def _kind(self) -> Any:
         return self.classes_.dtype
@@ -313,4 +364,6 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 def _labels(seen: Any) -> Array:
     """The labels of all rows in a sum."""
     parts = seen.parts if isinstance(seen, Folds) else [seen]
-    return np.unique(np.concatenate([part.parts[1].classes for part in parts if part.parts[0].rows]))
+    return np.unique(
+        np.concatenate([part.parts[1].classes for part in parts if part.parts[0].rows])
+    )

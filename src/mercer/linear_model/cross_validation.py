@@ -14,7 +14,8 @@ from mercer.stats.combined import Together
 
 
 class Folds(Together):
-    """One summary for each fold. A row's fold is a hash of its index: it does not depend on blocks or workers.
+    """One summary for each fold. A row's fold is a hash of its index: it does not depend on blocks
+    or workers.
 
     Parameters
     ----------
@@ -28,7 +29,9 @@ class Folds(Together):
         super().__init__(*parts)
         self.first = first
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         words = Rng(0).words("folds", self.first + start, block.shape[0])
         which, rows = words % np.uint64(len(self.parts)), matrix(block)
         for fold, part in enumerate(self.parts):

@@ -1,4 +1,6 @@
-"""What is learnt on features: coefficients for each loss, from one pass of moments or by passes, with the alpha that was asked for."""
+"""What is learnt on features: coefficients for each loss, from one pass of moments or by passes,
+with the alpha that was asked for.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,11 @@ PENALTIES = ("l2", "l1", "group")
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores, None for a single alpha.
+    """Predictions are z'coef + intercept; choice has the alphas that were tried and their scores,
+    None for a single alpha.
 
-    steps are those of the last solver: Newton steps, passes of conjugate gradients, 1 for a solution from moments.
+    steps are those of the last solver: Newton steps, passes of conjugate gradients, 1 for a
+    solution from moments.
     """
 
     coef: Array  # (D, t)
@@ -52,9 +56,14 @@ class Head:
     def check(self, features: int) -> None:
         """Refuse coefficients that are not those of so many features."""
         floats = self.coef.dtype == self.intercept.dtype == np.float64
-        if not floats or self.coef.shape != (features, *self.intercept.shape) or self.intercept.shape in ((), (0,)):
+        if (
+            not floats
+            or self.coef.shape != (features, *self.intercept.shape)
+            or self.intercept.shape in ((), (0,))
+        ):
             raise ValueError(
-                f"Head needs a coefficient for each of {features} features, got shapes {self.coef.shape} and {self.intercept.shape}."
+                f"Head needs a coefficient for each of {features} features, got shapes "
+                f"{self.coef.shape} and {self.intercept.shape}."
             )
         if self.choice is not None and self.choice.alphas.shape != self.choice.scores.shape:
             raise ValueError("Head needs a score for each alpha.")
@@ -65,7 +74,8 @@ class Head:
 def within_floats(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a method that fits: a ValueError and no model where coefficients are not finite.
 
-    The results are checked, not the flags of the floating point unit: some libraries of linear algebra set these in ordinary products.
+    The results are checked, not the flags of the floating point unit: some libraries of linear
+    algebra set these in ordinary products.
     """
 
     @functools.wraps(method)
@@ -77,7 +87,8 @@ def within_floats(method: Callable[..., Any]) -> Callable[..., Any]:
             return found
         del self._head
         raise ValueError(
-            f"{type(self).__name__}: the numbers of X, y or the weights are too large or too small for sums of squares: the coefficients "
+            f"{type(self).__name__}: the numbers of X, y or the weights are too large or too "
+            "small for sums of squares: the coefficients "
             "are not finite. Scale them (sklearn.preprocessing)."
         )
 
@@ -85,7 +96,9 @@ def within_floats(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_alpha(who: str, alpha: Any) -> None:
-    """Refuse what is neither a number of at least 0, nor a list of such numbers, nor one of the words."""
+    """Refuse what is neither a number of at least 0, nor a list of such numbers, nor one of the
+    words.
+    """
     if isinstance(alpha, str):
         validation.one_of(who, "alpha", alpha, WORDS)
         return
@@ -96,7 +109,10 @@ def check_alpha(who: str, alpha: Any) -> None:
         or values.size == 0
         or not np.all((values >= 0) & (values < np.inf))
     ):
-        needed = f"a number of at least 0, a list of such numbers, or one of {', '.join(map(repr, WORDS))}"
+        needed = (
+            "a number of at least 0, a list of such numbers, or one of "
+            f"{', '.join(map(repr, WORDS))}"
+        )
         raise ParameterError(who, Setting("alpha"), f" must be {needed}, got {alpha!r}.")
 
 
@@ -108,22 +124,35 @@ def check_loss(who: str, loss: str, alpha: Any, penalty: Any, pca: Any, checkpoi
     check_alpha(who, alpha)
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(
-            f"{who}: alpha={alpha!r} needs loss='squared', got loss={loss!r}. Use 'auto' (rows held out), a number or a list."
+            f"{who}: alpha={alpha!r} needs loss='squared', got loss={loss!r}. Use 'auto' (rows "
+            "held out), a number or a list."
         )
     if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
         raise ValueError(
-            f"{who}: alpha = 0 needs loss='squared': with loss={loss!r} rows that can be separated have no minimum. Give an alpha above 0."
+            f"{who}: alpha = 0 needs loss='squared': with loss={loss!r} rows that can be "
+            "separated have no minimum. Give an alpha above 0."
         )
-    for name, value, default in (("penalty", penalty, "l2"), ("pca", pca, None), ("checkpoint", checkpoint, None)):
+    for name, value, default in (
+        ("penalty", penalty, "l2"),
+        ("pca", pca, None),
+        ("checkpoint", checkpoint, None),
+    ):
         if value != default:
             raise ValueError(
-                f"{who}: {name}={value!r} needs the moments of loss='squared', got loss={loss!r}. Leave {name} out."
+                f"{who}: {name}={value!r} needs the moments of loss='squared', got "
+                f"loss={loss!r}. Leave {name} out."
             )
 
 
-def check_plan(who: str, plan: Plan, features: int, *, penalty: str, pca: Any, checkpoint: Any) -> None:
+def check_plan(
+    who: str, plan: Plan, features: int, *, penalty: str, pca: Any, checkpoint: Any
+) -> None:
     """Refuse what needs moments where the plan is passes over the rows."""
-    for name, value, default in (("pca", pca, None), ("penalty", penalty, "l2"), ("checkpoint", checkpoint, None)):
+    for name, value, default in (
+        ("pca", pca, None),
+        ("penalty", penalty, "l2"),
+        ("checkpoint", checkpoint, None),
+    ):
         if plan.route == "passes" and value != default:
             raise ParameterError(
                 who,
@@ -142,9 +171,13 @@ def is_chosen(alpha: Any) -> bool:
 
 
 def check_head(who: str, penalty: str, alpha: Any, pca: Any, widths: Sequence[int]) -> None:
-    """Refuse more components than a map has features, a penalty that is not known, and what does not go with it."""
+    """Refuse more components than a map has features, a penalty that is not known, and what does
+    not go with it.
+    """
     if pca is not None and validation.whole(who, "pca", pca) > max(widths):
-        raise ValueError(f"{who}: pca must be at most the number of features of a map, {max(widths)}, got {pca}.")
+        raise ValueError(
+            f"{who}: pca must be at most the number of features of a map, {max(widths)}, got {pca}."
+        )
     validation.one_of(who, "penalty", penalty, PENALTIES)
     if penalty == "l2":
         return
@@ -162,11 +195,13 @@ def check_head(who: str, penalty: str, alpha: Any, pca: Any, widths: Sequence[in
         )
     if isinstance(alpha, str) and alpha in ("gcv", "loo"):
         raise ValueError(
-            f"{who}: alpha={alpha!r} needs penalty='l2'. Use 'kfold' (which 'auto' is here), a number or a list."
+            f"{who}: alpha={alpha!r} needs penalty='l2'. Use 'kfold' (which 'auto' is here), a "
+            "number or a list."
         )
     if not isinstance(alpha, str) and np.any(np.asarray(alpha) == 0):
         raise ValueError(
-            f"{who}: penalty={penalty!r} needs an alpha above 0, got {alpha!r}; for plain least squares use penalty='l2'."
+            f"{who}: penalty={penalty!r} needs an alpha above 0, got {alpha!r}; for plain least "
+            "squares use penalty='l2'."
         )
 
 
@@ -176,9 +211,13 @@ def by_folds(alpha: Any, penalty: str) -> bool:
 
 
 def from_moments(
-    folds: Sequence[Normal], alpha: Any, again: Callable[[], Rows], components: Components | None = None
+    folds: Sequence[Normal],
+    alpha: Any,
+    again: Callable[[], Rows],
+    components: Components | None = None,
 ) -> Head:
-    """The ridge head from normal equations, one for each fold of the rows (a single one, unless alpha is "kfold").
+    """The ridge head from normal equations, one for each fold of the rows (a single one, unless
+    alpha is "kfold").
 
     again gives the rows once more, for the leverages of alpha="loo".
     """
@@ -188,7 +227,9 @@ def from_moments(
     spectrum = Spectrum.of(sum(folds[1:], start=folds[0]), components, overwrite=True)
     choice = None
     if isinstance(alpha, str) and alpha == "kfold":
-        choice = choose_kfold([fold for fold in folds if fold.n > 0], ALPHAS * spectrum.scale, components)
+        choice = choose_kfold(
+            [fold for fold in folds if fold.n > 0], ALPHAS * spectrum.scale, components
+        )
     elif isinstance(alpha, str) and alpha == "loo":
         choice = choose_loo(spectrum, again())
     elif is_chosen(alpha):
@@ -200,7 +241,11 @@ def from_moments(
 def sparse_from_moments(folds: Sequence[Normal], alpha: Any, penalty: Penalty) -> Head:
     """The head with few coefficients; an alpha that must be chosen is chosen by folds."""
     folds = [fold for fold in folds if fold.n > 0]
-    choice = penalty.choose(folds, None if isinstance(alpha, str) else alpha) if is_chosen(alpha) else None
+    choice = (
+        penalty.choose(folds, None if isinstance(alpha, str) else alpha)
+        if is_chosen(alpha)
+        else None
+    )
     used = float(alpha) if choice is None else choice.alpha
     total = sum(folds[1:], start=folds[0])
     coef, kkt = penalty.solve(total, used)
@@ -208,7 +253,9 @@ def sparse_from_moments(folds: Sequence[Normal], alpha: Any, penalty: Penalty) -
 
 
 def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: float) -> Head:
-    """The head by conjugate gradients over blocks; an alpha that must be chosen is chosen on a tenth of the rows."""
+    """The head by conjugate gradients over blocks; an alpha that must be chosen is chosen on a
+    tenth of the rows.
+    """
     if isinstance(alpha, str) and alpha != "auto":
         raise ParameterError(
             who,
@@ -230,10 +277,14 @@ def from_passes(who: str, rows: Pass, alpha: Any, fit_intercept: bool, tol: floa
         )
     if not is_chosen(alpha):
         solution = solve_blocks(rows, float(alpha), fit_intercept=fit_intercept, tol=tol)
-        return Head(solution.coef, solution.intercept, float(alpha), None, steps=solution.iterations)
+        return Head(
+            solution.coef, solution.intercept, float(alpha), None, steps=solution.iterations
+        )
     given = None if isinstance(alpha, str) else alpha
     held = choose_held_out(rows, given, fit_intercept=fit_intercept)
-    solution = solve_blocks(rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol)
+    solution = solve_blocks(
+        rows, held.alpha, fit_intercept=fit_intercept, coef0=held.solution.coef, tol=tol
+    )
     choice = Choice(held.alpha, held.alphas, held.scores)
     return Head(solution.coef, solution.intercept, held.alpha, choice, steps=solution.iterations)
 
@@ -250,7 +301,9 @@ def from_newton(
     tol: float,
     max_iter: int,
 ) -> Head:
-    """The head by Newton's method; an alpha that must be chosen is chosen on a tenth of the rows. Outputs that are late are named."""
+    """The head by Newton's method; an alpha that must be chosen is chosen on a tenth of the rows.
+    Outputs that are late are named.
+    """
     how: Any = {"fit_intercept": fit_intercept, "exact": exact, "max_iter": max_iter}
     choice, start = None, None
     if is_chosen(alpha):
@@ -263,14 +316,18 @@ def from_newton(
         names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         validation.warn_unfinished(
-            f"{who}: Newton's method has not reached tol={tol:g} for class {some}: the gradient is {found.gradient[late].max():.2g} of the "
-            f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter (it is {max_iter}), alpha or tol."
+            f"{who}: Newton's method has not reached tol={tol:g} for class {some}: the gradient "
+            f"is {found.gradient[late].max():.2g} of the "
+            f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter "
+            f"(it is {max_iter}), alpha or tol."
         )
     return Head(found.coef, found.intercept, used, choice, steps=found.steps)
 
 
 def signs(labels: Iterable[Any], classes: Array) -> Array:
-    """One against all: +1 in the class, -1 outside; a column for each class, or one for two classes, +1 for the second."""
+    """One against all: +1 in the class, -1 outside; a column for each class, or one for two
+    classes, +1 for the second.
+    """
     y = np.asarray(labels)
     Y = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
     return Y[:, 1:] if len(classes) == 2 else Y

@@ -25,7 +25,9 @@ _COLUMNS = validation.Setting("columns", text="open_stream(source, columns=[...]
 
 
 class Intake(BaseEstimator):
-    """An estimator whose rows come from memory, by scikit-learn's rules, or from a stream. A subclass says what targets are."""
+    """An estimator whose rows come from memory, by scikit-learn's rules, or from a stream. A
+    subclass says what targets are.
+    """
 
     feature_map_: Map
 
@@ -43,11 +45,15 @@ class Intake(BaseEstimator):
         if not is_source(X):
             return self._in_memory(X, y, sample_weight, reset=reset)
         opened = open_stream(X)
-        fitted_on = [] if reset or isinstance(X, Stream) else list(getattr(self, "feature_names_in_", ()))
+        fitted_on = (
+            [] if reset or isinstance(X, Stream) else list(getattr(self, "feature_names_in_", ()))
+        )
         if set(opened.left_out) & set(fitted_on):  # it was an input then
             opened = open_stream(X, columns=fitted_on)
         stream = copy.copy(opened).beside(y, sample_weight)  # a copy: the caller's has its own y
-        names = None if isinstance(stream, MatrixStream) else stream.columns  # a matrix has numbers for names
+        names = (
+            None if isinstance(stream, MatrixStream) else stream.columns
+        )  # a matrix has numbers for names
         if reset:
             self.n_features_in_ = stream.width
             if names is not None:
@@ -58,7 +64,8 @@ class Intake(BaseEstimator):
         if stream.width != self.n_features_in_:
             raise validation.ParameterError(
                 "",
-                f"{stream.name} has {stream.width} columns, but {who} is expecting {self.n_features_in_}. ",
+                f"{stream.name} has {stream.width} columns, but {who} is expecting "
+                f"{self.n_features_in_}. ",
                 "Choose them with ",
                 _COLUMNS,
                 ".",
@@ -76,7 +83,11 @@ class Intake(BaseEstimator):
         return stream
 
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        options: Any = {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": False,
+        }
         targets = weights = None
         X = validation.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
@@ -96,10 +107,14 @@ class Intake(BaseEstimator):
         else:
             require_targets(who, y)
             numeric = self._numeric()
-            rows, targets = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=numeric, **options)
+            rows, targets = validate_data(
+                self, X, y, reset=reset, multi_output=True, y_numeric=numeric, **options
+            )
             targets = self._checked(targets)
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+            weights = _check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
         stream = open_stream(rows).beside(targets, weights)
         if hasattr(self, "feature_names_in_"):
             stream.columns = tuple(map(str, self.feature_names_in_))
@@ -108,4 +123,6 @@ class Intake(BaseEstimator):
     def _must_have_target(self, stream: Stream) -> None:
         if stream.target is None:
             who = type(self).__name__
-            raise validation.ParameterError("", f"{who} requires y: open the rows with a target, ", TARGET, ".")
+            raise validation.ParameterError(
+                "", f"{who} requires y: open the rows with a target, ", TARGET, "."
+            )

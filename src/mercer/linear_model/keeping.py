@@ -1,4 +1,6 @@
-"""Keeping: a fitted model on its way to a file, to another process, or over the chunks of a Dask array."""
+"""Keeping: a fitted model on its way to a file, to another process, or over the chunks of a Dask
+array.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,17 @@ from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.tile_size import Plan
 from mercer.rng import seed_from
 
-MOMENTS = ("_seen", "_beside")  # what partial_fit adds to: neither a file nor another process has them
+MOMENTS = (
+    "_seen",
+    "_beside",
+)  # what partial_fit adds to: neither a file nor another process has them
 
 
 class Keeping(BaseEstimator):
     """What a fitted model is beside its parameters, and how it travels."""
 
-    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others: no moments.
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others:
+    # no moments.
     feature_map_: Map
     plan_: Plan
     seed_: int
@@ -58,10 +64,14 @@ class Keeping(BaseEstimator):
         return other
 
     def _kept(self) -> dict[str, Any]:
-        """What fit has found, by attribute: beside the parameters, all that a model file holds. Moments are not kept."""
+        """What fit has found, by attribute: beside the parameters, all that a model file holds.
+        Moments are not kept.
+        """
         self._solved()
         params = self.get_params(deep=False)
-        return {name: value for name, value in vars(self).items() if name not in {*params, *MOMENTS}}
+        return {
+            name: value for name, value in vars(self).items() if name not in {*params, *MOMENTS}
+        }
 
     def _keep(self, kept: dict[str, Any]) -> None:
         """Take over what _kept gave, when its parts go together."""
@@ -75,6 +85,8 @@ class Keeping(BaseEstimator):
             raise ValueError(f"{who} has no head.")
         make_map(who, self.feature_map, None, None).check(self.n_features_in_)
         if made.n_features_in_ != self.n_features_in_:
-            raise ValueError(f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}.")
+            raise ValueError(
+                f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}."
+            )
         head.check(made._n_features_out)
         heads.check_head(who, self.penalty, self.alpha, self.pca, tuple(widths_of(made).values()))

@@ -15,7 +15,9 @@ from mercer.stats.reduce import fold
 
 
 class Reweighted(Stream):
-    """A stream whose rows count as often as the weight of their class says, times their own weight."""
+    """A stream whose rows count as often as the weight of their class says, times their own
+    weight.
+    """
 
     kind = "reweighted"
 
@@ -56,44 +58,66 @@ class Reweighted(Stream):
         self.stream.require_same_files(error)
 
     def fingerprint(self) -> dict[str, Any]:
-        return {**self.stream.fingerprint(), "class_weight": {repr(k): v for k, v in self.weights.items()}}
+        return {
+            **self.stream.fingerprint(),
+            "class_weight": {repr(k): v for k, v in self.weights.items()},
+        }
 
 
 def count_classes(stream: Stream) -> ClassSums:
-    """The labels of a stream and how many rows have each, by their weights: a pass over the rows."""
+    """The labels of a stream and how many rows have each, by their weights: a pass over the
+    rows.
+    """
     return fold(Labels(stream), ClassSums())
 
 
 def given_weights(who: str, given: Any) -> dict[Any, float] | None:
-    """A dictionary label -> weight as one of finite numbers of at least 0; None for None and "balanced", which say no numbers."""
+    """A dictionary label -> weight as one of finite numbers of at least 0; None for None and
+    "balanced", which say no numbers.
+    """
     if given is None or given == "balanced":
         return None
     if not isinstance(given, dict):
         raise ValueError(
-            f"{who}: class_weight must be None, 'balanced' or a dictionary label -> weight, got {given!r}."
+            f"{who}: class_weight must be None, 'balanced' or a dictionary label -> weight, got "
+            f"{given!r}."
         )
     for label, weight in given.items():
         if not (np.isreal(weight) and 0 <= weight < np.inf):
             raise ValueError(
-                f"{who}: class_weight needs finite numbers of at least 0, got {weight!r} for the label {label!r}."
+                f"{who}: class_weight needs finite numbers of at least 0, got {weight!r} for the "
+                f"label {label!r}."
             )
     return {label: float(weight) for label, weight in given.items()}
 
 
 def balanced_weights(found: ClassSums) -> dict[Any, float]:
     """n/(classes n_c) for each class that has rows of a weight above 0, by weights of rows."""
-    counted = {label: n for label, n in zip(found.classes.tolist(), found.counts.tolist(), strict=True) if n}
+    counted = {
+        label: n
+        for label, n in zip(found.classes.tolist(), found.counts.tolist(), strict=True)
+        if n
+    }
     return {label: sum(counted.values()) / (len(counted) * n) for label, n in counted.items()}
 
 
 def unweighted(counts: Array, weights: list[float]) -> float:
     """Rows of all classes, from their weighted counts; rows of a class of weight 0 take no part."""
-    return float(sum(count / weight for count, weight in zip(counts.tolist(), weights, strict=True) if weight))
+    return float(
+        sum(
+            count / weight for count, weight in zip(counts.tolist(), weights, strict=True) if weight
+        )
+    )
 
 
 def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:
-    """(counts, sums) of ClassSums in the order of these classes; 0 for those that they have not seen."""
-    counts, sums = np.zeros(len(classes)), np.zeros((len(classes), parts.sums.shape[1] if parts.sums.size else 0))
+    """(counts, sums) of ClassSums in the order of these classes; 0 for those that they have not
+    seen.
+    """
+    counts, sums = (
+        np.zeros(len(classes)),
+        np.zeros((len(classes), parts.sums.shape[1] if parts.sums.size else 0)),
+    )
     if len(parts.classes):
         places = np.searchsorted(classes, parts.classes)
         counts[places], sums[places] = parts.counts, parts.sums
@@ -101,7 +125,9 @@ def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:
 
 
 def probabilities(scores: Array) -> Array:
-    """1/(1 + exp(-f)) of each class, divided by their sum. Two classes have one score, f of the second, and the first has -f."""
+    """1/(1 + exp(-f)) of each class, divided by their sum. Two classes have one score, f of the
+    second, and the first has -f.
+    """
     F = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
     logs = -np.logaddexp(0.0, -F)
     P = np.exp(logs - logs.max(axis=1, keepdims=True))  # so that not all of them are 0

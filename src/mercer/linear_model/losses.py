@@ -1,4 +1,6 @@
-"""Losses of the margin m = y f(x), y = +1 or -1: value, slope and curvature of each margin by itself."""
+"""Losses of the margin m = y f(x), y = +1 or -1: value, slope and curvature of each margin by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from mercer.linear_model.normal_equations import Array
 
 
 class Loss(Protocol):
-    """A convex function of the margin, with its first two derivatives; finite wherever its value is."""
+    """A convex function of the margin, with its first two derivatives; finite wherever its value
+    is.
+    """
 
     @property
     def name(self) -> str: ...
@@ -22,7 +26,9 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class SquaredHinge:
-    """max(0, 1 - m)^2. Its curvature is 2 below the margin 1 and 0 from there on: a generalised second derivative at m = 1."""
+    """max(0, 1 - m)^2. Its curvature is 2 below the margin 1 and 0 from there on: a generalised
+    second derivative at m = 1.
+    """
 
     name: str = "squared_hinge"
 
@@ -56,6 +62,8 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredHinge(), Logistic
 
 
 def chance(m: Array) -> Array:
-    """1/(1 + exp(-m)), the probability of a label whose margin is m, to the last digits on both sides."""
+    """1/(1 + exp(-m)), the probability of a label whose margin is m, to the last digits on both
+    sides.
+    """
     small = np.exp(-np.abs(m))
     return np.where(m >= 0, 1.0, small) / (1 + small)

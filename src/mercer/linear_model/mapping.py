@@ -23,7 +23,9 @@ from mercer.rng import Rng, seed_from
 
 
 def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) -> Map:
-    """An unfitted copy of the map. random_state and n_jobs go where the map's own are None; several parts get seeds of their own."""
+    """An unfitted copy of the map. random_state and n_jobs go where the map's own are None; several
+    parts get seeds of their own.
+    """
     made: Map
     if isinstance(feature_map, list | tuple) and feature_map:
         made = Stacked.flat(*(make_map(who, part, None, None) for part in feature_map))
@@ -33,23 +35,34 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
         made = copied(feature_map)
     else:
         raise ValueError(
-            f"{who}: feature_map must be a mercer map, a composition of maps, a registered name such as 'fourier', or a list of these, "
+            f"{who}: feature_map must be a mercer map, a composition of maps, a registered name "
+            "such as 'fourier', or a list of these, "
             f"got {feature_map!r}."
         )
     params = made.get_params()
-    free = [name for name, value in params.items() if name.split("__")[-1] == "random_state" and value is None]
+    free = [
+        name
+        for name, value in params.items()
+        if name.split("__")[-1] == "random_state" and value is None
+    ]
     if free and random_state is not None:
         seed = seed_from(who, random_state)
         seeds = (
-            [seed] if len(free) == 1 else [int(word) for word in Rng(seed).words("parts", 0, len(free)) >> np.uint64(1)]
+            [seed]
+            if len(free) == 1
+            else [int(word) for word in Rng(seed).words("parts", 0, len(free)) >> np.uint64(1)]
         )
         made.set_params(**dict(zip(free, seeds, strict=True)))
-    jobs = [name for name, value in params.items() if name.split("__")[-1] == "n_jobs" and value is None]
+    jobs = [
+        name for name, value in params.items() if name.split("__")[-1] == "n_jobs" and value is None
+    ]
     return made.set_params(**dict.fromkeys(jobs, n_jobs))
 
 
 def domain_of(feature_map: Any) -> str:
-    """The domain of the map that make_map would make, which is not made; "real" for what is no map."""
+    """The domain of the map that make_map would make, which is not made; "real" for what is no
+    map.
+    """
     if isinstance(feature_map, Map):
         return feature_map.domain
     if isinstance(feature_map, list | tuple):
@@ -63,21 +76,33 @@ def _default_domain(name: str) -> str:
 
 
 def widths_of(fitted: Map) -> dict[str, int]:
-    """The features of each map that stand side by side, by the map's name; one for a map that is not several."""
+    """The features of each map that stand side by side, by the map's name; one for a map that is
+    not several.
+    """
     if not isinstance(fitted, Stacked):
         return {type(fitted).__name__.lower(): fitted._n_features_out}
-    return {name: part._n_features_out for (name, _), part in zip(fitted._named, fitted.maps_, strict=True)}
+    return {
+        name: part._n_features_out
+        for (name, _), part in zip(fitted._named, fitted.maps_, strict=True)
+    }
 
 
-def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | None) -> Iterator[Array]:
-    """z'coef + intercept for consecutive rows of a stream, (rows, outputs); features exist tile by tile only."""
+def predict_rows(
+    stream: Stream, feature_map: Map, head: Head, n_jobs: int | None
+) -> Iterator[Array]:
+    """z'coef + intercept for consecutive rows of a stream, (rows, outputs); features exist tile by
+    tile only.
+    """
     d = stream.width
     drawn = in_dtype(feature_map.drawn_, stream.dtype)
     with np.errstate(over="ignore"):
         coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
     if not np.isfinite(coef).all():
         largest = np.abs(head.coef).max()
-        raise ValueError(f"The model has coefficients up to {largest:.2g}, beyond {stream.dtype}: give float64 rows.")
+        raise ValueError(
+            f"The model has coefficients up to {largest:.2g}, beyond {stream.dtype}: give "
+            "float64 rows."
+        )
     cost = drawn.cost(d) + Cost(float(coef.size), 0.0)
     warned, place = False, devices.here()
     for chunk, X in _chunks(stream, cost, place):
@@ -85,7 +110,9 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
 
         def work(rows: slice, X: Any = X, out: Array = out) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                out[rows] = feature_map._tile(for_rows(feature_map.drawn_, X), X, rows, look=True) @ coef
+                out[rows] = (
+                    feature_map._tile(for_rows(feature_map.drawn_, X), X, rows, look=True) @ coef
+                )
 
         try:
             if place is None:
@@ -94,7 +121,9 @@ def predict_rows(stream: Stream, feature_map: Map, head: Head, n_jobs: int | Non
                 devices.each(work, len(chunk), devices.tile_rows(cost.bytes, place), place)
             validation.require_reach(chunk.X, out)
         except validation.RowError as error:
-            raise stream.located(_first_error(feature_map, chunk.X, stream.columns, error), chunk.start) from None
+            raise stream.located(
+                _first_error(feature_map, chunk.X, stream.columns, error), chunk.start
+            ) from None
         if feature_map.bounds_ is not None and not warned:
             warned = feature_map.bounds_(chunk.X, numbered=chunk.start == 0)
         out += head.intercept
@@ -106,12 +135,18 @@ def _chunks(stream: Stream, cost: Cost, place: devices.Place | None) -> Iterator
     if place is None:
         return ((chunk, chunk.X) for chunk in stream.blocks(rows_at_once(cost)))
     return devices.ahead(
-        stream.blocks(devices.tile_rows(cost.bytes, place, travelling=True)), lambda chunk: chunk.X, place
+        stream.blocks(devices.tile_rows(cost.bytes, place, travelling=True)),
+        lambda chunk: chunk.X,
+        place,
     )
 
 
-def _first_error(feature_map: Map, X: Any, columns: Any, error: validation.RowError) -> validation.RowError:
-    """What is wrong with the first of all rows, whichever tile came first; the tile's own error where the map only objects."""
+def _first_error(
+    feature_map: Map, X: Any, columns: Any, error: validation.RowError
+) -> validation.RowError:
+    """What is wrong with the first of all rows, whichever tile came first; the tile's own error
+    where the map only objects.
+    """
     try:
         feature_map._let_in(X, columns)
     except validation.RowError as first:

@@ -15,10 +15,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """(scatter + alpha I) c = cross, b = target_mean - mean'c: the minimum of sum w |y - b - z'c|^2 + alpha |c|^2, for t outputs.
+    """(scatter + alpha I) c = cross, b = target_mean - mean'c: the minimum of sum w |y - b - z'c|^2
+    + alpha |c|^2, for t outputs.
 
-    About the means with an intercept, which is not penalised; about 0, and with means that are 0, without one. Normals of disjoint rows
-    are added, and those of a part of the rows taken away.
+    About the means with an intercept, which is not penalised; about 0, and with means that are 0,
+    without one. Normals of disjoint rows are added, and those of a part of the rows taken away.
 
     Parameters
     ----------
@@ -63,9 +64,11 @@ class Normal:
         fit_intercept: bool = True,
         rows: float | None = None,
     ) -> Normal:
-        """One against all: y = +1 in the class, -1 outside; cross = 2 (sums - counts mean)', from sums for each class alone.
+        """One against all: y = +1 in the class, -1 outside; cross = 2 (sums - counts mean)', from
+        sums for each class alone.
 
-        A column for each class, or one for two classes, +1 for the second: the targets of scikit-learn's RidgeClassifier.
+        A column for each class, or one for two classes, +1 for the second: the targets of
+        scikit-learn's RidgeClassifier.
 
         Parameters
         ----------
@@ -83,12 +86,14 @@ class Normal:
         n, mean = moments.n, moments.mean
         if len(counts) < 2 or sums.shape != (len(counts), len(mean)):
             raise ValueError(
-                f"Normal.of_classes needs the sums of at least two classes in {len(mean)} columns, got {len(counts)} class(es) and "
+                f"Normal.of_classes needs the sums of at least two classes in {len(mean)} "
+                f"columns, got {len(counts)} class(es) and "
                 f"sums of shape {sums.shape}."
             )
         if not np.isclose(counts.sum(), n, rtol=1e-9):
             raise ValueError(
-                f"Normal.of_classes needs the counts of the rows that the moments have seen: they add up to {counts.sum():g}, "
+                "Normal.of_classes needs the counts of the rows that the moments have seen: "
+                f"they add up to {counts.sum():g}, "
                 f"the moments have {n:g}."
             )
         if len(counts) == 2:
@@ -99,7 +104,12 @@ class Normal:
 
     @classmethod
     def _about(
-        cls, moments: Moments, cross: Array, target_mean: Array, target_scatter: Array, fit_intercept: bool
+        cls,
+        moments: Moments,
+        cross: Array,
+        target_mean: Array,
+        target_scatter: Array,
+        fit_intercept: bool,
     ) -> Normal:
         """From sums about the means: as they are with an intercept, moved to 0 without."""
         n, mean, scatter = moments.n, moments.mean, moments.scatter
@@ -110,22 +120,38 @@ class Normal:
             cross = cross + np.outer(n * mean, target_mean)
             target_scatter = target_scatter + n * target_mean**2
             mean, target_mean = np.zeros_like(mean), np.zeros_like(target_mean)
-        if not (np.isfinite(scatter.sum()) and np.isfinite(cross.sum()) and np.isfinite(target_scatter.sum())):
-            raise ValueError("Sums of squares of features or targets leave the range of float64: scale them down.")
+        if not (
+            np.isfinite(scatter.sum())
+            and np.isfinite(cross.sum())
+            and np.isfinite(target_scatter.sum())
+        ):
+            raise ValueError(
+                "Sums of squares of features or targets leave the range of float64: scale them "
+                "down."
+            )
         return cls(n, mean, scatter, cross, target_mean, target_scatter, fit_intercept)
 
     @classmethod
     def of_rows(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
         """From moments of rows whose targets are not known: no columns of cross."""
-        return cls._about(moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept)
+        return cls._about(
+            moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept
+        )
 
     def without_targets(self) -> Normal:
         """The same rows, with no columns of cross."""
-        return replace(self, cross=self.cross[:, :0], target_mean=self.target_mean[:0], target_scatter=np.zeros(0))
+        return replace(
+            self,
+            cross=self.cross[:, :0],
+            target_mean=self.target_mean[:0],
+            target_scatter=np.zeros(0),
+        )
 
     @property
     def scale(self) -> float:
-        """trace(scatter)/D, the mean eigenvalue: what alphas are measured in. 1 where all features are constant."""
+        """trace(scatter)/D, the mean eigenvalue: what alphas are measured in. 1 where all features
+        are constant.
+        """
         return float(np.trace(self.scatter)) / len(self.scatter) or 1.0
 
     @property
@@ -138,12 +164,16 @@ class Normal:
         return self.target_mean - self.mean @ coef
 
     def error(self, coef: Array, intercept: Array) -> Array:
-        """sum w (y - b - z'c)^2 on these rows for each output, for any c and b (b = 0 without an intercept).
+        """sum w (y - b - z'c)^2 on these rows for each output, for any c and b (b = 0 without an
+        intercept).
 
         A difference of large sums: what rounding would make negative is 0.
         """
         inside = self.target_scatter + np.sum(coef * (self.scatter @ coef - 2 * self.cross), axis=0)
-        return np.maximum(inside, 0.0) + self.n * (self.target_mean - intercept - self.mean @ coef) ** 2
+        return (
+            np.maximum(inside, 0.0)
+            + self.n * (self.target_mean - intercept - self.mean @ coef) ** 2
+        )
 
     def __add__(self, other: Normal) -> Normal:
         return self._combine(other, +1)
@@ -154,7 +184,8 @@ class Normal:
     def _combine(self, other: Normal, sign: int) -> Normal:
         if self.cross.shape != other.cross.shape or self.fit_intercept != other.fit_intercept:
             raise ValueError(
-                f"Normals of {_kind(self)} and of {_kind(other)} do not combine: they need the same features, targets and intercept."
+                f"Normals of {_kind(self)} and of {_kind(other)} do not combine: they need the "
+                "same features, targets and intercept."
             )
         n = self.n + sign * other.n
         if not n > 0:
@@ -172,10 +203,15 @@ class Normal:
             self.target_mean + (sign * other.n / n) * target_step,
             self.target_scatter + sign * other.target_scatter + between * target_step**2,
             self.fit_intercept,
-            None if self.rows is None and other.rows is None else self.observations + sign * other.observations,
+            None
+            if self.rows is None and other.rows is None
+            else self.observations + sign * other.observations,
         )
 
 
 def _kind(normal: Normal) -> str:
     columns, targets = normal.cross.shape
-    return f"{columns} columns and {targets} targets with{'' if normal.fit_intercept else 'out'} an intercept"
+    return (
+        f"{columns} columns and {targets} targets with{'' if normal.fit_intercept else 'out'} "
+        "an intercept"
+    )

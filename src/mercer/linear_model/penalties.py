@@ -1,4 +1,6 @@
-"""Heads with few coefficients: the alpha of a LASSO or group LASSO, and its solution, on features or on their components."""
+"""Heads with few coefficients: the alpha of a LASSO or group LASSO, and its solution, on features
+or on their components.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _PATIENCE = 3  # alphas in a row that are no better than the best
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """ "l1" or "group" on the coefficients of features, or of their components where there are some.
+    """ "l1" or "group" on the coefficients of features, or of their components where there are
+    some.
 
     Parameters
     ----------
@@ -42,17 +45,23 @@ class Penalty:
         return last
 
     def choose(self, folds: Sequence[Normal], alphas: Any = None) -> Choice:
-        """The alpha with the smallest mean squared error, summed over outputs, on folds that were left out, from the largest down.
+        """The alpha with the smallest mean squared error, summed over outputs, on folds that were
+        left out, from the largest down.
 
-        It stops after three alphas that are no better than the best, of those that leave any coefficient; the score of those not tried is
-        infinite.
+        It stops after three alphas that are no better than the best, of those that leave any
+        coefficient; the score of those not tried is infinite.
         """
         if len(folds) < 2:
             raise ValueError(
-                f"alpha is chosen by folds, and only {len(folds)} has rows: give more rows, or a number for alpha."
+                f"alpha is chosen by folds, and only {len(folds)} has rows: give more rows, or a "
+                "number for alpha."
             )
         total = sum(folds[1:], start=folds[0])
-        given = _ALPHAS * (_Task.of(self, total).most or 1.0) if alphas is None else grid("alpha", alphas)
+        given = (
+            _ALPHAS * (_Task.of(self, total).most or 1.0)
+            if alphas is None
+            else grid("alpha", alphas)
+        )
         tried = np.sort(given)[::-1]
         left = [total - fold for fold in folds]
         paths = [_Task.of(self, normal).path(tried) for normal in left]
@@ -60,7 +69,10 @@ class Penalty:
         for i in range(len(tried)):
             coefs = [next(path).coef for path in paths]
             parts = zip(folds, left, coefs, strict=True)
-            scores[i] = sum(fold.error(coef, rest.intercept(coef)).sum() for fold, rest, coef in parts) / total.n
+            scores[i] = (
+                sum(fold.error(coef, rest.intercept(coef)).sum() for fold, rest, coef in parts)
+                / total.n
+            )
             better = scores[i] < scores[:i].min(initial=np.inf)
             waited = 0 if better or not any(coef.any() for coef in coefs) else waited + 1
             if waited == _PATIENCE:
@@ -89,8 +101,12 @@ class _Task:
         return self.solver.most(self.normal)
 
     def path(self, alphas: Array) -> Iterator[Sparse]:
-        unit = 2.0 ** (np.frexp(self.most)[1] - 1)  # exact, and no power of a gradient leaves the range of float64
-        found = self.solver.path(replace(self.normal, cross=self.normal.cross / unit), alphas / unit)
+        unit = 2.0 ** (
+            np.frexp(self.most)[1] - 1
+        )  # exact, and no power of a gradient leaves the range of float64
+        found = self.solver.path(
+            replace(self.normal, cross=self.normal.cross / unit), alphas / unit
+        )
         for _ in alphas:
             with one_blas_thread():  # many small products: threads would wait for each other
                 coef, kkt = next(found)

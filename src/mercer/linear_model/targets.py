@@ -16,7 +16,9 @@ from mercer.parallel import devices
 
 
 def is_source(X: Any) -> bool:
-    """Whether X is opened as a stream: a stream, a path, a list of paths, or a Dask array. All else is rows in memory."""
+    """Whether X is opened as a stream: a stream, a path, a list of paths, or a Dask array. All else
+    is rows in memory.
+    """
     if isinstance(X, list) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
     return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
@@ -32,12 +34,16 @@ def require_targets(who: str, y: Any) -> None:
     infinite = isinstance(value, float | np.floating) and np.isinf(value)
     what = "infinity or a value too large for dtype('float64')" if infinite else "NaN"
     raise validation.RowError(
-        row, f"Input y contains {what}: {who} needs a target in every row, got {value} at", ". Drop such rows first."
+        row,
+        f"Input y contains {what}: {who} needs a target in every row, got {value} at",
+        ". Drop such rows first.",
     )
 
 
 def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Any]:
-    """The rows that are scored, their true targets and weights: those given, or those of X, which is opened once for both passes."""
+    """The rows that are scored, their true targets and weights: those given, or those of X, which
+    is opened once for both passes.
+    """
     y, sample_weight = devices.brought_home(y), devices.brought_home(sample_weight)
     if y is not None:
         return X, np.asarray(y), sample_weight
@@ -51,17 +57,31 @@ def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Any]:
     return stream, truth, sample_weight
 
 
-def write_into(out: Any, parts: Iterator[Array], shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> None:
-    """Write consecutive parts into an array that has room for exactly all of them; rows may be None, for a number not known yet."""
+def write_into(
+    out: Any, parts: Iterator[Array], shape: tuple[int | None, ...], dtype: np.dtype[Any]
+) -> None:
+    """Write consecutive parts into an array that has room for exactly all of them; rows may be
+    None, for a number not known yet.
+    """
     fitting = (
-        isinstance(out, np.ndarray) and out.flags.writeable and out.shape[1:] == shape[1:] and out.ndim == len(shape)
+        isinstance(out, np.ndarray)
+        and out.flags.writeable
+        and out.shape[1:] == shape[1:]
+        and out.ndim == len(shape)
     )
     floats = fitting and dtype.kind == "f" and out.dtype.kind == "f"
-    if not fitting or not (floats or np.can_cast(dtype, out.dtype)) or shape[0] not in (None, len(out)):
+    if (
+        not fitting
+        or not (floats or np.can_cast(dtype, out.dtype))
+        or shape[0] not in (None, len(out))
+    ):
         seen = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
         wanted = ", ".join("rows" if size is None else str(size) for size in shape)
         comma = "," * (len(shape) == 1)
-        raise ValueError(f"out must be a path or a writeable array of {dtype} and shape ({wanted}{comma}), got {seen}.")
+        raise ValueError(
+            f"out must be a path or a writeable array of {dtype} and shape ({wanted}{comma}), "
+            f"got {seen}."
+        )
     start = 0
     for part in parts:
         if start + len(part) > len(out):

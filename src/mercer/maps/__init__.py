@@ -25,7 +25,11 @@ def _classes() -> tuple[type[Map], ...]:
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         for value in vars(module).values():
-            ours = isinstance(value, type) and issubclass(value, Map) and value.__module__ == module.__name__
+            ours = (
+                isinstance(value, type)
+                and issubclass(value, Map)
+                and value.__module__ == module.__name__
+            )
             if ours and "cases" in vars(value) and value is not Map:
                 found.append(value)
     return tuple(found)

@@ -7,7 +7,9 @@ from mercer.maps.base import Map
 
 
 class AdditiveMap(Map):
-    """phi(x) = (lift(x_1), lift(x_2), ...) for x >= 0; with signed=True, sign(x) lift(|x|) for all x."""
+    """phi(x) = (lift(x_1), lift(x_2), ...) for x >= 0; with signed=True, sign(x) lift(|x|) for all
+    x.
+    """
 
     instead = "For signed data use signed=True, GCWS or RandomFourier."
     knob = "n_terms"

@@ -19,7 +19,11 @@ def uniform(low: float, high: float, count: int, zero: bool) -> Array:
     """count anchors at equal distances from low to high; with zero, one of them at 0."""
     if high <= low:
         high = low + 1.0
-    return np.linspace(low, high, count) if low <= 0 or not zero else np.append(0.0, np.linspace(low, high, count - 1))
+    return (
+        np.linspace(low, high, count)
+        if low <= 0 or not zero
+        else np.append(0.0, np.linspace(low, high, count - 1))
+    )
 
 
 def logarithmic(low: float, high: float, count: int) -> Array:
@@ -30,9 +34,11 @@ def logarithmic(low: float, high: float, count: int) -> Array:
 
 
 def lowest(seen: Histogram, count: int) -> tuple[float, float]:
-    """The range of logarithmic anchors: up to the largest value, down to where a share 1/count^2 of the total of all values is below.
+    """The range of logarithmic anchors: up to the largest value, down to where a share 1/count^2 of
+    the total of all values is below.
 
-    Values below it are few and small: what they are worth falls as fast as the error of the anchors does.
+    Values below it are few and small: what they are worth falls as fast as the error of the anchors
+    does.
     """
     values, weights = seen.centers()
     if not len(values):
@@ -43,9 +49,11 @@ def lowest(seen: Histogram, count: int) -> tuple[float, float]:
 
 
 def cover(seen: Histogram, radius: float) -> Array:
-    """The fewest anchors, from left to right, such that none of the values seen is farther than radius from one.
+    """The fewest anchors, from left to right, such that none of the values seen is farther than
+    radius from one.
 
-    0 is an anchor. Values are known by their bins, 1/16 octave wide, so that whole bins are covered.
+    0 is an anchor. Values are known by their bins, 1/16 octave wide, so that whole bins are
+    covered.
     """
     lows, highs = seen.edges()
     lows, highs = np.clip(lows, None, seen.high), np.clip(highs, None, seen.high)
@@ -60,16 +68,19 @@ def cover(seen: Histogram, radius: float) -> Array:
             left = reached = anchors[-1] + radius
             if len(anchors) > _MOST:
                 raise ValueError(
-                    f"Anchors: a cover of radius {radius:g} needs more than {_MOST} anchors up to {seen.high:g}. Take a larger cover."
+                    f"Anchors: a cover of radius {radius:g} needs more than {_MOST} anchors up "
+                    f"to {seen.high:g}. Take a larger cover."
                 )
     places = np.unique(np.array([*anchors, 0.0]))
     return places if len(places) > 1 else np.append(places, places + radius)
 
 
 def k_means(seen: ColumnHistogram, count: int, zero: bool) -> tuple[Array, Array]:
-    """(anchors, constant): for each column the centers of its best clusters, padded with inf, and the columns with a single value.
+    """(anchors, constant): for each column the centers of its best clusters, padded with inf, and
+    the columns with a single value.
 
-    Lloyd's sweeps from quantiles of the weights' cube root, the density of the best quantiser. With zero, 0 is an anchor besides.
+    Lloyd's sweeps from quantiles of the weights' cube root, the density of the best quantiser. With
+    zero, 0 is an anchor besides.
     """
     rows, constant = [], []
     for j in range(len(seen.low)):
@@ -97,7 +108,9 @@ def _lloyd(values: Array, weights: Array, count: int) -> Array:
         cuts = np.searchsorted(values, (centers[1:] + centers[:-1]) / 2, side="right")
         ends = np.concatenate([[0], cuts, [len(values)]])
         mass = np.diff(total[ends])
-        moved = np.unique(np.divide(np.diff(moment[ends]), mass, out=centers.copy(), where=mass > 0))
+        moved = np.unique(
+            np.divide(np.diff(moment[ends]), mass, out=centers.copy(), where=mass > 0)
+        )
         if len(moved) == len(centers) and np.allclose(moved, centers, rtol=1e-12, atol=0):
             break
         centers = moved

@@ -43,7 +43,9 @@ def _chi2(rows: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What "auto" stands for, and the distances of all pairs of rows that gamma multiplies; None: an angle."""
+    """What "auto" stands for, and the distances of all pairs of rows that gamma multiplies; None:
+    an angle.
+    """
 
     auto: str | float
     distances: Callable[[Array], Array] | None
@@ -73,18 +75,26 @@ class Gamma:
         validation.positive_or_word(self.who, "gamma", self.given, ("auto", "scale", "median"))
         if self.given == "scale" and kind.distances is not _squared:
             raise ValueError(
-                f"{self.who}: gamma='scale' is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
+                f"{self.who}: gamma='scale' is for kernels of squared distances, and "
+                f"kernel={self.kernel!r} is not one. "
                 "Use 'median' or a number."
             )
         if self.given == "median" and kind.distances is None:
             raise ValueError(
-                f"{self.who}: gamma='median' needs a kernel of a distance, and kernel={self.kernel!r} is not one."
+                f"{self.who}: gamma='median' needs a kernel of a distance, and "
+                f"kernel={self.kernel!r} is not one."
             )
 
     def look(self, seed: int) -> Summary | None:
         """What must be known of the data."""
         word = self._word()
-        return Spread() if word == "scale" else Reservoir(_MEDIAN_ROWS, seed) if word == "median" else None
+        return (
+            Spread()
+            if word == "scale"
+            else Reservoir(_MEDIAN_ROWS, seed)
+            if word == "median"
+            else None
+        )
 
     def value(self, d: int, seen: Any) -> float:
         """The number, for d columns of which look() has seen all rows."""
@@ -96,7 +106,8 @@ class Gamma:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):
             raise ValueError(
-                f"{self.who}: gamma={word!r} needs data whose spread is a finite number, got {size:g}. "
+                f"{self.who}: gamma={word!r} needs data whose spread is a finite number, got "
+                f"{size:g}. "
                 "Scale the data (sklearn.preprocessing.StandardScaler) or give gamma as a number."
             )
         return float(1 / size)
@@ -106,7 +117,9 @@ class Gamma:
 
     def _median(self, rows: Any) -> float:
         if hasattr(rows, "indptr"):
-            rows = rows[:, np.unique(rows.indices)].toarray()  # the other columns are zero in every row
+            rows = rows[
+                :, np.unique(rows.indices)
+            ].toarray()  # the other columns are zero in every row
         distances = KINDS[self.kernel].distances
         values = np.empty(0) if distances is None else distances(rows.astype(np.float64))
         return float(np.median(values)) if len(values) else 0.0

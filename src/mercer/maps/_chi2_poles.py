@@ -1,7 +1,8 @@
-"""Poles of the direct chi2 series: where k(x, z) = 2xz/(x + z) is matched, and so where its error is small.
+"""Poles of the direct chi2 series: where k(x, z) = 2xz/(x + z) is matched, and so where its error
+is small.
 
-With P(x) = prod (x - k)/(x + k) the error of the series is P(x) P(z) 2xz/(x + z), a kernel itself: it is largest on the diagonal, x P(x)^2.
-So poles that make x P(x)^2 small make all errors small.
+With P(x) = prod (x - k)/(x + k) the error of the series is P(x) P(z) 2xz/(x + z), a kernel itself:
+it is largest on the diagonal, x P(x)^2. So poles that make x P(x)^2 small make all errors small.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ def residual(x: Array, poles: Array) -> Array:
 
 
 def greedy(x: Array, h: Array, n: int, *, root: bool = False) -> Array:
-    """Algorithm 1 of Li, Lebanon and Sminchisescu: each pole where h(x) x/(x + 1) |P(x)| is largest, P having the poles before it.
+    """Algorithm 1 of Li, Lebanon and Sminchisescu: each pole where h(x) x/(x + 1) |P(x)| is
+    largest, P having the poles before it.
 
-    With root the weight is sqrt(h x), which is the error's own (1 to 19 times less error). Fewer bins than poles: poles are repeated.
+    With root the weight is sqrt(h x), which is the error's own (1 to 19 times less error). Fewer
+    bins than poles: poles are repeated.
     """
     weight = np.sqrt(h * x) if root else h * x / (x + 1)
     error = weight.copy()
@@ -41,7 +44,9 @@ def greedy(x: Array, h: Array, n: int, *, root: bool = False) -> Array:
 
 
 def coarse(values: Array, weights: Array, bins: int = _BINS) -> tuple[Array, Array]:
-    """A histogram of `bins` logarithmic bins from the smallest to the largest value: (middles, weights)."""
+    """A histogram of `bins` logarithmic bins from the smallest to the largest value: (middles,
+    weights).
+    """
     if values[0] == values[-1]:
         return values[:1], np.array([weights.sum()])
     edges = np.geomspace(values[0], values[-1], bins + 1)
@@ -51,7 +56,9 @@ def coarse(values: Array, weights: Array, bins: int = _BINS) -> tuple[Array, Arr
 
 
 def zolotarev(low: float, high: float, n: int) -> Array:
-    """Poles with the smallest relative error max P^2 on [low, high], about 4 exp(-pi^2 n/ln(4 high/low))."""
+    """Poles with the smallest relative error max P^2 on [low, high], about 4 exp(-pi^2 n/ln(4
+    high/low)).
+    """
     from scipy.special import ellipj, ellipkm1
 
     ratio = (low / high) ** 2
@@ -61,7 +68,9 @@ def zolotarev(low: float, high: float, n: int) -> Array:
 
 
 def minimax(n: int) -> Array:
-    """Poles with the smallest absolute error max x P(x)^2 on [0, 1]: sqrt(x) |P(x)| takes its maximum n + 1 times. Rising."""
+    """Poles with the smallest absolute error max x P(x)^2 on [0, 1]: sqrt(x) |P(x)| takes its
+    maximum n + 1 times. Rising.
+    """
     from scipy.optimize import least_squares
 
     def spread(log_gaps: Array) -> Array:
@@ -75,7 +84,9 @@ def minimax(n: int) -> Array:
 
 
 def fitted(x: Array, h: Array, n: int) -> Array:
-    """Poles with the smallest sum h x P(x)^2, the trace of the error's Gram matrix: L-BFGS over log k from several starts. Rising."""
+    """Poles with the smallest sum h x P(x)^2, the trace of the error's Gram matrix: L-BFGS over log
+    k from several starts. Rising.
+    """
     from scipy.optimize import minimize
 
     weight = h * x / np.sum(h * x)
@@ -84,7 +95,9 @@ def fitted(x: Array, h: Array, n: int) -> Array:
         poles = np.exp(log_poles)
         total = x[:, None] + poles
         factors = (x[:, None] - poles) / total
-        others = np.stack([np.prod(np.delete(factors, q, axis=1), axis=1) for q in range(n)], axis=1)
+        others = np.stack(
+            [np.prod(np.delete(factors, q, axis=1), axis=1) for q in range(n)], axis=1
+        )
         product = factors[:, 0] * others[:, 0]
         value = weight @ product**2
         slopes = -2 * x[:, None] * poles / total**2 * others
@@ -92,7 +105,9 @@ def fitted(x: Array, h: Array, n: int) -> Array:
             return -800.0, np.zeros(n)
         return float(np.log(value)), 2 * (weight * product) @ slopes / value
 
-    inner = np.quantile(np.repeat(x, np.maximum(1, np.round(1000 * h / h.sum()).astype(int))), [0.01, 0.99])
+    inner = np.quantile(
+        np.repeat(x, np.maximum(1, np.round(1000 * h / h.sum()).astype(int))), [0.01, 0.99]
+    )
     starts = [greedy(x, h, n, root=True), minimax(n) * x[-1]]
     if inner[0] < inner[1]:
         starts.append(zolotarev(inner[0], inner[1], n))
@@ -100,20 +115,29 @@ def fitted(x: Array, h: Array, n: int) -> Array:
     bounds = [(np.log(x[0]) - 1, np.log(x[-1]) + 1)] * n
     options = {"maxiter": 500}
     logs = [np.clip(np.log(start), *bounds[0]) for start in starts]
-    runs = [minimize(objective, log, jac=True, method="L-BFGS-B", bounds=bounds, options=options) for log in logs]
+    runs = [
+        minimize(objective, log, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        for log in logs
+    ]
     return np.sort(np.exp(min(runs, key=lambda run: run.fun).x))
 
 
 def _start(n: int) -> Array:
-    """Near the minimax poles, rising: the exact one for n = 1, logarithms that thin out towards 0 for more."""
+    """Near the minimax poles, rising: the exact one for n = 1, logarithms that thin out towards 0
+    for more.
+    """
     j = np.arange(1, n + 1)
     return (
-        np.exp(-np.pi / np.sqrt(2) * (n + 1 - j) / np.sqrt(n) * (n + 1 - j) / n) * 0.9 if n > 1 else np.array([0.618])
+        np.exp(-np.pi / np.sqrt(2) * (n + 1 - j) / np.sqrt(n) * (n + 1 - j) / n) * 0.9
+        if n > 1
+        else np.array([0.618])
     )
 
 
 def _peaks(poles: Array) -> Array:
-    """The maxima of x P(x)^2 left of, between and right of the poles (rising): the last one is at x = 1."""
+    """The maxima of x P(x)^2 left of, between and right of the poles (rising): the last one is at x
+    = 1.
+    """
     grid = np.concatenate([np.geomspace(poles[0] * 1e-4, 1.0, _GRID), poles])
     grid = np.sort(grid[grid <= 1.0])
     values = grid * residual(grid, poles) ** 2

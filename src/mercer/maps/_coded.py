@@ -1,4 +1,6 @@
-"""What maps to small integers share: codes(X), coded blocks, and the choice between dense and sparse features."""
+"""What maps to small integers share: codes(X), coded blocks, and the choice between dense and
+sparse features.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ from mercer.parallel.tile_size import Cost
 
 
 class CodedMap(Map):
-    """A map whose features are looked up: row i has a small integer for each place, and a table says what it stands for."""
+    """A map whose features are looked up: row i has a small integer for each place, and a table
+    says what it stands for.
+    """
 
     sparse_output: bool
 
     def codes(self, X: Any) -> Array:
-        """The codes of X, uint8, uint16 or int32, one column for each place; ``blocks(X)`` gives them with their tables.
+        """The codes of X, uint8, uint16 or int32, one column for each place; ``blocks(X)`` gives
+        them with their tables.
 
         Parameters
         ----------

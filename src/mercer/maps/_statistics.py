@@ -13,7 +13,9 @@ from mercer.stats.reduce import fold
 
 
 def summarize(who: str, blocks: Iterator[Block | Piece] | Tiles, summary: Summary) -> Summary:
-    """The summary of all rows; rows whose numbers are too large or too small for statistics are refused."""
+    """The summary of all rows; rows whose numbers are too large or too small for statistics are
+    refused.
+    """
     try:
         magnitude, seen = fold(blocks, Together(Magnitude(who), summary)).parts
     except validation.RowError as error:

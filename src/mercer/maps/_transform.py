@@ -1,4 +1,6 @@
-"""What a fitted map is made of: frozen arrays and numbers that turn a tile of rows into a block of features."""
+"""What a fitted map is made of: frozen arrays and numbers that turn a tile of rows into a block of
+features.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Array = NDArray[Any]
 
 @runtime_checkable
 class Drawn(Protocol):
-    """drawn(tile) -> Block. The tile is a 2-d array or a canonical CSR matrix, of the dtype of the arrays."""
+    """drawn(tile) -> Block. The tile is a 2-d array or a canonical CSR matrix, of the dtype of the
+    arrays.
+    """
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block: ...
     def columns(self, d: int) -> int: ...
@@ -44,7 +48,9 @@ class Chain:
         return self.stages[0].looks
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        """The block of features of a tile; written into out where the features are dense and out is given."""
+        """The block of features of a tile; written into out where the features are dense and out is
+        given.
+        """
         for stage in self.stages[:-1]:
             tile = stage(tile)
         return as_block(self.stages[-1](tile, out))
@@ -59,7 +65,11 @@ class Chain:
 
     def arrays(self) -> dict[str, Array]:
         """The drawn arrays, named by the place of their stage."""
-        return {f"{i}.{name}": array for i, stage in enumerate(self.stages) for name, array in stage.arrays().items()}
+        return {
+            f"{i}.{name}": array
+            for i, stage in enumerate(self.stages)
+            for name, array in stage.arrays().items()
+        }
 
     def check(self, d: int) -> None:
         """Refuse stages that do not go with d columns, or with each other."""
@@ -78,7 +88,9 @@ class Chain:
         widths = self._widths(d)
         pairs = list(zip(self.stages, widths, strict=False))
         flops = sum(stage.flops(width) for stage, width in pairs)
-        return Cost(flops, 8.0 * (sum(widths) + sum(stage.scratch(width) for stage, width in pairs)))
+        return Cost(
+            flops, 8.0 * (sum(widths) + sum(stage.scratch(width) for stage, width in pairs))
+        )
 
     def _widths(self, d: int) -> list[int]:
         widths = [d]
@@ -88,7 +100,9 @@ class Chain:
 
 
 def on_first(kernel: Kernel, drawn: Any, domain: str) -> Featured:
-    """The kernel on what the first stage of a chain gives: the limit of a map that spells a composition."""
+    """The kernel on what the first stage of a chain gives: the limit of a map that spells a
+    composition.
+    """
     return Featured(kernel, (Chain(drawn.stages[:1]),), domain)
 
 
@@ -96,7 +110,9 @@ _casts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
-    """drawn with float64 or float32 arrays. Weights are kept in float64; the float32 copy is made once and lives as long as they do."""
+    """drawn with float64 or float32 arrays. Weights are kept in float64; the float32 copy is made
+    once and lives as long as they do.
+    """
     if dtype == np.float64:
         return drawn
     if drawn not in _casts:
@@ -107,7 +123,8 @@ def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
             if name in kept and not np.array_equal(np.isfinite(kept[name]), np.isfinite(array)):
                 largest = np.abs(array[np.isfinite(array)]).max()
                 raise ValueError(
-                    f"The map has weights up to {largest:.2g}, beyond {dtype}: give float64 rows, or fit to data that is scaled "
+                    f"The map has weights up to {largest:.2g}, beyond {dtype}: give float64 "
+                    "rows, or fit to data that is scaled "
                     "(sklearn.preprocessing)."
                 )
         _casts[drawn] = cast
@@ -118,7 +135,9 @@ _moves: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictiona
 
 
 def for_rows(drawn: Any, rows: Any) -> Any:
-    """drawn in the dtype of rows, and where they are: moved to a device once, and kept there as long as the original."""
+    """drawn in the dtype of rows, and where they are: moved to a device once, and kept there as
+    long as the original.
+    """
     cast = in_dtype(drawn, rows.dtype)
     if not ops.is_device(rows):
         return cast
@@ -132,19 +151,27 @@ def for_rows(drawn: Any, rows: Any) -> Any:
 def _moved(part: Any, rows: Any) -> Any:
     """The same with its arrays where rows are; CSR matrices become dense."""
     if isinstance(part, np.ndarray) or hasattr(part, "indptr"):
-        return devices.moved(part.toarray() if hasattr(part, "indptr") else part, rows, columns=True)
+        return devices.moved(
+            part.toarray() if hasattr(part, "indptr") else part, rows, columns=True
+        )
     if isinstance(part, tuple):
         return tuple(_moved(one, rows) for one in part)
     if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{field.name: _moved(getattr(part, field.name), rows) for field in fields(part)})
+        return replace(
+            part, **{field.name: _moved(getattr(part, field.name), rows) for field in fields(part)}
+        )
     return part
 
 
 @dataclass(frozen=True)
 class Featured(Kernel):
-    """k(phi(x), phi(z)) for features phi that were drawn: the limit of a map that is built on them."""
+    """k(phi(x), phi(z)) for features phi that were drawn: the limit of a map that is built on
+    them.
+    """
 
-    ignores_zeros: ClassVar[bool] = False  # the features have as many columns as they were drawn for
+    ignores_zeros: ClassVar[bool] = (
+        False  # the features have as many columns as they were drawn for
+    )
     kernel: Kernel
     features: tuple[Drawn, ...]
     needs: str  # the domain of the first of them

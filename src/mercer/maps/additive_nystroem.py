@@ -1,4 +1,6 @@
-"""One-dimensional Nystroem for additive kernels: pivoted Cholesky, or kernel PCA (Perronnin, Sanchez and Liu, CVPR 2010)."""
+"""One-dimensional Nystroem for additive kernels: pivoted Cholesky, or kernel PCA (Perronnin,
+Sanchez and Liu, CVPR 2010).
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,24 @@ _SAMPLE = 128  # values that kernel PCA is given
 
 
 class AdditiveNystroem(AdditiveMap):
-    """phi(x_i) = M' k(L, x_i), x >= 0, for an additive kernel k(x, z) = sum k(x_i, z_i): n values for each input, side by side.
+    """phi(x_i) = M' k(L, x_i), x >= 0, for an additive kernel k(x, z) = sum k(x_i, z_i): n values
+    for each input, side by side.
 
-    With landmarks="greedy", M M' is the inverse of k(L, L): the Nystroem map of one number, in its Newton (Cholesky) form, whose first
-    values do not change when there are more. Sparse in, sparse out where k(0, .) = 0, as it is for all kernels by name.
+    With landmarks="greedy", M M' is the inverse of k(L, L): the Nystroem map of one number, in its
+    Newton (Cholesky) form, whose first values do not change when there are more. Sparse in, sparse
+    out where k(0, .) = 0, as it is for all kernels by name.
 
     Parameters
     ----------
     n_terms : int, default=5
         n. Columns with fewer different values than that have zeros in the last places.
-    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"} or Additive, default="jensen-shannon"
-    landmarks : {"greedy", "sample"} or array of shape (n_terms,), default="greedy"
-        "greedy": each landmark where the error of those before it, weighted by the histogram of the data, is largest (pivoted
-        Cholesky). For Jensen-Shannon the error is 13, 63 and 190 times less than that of Homogeneous with 3, 5 and 7 values.
-        "sample": the additive kernel PCA of Perronnin et al., on 128 values drawn from the histogram; it has 128 landmarks, so it is
+    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"} or Additive,
+    default="jensen-shannon" landmarks : {"greedy", "sample"} or array of shape (n_terms,),
+    default="greedy"
+        "greedy": each landmark where the error of those before it, weighted by the histogram of the
+        data, is largest (pivoted Cholesky). For Jensen-Shannon the error is 13, 63 and 190 times
+        less than that of Homogeneous with 3, 5 and 7 values. "sample": the additive kernel PCA of
+        Perronnin et al., on 128 values drawn from the histogram; it has 128 landmarks, so it is
         many times slower, and the smallest error for the values that were drawn.
     per_column : bool, default=False
         Landmarks for each column, in place of the same ones for all.
@@ -70,7 +76,10 @@ class AdditiveNystroem(AdditiveMap):
     name = "additive-nystroem"
     keeps_arrays = True
     kernels = tuple(_KERNELS)
-    paper = "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 for any kernel (greedy)"
+    paper = (
+        "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 "
+        "for any kernel (greedy)"
+    )
     landmarks_: Array
 
     def __init__(
@@ -99,7 +108,9 @@ class AdditiveNystroem(AdditiveMap):
 
     @property
     def rate(self) -> Decay:
-        """Smooth kernels gain with every term; the intersection kernel has a cusp, and no map of n values does better than 1/(4n)."""
+        """Smooth kernels gain with every term; the intersection kernel has a cusp, and no map of n
+        values does better than 1/(4n).
+        """
         return Decay((2, 4, 8), 0.75 if self.kernel == "intersection" else 0.2)
 
     def additive(self) -> Additive:
@@ -118,7 +129,8 @@ class AdditiveNystroem(AdditiveMap):
         given = np.asarray(self.landmarks, dtype=np.float64)
         if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)) or self.per_column:
             raise ValueError(
-                f"{who}: landmarks must be 'greedy', 'sample', or {n} finite numbers above 0 (one for each term) with "
+                f"{who}: landmarks must be 'greedy', 'sample', or {n} finite numbers above 0 "
+                "(one for each term) with "
                 f"per_column=False, got {self.landmarks!r} with per_column={self.per_column}."
             )
 
@@ -139,14 +151,18 @@ class AdditiveNystroem(AdditiveMap):
             x, h = seen.pooled()
             pooled = self._subspace(rng, kernel, "pooled", *_split(x, h, vanishes))
             found = [
-                self._subspace(rng, kernel, f"column {j}", *_split(x, h, vanishes)) if np.any(x > 0) else pooled
+                self._subspace(rng, kernel, f"column {j}", *_split(x, h, vanishes))
+                if np.any(x > 0)
+                else pooled
                 for j, (x, h) in enumerate(columns)
             ]
         else:
             zeros = 0.0 if vanishes else seen.zeros
             found = [self._subspace(rng, kernel, "pooled", *_known(seen.centers(), zeros))]
         most = max(len(points) for points, _ in found)
-        landmarks = np.stack([np.pad(points, (0, most - len(points)), mode="edge") for points, _ in found])
+        landmarks = np.stack(
+            [np.pad(points, (0, most - len(points)), mode="edge") for points, _ in found]
+        )
         projections = np.stack([np.pad(M, ((0, most - len(M)), (0, 0))) for _, M in found])
         self.landmarks_ = landmarks if self.per_column else landmarks[0]
         return Chain((LandmarkLift(kernel, landmarks, projections, vanishes, self.signed),))
@@ -161,7 +177,9 @@ class AdditiveNystroem(AdditiveMap):
             cls(3, kernel="chi2", landmarks="sample", per_column=True, random_state=0),
         ]
 
-    def _subspace(self, rng: Rng, kernel: Additive, name: str, x: Array, h: Array) -> tuple[Array, Array]:
+    def _subspace(
+        self, rng: Rng, kernel: Additive, name: str, x: Array, h: Array
+    ) -> tuple[Array, Array]:
         """(landmarks, M) for values x of weight h."""
         if self.landmarks == "greedy":
             return _newton(kernel, _pivots(kernel, x, h, self.n_terms), self.n_terms)
@@ -185,9 +203,17 @@ class LandmarkLift(Lift):
         super().check(d)
         self.kernel.check(self.landmarks)
         L, M = self.landmarks, self.projections
-        good = L.ndim == 2 and len(L) in (1, d) and M.ndim == 3 and M.shape[:2] == L.shape and M.size > 0
+        good = (
+            L.ndim == 2
+            and len(L) in (1, d)
+            and M.ndim == 3
+            and M.shape[:2] == L.shape
+            and M.size > 0
+        )
         require(
-            good and L.dtype == M.dtype == np.float64, self, f"one row of landmarks and a projection, or {d} of them"
+            good and L.dtype == M.dtype == np.float64,
+            self,
+            f"one row of landmarks and a projection, or {d} of them",
         )
 
     @property
@@ -209,19 +235,27 @@ class LandmarkLift(Lift):
         order = np.argsort(X.indices, kind="stable")
         columns, starts = np.unique(X.indices[order], return_index=True)
         for column, entries in zip(columns, np.split(order, starts)[1:], strict=True):
-            one = LandmarkLift(self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed)
+            one = LandmarkLift(
+                self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed
+            )
             data[entries] = one(X.data[entries][:, None])
         return self._columns_of(X, data.ravel())
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
-        parts = [slice(None)] if len(self.landmarks) == 1 else [slice(j, j + 1) for j in range(X.shape[1])]
+        parts = (
+            [slice(None)]
+            if len(self.landmarks) == 1
+            else [slice(j, j + 1) for j in range(X.shape[1])]
+        )
         for L, M, part in zip(self.landmarks, self.projections, parts, strict=True):
             some = X[:, part]
             numbers = some.astype(np.float64).reshape(-1, 1)
             lifted = M.T @ gram(self.kernel, L[:, None], numbers)
             place = out[:, self.values * (part.start or 0) :]
             for q in range(self.values):
-                place[:, q : self.values * some.shape[1] : self.values] = lifted[q].reshape(some.shape)
+                place[:, q : self.values * some.shape[1] : self.values] = lifted[q].reshape(
+                    some.shape
+                )
 
     def flops(self, d: int) -> float:
         return 16.0 * d * self.landmarks.shape[1]
@@ -240,7 +274,9 @@ def _split(x: Array, h: Array, vanishes: bool) -> tuple[Array, Array]:
 
 
 def _known(centers: tuple[Array, Array], zeros: float) -> tuple[Array, Array]:
-    """The values and their weights, 0 among them where it counts; 1 where there is nothing, when every landmark is right."""
+    """The values and their weights, 0 among them where it counts; 1 where there is nothing, when
+    every landmark is right.
+    """
     x, h = centers
     if zeros:
         x, h = np.append(0.0, x), np.append(zeros, h)
@@ -248,7 +284,9 @@ def _known(centers: tuple[Array, Array], zeros: float) -> tuple[Array, Array]:
 
 
 def _pivots(kernel: Additive, x: Array, h: Array, n: int) -> Array:
-    """Pivoted Cholesky: each landmark where h(x) times the squared error of phi(x) is largest; fewer than n when nothing is left."""
+    """Pivoted Cholesky: each landmark where h(x) times the squared error of phi(x) is largest;
+    fewer than n when nothing is left.
+    """
     diagonal = kernel.term(x, x)
     left = diagonal.copy()
     features = np.empty((0, len(x)))
@@ -263,7 +301,9 @@ def _pivots(kernel: Additive, x: Array, h: Array, n: int) -> Array:
 
 
 def _newton(kernel: Additive, landmarks: Array, n: int) -> tuple[Array, Array]:
-    """(L, M) with M M' = k(L, L)^-1 by Cholesky, without landmarks that those before them explain. M has n columns, the last maybe 0."""
+    """(L, M) with M M' = k(L, L)^-1 by Cholesky, without landmarks that those before them explain.
+    M has n columns, the last maybe 0.
+    """
     K = kernel.term(landmarks[:, None], landmarks[None, :])
     kept: list[int] = []
     C = np.empty((0, 0))
@@ -271,7 +311,9 @@ def _newton(kernel: Additive, landmarks: Array, n: int) -> tuple[Array, Array]:
         row = solve_triangular(C, K[kept, i], lower=True) if kept else np.empty(0)
         left = K[i, i] - row @ row
         if left > CUTOFF * K[i, i]:
-            C = np.block([[C, np.zeros((len(kept), 1))], [row[None, :], np.array([[np.sqrt(left)]])]])
+            C = np.block(
+                [[C, np.zeros((len(kept), 1))], [row[None, :], np.array([[np.sqrt(left)]])]]
+            )
             kept.append(i)
     M = np.zeros((max(len(kept), 1), n))
     if kept:
@@ -280,7 +322,9 @@ def _newton(kernel: Additive, landmarks: Array, n: int) -> tuple[Array, Array]:
 
 
 def _principal(kernel: Additive, x: Array, counts: Array, n: int) -> Array:
-    """M = V S^(-1/2) of the first n eigenvectors of the Gram matrix of x, each value as often as it counts: kernel PCA."""
+    """M = V S^(-1/2) of the first n eigenvectors of the Gram matrix of x, each value as often as it
+    counts: kernel PCA.
+    """
     root = np.sqrt(counts)
     values, vectors = np.linalg.eigh(root[:, None] * kernel.term(x[:, None], x[None, :]) * root)
     values, vectors = values[::-1][:n], vectors[:, ::-1][:, :n]

@@ -1,4 +1,6 @@
-"""Additive nearest-neighbour feature maps: any additive kernel, looked up in a table (Wang, Yuan, Liu, Yan, ICCV 2015)."""
+"""Additive nearest-neighbour feature maps: any additive kernel, looked up in a table (Wang, Yuan,
+Liu, Yan, ICCV 2015).
+"""
 
 from __future__ import annotations
 
@@ -30,33 +32,41 @@ _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
 
 
 class Anchors(CodedMap):
-    """phi(x_i) = T[nearest anchor of x_i], T T' = (k(a, a'))_{a, a'} over the anchors: <phi(x), phi(z)> = sum k(nearest x_i, nearest z_i).
+    """phi(x_i) = T[nearest anchor of x_i], T T' = (k(a, a'))_{a, a'} over the anchors: <phi(x),
+    phi(z)> = sum k(nearest x_i, nearest z_i).
 
-    With weights="linear" phi(x_i) = (1 - f) T[a] + f T[a'], x_i = (1 - f) a + f a' between its two neighbours a and a', which makes
-    the error fall with the square of the distance between anchors: 9 to 38 times less than the nearest anchor alone with 10 to 40 anchors.
-    T has the eigenvectors with a share `energy` of the eigenvalues: 2 columns for chi2 at 99%. phi(0) = 0 where k(0, 0) = 0. Rows
-    are stored as one small integer for each input (``codes``; ``blocks``), and a fraction with linear weights.
+    With weights="linear" phi(x_i) = (1 - f) T[a] + f T[a'], x_i = (1 - f) a + f a' between its two
+    neighbours a and a', which makes the error fall with the square of the distance between anchors:
+    9 to 38 times less than the nearest anchor alone with 10 to 40 anchors. T has the eigenvectors
+    with a share `energy` of the eigenvalues: 2 columns for chi2 at 99%. phi(0) = 0 where k(0, 0) =
+    0. Rows are stored as one small integer for each input (``codes``; ``blocks``), and a fraction
+    with linear weights.
 
     Parameters
     ----------
     n_anchors : int or None, default=32
         At least 2. None: as many as `cover` asks for.
-    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"}, additive Kernel, or callable, default="chi2"
+    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"}, additive Kernel, or callable,
+    default="chi2"
         A callable k(x, z) of two arrays of one shape gives the kernel of each pair of numbers.
     spacing : {"log", "uniform", "kmeans"}, default="log"
-        "log": 0 and equal ratios up to the largest value, down to where a share 1/n_anchors^2 of the total of X lies below. "uniform":
-        equal distances from 0 (from the smallest value, for kernels of all numbers) to the largest value. "kmeans": the centers of
-        clusters, for each column its own.
+        "log": 0 and equal ratios up to the largest value, down to where a share 1/n_anchors^2 of
+        the total of X lies below. "uniform": equal distances from 0 (from the smallest value, for
+        kernels of all numbers) to the largest value. "kmeans": the centers of clusters, for each
+        column its own.
     n_neighbors : int, default=2
         1 is ANNFM; 2 with weights="equal" is the paper's 2-ANNFM.
     weights : {"linear", "equal"}, default="linear"
-        "linear" is for two neighbours (with one neighbour the weights do not matter); "equal" is the mean of the neighbours.
+        "linear" is for two neighbours (with one neighbour the weights do not matter); "equal" is
+        the mean of the neighbours.
     energy : float, default=0.99
-        Share of the sum of the eigenvalues of T T' that is kept, in (0, 1]. ``limit_`` is ``kernel_`` for 1 only.
+        Share of the sum of the eigenvalues of T T' that is kept, in (0, 1]. ``limit_`` is
+        ``kernel_`` for 1 only.
     feature_range : (float, float) or None, default=None
         The range of the anchors, which are then the same for all data; for "log" and "uniform".
     cover : float or None, default=None
-        With n_anchors=None: anchors, as few as possible, such that no value is farther than this from one.
+        With n_anchors=None: anchors, as few as possible, such that no value is farther than this
+        from one.
     sparse_output : bool, default=False
         CSR features for dense input. CSR input gives CSR features either way, where phi(0) = 0.
     n_jobs : int or None, default=None
@@ -64,8 +74,9 @@ class Anchors(CodedMap):
 
     Attributes
     ----------
-    anchors_ : array of shape (n_anchors,), or (n_features_in_, n_anchors) for "kmeans", where inf stands for no anchor
-    table_ : array of shape (n_anchors, values), or (n_features_in_, n_anchors, values) for "kmeans"
+    anchors_ : array of shape (n_anchors,), or (n_features_in_, n_anchors) for "kmeans", where inf
+    stands for no anchor table_ : array of shape (n_anchors, values), or (n_features_in_, n_anchors,
+    values) for "kmeans"
 
     Examples
     --------
@@ -134,7 +145,9 @@ class Anchors(CodedMap):
 
     @property
     def rate(self) -> Decay:
-        """The error falls with the distance between anchors, or with its square; with k-means, until there is an anchor in each bin."""
+        """The error falls with the distance between anchors, or with its square; with k-means,
+        until there is an anchor in each bin.
+        """
         return Decay((4, 8, 16), 0.6) if self.spacing == "kmeans" else Decay((8, 32, 128), 0.4)
 
     def check(self, d: int) -> None:
@@ -146,14 +159,16 @@ class Anchors(CodedMap):
             isinstance(self.kernel, kernels.Kernel) or not callable(self.kernel)
         ):
             raise ValueError(
-                f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a callable k(x, z), got {self.kernel!r}."
+                f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a "
+                f"callable k(x, z), got {self.kernel!r}."
             )
         validation.one_of(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
         validation.one_of(who, "weights", self.weights, ("linear", "equal"))
         validation.whole(who, "n_neighbors", self.n_neighbors)
         if self.weights == "linear" and self.n_neighbors > 2:
             raise ValueError(
-                f"{who}: weights='linear' needs 1 or 2 neighbours, got n_neighbors={self.n_neighbors}. Use weights='equal'."
+                f"{who}: weights='linear' needs 1 or 2 neighbours, got "
+                f"n_neighbors={self.n_neighbors}. Use weights='equal'."
             )
         if validation.positive(who, "energy", self.energy) > 1:
             raise ValueError(f"{who}: energy must be above 0 and at most 1, got {self.energy!r}.")
@@ -162,20 +177,30 @@ class Anchors(CodedMap):
     def _check_places(self, who: str) -> None:
         if self.n_anchors is None:
             if self.cover is None:
-                raise ValueError(f"{who}: n_anchors=None needs cover, the farthest that a value may be from an anchor.")
+                raise ValueError(
+                    f"{who}: n_anchors=None needs cover, the farthest that a value may be from "
+                    "an anchor."
+                )
             validation.positive(who, "cover", self.cover)
         else:
             validation.whole(who, "n_anchors", self.n_anchors, least=2)
             if self.cover is not None:
-                raise ValueError(f"{who}: cover={self.cover!r} chooses the number of anchors: it needs n_anchors=None.")
+                raise ValueError(
+                    f"{who}: cover={self.cover!r} chooses the number of anchors: it needs "
+                    "n_anchors=None."
+                )
             if self.n_anchors < self.n_neighbors:
                 raise ValueError(
-                    f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got n_anchors={self.n_anchors}."
+                    f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got "
+                    f"n_anchors={self.n_anchors}."
                 )
         if self.feature_range is None:
             return
         if self.spacing == "kmeans" or self.cover is not None:
-            raise ValueError(f"{who}: feature_range is for spacing='log' and 'uniform', got {self.feature_range!r}.")
+            raise ValueError(
+                f"{who}: feature_range is for spacing='log' and 'uniform', got "
+                f"{self.feature_range!r}."
+            )
         check_range(who, self.feature_range, above=0.0 if self.spacing == "log" else None)
 
     def look(self, d: int) -> Histogram | ColumnHistogram | None:
@@ -203,7 +228,9 @@ class Anchors(CodedMap):
             cls(16),
             cls(16, energy=1.0),
             cls(16, energy=1.0, n_neighbors=1, sparse_output=True),
-            cls(12, energy=1.0, kernel="intersection", spacing="uniform", feature_range=(0.0, 40.0)),
+            cls(
+                12, energy=1.0, kernel="intersection", spacing="uniform", feature_range=(0.0, 40.0)
+            ),
             cls(16, energy=1.0, kernel="jensen-shannon", spacing="kmeans"),
             cls(16, kernel="hellinger", n_neighbors=2, weights="equal"),
         ]
@@ -219,20 +246,26 @@ class Anchors(CodedMap):
             if len(constant):
                 few = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
                 warnings.warn(
-                    f"{type(self).__name__}: {len(constant)} constant column(s) ({few}) have a single k-means anchor.",
+                    f"{type(self).__name__}: {len(constant)} constant column(s) ({few}) have a "
+                    "single k-means anchor.",
                     stacklevel=2,
                 )
             return anchors, (np.minimum(seen.low, 0.0) if zero else seen.low, seen.high)
         if self.spacing == "log":
             low, high = self.feature_range or _anchor_grid.lowest(seen, self.n_anchors)
             return _anchor_grid.logarithmic(low, high, self.n_anchors)[None], (0.0, high)
-        low, high = self.feature_range or (min(seen.low, 0.0) if nonnegative else seen.low, seen.high)
+        low, high = self.feature_range or (
+            min(seen.low, 0.0) if nonnegative else seen.low,
+            seen.high,
+        )
         anchors = _anchor_grid.uniform(low, high, self.n_anchors, zero)
         return anchors[None], (anchors[0], anchors[-1])
 
     @property
     def bounds_(self) -> Bounds:
-        """The range of the anchors; values outside it are taken at its nearest end, with a warning."""
+        """The range of the anchors; values outside it are taken at its nearest end, with a
+        warning.
+        """
         return Bounds(type(self).__name__, *self._range)
 
 
@@ -259,7 +292,9 @@ class Lookup(CodedDrawn):
 
     def dense(self, sparse: bool) -> bool:
         """CSR rows stay sparse where zeros do: a zero row says so."""
-        return not (self.sparse_output or (sparse and not self.stage.coded(self._zeros()).toarray().any()))
+        return not (
+            self.sparse_output or (sparse and not self.stage.coded(self._zeros()).toarray().any())
+        )
 
     def _zeros(self) -> Array:
         return np.zeros((1, self.d), self.stage.tables.dtype, like=self.stage.tables)
@@ -278,25 +313,35 @@ class Lookup(CodedDrawn):
 
 
 def check_range(who: str, given: Any, above: float | None) -> None:
-    """Refuse a feature_range that is not two rising numbers, the first of them above a bound where there is one."""
+    """Refuse a feature_range that is not two rising numbers, the first of them above a bound where
+    there is one.
+    """
     pair = given if isinstance(given, tuple | list) and len(given) == 2 else (np.nan, np.nan)
-    numbers = all(isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value) for value in pair)
+    numbers = all(
+        isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value)
+        for value in pair
+    )
     if not numbers or not pair[0] < pair[1] or (above is not None and pair[0] <= above):
         needs = "finite numbers low < high" + ("" if above is None else f", low > {above:g}")
         raise ValueError(f"{who}: feature_range must be (low, high), {needs}, got {given!r}.")
 
 
 def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: bool) -> Array:
-    """(1 or d, anchors, values): V sqrt(lambda) of the largest eigenvalues of each column's k(a, a')."""
+    """(1 or d, anchors, values): V sqrt(lambda) of the largest eigenvalues of each column's k(a,
+    a').
+    """
     known = np.isfinite(anchors)
     places = np.where(known, anchors, 0.0)
-    K = kernel.term(places[:, :, None], places[:, None, :]) * (known[:, :, None] & known[:, None, :])
+    K = kernel.term(places[:, :, None], places[:, None, :]) * (
+        known[:, :, None] & known[:, None, :]
+    )
     values, vectors = np.linalg.eigh((K + K.transpose(0, 2, 1)) / 2)
     values, vectors = values[:, ::-1], vectors[:, :, ::-1]
     worst = int(np.argmin(values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)))
     if values[worst, -1] < -_NEGATIVE * values[worst, 0]:
         raise ValueError(
-            f"{who}: the kernel is not positive semi-definite on the anchors: its smallest eigenvalue is {values[worst, -1]:.3g}, "
+            f"{who}: the kernel is not positive semi-definite on the anchors: its smallest "
+            f"eigenvalue is {values[worst, -1]:.3g}, "
             f"its largest {values[worst, 0]:.3g}. Such a kernel has no feature map."
         )
     values = np.maximum(values, 0.0)
@@ -315,7 +360,9 @@ def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: boo
 
 
 def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> Nearest:
-    """The mean of the k nearest anchors: those from anchor s on, up to the middle of anchors s and s + k. 0 stays 0."""
+    """The mean of the k nearest anchors: those from anchor s on, up to the middle of anchors s and
+    s + k. 0 stays 0.
+    """
     known = np.isfinite(anchors)
     counts = known.sum(axis=1)
     sums = np.cumsum(np.concatenate([np.zeros_like(tables[:, :1]), tables], axis=1), axis=1)

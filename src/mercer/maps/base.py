@@ -43,14 +43,18 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The range that a map was made for, a number or one for each column: rows outside it get one warning."""
+    """The range that a map was made for, a number or one for each column: rows outside it get one
+    warning.
+    """
 
     who: str
     low: Any
     high: Any
 
     def __call__(self, rows: Any, *, numbered: bool = True) -> bool:
-        """Warn about rows that are outside, and say whether there were any; numbered, when rows count from the first of the data."""
+        """Warn about rows that are outside, and say whether there were any; numbered, when rows
+        count from the first of the data.
+        """
         return validation.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
 
 
@@ -64,23 +68,27 @@ class _Contained(TransformerMixin, BaseEstimator):
 class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """An explicit feature map: <phi(x), phi(z)> approaches kernel_(x, z).
 
-    A subclass writes ``__init__`` (stores its arguments), ``kernel_``, ``draw(rng, d, seen)``, ``cases()``, and, where it must see data,
-    ``look(d)``. Everything else is here.
+    A subclass writes ``__init__`` (stores its arguments), ``kernel_``, ``draw(rng, d, seen)``,
+    ``cases()``, and, where it must see data, ``look(d)``. Everything else is here.
     """
 
     name: ClassVar[str | None] = None  # the registered name; None for compositions
     kernels: ClassVar[tuple[str, ...]] = ()  # the kernels that its parameters choose from, by name
     paper: ClassVar[str] = ""
     domain: ClassVar[str] = "real"
-    instead: ClassVar[str] = "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
+    instead: ClassVar[str] = (
+        "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
+    )
     knob: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
     extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
     keeps_arrays: ClassVar[bool] = (
-        False  # fitted attributes that are arrays of NumPy, whatever X is: not what the array API asks for
+        # fitted attributes that are arrays of NumPy, whatever X is: not what the array API asks for
+        False
     )
     random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
-    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others. A subclass adds its own.
+    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others.
+    # A subclass adds its own.
     seed_: Any  # the seed in use; a list of seeds for compositions
     drawn_: Drawn
 
@@ -94,7 +102,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
 
     @property
     def limit_(self) -> Kernel | None:
-        """The kernel that is reached as the knob grows: kernel_, unless the map has a bias; None where it has no closed form."""
+        """The kernel that is reached as the knob grows: kernel_, unless the map has a bias; None
+        where it has no closed form.
+        """
         return self.kernel_
 
     @property
@@ -103,7 +113,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return INDEPENDENT
 
     def size_for(self, error: float, delta: float) -> int | None:
-        """The knob for which a pair's error is below `error` with probability 1 - delta, whatever the data; None where none is known."""
+        """The knob for which a pair's error is below `error` with probability 1 - delta, whatever
+        the data; None where none is known.
+        """
         return None
 
     @property
@@ -156,7 +168,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         out : array of shape (n_samples, n_features_out), optional
-            Where to write dense features. It must have their dtype; it is returned as it is, whatever set_output says.
+            Where to write dense features. It must have their dtype; it is returned as it is,
+            whatever set_output says.
 
         Returns
         -------
@@ -193,7 +206,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return self.drawn_.columns(self.n_features_in_)
 
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
-        """fit for rows that were let in already, or that another map makes; a Piece has weights too."""
+        """fit for rows that were let in already, or that another map makes; a Piece has weights
+        too.
+        """
         self.check(d)
         width(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
@@ -209,7 +224,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return self
 
     def _fit_stream(self, stream: Stream) -> Self:
-        """fit for a stream: its rows come in at the same door, and are read as often as the map must look at them."""
+        """fit for a stream: its rows come in at the same door, and are read as often as the map
+        must look at them.
+        """
         self._fit_blocks(stream.width, lambda: Tiles(stream, clone(self)))
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
@@ -231,7 +248,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             check_is_fitted(self)
             sparse = hasattr(X._meta, "tocsr")
             return map_chunks(
-                self, "transform", X, self._n_features_out, as_float([X.dtype]), sparse=not self.drawn_.dense(sparse)
+                self,
+                "transform",
+                X,
+                self._n_features_out,
+                as_float([X.dtype]),
+                sparse=not self.drawn_.dense(sparse),
             )
 
         def make(rows: Any, drawn: Drawn, out: Array | None) -> Any:
@@ -241,8 +263,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return devices.left(self._made(X, make, out))
 
     def _made(self, X: Any, make: Callable[[Any, Any, Any], Any], out: Array | None = None) -> Any:
-        """make(rows, drawn, out), whose tiles are checked on the way; what it says of a row does not depend on which tile came first."""
-        if not hasattr(self, "drawn_"):  # check_is_fitted makes tags, which takes as long as a row does
+        """make(rows, drawn, out), whose tiles are checked on the way; what it says of a row does
+        not depend on which tile came first.
+        """
+        if not hasattr(
+            self, "drawn_"
+        ):  # check_is_fitted makes tags, which takes as long as a row does
             check_is_fitted(self)
         X = self._form(X, reset=False)
         try:
@@ -267,7 +293,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return self._fill(X, drawn, out, look=True)
 
     def _fill(self, X: Any, drawn: Drawn, out: Array, *, look: bool = False) -> Array:
-        """The dense features of X, written into out; with look, its numbers are checked on the way."""
+        """The dense features of X, written into out; with look, its numbers are checked on the
+        way.
+        """
 
         def work(rows: slice) -> None:
             self._tile(drawn, X, rows, out[rows], look=look)
@@ -280,7 +308,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return out
 
     def _each(self, work: Callable[[slice], None], X: Any, cost: Cost, most_rows: int) -> None:
-        """work(rows) for all tiles of X: over threads, or one after the other where X is on a device."""
+        """work(rows) for all tiles of X: over threads, or one after the other where X is on a
+        device.
+        """
         place = devices.place_of(X) if ops.is_device(X) else None
         if place is None:
             each(work, X.shape[0], cost, getattr(self, "n_jobs", None), most_rows)
@@ -288,20 +318,33 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             devices.each(work, X.shape[0], devices.tile_rows(cost.bytes, place), place)
 
     def _block(self, X: Any) -> Block:
-        """The features of rows that were let in as one block, of the kind that the map makes of a row."""
+        """The features of rows that were let in as one block, of the kind that the map makes of a
+        row.
+        """
         drawn = for_rows(self.drawn_, X)
         if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
             return self._whole_block(X, drawn, drawn, look=False)
-        return Dense(self._fill(X, drawn, ops.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype, X)))
+        return Dense(
+            self._fill(X, drawn, ops.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype, X))
+        )
 
     def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
         if out is not None:
-            raise ValueError(f"{type(self).__name__}: out= is for dense features, and this input gives sparse ones.")
+            raise ValueError(
+                f"{type(self).__name__}: out= is for dense features, and this input gives sparse "
+                "ones."
+            )
         block = self._whole_block(X, drawn, drawn)
-        return devices.sparse(block) if ops.is_device(X) and devices.here() is None else block.tocsr()
+        return (
+            devices.sparse(block) if ops.is_device(X) and devices.here() is None else block.tocsr()
+        )
 
-    def _whole_block(self, X: Any, make: Callable[..., Block], drawn: Drawn, *, look: bool = True) -> Block:
-        """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long. With look, rows are checked."""
+    def _whole_block(
+        self, X: Any, make: Callable[..., Block], drawn: Drawn, *, look: bool = True
+    ) -> Block:
+        """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long.
+        With look, rows are checked.
+        """
         n, d = X.shape
         cost, share = drawn.cost(d), X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
         cost = Cost(cost.flops * share, 2 * cost.bytes * share)
@@ -317,15 +360,25 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         n, d = X.shape
         place = devices.place_of(X) if ops.is_device(X) else None
         cost = drawn.cost(d)
-        for rows in spans(n, tile_rows(cost) if place is None else devices.tile_rows(cost.bytes, place)):
+        for rows in spans(
+            n, tile_rows(cost) if place is None else devices.tile_rows(cost.bytes, place)
+        ):
             with one_blas_thread():
                 block = self._tile(drawn, X, rows)
             yield block
 
     def _tile(
-        self, drawn: Callable[..., Block], X: Any, rows: slice, out: Array | None = None, *, look: bool = False
+        self,
+        drawn: Callable[..., Block],
+        X: Any,
+        rows: slice,
+        out: Array | None = None,
+        *,
+        look: bool = False,
     ) -> Block:
-        """The features of some rows. With look, their numbers are checked: here, where they come into the cache anyway."""
+        """The features of some rows. With look, their numbers are checked: here, where they come
+        into the cache anyway.
+        """
         tile = X if rows == slice(0, X.shape[0]) else X[rows]
         if not hasattr(tile, "indptr"):
             tile = np.ascontiguousarray(tile, like=tile)  # the same bits for every memory order
@@ -350,7 +403,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return X, for_rows(self.drawn_, X)
 
     def _enter(self, X: Any, *, reset: bool) -> Any:
-        """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the caller's to write to."""
+        """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the
+        caller's to write to.
+        """
         rows = self._form(X, reset=reset)
         self._let_in(rows)
         return rows
@@ -367,7 +422,11 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         X = canonical_csr(who, X) if sparse else X
         if not reset and self._is_plain(X):
             return X
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        options: Any = {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": False,
+        }
         try:
             rows = validate_data(self, X, reset=reset, **options)
         except ValueError as error:
@@ -377,10 +436,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         return canonical_csr(who, rows) if of_frame else rows
 
     def _is_plain(self, X: Any) -> bool:
-        """Whether validate_data would hand X back as it is: a float array or CSR matrix of the right width, no names of columns."""
+        """Whether validate_data would hand X back as it is: a float array or CSR matrix of the
+        right width, no names of columns.
+        """
         if type(X) is not np.ndarray and not (issparse(X) and X.format == "csr"):
             return False
-        known = X.ndim == 2 and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_")
+        known = (
+            X.ndim == 2
+            and X.dtype in (np.float32, np.float64)
+            and not hasattr(self, "feature_names_in_")
+        )
         return known and X.shape[0] > 0 and X.shape[1] == self.n_features_in_
 
     def _let_in(self, rows: Any, names: Any = None) -> None:

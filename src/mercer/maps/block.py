@@ -1,4 +1,6 @@
-"""What a map returns and a learner sees: a matrix of rows that can be multiplied, and never says what the data was."""
+"""What a map returns and a learner sees: a matrix of rows that can be multiplied, and never says
+what the data was.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Block(Protocol):
     def tocsr(self) -> Any: ...
 
 
-_OF_A_BLOCK = tuple(name for name in vars(Block) if not name.startswith("_") or name == "__matmul__")
+_OF_A_BLOCK = tuple(
+    name for name in vars(Block) if not name.startswith("_") or name == "__matmul__"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +124,9 @@ class Sparse:
 
 @dataclass(frozen=True)
 class OneHot:
-    """The tables of a one-hot block: code a of a place is `scale` in column a of the `width` columns that the place has."""
+    """The tables of a one-hot block: code a of a place is `scale` in column a of the `width`
+    columns that the place has.
+    """
 
     width: int
     scale: float
@@ -129,10 +135,12 @@ class OneHot:
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A block that is small integers: row i is (T_1[codes[i, 1]], T_2[codes[i, 2]], ...), a piece of features for each place.
+    """A block that is small integers: row i is (T_1[codes[i, 1]], T_2[codes[i, 2]], ...), a piece
+    of features for each place.
 
-    With fractions f a piece is (1 - f) T[code] + f T[code + 1]. Products are gathers and sums over codes; the features exist only where
-    they are asked for. nbytes counts what the rows cost: the tables are those of the map.
+    With fractions f a piece is (1 - f) T[code] + f T[code + 1]. Products are gathers and sums over
+    codes; the features exist only where they are asked for. nbytes counts what the rows cost: the
+    tables are those of the map.
 
     Parameters
     ----------
@@ -164,7 +172,9 @@ class Coded:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self.codes, self.fractions, self.empty) if array is not None)
+        return sum(
+            array.nbytes for array in (self.codes, self.fractions, self.empty) if array is not None
+        )
 
     @property
     def T(self) -> Any:
@@ -206,7 +216,9 @@ class Coded:
         return out
 
     def tocsr(self) -> Any:
-        """The features as a canonical CSR matrix without explicit zeros; one entry for each code where the tables are one-hot."""
+        """The features as a canonical CSR matrix without explicit zeros; one entry for each code
+        where the tables are one-hot.
+        """
         from scipy.sparse import csr_array
 
         if ops.is_device(self.codes):
@@ -219,7 +231,9 @@ class Coded:
         columns = self._columns() if self.empty is None else self._columns()[~self.empty]
         kind = np.int32 if max(indptr[-1], self.shape[1]) <= np.iinfo(np.int32).max else np.int64
         data = np.full(indptr[-1], self.tables.scale, self.dtype)
-        Z = csr_array((data, columns.ravel().astype(kind, copy=False), indptr.astype(kind)), shape=self.shape)
+        Z = csr_array(
+            (data, columns.ravel().astype(kind, copy=False), indptr.astype(kind)), shape=self.shape
+        )
         Z.has_canonical_format = True
         return Z
 
@@ -282,8 +296,9 @@ def as_block(rows: Any) -> Block:
 def fresh(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
     """An empty array for features. A large one begins at a huge page.
 
-    Clearing fresh pages is most of what a lift costs. From 4 MiB on NumPy asks for huge pages, and those that fit into the array are used:
-    up to 2 MiB at its ends would still come in pages of 4 KiB, at 0.7 ms in all. Memory that is never touched costs nothing.
+    Clearing fresh pages is most of what a lift costs. From 4 MiB on NumPy asks for huge pages, and
+    those that fit into the array are used: up to 2 MiB at its ends would still come in pages of 4
+    KiB, at 0.7 ms in all. Memory that is never touched costs nothing.
     """
     size = math.prod(shape) * dtype.itemsize
     if size < _HUGE_FROM:
@@ -295,7 +310,11 @@ def fresh(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 def matrix(block: Block) -> Any:
     """The array or the CSR matrix that a block is nearest to, without a copy where it is one."""
-    codes = isinstance(block, Coded) and isinstance(block.tables, OneHot) and not ops.is_device(block.codes)
+    codes = (
+        isinstance(block, Coded)
+        and isinstance(block.tables, OneHot)
+        and not ops.is_device(block.codes)
+    )
     return block.tocsr() if codes or isinstance(block, Sparse) else block.toarray()
 
 
@@ -306,7 +325,9 @@ def at_home(block: Block) -> Block:
     if not isinstance(block, Coded):
         return block
     tables = block.tables if isinstance(block.tables, OneHot) else np.asarray(block.tables)
-    rest = (None if array is None else np.asarray(array) for array in (block.fractions, block.empty))
+    rest = (
+        None if array is None else np.asarray(array) for array in (block.fractions, block.empty)
+    )
     return Coded(np.asarray(block.codes), tables, *rest)
 
 
@@ -318,9 +339,17 @@ def stacked(blocks: Sequence[Block]) -> Block:
     if len(coded) == len(blocks):
         codes = np.concatenate([block.codes for block in coded])
         parts = [block.fractions for block in coded if block.fractions is not None]
-        masks = [ops.beside(np.zeros(len(b.codes), bool), b.codes) if b.empty is None else b.empty for b in coded]
+        masks = [
+            ops.beside(np.zeros(len(b.codes), bool), b.codes) if b.empty is None else b.empty
+            for b in coded
+        ]
         empty = np.concatenate(masks)
-        return Coded(codes, coded[0].tables, np.concatenate(parts) if parts else None, empty if empty.any() else None)
+        return Coded(
+            codes,
+            coded[0].tables,
+            np.concatenate(parts) if parts else None,
+            empty if empty.any() else None,
+        )
     from scipy.sparse import vstack
 
     return Sparse(vstack([block.tocsr() for block in blocks], format="csr"))

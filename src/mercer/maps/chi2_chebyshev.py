@@ -22,15 +22,16 @@ class Chi2Chebyshev(AdditiveMap):
 
         d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
 
-    n values for each input, side by side, phi(0) = 0; sparse in, sparse out. The error falls like 1/n: Chi2Series is far better, and this
-    map is here because the paper has it.
+    n values for each input, side by side, phi(0) = 0; sparse in, sparse out. The error falls like
+    1/n: Chi2Series is far better, and this map is here because the paper has it.
 
     Parameters
     ----------
     n_terms : int, default=5
         n.
     center : float or "fit", default="fit"
-        c. "fit" minimises the trace of the error's Gram matrix over the histogram of the data; 1.0 is the paper's.
+        c. "fit" minimises the trace of the error's Gram matrix over the histogram of the data; 1.0
+        is the paper's.
     signed : bool, default=False
         Take negative numbers as sign(x) phi(|x|).
     n_jobs : int or None, default=None
@@ -54,7 +55,12 @@ class Chi2Chebyshev(AdditiveMap):
     center_: float
 
     def __init__(
-        self, n_terms: int = 5, *, center: float | str = "fit", signed: bool = False, n_jobs: int | None = None
+        self,
+        n_terms: int = 5,
+        *,
+        center: float | str = "fit",
+        signed: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_terms = n_terms
         self.center = center
@@ -83,7 +89,9 @@ class Chi2Chebyshev(AdditiveMap):
 
 
 def _best_center(seen: Histogram, n_terms: int) -> float:
-    """The center with the smallest sum h (x - |phi(x)|^2), the trace of the error's Gram matrix: the best of a grid, refined once."""
+    """The center with the smallest sum h (x - |phi(x)|^2), the trace of the error's Gram matrix:
+    the best of a grid, refined once.
+    """
     values, weights = seen.centers()
     if len(values) == 0:
         return 1.0

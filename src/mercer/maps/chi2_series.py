@@ -1,4 +1,6 @@
-"""The direct chi2 series: k(x, z) = 2xz/(x + z) by rational functions (Li, Lebanon and Sminchisescu, arXiv 1206.4074)."""
+"""The direct chi2 series: k(x, z) = 2xz/(x + z) by rational functions (Li, Lebanon and
+Sminchisescu, arXiv 1206.4074).
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,21 @@ POLES = ("fit", "greedy", "minimax")
 
 
 class Chi2Series(AdditiveMap):
-    """phi_q(x_i) = prod_{p<q} (x_i - k_p)/(x_i + k_p) * 2 sqrt(k_q) x_i/(x_i + k_q), q = 1..n: n values for each input, phi(0) = 0.
+    """phi_q(x_i) = prod_{p<q} (x_i - k_p)/(x_i + k_p) * 2 sqrt(k_q) x_i/(x_i + k_q), q = 1..n: n
+    values for each input, phi(0) = 0.
 
-    The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): the Nystroem error of the chi2 kernel with landmarks at
-    the poles. It falls geometrically where the data keep away from 0. The values of one input stand side by side. Sparse in, sparse out.
+    The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): the Nystroem error
+    of the chi2 kernel with landmarks at the poles. It falls geometrically where the data keep away
+    from 0. The values of one input stand side by side. Sparse in, sparse out.
 
     Parameters
     ----------
     n_terms : int, default=5
         n.
     poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"
-        "fit" minimises the trace of the error's Gram matrix over the histogram of the data (within 7 to 28% of the best linear map of
-        that many values). "greedy" is the paper's Algorithm 1. "minimax" has the smallest largest error on [0, max x].
+        "fit" minimises the trace of the error's Gram matrix over the histogram of the data (within
+        7 to 28% of the best linear map of that many values). "greedy" is the paper's Algorithm 1.
+        "minimax" has the smallest largest error on [0, max x].
     signed : bool, default=False
         Take negative numbers as sign(x) phi(|x|).
     n_jobs : int or None, default=None
@@ -57,7 +62,12 @@ class Chi2Series(AdditiveMap):
     poles_: Array
 
     def __init__(
-        self, n_terms: int = 5, *, poles: str | Array = "fit", signed: bool = False, n_jobs: int | None = None
+        self,
+        n_terms: int = 5,
+        *,
+        poles: str | Array = "fit",
+        signed: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_terms = n_terms
         self.poles = poles
@@ -77,7 +87,8 @@ class Chi2Series(AdditiveMap):
             given = np.asarray(self.poles, dtype=np.float64)
             if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)):
                 raise ValueError(
-                    f"{who}: poles must be one of {', '.join(map(repr, POLES))}, or {n} finite numbers above 0 (one for each "
+                    f"{who}: poles must be one of {', '.join(map(repr, POLES))}, or {n} finite "
+                    "numbers above 0 (one for each "
                     f"term), got {self.poles!r}."
                 )
 

@@ -1,4 +1,6 @@
-"""Maps of maps: a >> b is b on the features of a, a + b is both side by side. Real estimators, flat, parameters named as in a pipeline."""
+"""Maps of maps: a >> b is b on the features of a, a + b is both side by side. Real estimators,
+flat, parameters named as in a pipeline.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from mercer.maps.joined import After, Beside, Guard
 
 
 class _Several(_BaseComposition, Map):
-    """What Composed and Stacked share: a list of maps as one parameter, and each map's parameters under its name."""
+    """What Composed and Stacked share: a list of maps as one parameter, and each map's parameters
+    under its name.
+    """
 
     maps_: list[Map]
 
@@ -44,7 +48,9 @@ class _Several(_BaseComposition, Map):
 
     @property
     def _parts(self) -> list[Map]:
-        """The maps, or none when the parameter is no list of maps: a parameter is judged in fit, not when it is set."""
+        """The maps, or none when the parameter is no list of maps: a parameter is judged in fit,
+        not when it is set.
+        """
         maps = self.maps if isinstance(self.maps, list | tuple) else []
         return list(maps) if all(isinstance(part, Map) for part in maps) else []
 
@@ -78,7 +84,8 @@ class _Several(_BaseComposition, Map):
     def check(self, d: int) -> None:
         if not self._parts:
             raise ValueError(
-                f"{type(self).__name__}: maps must be a list of at least one mercer map, got {self.maps!r}."
+                f"{type(self).__name__}: maps must be a list of at least one mercer map, got "
+                f"{self.maps!r}."
             )
 
     def _packed(self) -> Self:
@@ -96,14 +103,19 @@ class _Several(_BaseComposition, Map):
         return other
 
     def _kept(self) -> dict[str, Any]:
-        return {name: value for name, value in super()._kept().items() if name != "drawn_"}  # which the parts have
+        return {
+            name: value for name, value in super()._kept().items() if name != "drawn_"
+        }  # which the parts have
 
     def _keep(self, kept: dict[str, Any]) -> None:
         super()._keep(kept)
-        same = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(map(type, self._parts))
+        same = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(
+            map(type, self._parts)
+        )
         if not same or [part.n_features_in_ for part in self.maps_] != self._inputs():
             raise ValueError(
-                f"{type(self).__name__} has fitted maps that are not those of its parameter, or do not go together."
+                f"{type(self).__name__} has fitted maps that are not those of its parameter, or "
+                "do not go together."
             )
         for part, width in zip(self._parts, self._inputs(), strict=True):
             part.check(width)
@@ -119,20 +131,23 @@ class _Several(_BaseComposition, Map):
 
 
 class Composed(_Several):
-    """phi(x) = phi_m(... phi_2(phi_1(x))): each map is fitted on the features of the one before, tile by tile.
+    """phi(x) = phi_m(... phi_2(phi_1(x))): each map is fitted on the features of the one before,
+    tile by tile.
 
-    ``a >> b`` makes one. Its kernel is ``b.kernel_.over(a.kernel_)`` where b's kernel depends on inner products or Euclidean distances
-    only; its limit is b's limit on the features that a has.
+    ``a >> b`` makes one. Its kernel is ``b.kernel_.over(a.kernel_)`` where b's kernel depends on
+    inner products or Euclidean distances only; its limit is b's limit on the features that a has.
 
     Parameters
     ----------
     maps : list of maps
-        In the order in which they are applied. They are cloned in ``fit``; ``maps_`` has the fitted ones.
+        In the order in which they are applied. They are cloned in ``fit``; ``maps_`` has the fitted
+        ones.
 
     Examples
     --------
     >>> from mercer import RandomFourier
-    >>> both = RandomFourier(64, gamma=0.5, random_state=0) >> RandomFourier(256, gamma=2.0, random_state=1)
+    >>> both = RandomFourier(64, gamma=0.5, random_state=0) >> RandomFourier(256, gamma=2.0,
+    random_state=1)
     >>> both.fit([[0.0, 1.0], [1.0, 0.0]]).kernel_
     Gaussian(gamma=2.0).over(Gaussian(gamma=0.5))
     """
@@ -198,7 +213,10 @@ class Composed(_Several):
         return self
 
     def _joined(self) -> After:
-        guards = tuple(Guard(type(part).__name__, part.domain, part.instead, part.bounds_) for part in self.maps_[1:])
+        guards = tuple(
+            Guard(type(part).__name__, part.domain, part.instead, part.bounds_)
+            for part in self.maps_[1:]
+        )
         return After(tuple(part.drawn_ for part in self.maps_), guards)
 
     def _inputs(self) -> list[int]:
@@ -206,9 +224,11 @@ class Composed(_Several):
 
 
 class Stacked(_Several):
-    """phi(x) = (phi_1(x), ..., phi_m(x)): the features of several maps side by side, for the sum of their kernels.
+    """phi(x) = (phi_1(x), ..., phi_m(x)): the features of several maps side by side, for the sum of
+    their kernels.
 
-    ``a + b`` makes one. Give the parts different seeds: equal seeds give equal weights, and nothing is gained by the second map.
+    ``a + b`` makes one. Give the parts different seeds: equal seeds give equal weights, and nothing
+    is gained by the second map.
 
     Parameters
     ----------
@@ -228,7 +248,9 @@ class Stacked(_Several):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        return "nonnegative" if any(part.domain == "nonnegative" for part in self._parts) else "real"
+        return (
+            "nonnegative" if any(part.domain == "nonnegative" for part in self._parts) else "real"
+        )
 
     @property
     def rate(self) -> Rate | Decay | None:
@@ -245,7 +267,9 @@ class Stacked(_Several):
     def limit_(self) -> Kernel | None:
         check_is_fitted(self)
         limits = [part.limit_ for part in self.maps_]
-        return None if None in limits else Sum(tuple(limit for limit in limits if limit is not None))
+        return (
+            None if None in limits else Sum(tuple(limit for limit in limits if limit is not None))
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -260,7 +284,9 @@ class Stacked(_Several):
         """The names of each part's features after the part's name, as in FeatureUnion."""
         super().get_feature_names_out(input_features)
         parts = zip(_names(self.maps), self.maps_, strict=True)
-        names = [f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()]
+        names = [
+            f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()
+        ]
         return np.asarray(names, dtype=object)
 
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
@@ -278,20 +304,34 @@ class Stacked(_Several):
 
 
 def copied(part: Map) -> Map:
-    """A clone that shares the generators of the original: two parts that are given one generator draw different numbers from it."""
-    shared = {name: value for name, value in part.get_params().items() if isinstance(value, Generator | RandomState)}
+    """A clone that shares the generators of the original: two parts that are given one generator
+    draw different numbers from it.
+    """
+    shared = {
+        name: value
+        for name, value in part.get_params().items()
+        if isinstance(value, Generator | RandomState)
+    }
     return clone(part).set_params(**shared)
 
 
 def _features_of(
     fitted: Map, following: Map | None, blocks: Callable[[], Iterator[Block | Piece] | Tiles]
 ) -> Iterator[Block | Piece] | Tiles:
-    """The features of blocks, in the domain of the map that follows; errors count rows from the first block."""
+    """The features of blocks, in the domain of the map that follows; errors count rows from the
+    first block.
+    """
     source = blocks()
-    return source.then(fitted, following) if isinstance(source, Tiles) else _steps(fitted, following, source)
+    return (
+        source.then(fitted, following)
+        if isinstance(source, Tiles)
+        else _steps(fitted, following, source)
+    )
 
 
-def _steps(fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]) -> Iterator[Block | Piece]:
+def _steps(
+    fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]
+) -> Iterator[Block | Piece]:
     start = 0
     for rows in blocks:
         block = rows.block if isinstance(rows, Piece) else rows

@@ -1,4 +1,6 @@
-"""Compressive random features: a random projection, then random Fourier features (Chang, Sankaranarayanan, Vijaya Kumar, CVPR 2016)."""
+"""Compressive random features: a random projection, then random Fourier features (Chang,
+Sankaranarayanan, Vijaya Kumar, CVPR 2016).
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ from mercer.stats.basic import Summary
 class CompressiveFourier(Map):
     """phi = RandomFourier on P x, m measurements of d columns, for k(x, z) = exp(-gamma |x - z|^2).
 
-    It is ``RandomProjection(n_measurements) >> RandomFourier(n_components, gamma=gamma)`` with gamma from the original rows, and costs
-    m (d + D) in place of d D multiply-adds a row; the measurements exist for one tile at a time.
+    It is ``RandomProjection(n_measurements) >> RandomFourier(n_components, gamma=gamma)`` with
+    gamma from the original rows, and costs m (d + D) in place of d D multiply-adds a row; the
+    measurements exist for one tile at a time.
 
     Parameters
     ----------
@@ -33,7 +36,8 @@ class CompressiveFourier(Map):
         m, at most d, the columns of X; with method="gaussian" it may be more. "auto" is
         min(50, d), and 50 with method="gaussian". An orthoprojector of m = d loses nothing.
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        As in RandomFourier, by the original rows: a projection keeps distances on average, so gamma stays.
+        As in RandomFourier, by the original rows: a projection keeps distances on average, so gamma
+        stays.
     method : {"orthoprojector", "bernoulli", "gaussian", "hadamard"}, default="orthoprojector"
         As in RandomProjection.
     basis : array of shape (d, d) or None, default=None
@@ -53,14 +57,16 @@ class CompressiveFourier(Map):
     kernel_ : Kernel
         The Gaussian of the original rows.
     limit_ : Kernel
-        The Gaussian of the projected rows: what is reached as n_components grows and n_measurements stays.
+        The Gaussian of the projected rows: what is reached as n_components grows and n_measurements
+        stays.
 
     Notes
     -----
-    Over draws of an orthoprojector the mean of limit_ is 1F1(m/2; d/2; -(d/m) a), a = gamma |x - z|^2, where kernel_ is exp(-a): a bias of
-    about a^2 exp(-a) (1 - m/d)/m, which is at most .54/m. One draw strays from its mean by more: see
-    ``mercer.theory.compressed_gaussian`` and ``compressed_variance``. At equal cost RandomFourier(design="hadamard") without compression
-    has no such bias; compression is for signals that are measured, kept or sent as m numbers.
+    Over draws of an orthoprojector the mean of limit_ is 1F1(m/2; d/2; -(d/m) a), a = gamma |x -
+    z|^2, where kernel_ is exp(-a): a bias of about a^2 exp(-a) (1 - m/d)/m, which is at most .54/m.
+    One draw strays from its mean by more: see ``mercer.theory.compressed_gaussian`` and
+    ``compressed_variance``. At equal cost RandomFourier(design="hadamard") without compression has
+    no such bias; compression is for signals that are measured, kept or sent as m numbers.
 
     Examples
     --------
@@ -70,11 +76,13 @@ class CompressiveFourier(Map):
     >>> signals = rng.normal(size=(100, 784)) * (rng.random((100, 784)) < 0.1)
     >>> phi = CompressiveFourier(2000, n_measurements=200, gamma=0.005, random_state=0).fit(signals)
     >>> Z, K = phi.transform(signals), phi.kernel_(signals)
-    >>> print(f"{abs(Z @ Z.T - K).mean():.4f} off, {abs(phi.limit_(signals) - K).mean():.4f} by the projection; k = {K.mean():.2f}")
+    >>> print(f"{abs(Z @ Z.T - K).mean():.4f} off, {abs(phi.limit_(signals) - K).mean():.4f} by the
+    projection; k = {K.mean():.2f}")
     0.0248 off, 0.0241 by the projection; k = 0.46
 
-    Measurements that arrive compressed, from a camera that takes P x, are mapped by RandomFourier with the same gamma. The error against
-    the kernel of the signals, which nobody had to see, is the same:
+    Measurements that arrive compressed, from a camera that takes P x, are mapped by RandomFourier
+    with the same gamma. The error against the kernel of the signals, which nobody had to see, is
+    the same:
 
     >>> measured = RandomProjection(200, random_state=1).fit_transform(signals)
     >>> Z = RandomFourier(2000, gamma=0.005, random_state=2).fit_transform(measured)
@@ -159,7 +167,15 @@ class CompressiveFourier(Map):
         return [
             cls(64, n_measurements=4, gamma=0.3, method="gaussian", random_state=0),
             cls(64, n_measurements=2, gamma=0.3, design="iid", random_state=0),
-            cls(64, n_measurements=2, gamma="median", method="hadamard", form="offset", design="iid", random_state=0),
+            cls(
+                64,
+                n_measurements=2,
+                gamma="median",
+                method="hadamard",
+                form="offset",
+                design="iid",
+                random_state=0,
+            ),
         ]
 
     def _gamma(self) -> Gamma:

@@ -1,4 +1,6 @@
-"""Exponentiated chi2 by the direct series and random Fourier features (Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 2)."""
+"""Exponentiated chi2 by the direct series and random Fourier features (Li, Lebanon and
+Sminchisescu, arXiv 1206.4074, Algorithm 2).
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,20 @@ from mercer.stats.basic import Summary
 
 
 class ExpChi2(Map):
-    """phi = RandomFourier on Chi2Series, for k(x, z) = exp(-gamma D), D = sum (x - z)^2/(x + z), x, z >= 0.
+    """phi = RandomFourier on Chi2Series, for k(x, z) = exp(-gamma D), D = sum (x - z)^2/(x + z), x,
+    z >= 0.
 
-    It is ``Chi2Series(n_terms) >> RandomFourier(n_components, gamma=gamma)``, since D is the squared distance of chi2 features; the
-    n_terms * d values between the two exist for one tile at a time. gamma is scikit-learn's; elsewhere:
+    It is ``Chi2Series(n_terms) >> RandomFourier(n_components, gamma=gamma)``, since D is the
+    squared distance of chi2 features; the n_terms * d values between the two exist for one tile at
+    a time. gamma is scikit-learn's; elsewhere:
 
         source                          kernel               gamma here     frequencies
         scikit-learn chi2_kernel        exp(-gamma D)        gamma          variance 2 gamma
         Yang et al. 2014, Table 1       exp(-D/sigma^2)      1/sigma^2      variance 2/sigma^2
         Li et al. 2012, eq. 4           exp(-beta D/2)       beta/2         variance beta
 
-    For rows with sum 1, D is at most 2 and gamma = 1 a fair start; for others take 1 over a typical D.
+    For rows with sum 1, D is at most 2 and gamma = 1 a fair start; for others take 1 over a typical
+    D.
 
     Parameters
     ----------

@@ -1,11 +1,12 @@
-"""Random Fourier features: kernels of x - z as averages of cos w.(x - z) (Rahimi and Recht, NIPS 2007).
+"""Random Fourier features: kernels of x - z as averages of cos w.(x - z) (Rahimi and Recht, NIPS
+2007).
 
 kernel        k(x, z)                      law of a frequency w
 gaussian      exp(-gamma |x - z|^2)        normal, variance 2 gamma
 laplacian     exp(-gamma |x - z|_1)        independent Cauchy, scale gamma
 cauchy        1 / (1 + gamma |x - z|^2)    normal, variance 2 gamma E, E ~ Exp(1), one for each w
-matern        Matern(nu, gamma)            multivariate t, 2 nu degrees of freedom, scale sqrt(2 gamma)
-cosine-rbf    exp(-gamma (1 - rho))        normal, variance gamma, on rows of unit norm
+matern        Matern(nu, gamma)            multivariate t, 2 nu degrees of freedom, scale sqrt(2
+gamma) cosine-rbf    exp(-gamma (1 - rho))        normal, variance gamma, on rows of unit norm
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
 
 @dataclass(frozen=True)
 class _Law:
-    """The law of the frequencies of a kernel: w = scale(gamma) stretch(u, nu) g, with g standard normal where `normal`, else Cauchy."""
+    """The law of the frequencies of a kernel: w = scale(gamma) stretch(u, nu) g, with g standard
+    normal where `normal`, else Cauchy.
+    """
 
     normal: bool = True
     scale: Callable[[float], float] = lambda gamma: np.sqrt(2 * gamma)
-    stretch: Callable[[Array, float], Array] | None = None  # one factor for each frequency, from a uniform number
+    stretch: Callable[[Array, float], Array] | None = (
+        None  # one factor for each frequency, from a uniform number
+    )
 
     def quantile(self, u: Array) -> Array:
         return ndtri(u) if self.normal else np.tan(np.pi * (u - 0.5))
@@ -55,29 +60,36 @@ _LAWS = {
 
 
 class RandomFourier(Map):
-    """phi(x) = sqrt(2/D) (cos w_1.x, sin w_1.x, cos w_2.x, ...), with E <phi(x), phi(z)> = k(x - z) for w drawn from k's spectrum.
+    """phi(x) = sqrt(2/D) (cos w_1.x, sin w_1.x, cos w_2.x, ...), with E <phi(x), phi(z)> = k(x - z)
+    for w drawn from k's spectrum.
 
     Parameters
     ----------
     n_components : int, default=1024
-        D, the number of columns of the output. When it is odd the last column of the paired form is one offset feature.
+        D, the number of columns of the output. When it is odd the last column of the paired form is
+        one offset feature.
     kernel : {"gaussian", "laplacian", "cauchy", "matern", "cosine-rbf"}, default="gaussian"
-        exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma), exp(-gamma (1 - rho)).
+        exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma),
+        exp(-gamma (1 - rho)).
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        "scale" is scikit-learn's 1 / (d var(X)), for squared distances; 1.0 when the variance is 0. "median" is one over the median of
-        the distance that gamma multiplies, over pairs of sampled rows. "auto" is "scale" for gaussian, cauchy and matern, "median" for
-        laplacian, 1.0 for cosine-rbf.
+        "scale" is scikit-learn's 1 / (d var(X)), for squared distances; 1.0 when the variance is 0.
+        "median" is one over the median of the distance that gamma multiplies, over pairs of sampled
+        rows. "auto" is "scale" for gaussian, cauchy and matern, "median" for laplacian, 1.0 for
+        cosine-rbf.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel.
     form : {"paired", "offset"}, default="paired"
-        "paired" has a cosine and a sine for each frequency; rows have norm 1 and the variance is the lowest. "offset" has
-        cos(w.x + b) with an independent phase b for each frequency, as scikit-learn's RBFSampler.
+        "paired" has a cosine and a sine for each frequency; rows have norm 1 and the variance is
+        the lowest. "offset" has cos(w.x + b) with an independent phase b for each frequency, as
+        scikit-learn's RBFSampler.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
-        How the frequencies are drawn: independently; orthogonal in blocks of d with chi lengths; by three Hadamard products, in
-        O(D log d) a row; from a scrambled Sobol sequence. "auto" goes by kernel and d alone: iid for the laplacian; sobol up to
-        32 columns, orthogonal below 64, hadamard up to 16384, iid above.
+        How the frequencies are drawn: independently; orthogonal in blocks of d with chi lengths; by
+        three Hadamard products, in O(D log d) a row; from a scrambled Sobol sequence. "auto" goes
+        by kernel and d alone: iid for the laplacian; sobol up to 32 columns, orthogonal below 64,
+        hadamard up to 16384, iid above.
     normalize : bool, default=False
-        Divide rows by their norm. With form="offset" these are the normalized random Fourier features of Li (KDD 2017).
+        Divide rows by their norm. With form="offset" these are the normalized random Fourier
+        features of Li (KDD 2017).
     random_state : int, Generator, RandomState or None, default=None
         ``seed_`` is the seed that was used.
     n_jobs : int or None, default=None
@@ -96,9 +108,10 @@ class RandomFourier(Map):
 
     Notes
     -----
-    At equal D the variance of <phi(x), phi(z)> is (1 + k2/2 - k^2)/D for "offset" and (1 + k2 - 2 k^2)/D for "paired", with
-    k = k(x - z), k2 = k(2(x - z)): see ``mercer.theory``. In float32 a projection is right to eps |x| |w|; rows for which that is no
-    small part of a turn are projected in float64, and rows beyond that are refused.
+    At equal D the variance of <phi(x), phi(z)> is (1 + k2/2 - k^2)/D for "offset" and (1 + k2 - 2
+    k^2)/D for "paired", with k = k(x - z), k2 = k(2(x - z)): see ``mercer.theory``. In float32 a
+    projection is right to eps |x| |w|; rows for which that is no small part of a turn are projected
+    in float64, and rows beyond that are refused.
 
     Examples
     --------
@@ -146,7 +159,12 @@ class RandomFourier(Map):
         check_is_fitted(self)
         if self.kernel == "matern":
             return Matern(self.nu, self.gamma_)
-        kernels = {"gaussian": Gaussian, "laplacian": Laplacian, "cauchy": Cauchy, "cosine-rbf": CosineRBF}
+        kernels = {
+            "gaussian": Gaussian,
+            "laplacian": Laplacian,
+            "cauchy": Cauchy,
+            "cosine-rbf": CosineRBF,
+        }
         return kernels[self.kernel](self.gamma_)
 
     @property
@@ -157,7 +175,11 @@ class RandomFourier(Map):
 
     def size_for(self, error: float, delta: float) -> int | None:
         """Hoeffding's, for independent frequencies."""
-        return components_for_pair(error, delta, self.form) if self.rate.exact and not self.normalize else None
+        return (
+            components_for_pair(error, delta, self.form)
+            if self.rate.exact and not self.normalize
+            else None
+        )
 
     def check(self, d: int) -> None:
         who = type(self).__name__
@@ -171,7 +193,8 @@ class RandomFourier(Map):
         self._gamma().check()
         if self.design in ("orthogonal", "hadamard") and not law.normal:
             raise ValueError(
-                f"{who}: design={self.design!r} needs a law of frequencies that no rotation changes, and the law of "
+                f"{who}: design={self.design!r} needs a law of frequencies that no rotation "
+                "changes, and the law of "
                 f"kernel={self.kernel!r} is not one. Use 'iid' or 'sobol'."
             )
 
@@ -186,7 +209,8 @@ class RandomFourier(Map):
         projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))
         if not np.isfinite(projection.reach()):
             raise ValueError(
-                f"{type(self).__name__}: gamma={self.gamma_:g} gives frequencies beyond float64. Use a smaller one."
+                f"{type(self).__name__}: gamma={self.gamma_:g} gives frequencies beyond float64. "
+                "Use a smaller one."
             )
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
@@ -212,14 +236,20 @@ class RandomFourier(Map):
             cls(64, kernel="cosine-rbf", gamma=2.0, design="iid", random_state=0),
         ]
 
-    def _projection(self, rng: Rng, count: int, d: int, scale: float) -> linear.Matrix | linear.Hadamard:
+    def _projection(
+        self, rng: Rng, count: int, d: int, scale: float
+    ) -> linear.Matrix | linear.Hadamard:
         """W in turns: a whole circle is 1."""
         law = _LAWS[self.kernel]
         if self.design_ == "sobol":
             points = linear.sobol(rng, count, d + (law.stretch is not None))
             stretch = scale if law.stretch is None else scale * law.stretch(points[:, 0], self.nu)
             return linear.Matrix(np.ascontiguousarray(law.quantile(points[:, -d:]).T) * stretch)
-        stretch = scale if law.stretch is None else scale * law.stretch(rng.uniform("stretch", count), self.nu)
+        stretch = (
+            scale
+            if law.stretch is None
+            else scale * law.stretch(rng.uniform("stretch", count), self.nu)
+        )
         if self.design_ == "hadamard":
             blocks = linear.hadamard(rng, count, d)
             return linear.Hadamard(blocks.signs, blocks.lengths * stretch)
@@ -228,7 +258,9 @@ class RandomFourier(Map):
         return linear.Matrix(linear.independent(rng, count, d, law.quantile) * stretch)
 
     def _design(self, d: int) -> str:
-        """The design that "auto" stands for: by kernel and d alone, so that growing D extends the map and sparse = dense."""
+        """The design that "auto" stands for: by kernel and d alone, so that growing D extends the
+        map and sparse = dense.
+        """
         if not _LAWS[self.kernel].normal or d > 16384:
             return "iid"
         return "sobol" if d <= 32 else "orthogonal" if d < 64 else "hadamard"

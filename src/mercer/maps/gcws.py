@@ -1,4 +1,6 @@
-"""Generalized consistent weighted sampling: hashes that agree as often as the min-max kernel says (Li, KDD 2017; Ioffe, ICDM 2010)."""
+"""Generalized consistent weighted sampling: hashes that agree as often as the min-max kernel says
+(Li, KDD 2017; Ioffe, ICDM 2010).
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,25 @@ _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that
 _FLOPS = 6.0  # for one hash of one number
 
 
-_kept: weakref.WeakKeyDictionary[_Hashes, dict[int, tuple[Array, Array]]] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[_Hashes, dict[int, tuple[Array, Array]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class GCWS(CodedMap):
-    """phi(x) = (e[h_1(x)], ..., e[h_k(x)])/sqrt(k), with Pr(h_j(x) = h_j(z)) = 2^-b + (1 - 2^-b) GMM(x, z); e[c] is the unit vector c.
+    """phi(x) = (e[h_1(x)], ..., e[h_k(x)])/sqrt(k), with Pr(h_j(x) = h_j(z)) = 2^-b + (1 - 2^-b)
+    GMM(x, z); e[c] is the unit vector c.
 
-    GMM(x, z) = sum min(u, v) / sum max(u, v), u and v being x and z with each number in two places, (x, 0) for x > 0 and (0, -x)
-    otherwise. Hash j of u: for each u_i > 0, with r, c from Gamma(2, 1) and beta uniform, all by (j, i) alone, t = floor(ln u_i/r + beta)
-    and a = ln c - r (t + 1 - beta); the i with the smallest a, and its t, are mixed into b bits. Each hash has 2^b columns and a single 1
-    in them. A row of zeros has no codes and no features: GMM is 0/0 = 0 there, and so is ``limit_``.
+    GMM(x, z) = sum min(u, v) / sum max(u, v), u and v being x and z with each number in two places,
+    (x, 0) for x > 0 and (0, -x) otherwise. Hash j of u: for each u_i > 0, with r, c from Gamma(2,
+    1) and beta uniform, all by (j, i) alone, t = floor(ln u_i/r + beta) and a = ln c - r (t + 1 -
+    beta); the i with the smallest a, and its t, are mixed into b bits. Each hash has 2^b columns
+    and a single 1 in them. A row of zeros has no codes and no features: GMM is 0/0 = 0 there, and
+    so is ``limit_``.
 
-    Linear models take the features as they are, a CSR matrix with n_hashes entries a row; ``blocks(X)`` has them as n_hashes small
-    integers a row, and ``similarity`` estimates the kernel from those.
+    Linear models take the features as they are, a CSR matrix with n_hashes entries a row;
+    ``blocks(X)`` has them as n_hashes small integers a row, and ``similarity`` estimates the kernel
+    from those.
 
     Parameters
     ----------
@@ -44,8 +52,9 @@ class GCWS(CodedMap):
     bits : int, default=8
         b, from 1 to 16. Few bits save space; the paper finds 4 enough, 8 safe.
     scheme : {"full", "0-bit"}, default="full"
-        "full" mixes (i, t) and is unbiased. "0-bit" mixes i alone, the paper's shortcut: hashes agree too often in low dimension (for
-        2 u and u by a third at d = 4), which has no closed form, so ``limit_`` is None.
+        "full" mixes (i, t) and is unbiased. "0-bit" mixes i alone, the paper's shortcut: hashes
+        agree too often in low dimension (for 2 u and u by a third at d = 4), which has no closed
+        form, so ``limit_`` is None.
     power : float, default=1.0
         p of the pGMM kernel, sum min(u, v)^p / sum max(u, v)^p.
     sparse_output : bool, default=True
@@ -56,8 +65,9 @@ class GCWS(CodedMap):
 
     Notes
     -----
-    The parameters of a column are made from (seed, hash, column) when they are needed, so the model stores none, and data with millions of
-    columns costs only the columns in use. Codes are the same for float32 and float64 input of equal value, dense or CSR, on every CPU.
+    The parameters of a column are made from (seed, hash, column) when they are needed, so the model
+    stores none, and data with millions of columns costs only the columns in use. Codes are the same
+    for float32 and float64 input of equal value, dense or CSR, on every CPU.
 
     Examples
     --------
@@ -100,7 +110,9 @@ class GCWS(CodedMap):
 
     @property
     def limit_(self) -> Kernel | None:
-        """2^-b + (1 - 2^-b) kernel_, and 0 for rows of zeros; None for the 0-bit scheme, which has no closed form."""
+        """2^-b + (1 - 2^-b) kernel_, and 0 for rows of zeros; None for the 0-bit scheme, which has
+        no closed form.
+        """
         return Bits(self.kernel_, int(self.bits)) if self.scheme == "full" else None
 
     def check(self, d: int) -> None:
@@ -114,7 +126,12 @@ class GCWS(CodedMap):
 
     def draw(self, rng: Rng, d: int, seen: None) -> _Hashes:
         return _Hashes(
-            bool(self.sparse_output), rng.seed, self.n_hashes, self.bits, self.scheme == "full", float(self.power)
+            bool(self.sparse_output),
+            rng.seed,
+            self.n_hashes,
+            self.bits,
+            self.scheme == "full",
+            float(self.power),
         )
 
     @classmethod
@@ -126,10 +143,12 @@ class GCWS(CodedMap):
         ]
 
     def similarity(self, A: Any, B: Any) -> tuple[Array, Array]:
-        """(estimate, standard error) of the kernel of each row of A with each row of B, from their codes alone.
+        """(estimate, standard error) of the kernel of each row of A with each row of B, from their
+        codes alone.
 
-        The estimate (m - 2^-b)/(1 - 2^-b), m the share of hashes that agree, is unbiased for the scheme "full". The standard error is that
-        of m, put through the same line. Rows of zeros have the estimate 0.
+        The estimate (m - 2^-b)/(1 - 2^-b), m the share of hashes that agree, is unbiased for the
+        scheme "full". The standard error is that of m, put through the same line. Rows of zeros
+        have the estimate 0.
 
         Parameters
         ----------
@@ -160,8 +179,17 @@ class _Hashes(CodedDrawn):
     dtype: Any = np.float64
 
     def check(self, d: int) -> None:
-        good = 0 <= self.seed < 2**64 and 0 < self.n_hashes < 2**31 and 1 <= self.bits <= 16 and 0 < self.power < np.inf
-        require(good and self.dtype == np.float64, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
+        good = (
+            0 <= self.seed < 2**64
+            and 0 < self.n_hashes < 2**31
+            and 1 <= self.bits <= 16
+            and 0 < self.power < np.inf
+        )
+        require(
+            good and self.dtype == np.float64,
+            self,
+            "a seed, hashes, 1 to 16 bits and a power above 0, in float64",
+        )
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = ops.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits), tile)
@@ -189,10 +217,14 @@ class _Hashes(CodedDrawn):
             else:
                 ops.gcws(logs, parameters, *how)
         scale = 1 / np.sqrt(self.n_hashes)
-        return Coded(codes, OneHot(2**self.bits, scale, self.dtype), empty=empty if empty.any() else None)
+        return Coded(
+            codes, OneHot(2**self.bits, scale, self.dtype), empty=empty if empty.any() else None
+        )
 
     def _among_kept(self, ids: Array, places: Array) -> tuple[Array, Array]:
-        """The same columns among those whose parameters are kept, where all of them are: a few more cost nothing."""
+        """The same columns among those whose parameters are kept, where all of them are: a few more
+        cost nothing.
+        """
         known = _kept.get(self, {}).get(0, (ids,))[0]
         at = np.minimum(np.searchsorted(known, ids), max(0, len(known) - 1))
         if not len(ids) or not len(known) or not np.array_equal(known[at], ids):
@@ -200,11 +232,15 @@ class _Hashes(CodedDrawn):
         return known, at.astype(places.dtype)[places]
 
     def _parameters(self, ids: Array, first: int, blocks: int) -> Array:
-        """Those of these columns, for hashes from `first` on. They are kept for the next tile, which often has the same columns."""
+        """Those of these columns, for hashes from `first` on. They are kept for the next tile,
+        which often has the same columns.
+        """
         kept = _kept.setdefault(self, {})
         if first in kept and np.array_equal(kept[first][0], ids):
             return kept[first][1]
-        made = ops.gcws_parameters(self.seed, ids, first, ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids))
+        made = ops.gcws_parameters(
+            self.seed, ids, first, ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids)
+        )
         if worth_keeping(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
             kept[first] = ids, made
         return made
@@ -226,7 +262,9 @@ class _Hashes(CodedDrawn):
 
 
 def _in_use(columns: Array, count: int) -> tuple[Array, Array]:
-    """(ids, places): the columns that occur among `count`, rising, and where each entry's column is among them."""
+    """(ids, places): the columns that occur among `count`, rising, and where each entry's column is
+    among them.
+    """
     if worth_marking(count):
         marks = np.zeros(count, bool)
         marks[columns] = True

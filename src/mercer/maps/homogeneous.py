@@ -30,7 +30,9 @@ def _sech(t: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Signature:
-    """An additive kernel as sqrt(x z) K(log(z/x)), with K's spectrum and the periods that suit n terms."""
+    """An additive kernel as sqrt(x z) K(log(z/x)), with K's spectrum and the periods that suit n
+    terms.
+    """
 
     kernel: type[Additive]
     spectrum: Callable[[Array], Array]
@@ -65,7 +67,8 @@ _SIGNATURES = {
 
 
 class Homogeneous(AdditiveMap):
-    """phi(x_i) = sqrt(x_i) (sqrt(c_0), sqrt(2 c_j) cos(f_j L ln x_i), sqrt(2 c_j) sin(f_j L ln x_i))_{j = 1..n}, x >= 0, phi(0) = 0.
+    """phi(x_i) = sqrt(x_i) (sqrt(c_0), sqrt(2 c_j) cos(f_j L ln x_i), sqrt(2 c_j) sin(f_j L ln
+    x_i))_{j = 1..n}, x >= 0, phi(0) = 0.
 
     The 2 n + 1 values of one input stand side by side, in this order. Sparse in, sparse out.
 
@@ -75,8 +78,9 @@ class Homogeneous(AdditiveMap):
         n, the sampled frequencies; 0 is a scaled square root.
     kernel : {"chi2", "intersection", "jensen-shannon"}, default="chi2"
     window : {"rectangular", "uniform"}, default="rectangular"
-        "uniform" samples the spectrum, c_j = L kappa(j L); "rectangular" has the Fourier coefficients of the kernel cut to one period,
-        and leaves out frequencies whose coefficient is not positive.
+        "uniform" samples the spectrum, c_j = L kappa(j L); "rectangular" has the Fourier
+        coefficients of the kernel cut to one period, and leaves out frequencies whose coefficient
+        is not positive.
     period : float or "auto", default="auto"
         2 pi / L. "auto" is Vedaldi and Zisserman's choice for n terms.
     degree : float, default=1.0
@@ -101,7 +105,9 @@ class Homogeneous(AdditiveMap):
 
     name = "homogeneous"
     kernels = tuple(_SIGNATURES)
-    paper = "Vedaldi and Zisserman, PAMI 2012; a comparator of CVPR 2014, ICCV 2015 and arXiv 1206.4074"
+    paper = (
+        "Vedaldi and Zisserman, PAMI 2012; a comparator of CVPR 2014, ICCV 2015 and arXiv 1206.4074"
+    )
     period_: float
     harmonics_: tuple[int, ...]
 
@@ -130,12 +136,16 @@ class Homogeneous(AdditiveMap):
 
     @property
     def limit_(self) -> Kernel | None:
-        """The kernel, when the period grows with n_terms; a periodic version of it, without a closed form here, when it does not."""
+        """The kernel, when the period grows with n_terms; a periodic version of it, without a
+        closed form here, when it does not.
+        """
         return self.kernel_ if self.period == "auto" else None
 
     @property
     def rate(self) -> Decay:
-        """chi2 and Jensen-Shannon have smooth signatures; the intersection kernel has a cusp, and falls more slowly."""
+        """chi2 and Jensen-Shannon have smooth signatures; the intersection kernel has a cusp, and
+        falls more slowly.
+        """
         return Decay((1, 4, 16), 0.9 if self.kernel == "intersection" else 0.5)
 
     def check(self, d: int) -> None:
@@ -150,12 +160,16 @@ class Homogeneous(AdditiveMap):
     def draw(self, rng: Rng, d: int, seen: None) -> Chain:
         signature = _SIGNATURES[self.kernel]
         auto = signature.rectangular if self.window == "rectangular" else signature.uniform
-        self.period_ = max(1.0, float(auto(self.n_terms))) if self.period == "auto" else float(self.period)
+        self.period_ = (
+            max(1.0, float(auto(self.n_terms))) if self.period == "auto" else float(self.period)
+        )
         step = 2 * np.pi / self.period_
         harmonics, coefficients = self._coefficients(signature, step)
         self.harmonics_ = tuple(int(h) for h in harmonics[1:])
         amplitudes = np.sqrt(coefficients * np.where(harmonics == 0, 1.0, 2.0))
-        return Chain((HomogeneousLift(amplitudes, self.harmonics_, step, float(self.degree), self.signed),))
+        return Chain(
+            (HomogeneousLift(amplitudes, self.harmonics_, step, float(self.degree), self.signed),)
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -167,7 +181,9 @@ class Homogeneous(AdditiveMap):
         ]
 
     def _coefficients(self, signature: _Signature, step: float) -> tuple[Array, Array]:
-        """(0, f_1, ..., f_n) and their c: the first n frequencies, or the first n whose coefficient is positive."""
+        """(0, f_1, ..., f_n) and their c: the first n frequencies, or the first n whose coefficient
+        is positive.
+        """
         n = self.n_terms
         if self.window == "uniform":
             harmonics = np.arange(n + 1)
@@ -175,7 +191,9 @@ class Homogeneous(AdditiveMap):
         half = np.pi / step
         candidates = np.arange(3 * n + 1)
         nodes, weights = np.polynomial.legendre.leggauss(_NODES + 8 * len(candidates))
-        l = half * (nodes + 1) / 2  # the signature is even: half a period, so that a cusp at 0 is an end
+        l = (
+            half * (nodes + 1) / 2
+        )  # the signature is even: half a period, so that a cusp at 0 is an end
         waves = np.cos(np.outer(candidates, l) * step)
         coefficients = waves @ (weights * signature.of_logarithm(l)) / 2
         usable = np.flatnonzero((coefficients > 0) | (candidates == 0))[: n + 1]

@@ -11,7 +11,8 @@ from mercer.rng import Rng
 
 
 class Identity(Map):
-    """phi(x) = x, so that <phi(x), phi(z)> = <x, z>: the linear model, under the same roof as the others.
+    """phi(x) = x, so that <phi(x), phi(z)> = <x, z>: the linear model, under the same roof as the
+    others.
 
     Sparse in, sparse out.
 

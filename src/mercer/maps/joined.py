@@ -34,7 +34,9 @@ class Guard:
 
 @dataclass(frozen=True, eq=False)
 class After:
-    """The features of the features: each part on what the one before it gives, guarded by the part's domain."""
+    """The features of the features: each part on what the one before it gives, guarded by the
+    part's domain.
+    """
 
     parts: tuple[Drawn, ...]
     guards: tuple[Guard, ...]  # of all parts but the first
@@ -66,7 +68,10 @@ class After:
         return After(tuple(in_dtype(part, np.dtype(dtype)) for part in self.parts), self.guards)
 
     def cost(self, d: int) -> Cost:
-        return sum((part.cost(width) for part, width in zip(self.parts, self._widths(d), strict=False)), Cost(0, 0))
+        return sum(
+            (part.cost(width) for part, width in zip(self.parts, self._widths(d), strict=False)),
+            Cost(0, 0),
+        )
 
     def _widths(self, d: int) -> list[int]:
         widths = [d]
@@ -117,4 +122,8 @@ class Beside:
 
 
 def _numbered(parts: Iterable[Drawn]) -> dict[str, Array]:
-    return {f"{i}.{name}": array for i, part in enumerate(parts) for name, array in part.arrays().items()}
+    return {
+        f"{i}.{name}": array
+        for i, part in enumerate(parts)
+        for name, array in part.arrays().items()
+    }

@@ -1,4 +1,5 @@
-"""Random Laplace features: kernels of x + z on x, z >= 0 (Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014).
+"""Random Laplace features: kernels of x + z on x, z >= 0 (Yang, Sindhwani, Fan, Avron and Mahoney,
+CVPR 2014).
 
 kernel         k(x, z)                           law of each w_i
 exponential    exp(-beta sum sqrt(x_i + z_i))    Levy, scale beta^2/2
@@ -61,7 +62,8 @@ _LAWS = {
 
 
 class RandomLaplace(Map):
-    """phi(x) = exp(-W x)/sqrt(D), scaled so that <phi(x), phi(x)> = limit_(x, x) exactly when normalize is True; x >= 0.
+    """phi(x) = exp(-W x)/sqrt(D), scaled so that <phi(x), phi(x)> = limit_(x, x) exactly when
+    normalize is True; x >= 0.
 
     Parameters
     ----------
@@ -70,15 +72,18 @@ class RandomLaplace(Map):
     kernel : {"exponential", "reciprocal"}, default="exponential"
         exp(-beta sum sqrt(x + z)) or prod beta/(x + z + beta).
     beta : float or "auto", default="auto"
-        The kernel's parameter (lambda of the reciprocal one in the paper). "auto" makes k(x, x) about 1/e: one over the mean of
-        sum sqrt(2x) for exponential, the mean of sum 2x for reciprocal.
+        The kernel's parameter (lambda of the reciprocal one in the paper). "auto" makes k(x, x)
+        about 1/e: one over the mean of sum sqrt(2x) for exponential, the mean of sum 2x for
+        reciprocal.
     shift : float, default=0.0
-        The paper's delta, added to every coordinate: limit_ is then k(x + delta, z + delta). ``theory.laplace_shift`` gives the one for
-        a wanted error. CSR rows stay sparse.
+        The paper's delta, added to every coordinate: limit_ is then k(x + delta, z + delta).
+        ``theory.laplace_shift`` gives the one for a wanted error. CSR rows stay sparse.
     normalize : bool, default=True
-        Scale each row to the exact diagonal: 2 to 25 times less error on histograms. False is the paper's map.
+        Scale each row to the exact diagonal: 2 to 25 times less error on histograms. False is the
+        paper's map.
     design : {"iid", "sobol", "lhs"}, default="iid"
-        Independent weights, a scrambled Sobol sequence, or a Latin hypercube (which draws anew when n_components changes).
+        Independent weights, a scrambled Sobol sequence, or a Latin hypercube (which draws anew when
+        n_components changes).
     random_state : int, Generator, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
@@ -90,9 +95,10 @@ class RandomLaplace(Map):
 
     Notes
     -----
-    The law of Levy has no mean: weights above 1e30 are taken as 1e30, where exp(-w x) is 0 for every x above 1e-28 all the same. The
-    relative variance of the plain map is exp((2 - sqrt 2) beta sum sqrt(x + z)) - 1: it is of no use once beta sum sqrt(x + z) is above
-    10, whatever its size.
+    The law of Levy has no mean: weights above 1e30 are taken as 1e30, where exp(-w x) is 0 for
+    every x above 1e-28 all the same. The relative variance of the plain map is exp((2 - sqrt 2)
+    beta sum sqrt(x + z)) - 1: it is of no use once beta sum sqrt(x + z) is above 10, whatever its
+    size.
 
     Examples
     --------
@@ -150,7 +156,11 @@ class RandomLaplace(Map):
     @property
     def limit_(self) -> Kernel:
         """k(x + shift, z + shift)."""
-        return self.kernel_ if self.shift == 0 else Featured(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
+        return (
+            self.kernel_
+            if self.shift == 0
+            else Featured(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
+        )
 
     def check(self, d: int) -> None:
         who = type(self).__name__
@@ -167,7 +177,9 @@ class RandomLaplace(Map):
 
     def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
         law = _LAWS[self.kernel]
-        self.beta_ = float(self.beta) if seen is None else law.auto(seen.mean) if seen.mean > 0 else 1.0
+        self.beta_ = (
+            float(self.beta) if seen is None else law.auto(seen.mean) if seen.mean > 0 else 1.0
+        )
         panel = np.minimum(self._weights(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None
         return Chain((Decays.of(panel, float(self.shift), exponent),))

@@ -1,4 +1,6 @@
-"""Rows and features on their way: tensors in and out, rows of NumPy to a device and back, and the arrays that features go into."""
+"""Rows and features on their way: tensors in and out, rows of NumPy to a device and back, and the
+arrays that features go into.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,25 @@ def tensor_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     who = type(estimator).__name__
     rows = devices.entered(X)
     if rows.ndim != 2:
-        raise ValueError(f"Expected 2D array, got {rows.ndim}D tensor instead: {who} needs rows and columns.")
+        raise ValueError(
+            f"Expected 2D array, got {rows.ndim}D tensor instead: {who} needs rows and columns."
+        )
     for axis, words in ((0, "sample(s)"), (1, "feature(s)")):
         if rows.shape[axis] == 0:
             raise ValueError(
-                f"Found array with 0 {words} (shape={rows.shape}) while a minimum of 1 is required by {who}."
+                f"Found array with 0 {words} (shape={rows.shape}) while a minimum of 1 is "
+                f"required by {who}."
             )
     _check_n_features(estimator, rows, reset=reset)
     return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
-def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, None], Any], out: Array | None) -> Any:
-    """make(rows, drawn, None) for rows of NumPy, which go to the device some at a time; what it makes comes back as NumPy has it."""
+def there_and_back(
+    who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, None], Any], out: Array | None
+) -> Any:
+    """make(rows, drawn, None) for rows of NumPy, which go to the device some at a time; what it
+    makes comes back as NumPy has it.
+    """
     place = devices.here()
     assert place is not None
     n, d = X.shape
@@ -69,13 +78,17 @@ def there_and_back(who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, Non
 
 
 def room(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
-    """out as an array that features of this shape can be written to, beside X; refused where it is none."""
+    """out as an array that features of this shape can be written to, beside X; refused where it is
+    none.
+    """
     out = devices.entered(out)
     alike = ops.is_device(out) == ops.is_device(X) and ops.is_array(out)
     if ops.is_device(out) and alike:
         if out.shape != shape or out.dtype != X.dtype or out.tensor.device != X.tensor.device:
             seen = f"a {out.dtype} {out.shape} on {out.tensor.device}"
-            raise ValueError(f"{who}: out must be a {X.dtype} tensor of shape {shape} beside X, got {seen}.")
+            raise ValueError(
+                f"{who}: out must be a {X.dtype} tensor of shape {shape} beside X, got {seen}."
+            )
         return out
     if not alike or out.shape != shape or out.dtype != X.dtype or not out.flags.writeable:
         seen = (
@@ -83,7 +96,9 @@ def room(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
             if isinstance(out, np.ndarray)
             else type(out).__name__
         )
-        raise ValueError(f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {seen}.")
+        raise ValueError(
+            f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {seen}."
+        )
     data = X.data if hasattr(X, "indptr") else X
     if np.may_share_memory(out, data) and np.shares_memory(out, data):
         raise ValueError(f"{who}: out must not share memory with X.")

@@ -1,4 +1,6 @@
-"""Nystroem features: the data's kernel with some of its own rows (Williams and Seeger, NIPS 2000)."""
+"""Nystroem features: the data's kernel with some of its own rows (Williams and Seeger, NIPS
+2000).
+"""
 
 from __future__ import annotations
 
@@ -30,32 +32,39 @@ _CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
     "kmeans++": plus_plus,
     "leverage": by_leverage,
 }
-_MOST_MAGNIFIED = 64.0  # rounding that K^(-1/2) may magnify before float32 rows are taken to float64: 64 eps is 8e-6
+# rounding that K^(-1/2) may magnify before float32 rows are taken to float64: 64 eps is 8e-6
+_MOST_MAGNIFIED = 64.0
 
 
 class Nystroem(Map):
-    """phi(x) = K_LL^(-1/2) k(L, x), so that <phi(x), phi(z)> = k(x, L) K_LL^+ k(L, z): exact on the landmarks L, never too long elsewhere.
+    """phi(x) = K_LL^(-1/2) k(L, x), so that <phi(x), phi(z)> = k(x, L) K_LL^+ k(L, z): exact on the
+    landmarks L, never too long elsewhere.
 
-    The inverse root is taken over eigenvectors of K_LL whose eigenvalue is above 1e-12 of the largest: repeated landmarks do no harm.
+    The inverse root is taken over eigenvectors of K_LL whose eigenvalue is above 1e-12 of the
+    largest: repeated landmarks do no harm.
 
     Parameters
     ----------
     n_components : int, default=256
-        Landmarks, and columns of the output. With fewer rows than this all of them are landmarks, and a warning says so.
+        Landmarks, and columns of the output. With fewer rows than this all of them are landmarks,
+        and a warning says so.
     kernel : str, Kernel or callable, default="gaussian"
-        A kernel of ``mercer.kernels`` by name ("gaussian", "exp-chi2", "jensen-shannon", "min-max", ...; "rbf" is "gaussian"), any
-        kernel object, composed ones included, or a function k(X, Z, **kernel_params) of two float64 arrays of rows that returns their
-        Gram matrix. scikit-learn's "chi2" is our "exp-chi2"; our "chi2" is the additive kernel sum 2xz/(x + z).
+        A kernel of ``mercer.kernels`` by name ("gaussian", "exp-chi2", "jensen-shannon", "min-max",
+        ...; "rbf" is "gaussian"), any kernel object, composed ones included, or a function k(X, Z,
+        **kernel_params) of two float64 arrays of rows that returns their Gram matrix.
+        scikit-learn's "chi2" is our "exp-chi2"; our "chi2" is the additive kernel sum 2xz/(x + z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        For kernels by name that have one, as in RandomFourier. "auto" is "median" for exp-chi2: one over the median of
-        sum (x - z)^2/(x + z) over pairs of sampled rows.
+        For kernels by name that have one, as in RandomFourier. "auto" is "median" for exp-chi2: one
+        over the median of sum (x - z)^2/(x + z) over pairs of sampled rows.
     kernel_params : dict or None, default=None
         Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function.
-    landmarks : {"uniform", "kmeans++", "leverage"} or array of shape (n_landmarks, n_features), default="uniform"
-        "uniform" is a sample without replacement. The next two choose from a uniform sample of ten rows for each landmark: "kmeans++"
-        by squared distances in the kernel's feature space, "leverage" by approximate ridge leverages. Both find small clusters that a
-        uniform sample misses; on data without any (scikit-learn's digits) the three are within a few per cent. An array (or sparse
-        matrix) is taken as it is, and n_components is not used.
+    landmarks : {"uniform", "kmeans++", "leverage"} or array of shape (n_landmarks, n_features),
+    default="uniform"
+        "uniform" is a sample without replacement. The next two choose from a uniform sample of ten
+        rows for each landmark: "kmeans++" by squared distances in the kernel's feature space,
+        "leverage" by approximate ridge leverages. Both find small clusters that a uniform sample
+        misses; on data without any (scikit-learn's digits) the three are within a few per cent. An
+        array (or sparse matrix) is taken as it is, and n_components is not used.
     random_state : int, Generator, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
@@ -70,8 +79,9 @@ class Nystroem(Map):
 
     Notes
     -----
-    The sample is one pass over the rows, whatever their number. K_LL^(-1/2) magnifies the rounding of k(L, x); where it does so more
-    than 64 times, float32 rows are mapped in float64 and the features rounded.
+    The sample is one pass over the rows, whatever their number. K_LL^(-1/2) magnifies the rounding
+    of k(L, x); where it does so more than 64 times, float32 rows are mapped in float64 and the
+    features rounded.
 
     Examples
     --------
@@ -89,7 +99,9 @@ class Nystroem(Map):
     instead = "For signed data use a kernel of all numbers, such as 'gaussian'."
     extends = False
     gamma_: float | None
-    rate = Decay((10, 20, 40), 0.75)  # exact where all rows are landmarks; how fast before that, the data decide
+    rate = Decay(
+        (10, 20, 40), 0.75
+    )  # exact where all rows are landmarks; how fast before that, the data decide
 
     def __init__(
         self,
@@ -147,7 +159,8 @@ class Nystroem(Map):
         given = self._given()
         if given.shape[1] != d or given.shape[0] == 0:
             raise ValueError(
-                f"{who}: landmarks must be {', '.join(map(repr, _CHOICES))}, or at least one row of {d} columns as the data "
+                f"{who}: landmarks must be {', '.join(map(repr, _CHOICES))}, or at least one row "
+                f"of {d} columns as the data "
                 f"have, got an array of shape {given.shape}."
             )
         validation.require_finite(f"{who} (landmarks)", given)
@@ -155,8 +168,13 @@ class Nystroem(Map):
 
     def look(self, d: int) -> Summary | None:
         gamma = self._gamma()
-        size = self.n_components * (1 if self.landmarks == "uniform" else POOL) if self._chooses else 0
-        wanted = [None if gamma is None else gamma.look(self.seed_), Reservoir(size, self.seed_) if size else None]
+        size = (
+            self.n_components * (1 if self.landmarks == "uniform" else POOL) if self._chooses else 0
+        )
+        wanted = [
+            None if gamma is None else gamma.look(self.seed_),
+            Reservoir(size, self.seed_) if size else None,
+        ]
         parts = [part for part in wanted if part is not None]
         return Together(*parts) if parts else None
 
@@ -191,7 +209,8 @@ class Nystroem(Map):
         count = min(self.n_components, pool.shape[0])
         if count < self.n_components:
             warnings.warn(
-                f"{type(self).__name__}: n_components={self.n_components} is more than the {count} rows seen; all of them are "
+                f"{type(self).__name__}: n_components={self.n_components} is more than the "
+                f"{count} rows seen; all of them are "
                 "landmarks.",
                 stacklevel=2,
             )
@@ -208,7 +227,9 @@ class Nystroem(Map):
         return Gamma(type(self).__name__, name, self.gamma) if name in KINDS else None
 
     def _kernel(self, gamma: float | None) -> Kernel:
-        """The kernel with that gamma; refused in a sentence where the parameters do not go together."""
+        """The kernel with that gamma; refused in a sentence where the parameters do not go
+        together.
+        """
         who = type(self).__name__
         params = dict(self.kernel_params or {})
         if isinstance(self.kernel, str):
@@ -216,7 +237,8 @@ class Nystroem(Map):
             known = {field.name for field in fields(cls)} - {"gamma"}
             if set(params) - known:
                 raise ValueError(
-                    f"{who}: kernel_params of kernel={self.kernel!r} may have {sorted(known) or 'nothing'}, got {sorted(params)}. "
+                    f"{who}: kernel_params of kernel={self.kernel!r} may have "
+                    f"{sorted(known) or 'nothing'}, got {sorted(params)}. "
                     "gamma is a parameter of its own."
                 )
             finder = self._gamma()
@@ -228,7 +250,8 @@ class Nystroem(Map):
         if isinstance(self.kernel, Kernel):
             if params:
                 raise ValueError(
-                    f"{who}: kernel_params are for kernels by name and functions; {self.kernel!r} has its own."
+                    f"{who}: kernel_params are for kernels by name and functions; "
+                    f"{self.kernel!r} has its own."
                 )
             self._must_have_no_gamma(f"{self.kernel!r} has its own parameters")
             return self.kernel
@@ -236,16 +259,22 @@ class Nystroem(Map):
             self._must_have_no_gamma("a function takes it from kernel_params")
             return Called(self.kernel, params)
         raise ValueError(
-            f"{who}: kernel must be a name such as 'gaussian', a kernel such as mercer.kernels.Chi2(), or a function k(X, Z), "
+            f"{who}: kernel must be a name such as 'gaussian', a kernel such as "
+            "mercer.kernels.Chi2(), or a function k(X, Z), "
             f"got {self.kernel!r}."
         )
 
     def _must_have_no_gamma(self, why: str) -> None:
         if self.gamma != "auto":
-            raise ValueError(f"{type(self).__name__}: gamma must be 'auto' here, since {why}, got {self.gamma!r}.")
+            raise ValueError(
+                f"{type(self).__name__}: gamma must be 'auto' here, since {why}, got "
+                f"{self.gamma!r}."
+            )
 
     def _any_kernel(self) -> Kernel | None:
-        """The kernel with some gamma, or None where parameters are wrong: they are judged in fit."""
+        """The kernel with some gamma, or None where parameters are wrong: they are judged in
+        fit.
+        """
         try:
             return self._kernel(None)
         except (TypeError, ValueError):
@@ -269,7 +298,9 @@ class Landmarks:
 
     @classmethod
     def of(cls, who: str, kernel: Kernel, landmarks: Any) -> Landmarks:
-        """The map with these landmarks; the columns of K^(-1/2) times the scale of k are what it magnifies."""
+        """The map with these landmarks; the columns of K^(-1/2) times the scale of k are what it
+        magnifies.
+        """
         K = gram(kernel, landmarks)
         projection = inverse_root(who, kernel, K)
         magnified = np.sqrt(np.max(np.sum(projection**2, axis=0)) * np.max(np.diagonal(K)))
@@ -278,7 +309,11 @@ class Landmarks:
     def check(self, d: int) -> None:
         """Refuse landmarks and a projection that do not go together, or not with d columns."""
         rows = validation.rows("Landmarks", self.landmarks)
-        good = self.projection.ndim == 2 and rows.shape == (len(self.projection), d) and self.projection.size > 0
+        good = (
+            self.projection.ndim == 2
+            and rows.shape == (len(self.projection), d)
+            and self.projection.size > 0
+        )
         good = good and self.landmarks.dtype == self.projection.dtype == np.float64
         good = good and (not hasattr(rows, "indptr") or self.landmarks.has_canonical_format)
         require(good, self, f"landmarks of {d} columns, and a row of its projection for each")
@@ -287,7 +322,11 @@ class Landmarks:
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        Z = ops.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype, tile) if out is None else out
+        Z = (
+            ops.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype, tile)
+            if out is None
+            else out
+        )
         rows = tile.astype(self.projection.dtype, copy=False)
         K = gram(self.kernel, rows, self.landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -313,8 +352,13 @@ class Landmarks:
     def astype(self, dtype: DTypeLike) -> Landmarks:
         if self.careful:
             return replace(self)
-        return replace(self, landmarks=self.landmarks.astype(dtype), projection=self.projection.astype(dtype))
+        return replace(
+            self, landmarks=self.landmarks.astype(dtype), projection=self.projection.astype(dtype)
+        )
 
     def cost(self, d: int) -> Cost:
         count = len(self.projection)
-        return Cost(4.0 * count * d + self.projection.size, 8.0 * (2 * d + 2 * count + self.projection.shape[1]))
+        return Cost(
+            4.0 * count * d + self.projection.size,
+            8.0 * (2 * d + 2 * count + self.projection.shape[1]),
+        )

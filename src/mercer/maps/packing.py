@@ -1,6 +1,7 @@
 """A fitted map on its way to another process or to a file.
 
-To a process go its parameters, its seed and what it saw, where that is less than what it has drawn; to a file, what it has drawn.
+To a process go its parameters, its seed and what it saw, where that is less than what it has drawn;
+to a file, what it has drawn.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Packing:
     def _kept(self) -> dict[str, Any]:
         """What fit has found, by attribute: beside the parameters, all that a model file holds."""
         params = self.get_params(deep=False)
-        return {name: value for name, value in vars(self).items() if name not in {*params, "_seen_"}}
+        return {
+            name: value for name, value in vars(self).items() if name not in {*params, "_seen_"}
+        }
 
     def _keep(self, kept: dict[str, Any]) -> None:
         """Take over what _kept gave: the map is then fitted as that one was."""
@@ -74,4 +77,6 @@ class Packing:
 def _sent_bytes(seen: Any) -> int:
     """Bytes of a summary on its way; its arrays are counted, not copied."""
     arrays: list[pickle.PickleBuffer] = []
-    return len(pickle.dumps(seen, 5, buffer_callback=arrays.append)) + sum(array.raw().nbytes for array in arrays)
+    return len(pickle.dumps(seen, 5, buffer_callback=arrays.append)) + sum(
+        array.raw().nbytes for array in arrays
+    )

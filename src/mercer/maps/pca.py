@@ -1,4 +1,6 @@
-"""Principal components of features, in one pass over blocks (Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3)."""
+"""Principal components of features, in one pass over blocks (Li, Lebanon and Sminchisescu, arXiv
+1206.4074, Algorithm 3).
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,21 @@ from mercer.stats.moments import Moments
 
 
 class FeaturePCA(Map):
-    """phi(x) = U' (x - mean), U the eigenvectors of sum (x - mean)(x - mean)' with the largest eigenvalues; with center=False, mean = 0.
+    """phi(x) = U' (x - mean), U the eigenvectors of sum (x - mean)(x - mean)' with the largest
+    eigenvalues; with center=False, mean = 0.
 
-    ``feature_map >> FeaturePCA(500)`` is the PCA of any map's features. They are looked at block by block, and only d x d sums are kept,
-    in float64 about each block's own mean: nothing of n rows and d columns is ever held.
+    ``feature_map >> FeaturePCA(500)`` is the PCA of any map's features. They are looked at block by
+    block, and only d x d sums are kept, in float64 about each block's own mean: nothing of n rows
+    and d columns is ever held.
 
     Parameters
     ----------
     n_components : int, float or None, default=None
-        How many: that many; as many as have this share of the variance, between 0 and 1; or all d, which only turns the data round.
+        How many: that many; as many as have this share of the variance, between 0 and 1; or all d,
+        which only turns the data round.
     center : bool, default=True
-        Take the mean of the rows out. With center=False the inner products, and so the kernel of the map before, are kept.
+        Take the mean of the rows out. With center=False the inner products, and so the kernel of
+        the map before, are kept.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
@@ -49,7 +55,8 @@ class FeaturePCA(Map):
     >>> import numpy as np
     >>> from mercer import FeaturePCA, RandomFourier
     >>> X = np.random.default_rng(0).normal(size=(200, 5))
-    >>> both = (RandomFourier(256, gamma=0.1, random_state=0) >> FeaturePCA(0.99, center=False)).fit(X)
+    >>> both = (RandomFourier(256, gamma=0.1, random_state=0) >> FeaturePCA(0.99,
+    center=False)).fit(X)
     >>> both.kernel_
     Gaussian(gamma=0.1)
     >>> bool(both.transform(X).shape[1] < 100)
@@ -67,7 +74,11 @@ class FeaturePCA(Map):
     explained_variance_ratio_: Array
 
     def __init__(
-        self, n_components: int | float | None = None, *, center: bool = True, n_jobs: int | None = None
+        self,
+        n_components: int | float | None = None,
+        *,
+        center: bool = True,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.center = center
@@ -98,11 +109,14 @@ class FeaturePCA(Map):
         if isinstance(given, float | np.floating):
             if not 0 < given < 1:
                 raise ValueError(
-                    f"{who}: n_components must be None, a whole number of at least 1, or a share of the variance between 0 and 1, "
+                    f"{who}: n_components must be None, a whole number of at least 1, or a share "
+                    "of the variance between 0 and 1, "
                     f"got {given!r}."
                 )
         elif validation.whole(who, "n_components", given) > d:
-            raise ValueError(f"{who}: n_components={given} is more than the {d} feature(s) of the data.")
+            raise ValueError(
+                f"{who}: n_components={given} is more than the {d} feature(s) of the data."
+            )
 
     def look(self, d: int) -> Summary:
         return Moments(wide=True)
@@ -115,7 +129,8 @@ class FeaturePCA(Map):
                 scatter = scatter + moments.n * np.outer(moments.mean, moments.mean)
         if not np.isfinite(scatter).all():
             raise ValueError(
-                f"{type(self).__name__} needs data whose squares have a finite sum. Scale them first "
+                f"{type(self).__name__} needs data whose squares have a finite sum. Scale them "
+                "first "
                 "(sklearn.preprocessing.StandardScaler)."
             )
         values, vectors = np.linalg.eigh((scatter + scatter.T) / 2)
@@ -129,7 +144,13 @@ class FeaturePCA(Map):
         vectors = vectors[:, :count]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(count)])
         panel = np.ascontiguousarray(vectors * signs)
-        return Chain((Components(panel, self.mean_, self.mean_ @ panel) if self.center else Components(panel),))
+        return Chain(
+            (
+                Components(panel, self.mean_, self.mean_ @ panel)
+                if self.center
+                else Components(panel),
+            )
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -142,11 +163,16 @@ class FeaturePCA(Map):
             return len(values)
         if isinstance(given, float | np.floating):
             reached = np.cumsum(values) / (values.sum() or 1.0)
-            return min(int(np.searchsorted(reached, given, side="right")) + 1, len(values)) if values[0] > 0 else 1
+            return (
+                min(int(np.searchsorted(reached, given, side="right")) + 1, len(values))
+                if values[0] > 0
+                else 1
+            )
         rank = int(np.count_nonzero(values > len(values) * np.finfo(np.float64).eps * values[0]))
         if given > rank:
             raise ValueError(
-                f"{type(self).__name__}: n_components={given} is more than the {rank} directions in which the {rows} sample(s) differ. "
+                f"{type(self).__name__}: n_components={given} is more than the {rank} directions "
+                f"in which the {rows} sample(s) differ. "
                 "Use fewer, or None for all columns."
             )
         return int(given)

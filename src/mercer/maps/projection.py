@@ -1,10 +1,12 @@
-"""Random projections: fewer columns, inner products and distances kept on average (Chang, Sankaranarayanan, Vijaya Kumar, CVPR 2016).
+"""Random projections: fewer columns, inner products and distances kept on average (Chang,
+Sankaranarayanan, Vijaya Kumar, CVPR 2016).
 
 method            P, m x d
 orthoprojector    sqrt(d/m) times the rows of the QR factor of a Gaussian matrix
 bernoulli         sqrt(d/m) times the rows of the QR factor of a matrix of signs
 gaussian          independent normal entries, variance 1/m
-hadamard          1/sqrt(m) times m rows, drawn without replacement, of H S: a Hadamard matrix and random signs
+hadamard          1/sqrt(m) times m rows, drawn without replacement, of H S: a Hadamard matrix and
+random signs
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from mercer.maps.stages.projection import METHODS, Measured, projection
 from mercer.rng import Rng
 
 _AUTO_SIZE = 50
-_ORTHONORMAL = 1e-5  # how far from the identity basis' basis may be: rounding of float32, and no more
+_ORTHONORMAL = (
+    1e-5  # how far from the identity basis' basis may be: rounding of float32, and no more
+)
 
 
 class RandomProjection(Map):
-    """phi(x) = P x, m numbers in place of d, with E <phi(x), phi(z)> = <x, z> and E |phi(x) - phi(z)|^2 = |x - z|^2.
+    """phi(x) = P x, m numbers in place of d, with E <phi(x), phi(z)> = <x, z> and E |phi(x) -
+    phi(z)|^2 = |x - z|^2.
 
-    ``RandomProjection(200) >> RandomFourier(2000)`` gives compressive random features, which CompressiveFourier spells; any map of real
-    rows may follow.
+    ``RandomProjection(200) >> RandomFourier(2000)`` gives compressive random features, which
+    CompressiveFourier spells; any map of real rows may follow.
 
     Parameters
     ----------
@@ -37,12 +42,14 @@ class RandomProjection(Map):
         m, at most d; with method="gaussian" it may be more. "auto" is min(50, d), and 50 with
         method="gaussian".
     method : {"orthoprojector", "bernoulli", "gaussian", "hadamard"}, default="orthoprojector"
-        The law of P. The first two have orthogonal rows, P P' = (d/m) I, and lose nothing at m = d. "hadamard" costs O(d log d) a row
-        in place of O(d m); rows are padded to a power of two, p, and it loses nothing at m = p. "gaussian" has no such end.
+        The law of P. The first two have orthogonal rows, P P' = (d/m) I, and lose nothing at m = d.
+        "hadamard" costs O(d log d) a row in place of O(d m); rows are padded to a power of two, p,
+        and it loses nothing at m = p. "gaussian" has no such end.
     basis : array of shape (d, d) or None, default=None
-        Orthonormal columns in which the signals are sparse: P is applied to the coefficients basis' x. It matters for "bernoulli" and
-        "hadamard", whose spread is smaller on sparse differences; the laws of "orthoprojector" and "gaussian" are the same after any
-        rotation. With a basis, "hadamard" is an m x d matrix like the others.
+        Orthonormal columns in which the signals are sparse: P is applied to the coefficients basis'
+        x. It matters for "bernoulli" and "hadamard", whose spread is smaller on sparse differences;
+        the laws of "orthoprojector" and "gaussian" are the same after any rotation. With a basis,
+        "hadamard" is an m x d matrix like the others.
     random_state : int, Generator, RandomState or None, default=None
         ``seed_`` is the seed that was used.
     n_jobs : int or None, default=None
@@ -55,10 +62,11 @@ class RandomProjection(Map):
 
     Notes
     -----
-    |P x|^2 has the relative standard deviation sqrt(2 (1 - m/d) / (m (d + 2)/d)) for "orthoprojector" and sqrt(2/m) for "gaussian". A
-    kernel of the projected rows has a bias against the kernel of the original ones, about k a^2 (1 - m/d)/m for the Gaussian k = exp(-a):
-    ``mercer.theory.compressed_gaussian`` has the exact mean. Rows of a CSR matrix are never made dense, except by "hadamard", a tile at
-    a time.
+    |P x|^2 has the relative standard deviation sqrt(2 (1 - m/d) / (m (d + 2)/d)) for
+    "orthoprojector" and sqrt(2/m) for "gaussian". A
+    kernel of the projected rows has a bias against the kernel of the original ones, about k a^2 (1
+    - m/d)/m for the Gaussian k = exp(-a): ``mercer.theory.compressed_gaussian`` has the exact mean.
+    Rows of a CSR matrix are never made dense, except by "hadamard", a tile at a time.
 
     Examples
     --------
@@ -107,7 +115,9 @@ class RandomProjection(Map):
         return INDEPENDENT if self.method == "gaussian" else SUBSPACE
 
     def check(self, d: int) -> None:
-        check_projection(type(self).__name__, "n_components", self.n_components, d, self.method, self.basis)
+        check_projection(
+            type(self).__name__, "n_components", self.n_components, d, self.method, self.basis
+        )
 
     def draw(self, rng: Rng, d: int, seen: None) -> Chain:
         m = projection_size(self.n_components, d, self.method)
@@ -131,14 +141,19 @@ def projection_size(size: Any, d: int, method: str) -> Any:
 
 
 def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis: Any) -> int:
-    """Refuse a number of rows, called `name`, a method or a basis that do not go with d columns; the number of rows."""
+    """Refuse a number of rows, called `name`, a method or a basis that do not go with d columns;
+    the number of rows.
+    """
     size = projection_size(size, d, method)
     if isinstance(size, str):
-        raise ValueError(f"{who}: {name} must be a whole number of at least 1, or 'auto', got {size!r}.")
+        raise ValueError(
+            f"{who}: {name} must be a whole number of at least 1, or 'auto', got {size!r}."
+        )
     validation.whole(who, name, size)
     if validation.one_of(who, "method", method, METHODS) != "gaussian" and size > d:
         raise ValueError(
-            f"{who}: {name} must be at most the number of columns, n_features={d}, got {size}: {d} orthogonal rows lose nothing. "
+            f"{who}: {name} must be at most the number of columns, n_features={d}, got {size}: "
+            f"{d} orthogonal rows lose nothing. "
             f"Use a smaller one, or method='gaussian', which has no such end."
         )
     if basis is not None:
@@ -155,7 +170,8 @@ def _check_basis(who: str, basis: Any, d: int) -> None:
     array = validation.as_array(who, basis)
     if array.shape != (d, d) or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{who}: basis must be a ({d}, {d}) array of real numbers, a column for each column of X, "
+            f"{who}: basis must be a ({d}, {d}) array of real numbers, a column for each column "
+            "of X, "
             f"got one of shape {array.shape} and type {array.dtype}."
         )
     array = array.astype(np.float64)
@@ -163,6 +179,8 @@ def _check_basis(who: str, basis: Any, d: int) -> None:
     i, j = (int(index) for index in np.unravel_index(np.argmax(off), off.shape))
     if not off[i, j] <= _ORTHONORMAL:  # NaN included
         raise ValueError(
-            f"{who}: basis must have orthonormal columns: basis.T @ basis may differ from the identity by {_ORTHONORMAL:g}, "
-            f"got {off[i, j]:.3g} at columns {i} and {j}. numpy.linalg.qr(basis)[0] has such columns."
+            f"{who}: basis must have orthonormal columns: basis.T @ basis may differ from the "
+            f"identity by {_ORTHONORMAL:g}, "
+            f"got {off[i, j]:.3g} at columns {i} and {j}. numpy.linalg.qr(basis)[0] has such "
+            "columns."
         )

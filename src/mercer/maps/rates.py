@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rate:
-    """How the Gram error falls with the knob: error ~ knob ** slope, or steeper where exact is False.
+    """How the Gram error falls with the knob: error ~ knob ** slope, or steeper where exact is
+    False.
 
-    Where the knob ends at the d columns of the data, error ~ (knob / (1 - knob/d)) ** slope, which is 0 at d.
+    Where the knob ends at the d columns of the data, error ~ (knob / (1 - knob/d)) ** slope, which
+    is 0 at d.
     """
 
     slope: float
@@ -19,7 +21,9 @@ class Rate:
 
 @dataclass(frozen=True)
 class Decay:
-    """How the Gram error of a deterministic map falls: from each of these sizes to the next, to at most `factor` of what it was."""
+    """How the Gram error of a deterministic map falls: from each of these sizes to the next, to at
+    most `factor` of what it was.
+    """
 
     sizes: tuple[int, ...]
     factor: float

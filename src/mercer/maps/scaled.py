@@ -1,4 +1,6 @@
-"""Columns of one spread: for tables whose columns have unlike units, before a map that takes columns as they are."""
+"""Columns of one spread: for tables whose columns have unlike units, before a map that takes
+columns as they are.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ from mercer.stats.basic import ColumnSpread
 
 
 class Scaled(Map):
-    """phi(x) = (x_1/s_1, ..., x_d/s_d), s_i the standard deviation of column i; 1 for a column that is constant.
+    """phi(x) = (x_1/s_1, ..., x_d/s_d), s_i the standard deviation of column i; 1 for a column that
+    is constant.
 
-    ``Scaled() >> RandomFourier()`` has a bandwidth of its own for each column. Nothing is taken off, so that 0 stays 0, sparse rows stay
-    sparse and numbers of at least 0 stay so; kernels of differences do not see a mean, and a model's intercept takes it.
+    ``Scaled() >> RandomFourier()`` has a bandwidth of its own for each column. Nothing is taken
+    off, so that 0 stays 0, sparse rows stay sparse and numbers of at least 0 stay so; kernels of
+    differences do not see a mean, and a model's intercept takes it.
 
     Parameters
     ----------
@@ -65,7 +69,8 @@ class Scaled(Map):
         if not np.isfinite(deviation).all():
             column = int(np.argmin(np.isfinite(deviation)))
             raise ValueError(
-                f"{type(self).__name__} needs columns whose squares have a finite sum, and column {column} has not: divide it first."
+                f"{type(self).__name__} needs columns whose squares have a finite sum, and "
+                f"column {column} has not: divide it first."
             )
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         return Chain((Divide(self.scale_),))

@@ -1,4 +1,6 @@
-"""Sign stable random projections: bits that agree the more often the nearer two histograms are (Li, Samorodnitsky, Hopcroft, NIPS 2013)."""
+"""Sign stable random projections: bits that agree the more often the nearer two histograms are (Li,
+Samorodnitsky, Hopcroft, NIPS 2013).
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ from mercer.rng import Rng
 
 
 class SignCauchy(CodedMap):
-    """phi(x) = (e[w_1.x > 0], ..., e[w_k.x > 0])/sqrt(k), w with independent symmetric alpha-stable entries; e[b] is (1, 0) or (0, 1).
+    """phi(x) = (e[w_1.x > 0], ..., e[w_k.x > 0])/sqrt(k), w with independent symmetric alpha-stable
+    entries; e[b] is (1, 0) or (0, 1).
 
-    Each projection has two columns and a single 1 in them, so that <phi(x), phi(z)> is the share of projections whose signs agree, and
-    its mean is ``kernel_``, an integral that is known exactly. For alpha = 1 (Cauchy weights) it is near 1 - arccos(rho)/pi, rho being the
-    chi2 similarity of two histograms: a comparator of the chi2 maps. The scale of a row does not matter; a row of zeros has all signs -1.
+    Each projection has two columns and a single 1 in them, so that <phi(x), phi(z)> is the share of
+    projections whose signs agree, and its mean is ``kernel_``, an integral that is known exactly.
+    For alpha = 1 (Cauchy weights) it is near 1 - arccos(rho)/pi, rho being the chi2 similarity of
+    two histograms: a comparator of the chi2 maps. The scale of a row does not matter; a row of
+    zeros has all signs -1.
 
     Parameters
     ----------
@@ -78,7 +83,9 @@ class SignCauchy(CodedMap):
             raise ValueError(f"{who}: alpha must be above 0 and at most 2, got {self.alpha!r}.")
 
     def draw(self, rng: Rng, d: int, seen: None) -> _Signs:
-        return _Signs(bool(self.sparse_output), _stable(rng, self.n_components, d, float(self.alpha)))
+        return _Signs(
+            bool(self.sparse_output), _stable(rng, self.n_components, d, float(self.alpha))
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -86,7 +93,9 @@ class SignCauchy(CodedMap):
 
 
 def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
-    """(d, rows) panel of symmetric alpha-stable weights (Chambers, Mallows, Stuck), each row divided by its largest; signs stay."""
+    """(d, rows) panel of symmetric alpha-stable weights (Chambers, Mallows, Stuck), each row
+    divided by its largest; signs stay.
+    """
     V = np.pi * (rng.uniform("angles", rows, d) - 0.5)
     E = -np.log(rng.uniform("exponentials", rows, d))
     with np.errstate(divide="ignore"):

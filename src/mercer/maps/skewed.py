@@ -1,8 +1,10 @@
-"""Skewed Fourier maps: kernels of ratios of x + c, as random Fourier features of log(x + c) (Li, Ionescu, Sminchisescu, 2010).
+"""Skewed Fourier maps: kernels of ratios of x + c, as random Fourier features of log(x + c) (Li,
+Ionescu, Sminchisescu, 2010).
 
 kernel         k(x, z), c = skew                                           law of a frequency
-chi2           prod 2 sqrt((x + c)(z + c)) / (x + z + 2c)                  log(tan(pi u/2)) / pi, u uniform (hyperbolic secant)
-intersection   prod min(sqrt((x + c)/(z + c)), sqrt((z + c)/(x + c)))      Cauchy, scale 1/2
+chi2           prod 2 sqrt((x + c)(z + c)) / (x + z + 2c)                  log(tan(pi u/2)) / pi, u
+uniform (hyperbolic secant) intersection   prod min(sqrt((x + c)/(z + c)), sqrt((z + c)/(x + c)))
+Cauchy, scale 1/2
 """
 
 from __future__ import annotations
@@ -33,9 +35,11 @@ _LAWS = {"chi2": (SkewedChi2, _secant), "intersection": (SkewedIntersection, _ha
 
 
 class SkewedFourier(Map):
-    """phi(x) = sqrt(2/D) (cos w_1.l, sin w_1.l, ...), l = log(1 + x/skew), with E <phi(x), phi(z)> = k(x, z) for x, z >= 0.
+    """phi(x) = sqrt(2/D) (cos w_1.l, sin w_1.l, ...), l = log(1 + x/skew), with E <phi(x), phi(z)>
+    = k(x, z) for x, z >= 0.
 
-    log(1 + x/c) in place of log(x + c): the kernel depends on differences of logarithms only, and 0 -> 0 keeps CSR rows sparse.
+    log(1 + x/c) in place of log(x + c): the kernel depends on differences of logarithms only, and 0
+    -> 0 keeps CSR rows sparse.
 
     Parameters
     ----------

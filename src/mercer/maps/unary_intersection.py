@@ -15,10 +15,12 @@ from mercer.stats.histogram import Histogram
 
 
 class UnaryIntersection(CodedMap):
-    """phi(x_i) = sqrt(h/N) (1, ..., 1, f, 0, ..., 0) with R ones, N x_i/h = R + f: <phi(x), phi(z)> = sum min(x, z) +- h/(4N) a column.
+    """phi(x_i) = sqrt(h/N) (1, ..., 1, f, 0, ..., 0) with R ones, N x_i/h = R + f: <phi(x), phi(z)>
+    = sum min(x, z) +- h/(4N) a column.
 
-    N levels from 0 to h, the largest value. Without interpolation f is left out, and the error is up to h/N. With it the map is the
-    Nystroem approximation of the intersection kernel with the levels as landmarks. No map of this kernel converges faster than 1/(4N).
+    N levels from 0 to h, the largest value. Without interpolation f is left out, and the error is
+    up to h/N. With it the map is the Nystroem approximation of the intersection kernel with the
+    levels as landmarks. No map of this kernel converges faster than 1/(4N).
 
     Parameters
     ----------
@@ -78,26 +80,44 @@ class UnaryIntersection(CodedMap):
         if self.feature_range is not None:
             check_range(who, self.feature_range, above=None)
             if self.feature_range[0] != 0:
-                raise ValueError(f"{who}: feature_range must begin at 0, got {self.feature_range!r}.")
+                raise ValueError(
+                    f"{who}: feature_range must begin at 0, got {self.feature_range!r}."
+                )
 
     def look(self, d: int) -> Histogram | None:
         return Histogram() if self.feature_range is None else None
 
     def draw(self, rng: Rng, d: int, seen: Histogram | None) -> Lookup:
         high = (
-            float(self.feature_range[1]) if self.feature_range is not None else seen.high if seen is not None else 0.0
+            float(self.feature_range[1])
+            if self.feature_range is not None
+            else seen.high
+            if seen is not None
+            else 0.0
         )
         self.high_ = high if high > 0 else 1.0
         anchors = np.linspace(0.0, self.high_, self.n_levels + 1)[None]
-        table = np.tri(self.n_levels + 1, self.n_levels, -1)[None] * np.sqrt(self.high_ / self.n_levels)
-        stage = Between(anchors, table) if self.interpolate else Nearest(anchors[:, 1:], table, inclusive=True)
+        table = np.tri(self.n_levels + 1, self.n_levels, -1)[None] * np.sqrt(
+            self.high_ / self.n_levels
+        )
+        stage = (
+            Between(anchors, table)
+            if self.interpolate
+            else Nearest(anchors[:, 1:], table, inclusive=True)
+        )
         return Lookup(bool(self.sparse_output), stage, d)
 
     @classmethod
     def cases(cls) -> list[Map]:
-        return [cls(16), cls(16, interpolate=False), cls(16, feature_range=(0, 40.0), sparse_output=False)]
+        return [
+            cls(16),
+            cls(16, interpolate=False),
+            cls(16, feature_range=(0, 40.0), sparse_output=False),
+        ]
 
     @property
     def bounds_(self) -> Bounds:
-        """The range of the levels; values outside it are taken at its nearest end, with a warning."""
+        """The range of the levels; values outside it are taken at its nearest end, with a
+        warning.
+        """
         return Bounds(type(self).__name__, 0.0, self.high_)

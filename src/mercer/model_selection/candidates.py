@@ -1,4 +1,6 @@
-"""Candidates: which maps a race has for some rows, at which bandwidths, and what each of them costs."""
+"""Candidates: which maps a race has for some rows, at which bandwidths, and what each of them
+costs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from mercer.stats.basic import ColumnSpread
 
 _COUNTED_ROWS = 16  # rows whose stored features are counted
 _PROBE = 16  # value of the knob of a map that is only asked about
-_BITS = 2  # of hashes: at equal features more hashes of few bits have less noise than few hashes of many
+# of hashes: at equal features more hashes of few bits have less noise than few hashes of many
+_BITS = 2
 _UNLIKE = 1.5  # columns whose spreads differ by more are also tried at one spread
 
 
@@ -34,7 +37,8 @@ class Grid:
     factors: tuple[float, ...] = (1.0,)
 
 
-# Maps that are tried at several bandwidths, or with options; any other takes part with its defaults.
+# Maps that are tried at several bandwidths, or with options; any other takes part with its
+# defaults.
 GRIDS: dict[str, tuple[Grid, ...]] = {
     "fourier": (
         Grid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
@@ -74,7 +78,8 @@ class Candidate:
     grows : bool
         Whether its knob says how many features it has; otherwise the columns do.
     features, weights, flops : float
-        For each unit of the knob where it grows: columns of the output, numbers drawn, multiply-adds of a row.
+        For each unit of the knob where it grows: columns of the output, numbers drawn,
+        multiply-adds of a row.
     entries : float
         Numbers of a row's features that are stored, likewise.
     """
@@ -91,14 +96,20 @@ class Candidate:
 
     def sized(self, features: int) -> Map:
         """The map with about so many features; as it is where it does not grow."""
-        return self.feature_map.resized(self.units(features)) if self.grows else clone(self.feature_map)
+        return (
+            self.feature_map.resized(self.units(features))
+            if self.grows
+            else clone(self.feature_map)
+        )
 
     def units(self, features: int) -> int:
         """The knob for so many features."""
         return max(1, int(features / self.features)) if self.grows else 1
 
     def work(self, features: int) -> float:
-        """Multiply-adds of one row with about so many features: to make them, and to sum them up."""
+        """Multiply-adds of one row with about so many features: to make them, and to sum them
+        up.
+        """
         units = self.units(features)
         return units * self.flops + units * self.entries * units * self.features
 
@@ -106,7 +117,8 @@ class Candidate:
 def candidates(
     X: Any, kernels: Any, seed: int, *, domain: str, over: Callable[[], bool] = lambda: False
 ) -> tuple[list[Candidate], dict[str, str], list[str]]:
-    """The maps that take part, those without a bandwidth first; why others do not; and those for which there was no time.
+    """The maps that take part, those without a bandwidth first; why others do not; and those for
+    which there was no time.
 
     Parameters
     ----------
@@ -121,7 +133,9 @@ def candidates(
     """
     chosen, given = _chosen(kernels)
     X = X[: probe_rows(X.shape[1])]
-    refused = {} if kernels != "auto" else {name: twin(name) for name in TWINS if name in registry()}
+    refused = (
+        {} if kernels != "auto" else {name: twin(name) for name in TWINS if name in registry()}
+    )
     found: list[Candidate] = []
     late: list[str] = []
     unlike = _unlike(X)
@@ -143,7 +157,9 @@ def candidates(
             late.append(_label(one))
             continue
         if domain == "real" and one.domain == "nonnegative":
-            refused[_label(one)] = f"{type(one).__name__} needs numbers of at least 0, and the rows have others."
+            refused[_label(one)] = (
+                f"{type(one).__name__} needs numbers of at least 0, and the rows have others."
+            )
             continue
         made = _probed(_label(one), _label(one), one, X, refused, grows=False)
         found += [] if made is None else [made]
@@ -151,7 +167,9 @@ def candidates(
 
 
 def _turn(one: Candidate) -> int:
-    """Linear first, then what has no bandwidth, then the bandwidths that the data give, then the others."""
+    """Linear first, then what has no bandwidth, then the bandwidths that the data give, then the
+    others.
+    """
     if one.kind == "linear":
         return 0
     return 1 if one.name == one.family else 2
@@ -169,16 +187,22 @@ def _chosen(kernels: Any) -> tuple[list[str], list[Map]]:
     asked: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
     if not isinstance(asked, list | tuple | set | frozenset) or not asked:
         needed = " must be 'auto' or a list of names of maps and maps"
-        raise validation.ParameterError("select", validation.Setting("kernels"), f"{needed}, got {kernels!r}.")
+        raise validation.ParameterError(
+            "select", validation.Setting("kernels"), f"{needed}, got {kernels!r}."
+        )
     if isinstance(asked, set | frozenset):
         asked = sorted(asked, key=str)  # which has no order of its own
     names = [
-        validation.one_of("select", "kernels", one, sorted(registry())) for one in asked if not isinstance(one, Map)
+        validation.one_of("select", "kernels", one, sorted(registry()))
+        for one in asked
+        if not isinstance(one, Map)
     ]
     return list(dict.fromkeys(names)), [one for one in asked if isinstance(one, Map)]
 
 
-def _variants(name: str, X: Any, seed: int, first: Map | None, refused: dict[str, str]) -> Iterator[Candidate]:
+def _variants(
+    name: str, X: Any, seed: int, first: Map | None, refused: dict[str, str]
+) -> Iterator[Candidate]:
     """A registered map with each of its kernels and bandwidths, on the rows or on those scaled."""
     rows = X if first is None else clone(first).fit_transform(X)
     before = "" if first is None else "scaled >> "
@@ -198,14 +222,20 @@ def _variants(name: str, X: Any, seed: int, first: Map | None, refused: dict[str
             refused.setdefault(family, str(error))
             continue
         for factor in grid.factors[:1] if is_wide(X.shape[1]) else grid.factors:
-            value = float(f"{auto * factor:.3g}")  # as it is shown, so that what is typed is what was tried
+            value = float(
+                f"{auto * factor:.3g}"
+            )  # as it is shown, so that what is typed is what was tried
             one = clone(base).set_params(**{grid.parameter: value})
             made = one if first is None else clone(first) >> one
-            yield from _some(_probed(f"{family} {grid.parameter}={value:g}", family, made, X, refused))
+            yield from _some(
+                _probed(f"{family} {grid.parameter}={value:g}", family, made, X, refused)
+            )
 
 
 def _bandwidth(base: Map, parameter: str, rows: Any) -> float:
-    """What the map finds in the data by itself; for maps that do not look, the median distance or the mean of what is not 0."""
+    """What the map finds in the data by itself; for maps that do not look, the median distance or
+    the mean of what is not 0.
+    """
     if parameter == "skew":
         stored = rows.data if hasattr(rows, "indptr") else rows
         positive = stored[stored > 0]
@@ -228,7 +258,11 @@ def _probed(
 ) -> Candidate | None:
     """The candidate, once the map has taken some rows; None, and why, where it refuses them."""
     last = feature_map.maps[-1] if isinstance(feature_map, Composed) else feature_map
-    grows = grows and last.knob in ("n_components", "n_hashes") and last.get_params().get(last.knob) is not None
+    grows = (
+        grows
+        and last.knob in ("n_components", "n_hashes")
+        and last.get_params().get(last.knob) is not None
+    )
     probe = feature_map.resized(_PROBE) if grows else clone(feature_map)
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,6 @@
-"""A race of models on the same rows: rounds that learn from ever more of them, and a final on rows that no round has seen."""
+"""A race of models on the same rows: rounds that learn from ever more of them, and a final on rows
+that no round has seen.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _GROWING = 2  # finalists that are tried with more features
 
 
 class Clock:
-    """Seconds since the start, and how many there are. It only stops things: no score and no order depends on it."""
+    """Seconds since the start, and how many there are. It only stops things: no score and no order
+    depends on it.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.start = seconds, time.perf_counter()
@@ -49,9 +53,11 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A model that was fitted and scored on rows that it has not learnt from: in a round, or fold by fold.
+    """A model that was fitted and scored on rows that it has not learnt from: in a round, or fold
+    by fold.
 
-    credits has a number for each of those rows: whether the label was right, or 1 - (y - f)^2/var(y). Their mean is the score.
+    credits has a number for each of those rows: whether the label was right, or 1 - (y -
+    f)^2/var(y). Their mean is the score.
     """
 
     contestant: Contestant
@@ -61,7 +67,9 @@ class Trial:
     fit_seconds: float
     predict_seconds: float
     model: Any  # fitted, of the last fold
-    grain: float = 1.0  # the least that two models can differ by on a row: a label is right or wrong, a number may be as near as can be
+    # the least that two models can differ by on a row: a label is right or wrong, a number may be
+    # as near as can be
+    grain: float = 1.0
 
     grown: bool = False  # has more features than all finalists begin with
 
@@ -82,10 +90,14 @@ class Trial:
     def above(self, other: Trial) -> float:
         """By how many standard errors of their difference this one is better, on the same rows.
 
-        A row more is added to what differs: that one model has a single label right that the other has not says nothing yet.
+        A row more is added to what differs: that one model has a single label right that the other
+        has not says nothing yet.
         """
         difference, n = self.credits - other.credits, len(self.credits)
-        mean, spread = float(difference.mean()), float(np.sqrt(difference.var() / n + (self.grain / n) ** 2))
+        mean, spread = (
+            float(difference.mean()),
+            float(np.sqrt(difference.var() / n + (self.grain / n) ** 2)),
+        )
         return mean / spread if spread > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
 
 
@@ -138,14 +150,24 @@ class Contest:
         return ranked
 
     def _run_final(self, ranked: list[Trial], trees: Contestant | None) -> None:
-        """Cross-validation of the finalists, linear first and always; of trees, more features for as long as they gain, exact kernels."""
+        """Cross-validation of the finalists, linear first and always; of trees, more features for
+        as long as they gain, exact kernels.
+        """
         found = []
-        for one in sorted((trial.contestant for trial in ranked), key=lambda one: one.kind != "linear"):
-            trial = self._validated(one, self.plan.sizes[0], np.inf if one.kind == "linear" else None)
+        for one in sorted(
+            (trial.contestant for trial in ranked), key=lambda one: one.kind != "linear"
+        ):
+            trial = self._validated(
+                one, self.plan.sizes[0], np.inf if one.kind == "linear" else None
+            )
             found += [] if trial is None else [trial]
         share = min(self.clock.left(), self.clock.seconds * _TREES_SHARE)
         late = None
-        if trees is not None and trees.name in self.last and self._validated(trees, 1, share) is None:
+        if (
+            trees is not None
+            and trees.name in self.last
+            and self._validated(trees, 1, share) is None
+        ):
             late = None if trees.name in self.refused else trees
         self._grow([trial for trial in found if trial.contestant.grows])
         self._run_exact(found)
@@ -176,7 +198,9 @@ class Contest:
                     gained.append(after)
             growing = gained
 
-    def _trial(self, one: Contestant, size: int, rows: int, stage: str, *, must: bool) -> Trial | None:
+    def _trial(
+        self, one: Contestant, size: int, rows: int, stage: str, *, must: bool
+    ) -> Trial | None:
         held_out = slice(self.plan.rows, self.plan.rows + self.plan.held_out)
         if not must and self._late(one, size, rows, 1, self.clock.left(_ROUNDS_SHARE), stage):
             return None
@@ -184,7 +208,9 @@ class Contest:
 
     def _validated(self, one: Contestant, size: int, left: float | None = None) -> Trial | None:
         """Fold by fold on the rows of the final; the rows of rounds are learnt from, too."""
-        folds = np.array_split(np.arange(self.sample.rows - self.plan.final, self.sample.rows), self.plan.folds)
+        folds = np.array_split(
+            np.arange(self.sample.rows - self.plan.final, self.sample.rows), self.plan.folds
+        )
         everything = np.arange(self.sample.rows)
         left = self.clock.left() if left is None else left
         if self._late(one, size, self.sample.rows - len(folds[0]), len(folds), left, "the final"):
@@ -195,7 +221,9 @@ class Contest:
             self.final.append(trial)
         return trial
 
-    def _late(self, one: Contestant, size: int, rows: int, folds: int, left: float, stage: str) -> bool:
+    def _late(
+        self, one: Contestant, size: int, rows: int, folds: int, left: float, stage: str
+    ) -> bool:
         """Whether there is no time for it, by what its last trial took, or by a guess."""
         expected = one.guess(size, rows)
         before = self.last.get(one.name)
@@ -210,12 +238,17 @@ class Contest:
     def _tried(
         self, one: Contestant, size: int, splits: list[tuple[Any, Any]], stage: str, until: float
     ) -> Trial | None:
-        """Fitted and scored on each split; None where it refuses the rows, or where time is up before the last split."""
+        """Fitted and scored on each split; None where it refuses the rows, or where time is up
+        before the last split.
+        """
         self.tell(stage, one.name)
         X, y = self.sample.X, self.sample.y
         truth = np.concatenate([y[test] for _, test in splits])
         credits, fitting, predicting, model = [], 0.0, 0.0, None
-        with warnings.catch_warnings(record=True) as caught, one_blas_thread():  # so that threads do not change a bit
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            one_blas_thread(),
+        ):  # so that threads do not change a bit
             warnings.simplefilter("always")
             try:
                 for train, test in splits:
@@ -248,7 +281,9 @@ class Contest:
         )
 
     def guess(self, *, in_final: bool) -> Trial:
-        """What the most frequent class, or the mean, has on the rows of the final, or on those that rounds are scored on."""
+        """What the most frequent class, or the mean, has on the rows of the final, or on those that
+        rounds are scored on.
+        """
         first = self.sample.rows - self.plan.final
         y = self.sample.y[first:] if in_final else self.sample.y[first - self.plan.held_out : first]
         if self.sample.numeric:
@@ -256,12 +291,25 @@ class Contest:
         else:
             _, places, counts = np.unique(y.astype(str), return_index=True, return_counts=True)
             guessed = y[places[np.argmax(counts)]]
-        one = Contestant("guess", "guess", "outside", lambda size: None, lambda size, rows: 0.0, lambda size: 0.0)
+        one = Contestant(
+            "guess", "guess", "outside", lambda size: None, lambda size, rows: 0.0, lambda size: 0.0
+        )
         grain = 0.0 if self.sample.numeric else 1.0
-        return Trial(one, 1, len(y), _credits(y, guessed, y, self.sample.numeric), 0.0, 0.0, None, grain=grain)
+        return Trial(
+            one,
+            1,
+            len(y),
+            _credits(y, guessed, y, self.sample.numeric),
+            0.0,
+            0.0,
+            None,
+            grain=grain,
+        )
 
     def gram_error(self, trial: Trial) -> float | None:
-        """Of the features that a trial has made, over pairs of rows of the last fold; None where the map is exact."""
+        """Of the features that a trial has made, over pairs of rows of the last fold; None where
+        the map is exact.
+        """
         fitted = getattr(trial.model, "feature_map_", None)
         rows = self.sample.X[-min(_PAIR_ROWS, self.plan.final) :]
         if fitted is None or fitted.rate is None or rows.shape[0] < 2:
@@ -273,12 +321,16 @@ class Contest:
 
 
 def kernel_of(fitted: Map) -> Kernel:
-    """The kernel that a fitted map approximates; of a composition without a formula, the last map's on the features of the others."""
+    """The kernel that a fitted map approximates; of a composition without a formula, the last map's
+    on the features of the others.
+    """
     try:
         return fitted.kernel_
     except AttributeError:
         assert isinstance(fitted, Composed)
-        return Featured(fitted.maps_[-1].kernel_, tuple(one.drawn_ for one in fitted.maps_[:-1]), fitted.domain)
+        return Featured(
+            fitted.maps_[-1].kernel_, tuple(one.drawn_ for one in fitted.maps_[:-1]), fitted.domain
+        )
 
 
 def shown_kernel(kernel: Kernel) -> str:

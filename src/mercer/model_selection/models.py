@@ -20,8 +20,13 @@ from mercer.model_selection.schedule import Each, guess_seconds, worth_boosting,
 Array = NDArray[Any]
 
 SVM_C = 10.0
-RIDGES = np.logspace(-4, 0, 5)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
-_ROUNDS_OF_TREES, _STEP = 50, 0.2  # as good as scikit-learn's 100 and 0.1 on what we have, in half the time
+RIDGES = np.logspace(
+    -4, 0, 5
+)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
+_ROUNDS_OF_TREES, _STEP = (
+    50,
+    0.2,
+)  # as good as scikit-learn's 100 and 0.1 on what we have, in half the time
 TREES = "gradient boosting"
 
 
@@ -36,7 +41,8 @@ class Contestant:
     make : callable
         make(size) is the model, not fitted.
     guess : callable
-        guess(size, rows) is about how many seconds a fit takes; only ratios of them count once it was timed.
+        guess(size, rows) is about how many seconds a fit takes; only ratios of them count once it
+        was timed.
     work : callable
         work(size) is what a row costs: what decides between models of the same score.
     grows : bool
@@ -53,7 +59,9 @@ class Contestant:
 
 
 def mapped(one: Candidate, sample: Sample, memory: int, seed: int) -> Contestant:
-    """A map and the head of least squares, whose alpha is chosen by generalised cross-validation."""
+    """A map and the head of least squares, whose alpha is chosen by generalised
+    cross-validation.
+    """
     cls: Any = KernelRegressor if sample.numeric else KernelClassifier
 
     def make(size: int) -> Any:
@@ -61,7 +69,9 @@ def mapped(one: Candidate, sample: Sample, memory: int, seed: int) -> Contestant
 
     def guess(size: int, rows: int) -> float:
         units = one.units(size)
-        each = Each(units * one.entries, units * one.flops, units * one.weights, units * one.features)
+        each = Each(
+            units * one.entries, units * one.flops, units * one.weights, units * one.features
+        )
         return guess_seconds(rows, each, sample.outputs)
 
     return Contestant(one.name, one.family, one.kind, make, guess, one.work, one.grows)
@@ -72,15 +82,26 @@ def outside(sample: Sample, seed: int, refused: dict[str, str]) -> Contestant | 
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     if not worth_boosting(sample.columns, sample.outputs):
-        refused[TREES] = f"Trees on {sample.columns:,} columns, for {sample.outputs} output(s), take too long."
+        refused[TREES] = (
+            f"Trees on {sample.columns:,} columns, for {sample.outputs} output(s), take too long."
+        )
         return None
     cls: Any = HistGradientBoostingRegressor if sample.numeric else HistGradientBoostingClassifier
 
     def make(size: int) -> Any:
-        return Trees(cls(max_iter=_ROUNDS_OF_TREES, learning_rate=_STEP, early_stopping=False, random_state=seed))
+        return Trees(
+            cls(
+                max_iter=_ROUNDS_OF_TREES,
+                learning_rate=_STEP,
+                early_stopping=False,
+                random_state=seed,
+            )
+        )
 
     def guess(size: int, rows: int) -> float:
-        return sample.outputs * _ROUNDS_OF_TREES * (3e-4 + 1e-6 * rows + 3e-8 * rows * sample.columns)
+        return (
+            sample.outputs * _ROUNDS_OF_TREES * (3e-4 + 1e-6 * rows + 3e-8 * rows * sample.columns)
+        )
 
     return Contestant(TREES, TREES, "outside", make, guess, lambda size: 0.0)
 
@@ -98,7 +119,9 @@ def exact(name: str, kernel: Kernel, sample: Sample, rows: int) -> Contestant:
 
 
 class Trees:
-    """scikit-learn's trees, for sparse rows too, and on one thread where trees are so small that threads only wait for each other."""
+    """scikit-learn's trees, for sparse rows too, and on one thread where trees are so small that
+    threads only wait for each other.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -126,7 +149,9 @@ def _dense(X: Any) -> Any:
 
 
 class Exact:
-    """An exact kernel: a support vector machine for labels, C = 10 in units of the kernel's spread; kernel ridge regression for numbers."""
+    """An exact kernel: a support vector machine for labels, C = 10 in units of the kernel's spread;
+    kernel ridge regression for numbers.
+    """
 
     def __init__(self, kernel: Kernel, *, numeric: bool) -> None:
         self.kernel, self.numeric = kernel, numeric
@@ -140,8 +165,12 @@ class Exact:
         if self.numeric:
             self.machine: Any = _Ridge(K, y)
         else:
-            spread = float(np.trace(K)) / len(K) - float(K.mean())  # the mean squared distance from the centre
-            self.machine = SVC(kernel="precomputed", C=SVM_C / (spread if spread > 0 else 1.0)).fit(K, y)
+            spread = float(np.trace(K)) / len(K) - float(
+                K.mean()
+            )  # the mean squared distance from the centre
+            self.machine = SVC(kernel="precomputed", C=SVM_C / (spread if spread > 0 else 1.0)).fit(
+                K, y
+            )
         return self
 
     def predict(self, X: Any) -> Array:

@@ -1,4 +1,6 @@
-"""Samples: rows of anything with their targets, in an order of which every stretch is a fair sample of the whole."""
+"""Samples: rows of anything with their targets, in an order of which every stretch is a fair sample
+of the whole.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ LEAST_ROWS = 8
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows in memory, an array or a CSR matrix, and their targets: labels, or numbers where numeric.
+    """Rows in memory, an array or a CSR matrix, and their targets: labels, or numbers where
+    numeric.
 
-    Classes are spread evenly over the rows, and the first row of each comes before all others, so that whatever learns from the first
-    rows knows them.
+    Classes are spread evenly over the rows, and the first row of each comes before all others, so
+    that whatever learns from the first rows knows them.
     """
 
     X: Any
@@ -57,18 +60,24 @@ class Sample:
 
 
 def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Sample:
-    """At most so many rows as a race takes, drawn without replacement; X and y as ``select`` takes them.
+    """At most so many rows as a race takes, drawn without replacement; X and y as ``select`` takes
+    them.
 
-    numeric is None where the targets are to say: words, booleans and few different whole numbers are labels.
+    numeric is None where the targets are to say: words, booleans and few different whole numbers
+    are labels.
     """
     stream = _opened(X, y)
     if stream.target is None:
-        raise validation.ParameterError("", "select needs targets: give y, or open the rows with ", TARGET, ".")
+        raise validation.ParameterError(
+            "", "select needs targets: give y, or open the rows with ", TARGET, "."
+        )
     total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
     if total < LEAST_ROWS:
         raise ValueError(
-            f"select scores models on rows that they have not learnt from, and needs at least {LEAST_ROWS} rows for that: got {total}. "
-            "Give more rows; with as few as that, fit a model without choosing: KernelClassifier(), KernelRegressor()."
+            "select scores models on rows that they have not learnt from, and needs at least "
+            f"{LEAST_ROWS} rows for that: got {total}. "
+            "Give more rows; with as few as that, fit a model without choosing: "
+            "KernelClassifier(), KernelRegressor()."
         )
     rows, targets = _read(stream, total, limit, seed)
     validation.require_finite("select", rows, stream.columns)
@@ -94,14 +103,18 @@ def _opened(X: Any, y: Any) -> Stream:
 
 def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array]:
     """(X, y) of rows that are drawn, in their order."""
-    width = stream.width * (1.0 if not stream.sparse else 0.1)  # what a sparse row has is not known before it is read
+    width = stream.width * (
+        1.0 if not stream.sparse else 0.1
+    )  # what a sparse row has is not known before it is read
     fitting = race_rows(8.0 * width, limit)
     if fitting < LEAST_ROWS:
         raise validation.ParameterError(
             "select",
             validation.Setting("max_memory"),
-            f" is {limit:,} bytes, a quarter of which holds {fitting} {'row' if fitting == 1 else 'rows'} of "
-            f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give {least_limit(8.0 * width, LEAST_ROWS):,} bytes or more.",
+            f" is {limit:,} bytes, a quarter of which holds {fitting} "
+            f"{'row' if fitting == 1 else 'rows'} of "
+            f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give "
+            f"{least_limit(8.0 * width, LEAST_ROWS):,} bytes or more.",
         )
     drawn = Reservoir(fitting, seed)
     drawn.add(Dense(np.arange(total, dtype=np.float64)[:, None]))
@@ -126,7 +139,8 @@ def _must_differ(X: Any, y: Array, numeric: bool) -> None:
     if len(found) < 2:
         what = "the same target" if numeric else "one class"
         raise ValueError(
-            f"select needs targets that differ, and all {len(y):,} rows have {what}: {y[:1].tolist()[0]!r}. "
+            f"select needs targets that differ, and all {len(y):,} rows have {what}: "
+            f"{y[:1].tolist()[0]!r}. "
             "Give rows of at least two, and look whether y is the column that was meant."
         )
     least, most = X.min(axis=0), X.max(axis=0)
@@ -134,7 +148,8 @@ def _must_differ(X: Any, y: Array, numeric: bool) -> None:
         least, most = least.toarray(), most.toarray()
     if not np.any(least != most):
         raise ValueError(
-            f"All {len(y):,} rows are equal: no model can tell them apart. Give columns that differ from row to row."
+            f"All {len(y):,} rows are equal: no model can tell them apart. Give columns that "
+            "differ from row to row."
         )
 
 
@@ -144,7 +159,9 @@ def _order(y: Array, numeric: bool, seed: int) -> Array:
     order = np.argsort(keys, kind="stable")
     if numeric:
         return order
-    _, codes = np.unique(y[order].astype(str) if y.dtype == object else y[order], return_inverse=True)
+    _, codes = np.unique(
+        y[order].astype(str) if y.dtype == object else y[order], return_inverse=True
+    )
     counts = np.bincount(codes)
     by_class = np.argsort(codes, kind="stable")
     starts = np.repeat(np.cumsum(counts) - counts, counts)

@@ -11,23 +11,26 @@ _FIRST, _MOST = 1000, 9000  # rows that the first and the last round may learn f
 _FEATURES = 256  # of the first round
 _WIDEST = 4096  # features: the eigenvectors of more take minutes
 _FINALISTS = 4
-_FEW_ROWS = 5000  # up to which the final has more folds and finalists: it costs little there, and rounds say less
+# up to which the final has more folds and finalists: it costs little there, and rounds say less
+_FEW_ROWS = 5000
 _FOLDS = 3
 _WIDE = 20_000
 _TREES = 20_000  # columns times classes
 _PROBED = 2_000_000  # numbers
 _THREADED_TREES = 1e6  # numbers
 _EXACT_ROWS = 2000
-_PASSES = (
-    5000.0  # steps of conjugate gradients over a grid of alphas, each of which is slower than products of matrices
-)
+# steps of conjugate gradients over a grid of alphas, each of which is slower than products of
+# matrices
+_PASSES = 5000.0
 _DEAR = 1.0  # seconds of a guess: such models race after all others
-_SOLVER_ARRAYS = 4  # D x D arrays of float64 that least squares from moments holds, as in mercer.parallel.tile_size
+# D x D arrays of float64 that least squares from moments holds, as in mercer.parallel.tile_size
+_SOLVER_ARRAYS = 4
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a race of models is run: its rows, in order, are those of rounds, those that rounds are scored on, and those of the final.
+    """How a race of models is run: its rows, in order, are those of rounds, those that rounds are
+    scored on, and those of the final.
 
     Attributes
     ----------
@@ -53,7 +56,9 @@ class Course:
 
 
 def race_rows(row_bytes: float, limit: int) -> int:
-    """Rows that are drawn for a race: at most so many that a quarter of the limit holds them, and enough to tell models apart."""
+    """Rows that are drawn for a race: at most so many that a quarter of the limit holds them, and
+    enough to tell models apart.
+    """
     return min(_ROWS, int(limit / 4 / max(row_bytes, 1.0)))
 
 
@@ -63,7 +68,9 @@ def least_limit(row_bytes: float, rows: int) -> int:
 
 
 def plan_course(rows: int, models: int, limit: int) -> Course:
-    """Half of the rows for rounds that learn from three times as many rows each, half for the final."""
+    """Half of the rows for rounds that learn from three times as many rows each, half for the
+    final.
+    """
     final = rows // 2
     held_out = max(1, min(_HELD_OUT, (rows - final) // 3))
     most = rows - final - held_out
@@ -85,12 +92,16 @@ def plan_course(rows: int, models: int, limit: int) -> Course:
 
 
 def most_features(limit: int) -> int:
-    """Features whose moments a race takes: those of more take minutes, or do not fit into the limit."""
+    """Features whose moments a race takes: those of more take minutes, or do not fit into the
+    limit.
+    """
     return max(_FEATURES, min(_WIDEST, int((limit / (8 * _SOLVER_ARRAYS)) ** 0.5)))
 
 
 def race_memory(limit: int) -> int:
-    """What a model of a race may hold: moments of as many features as a race takes, and passes over the rows beyond that."""
+    """What a model of a race may hold: moments of as many features as a race takes, and passes over
+    the rows beyond that.
+    """
     return 8 * _SOLVER_ARRAYS * most_features(limit) ** 2
 
 
@@ -100,12 +111,16 @@ def probe_rows(columns: int) -> int:
 
 
 def is_wide(columns: int) -> bool:
-    """Whether there are so many columns that drawing weights for them is most of the work: kernels are then tried at one width only."""
+    """Whether there are so many columns that drawing weights for them is most of the work: kernels
+    are then tried at one width only.
+    """
     return columns > _WIDE
 
 
 def is_dear(seconds: float) -> bool:
-    """Whether a model of the first round is guessed to take so long that it waits until all others have run."""
+    """Whether a model of the first round is guessed to take so long that it waits until all others
+    have run.
+    """
     return seconds > _DEAR
 
 
@@ -126,7 +141,9 @@ def worth_gram(rows: int) -> bool:
 
 @dataclass(frozen=True)
 class Each:
-    """What a model of a race costs: for a row, stored numbers of its features and multiply-adds; weights that are drawn, and features."""
+    """What a model of a race costs: for a row, stored numbers of its features and multiply-adds;
+    weights that are drawn, and features.
+    """
 
     entries: float
     flops: float
@@ -135,7 +152,9 @@ class Each:
 
 
 def guess_seconds(rows: int, each: Each, outputs: int) -> float:
-    """A rough time of a fit that nothing was measured of: weights drawn, features made, and moments or passes, on one core."""
+    """A rough time of a fit that nothing was measured of: weights drawn, features made, and moments
+    or passes, on one core.
+    """
     solving = rows * each.entries * each.features + 2 * each.features**3
     if each.features > _WIDEST:
         solving = _PASSES * outputs * (rows * each.entries + 20 * each.features)

@@ -1,4 +1,6 @@
-"""The leaderboard: what linear, maps, exact kernels and trees make of some rows, best first, and what follows from it."""
+"""The leaderboard: what linear, maps, exact kernels and trees make of some rows, best first, and
+what follows from it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Entry:
     Attributes
     ----------
     name : str
-        "linear", "fourier gamma=0.11", "exact Gaussian(0.11)", "gradient boosting": no two entries have the same.
+        "linear", "fourier gamma=0.11", "exact Gaussian(0.11)", "gradient boosting": no two entries
+        have the same.
     kind : {"linear", "map", "exact", "outside"}
         Only the first two can win.
     model : estimator or None
@@ -37,13 +40,15 @@ class Entry:
     kernel : Kernel or None
         The exact one, or the one that is approximated.
     score, spread : float
-        Accuracy or R^2, and its standard error: over the folds for finalists, otherwise over the held-out rows of the last round.
+        Accuracy or R^2, and its standard error: over the folds for finalists, otherwise over the
+        held-out rows of the last round.
     rows : int
         Rows that it was trained on when it was scored.
     rounds : int
         Rounds that it took part in.
     finalist : bool
-        Whether the score is that of cross-validation, on rows that no round has seen; sizes and the winner are chosen on them.
+        Whether the score is that of cross-validation, on rows that no round has seen; sizes and the
+        winner are chosen on them.
     gram_error : float or None
         Root mean square over pairs of held-out rows, relative; None where nothing is approximated.
     features : int
@@ -128,7 +133,10 @@ class Leaderboard:
         lines = [names, *(shown(entry, numeric=self.numeric) for entry in self.entries)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = [
-            " ".join(word.ljust(width) if i == 0 else word.rjust(width) for i, (word, width) in enumerate(pairs))
+            " ".join(
+                word.ljust(width) if i == 0 else word.rjust(width)
+                for i, (word, width) in enumerate(pairs)
+            )
             for pairs in (list(zip(line, widths, strict=True)) for line in lines)
         ]
         return "\n".join([*texts, self.verdict, *([self.stopped] if self.stopped else [])])
@@ -138,7 +146,13 @@ def shown(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
     """An entry as the words of its row."""
     score = f"{entry.score:.4f}" if numeric else f"{entry.score:.2%}"
     spread = f"{entry.spread:.4f}" if numeric else f"{entry.spread:.2%}"
-    error = "-" if entry.gram_error is None else f"{entry.gram_error:.2%}" if entry.gram_error < 10 else "> 1000%"
+    error = (
+        "-"
+        if entry.gram_error is None
+        else f"{entry.gram_error:.2%}"
+        if entry.gram_error < 10
+        else "> 1000%"
+    )
     return (
         entry.name,
         score,
@@ -165,10 +179,12 @@ def select(
 ) -> Leaderboard:
     """Which kernel, at which bandwidth and size, for these rows: a race at linear cost.
 
-    Rounds learn from ever more rows, with ever more features, and keep the best third; bandwidths are factors of those that the data give,
-    and alphas are chosen by generalised cross-validation from moments. The finalists are cross-validated on rows that no round has seen,
-    and get more features for as long as that gains. Linear is always among them, and wins where no map is better by more than one standard
-    error of the difference; gradient boosting of trees runs beside them, and wins nothing but a sentence.
+    Rounds learn from ever more rows, with ever more features, and keep the best third; bandwidths
+    are factors of those that the data give, and alphas are chosen by generalised cross-validation
+    from moments. The finalists are cross-validated on rows that no round has seen, and get more
+    features for as long as that gains. Linear is always among them, and wins where no map is better
+    by more than one standard error of the difference; gradient boosting of trees runs beside them,
+    and wins nothing but a sentence.
 
     Parameters
     ----------
@@ -177,14 +193,17 @@ def select(
     y : array-like of shape (n_samples,), optional
         Labels or numbers; None where the stream has them.
     max_seconds : float, default=60
-        When the race is stopped; only where ``stopped`` is not None does the result depend on time. A fit that has begun is not broken
-        off, and linear is always run.
+        When the race is stopped; only where ``stopped`` is not None does the result depend on time.
+        A fit that has begun is not broken off, and linear is always run.
     max_memory : int, str or None, default=None
-        Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's memory when None.
+        Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's memory
+        when None.
     kernels : "auto", list, tuple or set, default="auto"
-        Names of maps ("fourier", with its kernels and bandwidths), and maps as they are. "auto" has a map for each kernel.
+        Names of maps ("fourier", with its kernels and bandwidths), and maps as they are. "auto" has
+        a map for each kernel.
     task : {"classify", "regress"} or None, default=None
-        None: words, booleans and at most 100 different whole numbers are labels, other numbers are numbers.
+        None: words, booleans and at most 100 different whole numbers are labels, other numbers are
+        numbers.
     random_state : int, Generator, RandomState or None, default=None
     tell : callable, optional
         tell(stage, name) is called before each model is tried.
@@ -201,28 +220,55 @@ def select(
     >>> board = select(X, X[:, 0] * X[:, 1] > 0, kernels=["fourier"], random_state=0)
     >>> board.winner.kind
     'map'
-    >>> bool(board.best_.fit(X[:200], X[:200, 0] * X[:200, 1] > 0).score(X[200:], X[200:, 0] * X[200:, 1] > 0) > 0.9)
+    >>> bool(board.best_.fit(X[:200], X[:200, 0] * X[:200, 1] > 0).score(X[200:], X[200:, 0] *
+    X[200:, 1] > 0) > 0.9)
     True
     """
     clock = Clock(validation.positive("select", "max_seconds", max_seconds))
-    limit = system.memory() // 2 if max_memory is None else validation.memory("select", "max_memory", max_memory)
-    numeric = None if task is None else validation.one_of("select", "task", task, ("classify", "regress")) == "regress"
+    limit = (
+        system.memory() // 2
+        if max_memory is None
+        else validation.memory("select", "max_memory", max_memory)
+    )
+    numeric = (
+        None
+        if task is None
+        else validation.one_of("select", "task", task, ("classify", "regress")) == "regress"
+    )
     seed = seed_from("select", random_state)
     sample = draw(X, y, numeric=numeric, limit=limit, seed=seed)
     found, refused, late = candidates(
-        sample.X[: sample.rows // 2], kernels, seed, domain=sample.domain, over=lambda: clock.left(_PROBING) <= 0
+        sample.X[: sample.rows // 2],
+        kernels,
+        seed,
+        domain=sample.domain,
+        over=lambda: clock.left(_PROBING) <= 0,
     )
-    contest = Contest(sample, plan_course(sample.rows, len(found), limit), limit, seed, clock, tell, refused=refused)
+    contest = Contest(
+        sample,
+        plan_course(sample.rows, len(found), limit),
+        limit,
+        seed,
+        clock,
+        tell,
+        refused=refused,
+    )
     if late:
         contest.cut["round 1"] = late
     contest.run(found)
     return _board(contest, max_seconds, max_memory, kernels, seed)
 
 
-def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, seed: int) -> Leaderboard:
+def _board(
+    contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, seed: int
+) -> Leaderboard:
     finals = {id(trial): _entry(contest, trial, finalist=True) for trial in contest.final}
     named = {trial.contestant.name for trial in contest.final}
-    others = {id(one): _entry(contest, one, finalist=False) for name, one in contest.last.items() if name not in named}
+    others = {
+        id(one): _entry(contest, one, finalist=False)
+        for name, one in contest.last.items()
+        if name not in named
+    }
     winner, verdict = judged(contest)
     entries = {**others, **finals}
     order = sorted(finals.values(), key=lambda one: -one.score)
@@ -255,7 +301,11 @@ def _board(contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, 
 
 def _entry(contest: Contest, trial: Trial, *, finalist: bool) -> Entry:
     one, fitted = trial.contestant, getattr(trial.model, "feature_map_", None)
-    columns, kernel, size = contest.sample.columns, getattr(trial.model, "kernel", None), 8.0 * contest.sample.columns
+    columns, kernel, size = (
+        contest.sample.columns,
+        getattr(trial.model, "kernel", None),
+        8.0 * contest.sample.columns,
+    )
     features = trial.rows if one.kind == "exact" else columns
     if fitted is not None:
         rows = contest.sample.X[: min(contest.sample.rows, 256)]

@@ -1,4 +1,6 @@
-"""The verdict on a race: who wins, why, whether it is more than guessing, and what there was no time for."""
+"""The verdict on a race: who wins, why, whether it is more than guessing, and what there was no
+time for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _GUESSING = 2.0  # standard errors that a winner, chosen on the same rows, must 
 
 
 def judged(contest: Contest) -> tuple[Trial, str]:
-    """The winner, and the verdict. By cross-validation where a map has reached it or none was tried, otherwise by the last round."""
+    """The winner, and the verdict. By cross-validation where a map has reached it or none was
+    tried, otherwise by the last round.
+    """
     validated = [one for one in contest.final if one.contestant.kind in _OURS]
     raced = {name: one for name, one in contest.last.items() if one.contestant.kind in _OURS}
     alone = not _maps([*validated, *raced.values()])
@@ -27,22 +31,35 @@ def judged(contest: Contest) -> tuple[Trial, str]:
     best = max(final, key=lambda one: one.score)
     near = [one for one in final if best.above(one) <= NOISE / 2]
     winner = min(near, key=lambda one: (one.contestant.work(one.size), -one.score))
-    linear = max((one for one in final if one.contestant.kind == "linear"), key=lambda one: one.score, default=None)
+    linear = max(
+        (one for one in final if one.contestant.kind == "linear"),
+        key=lambda one: one.score,
+        default=None,
+    )
     if linear is not None and best.above(linear) <= NOISE:
         winner = linear
     judge, guess = _Judge(contest.sample.numeric), contest.guess(in_final=not by_rounds)
     if alone:
         verdict = judge.alone(winner, guess, _why_alone(contest))
     elif winner.above(guess) <= _GUESSING:
-        verdict = f"Nothing here beats guessing ({judge.guess(guess)}): {winner.label} has {judge.score(winner)}."
+        verdict = (
+            f"Nothing here beats guessing ({judge.guess(guess)}): {winner.label} has "
+            f"{judge.score(winner)}."
+        )
     else:
         verdict = judge.verdict(winner, best, linear)
     trees = next((one for one in contest.final if one.contestant.name == TREES), None)
     if trees is not None and not by_rounds and min(trees.above(winner), trees.above(guess)) > NOISE:
         verdict = verdict.replace("Nothing here beats", "nothing beats")
-        verdict = f"Trees are better here: {TREES} has {judge.score(trees)}, {judge.lead(trees, winner)} than ours. Of ours: {verdict}"
+        verdict = (
+            f"Trees are better here: {TREES} has {judge.score(trees)}, "
+            f"{judge.lead(trees, winner)} than ours. Of ours: {verdict}"
+        )
     if by_rounds:
-        verdict += " No map got through the final: this is the score of the last round, which the choice was made by."
+        verdict += (
+            " No map got through the final: this is the score of the last round, which "
+            "the choice was made by."
+        )
     return next(
         (one for one in validated if one.contestant is winner.contestant), winner
     ) if by_rounds else winner, verdict
@@ -77,13 +94,21 @@ class _Judge:
 
     def verdict(self, winner: Trial, best: Trial, linear: Trial | None) -> str:
         if winner.contestant.kind == "linear":
-            beside = "" if best is winner else f"; {best.label} has {self.score(best)}, no more than noise"
+            beside = (
+                ""
+                if best is winner
+                else f"; {best.label} has {self.score(best)}, no more than noise"
+            )
             return f"Linear is enough: {self.score(winner)}{beside}."
         lead = "" if linear is None else f", {self.lead(winner, linear)} than linear"
         return f"{winner.label} wins with {self.score(winner)}{lead}."
 
     def alone(self, linear: Trial, guess: Trial, why: str) -> str:
-        beside = "" if linear.above(guess) > _GUESSING else f", no better than guessing ({self.guess(guess)})"
+        beside = (
+            ""
+            if linear.above(guess) > _GUESSING
+            else f", no better than guessing ({self.guess(guess)})"
+        )
         return f"Only linear was tried: {self.score(linear)}{beside}. {why}"
 
     def guess(self, one: Trial) -> str:
@@ -103,7 +128,10 @@ def stopped(contest: Contest, max_seconds: float) -> str | None:
     """What the clock has left out, in a sentence."""
     parts = []
     for whose, stages in (
-        (f"Their share of {max_seconds:g} s was", [stage for stage in contest.cut if stage != "the final"]),
+        (
+            f"Their share of {max_seconds:g} s was",
+            [stage for stage in contest.cut if stage != "the final"],
+        ),
         (f"{max_seconds:g} s were", [stage for stage in contest.cut if stage == "the final"]),
     ):
         named = "; ".join(f"{_some(contest.cut[stage])} in {stage}" for stage in stages)

@@ -55,15 +55,21 @@ R = TypeVar("R")
 
 
 def _by_array(op: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
-    """The fastest op for the type of the first array: the place where a compiled or a device twin enters."""
+    """The fastest op for the type of the first array: the place where a compiled or a device twin
+    enters.
+    """
     name = op.__name__
 
     @wraps(op)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
         gpu = sys.modules.get("mercer.ops.torch")  # there once a device or a tensor was asked for
-        if gpu is not None and any(isinstance(one, gpu.DeviceArray) for one in (*args, *kwargs.values())):
+        if gpu is not None and any(
+            isinstance(one, gpu.DeviceArray) for one in (*args, *kwargs.values())
+        ):
             return cast(R, getattr(gpu, name)(*args, **kwargs))
-        if cpu.available() and any(isinstance(one, np.ndarray) for one in (*args, *kwargs.values())):
+        if cpu.available() and any(
+            isinstance(one, np.ndarray) for one in (*args, *kwargs.values())
+        ):
             return compiled(*args, **kwargs)
         return op(*args, **kwargs)
 
@@ -87,11 +93,19 @@ def empty(shape: tuple[int, ...], dtype: Any, beside: Any) -> Any:
 
 def beside(values: Any, other: Any) -> Any:
     """Values as an array where another array is."""
-    return np.asarray(values, like=other) if is_device(other) else values if is_device(values) else np.asarray(values)
+    return (
+        np.asarray(values, like=other)
+        if is_device(other)
+        else values
+        if is_device(values)
+        else np.asarray(values)
+    )
 
 
 def home(name: str) -> str:
-    """Where the op of that name runs for NumPy arrays: an instruction set of the compiled core, or numpy."""
+    """Where the op of that name runs for NumPy arrays: an instruction set of the compiled core, or
+    numpy.
+    """
     return cpu.isa() if name in cpu.__all__ else "numpy"
 
 

@@ -1,7 +1,7 @@
 """The compiled twins of reference.py.
 
-An input that the core cannot read (columns apart, not aligned) is copied. Where it cannot write, or the numbers are
-neither float32 nor float64, the reference does the work.
+An input that the core cannot read (columns apart, not aligned) is copied. Where it cannot write, or
+the numbers are neither float32 nor float64, the reference does the work.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ else:
         import mercer._native as _native
     except ModuleNotFoundError:
         _reason = (
-            "the compiled core was not built; to see why, install again with MERCER_NATIVE=1 (needs GCC 12 or Clang)"
+            "the compiled core was not built; to see why, install again with "
+            "MERCER_NATIVE=1 (needs GCC 12 or Clang)"
         )
     except ImportError as error:
         _reason = f"the compiled core could not be loaded: {error}"
@@ -83,7 +84,9 @@ def why_not() -> str | None:
 
 
 def isa() -> str:
-    """The instruction set in use: avx512, avx2, base, neon; numpy when there is no compiled core."""
+    """The instruction set in use: avx512, avx2, base, neon; numpy when there is no compiled
+    core.
+    """
     return _native.isa() if available() else "numpy"
 
 
@@ -123,7 +126,9 @@ def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     return out
 
 
-def hadamard_cos(X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array) -> Array:
+def hadamard_cos(
+    X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array
+) -> Array:
     if not _writable(out, X, signs, lengths):
         return reference.hadamard_cos(X, signs, lengths, scale, phases, out)
     _native.hadamard_cos(_rows(X), _whole(signs), _whole(lengths), scale, _optional(phases, X), out)
@@ -144,7 +149,9 @@ def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) ->
     return out
 
 
-def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None) -> Array:
+def chi2_chebyshev(
+    X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None
+) -> Array:
     if not _writable(out, X):
         return reference.chi2_chebyshev(X, n_terms, center, out, bad)
     _note(_native.chi2_chebyshev(_rows(X), n_terms, center, out), bad)
@@ -152,7 +159,13 @@ def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array, bad: Array
 
 
 def homogeneous(
-    X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array, bad: Array | None = None
+    X: Array,
+    amplitudes: Array,
+    harmonics: Array,
+    step: float,
+    degree: float,
+    out: Array,
+    bad: Array | None = None,
 ) -> Array:
     if not _writable(out, X):
         return reference.homogeneous(X, amplitudes, harmonics, step, degree, out, bad)
@@ -199,7 +212,9 @@ def _gram_csr(op: Callable[..., Array]) -> Callable[..., Array]:
         if not _writable(out, X_data, Z_data):
             return op(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data, n_columns, out)
         Xp, Xi, Zp, Zi = _indices(X_indptr, X_indices, Z_indptr, Z_indices)
-        getattr(_native, op.__name__)(Xp, Xi, _whole(X_data), Zp, Zi, _whole(Z_data), n_columns, out)
+        getattr(_native, op.__name__)(
+            Xp, Xi, _whole(X_data), Zp, Zi, _whole(Z_data), n_columns, out
+        )
         return out
 
     twin.__module__ = __name__
@@ -227,18 +242,34 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
 
 
 def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
-    if not (_alike(np.uint64, ids) and _alike(np.float32, out) and out.flags.writeable and _is_whole(out)):
+    if not (
+        _alike(np.uint64, ids)
+        and _alike(np.float32, out)
+        and out.flags.writeable
+        and _is_whole(out)
+    ):
         return reference.gcws_parameters(seed, ids, first, out)
     _native.gcws_parameters(int(seed), _whole(ids), int(first), out)
     return out
 
 
 def gcws(
-    logs: Array, parameters: Array, ids: Array, seed: int, first: int, bits: int, keep_t: bool, out: Array
+    logs: Array,
+    parameters: Array,
+    ids: Array,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: Array,
 ) -> Array:
-    if not (_takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)):
+    if not (
+        _takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)
+    ):
         return reference.gcws(logs, parameters, ids, seed, first, bits, keep_t, out)
-    _native.gcws(_rows(logs), _whole(parameters), _whole(ids), int(seed), int(first), bits, keep_t, out)
+    _native.gcws(
+        _rows(logs), _whole(parameters), _whole(ids), int(seed), int(first), bits, keep_t, out
+    )
     return out
 
 
@@ -254,8 +285,12 @@ def gcws_csr(
     keep_t: bool,
     out: Array,
 ) -> Array:
-    if not (_takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)):
-        return reference.gcws_csr(indptr, places, logs, parameters, ids, seed, first, bits, keep_t, out)
+    if not (
+        _takes_codes(out, 2) and _alike(np.uint64, ids) and _alike(np.float32, logs, parameters)
+    ):
+        return reference.gcws_csr(
+            indptr, places, logs, parameters, ids, seed, first, bits, keep_t, out
+        )
     p, k = _indices(indptr, places)
     drawn = _whole(parameters), _whole(ids), int(seed), int(first)
     _native.gcws_csr(p, k, _whole(logs), *drawn, bits, keep_t, out)
@@ -265,21 +300,29 @@ def gcws_csr(
 def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
     if not (_writable(out, panels) and _coded(codes, fractions, out)):
         return reference.coded_product(codes, panels, fractions, out)
-    _native.coded_product(_rows(codes), _whole(panels), fractions if fractions is None else _rows(fractions), out)
+    _native.coded_product(
+        _rows(codes), _whole(panels), fractions if fractions is None else _rows(fractions), out
+    )
     return out
 
 
 def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
     if not (_is_whole(out) and _writable(out, R) and _coded(codes, fractions, out)):
         return reference.coded_sums(codes, R, fractions, out)
-    _native.coded_sums(_rows(codes), _rows(R), fractions if fractions is None else _rows(fractions), out)
+    _native.coded_sums(
+        _rows(codes), _rows(R), fractions if fractions is None else _rows(fractions), out
+    )
     return out
 
 
-def coded_descent(codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array) -> Array:
+def coded_descent(
+    codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array
+) -> Array:
     known = _writable(a, Y, W, b, c) and _is_whole(W) and W.flags.writeable and codes.dtype in CODES
     if known and order.dtype == np.int64:
-        _native.coded_descent(_rows(codes), _whole(order), _rows(Y), _whole(b), _whole(c), scale, a, W)
+        _native.coded_descent(
+            _rows(codes), _whole(order), _rows(Y), _whole(b), _whole(c), scale, a, W
+        )
     else:
         reference.coded_descent(codes, order, Y, b, c, scale, a, W)
     return W
@@ -288,7 +331,9 @@ def coded_descent(codes: Array, order: Array, Y: Array, b: Array, c: Array, scal
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
     if not (_writable(out, tables) and _coded(codes, fractions, out)):
         return reference.coded_rows(codes, tables, fractions, out)
-    _native.coded_rows(_rows(codes), _whole(tables), fractions if fractions is None else _rows(fractions), out)
+    _native.coded_rows(
+        _rows(codes), _whole(tables), fractions if fractions is None else _rows(fractions), out
+    )
     return out
 
 
@@ -307,7 +352,13 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
 
 
 def csr_exp2neg(
-    indptr: Array, indices: Array, data: Array, W: Array, offsets: Array | None, scale: float, out: Array
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    W: Array,
+    offsets: Array | None,
+    scale: float,
+    out: Array,
 ) -> Array:
     if not _writable(out, data, W):
         return reference.csr_exp2neg(indptr, indices, data, W, offsets, scale, out)

@@ -1,7 +1,8 @@
 """The hot array functions in NumPy: the definition of each op.
 
-Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in turns (a whole circle
-is 1), so that range reduction is t - round(t), which is exact in floating point.
+Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in
+turns (a whole circle is 1), so that range reduction is t - round(t), which is exact in floating
+point.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def cos_(T: Array, scale: float, phases: Array | None = None) -> Array:
 
 
 def cossin(T: Array, scale: float, out: Array) -> Array:
-    """out[i, 2j] = scale cos(2 pi T[i, j]), out[i, 2j + 1] = scale sin(2 pi T[i, j]). T is used as working space."""
+    """out[i, 2j] = scale cos(2 pi T[i, j]), out[i, 2j + 1] = scale sin(2 pi T[i, j]). T is used as
+    working space.
+    """
     _fraction_(T)
     T *= _circle(T)
     np.cos(T, out=out[:, 0::2])
@@ -104,10 +107,12 @@ def exp2neg_(T: Array, scale: float) -> Array:
 
 
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
-    """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of all rows (b, r).
+    """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of
+    all rows (b, r).
 
-    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal matrix of signs[b, k],
-    x_i is padded with zeros to p columns. signs has shape (blocks, rounds, p): three rounds here, and any number from one.
+    H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal
+    matrix of signs[b, k], x_i is padded with zeros to p columns. signs has shape (blocks, rounds,
+    p): three rounds here, and any number from one.
     """
     n, d = X.shape
     p = signs.shape[2]
@@ -123,18 +128,24 @@ def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     return out
 
 
-def hadamard_cos(X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array) -> Array:
+def hadamard_cos(
+    X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array
+) -> Array:
     """cos_ of hadamard: out has as many columns as there are lengths."""
     return cos_(hadamard(X, signs, lengths, out), scale, phases)
 
 
 def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: Array) -> Array:
     """cossin of hadamard: out has two columns for each length."""
-    return cossin(hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out)
+    return cossin(
+        hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out
+    )
 
 
-# Lifts: each number x >= 0 becomes several, side by side: out[i, N j + q] = lift_q(X[i, j]), with 0 -> 0 and NaN kept.
-# Where bad is given, bad[0] becomes whether a number of X is not in [0, inf): a check that costs nothing while X is read anyway.
+# Lifts: each number x >= 0 becomes several, side by side: out[i, N j + q] = lift_q(X[i, j]), with 0
+# -> 0 and NaN kept. Where bad is given, bad[0] becomes whether a number of X is not in [0, inf): a
+# check that costs
+# nothing while X is read anyway.
 
 
 def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) -> Array:
@@ -147,8 +158,11 @@ def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) ->
     return out
 
 
-def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None) -> Array:
-    """lift_q(x) = sqrt(c) d_q(x/c), c the center: d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0,
+def chi2_chebyshev(
+    X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None
+) -> Array:
+    """lift_q(x) = sqrt(c) d_q(x/c), c the center: d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi)
+    d_0,
 
     d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
     """
@@ -167,15 +181,24 @@ def chi2_chebyshev(X: Array, n_terms: int, center: float, out: Array, bad: Array
 
 
 def homogeneous(
-    X: Array, amplitudes: Array, harmonics: Array, step: float, degree: float, out: Array, bad: Array | None = None
+    X: Array,
+    amplitudes: Array,
+    harmonics: Array,
+    step: float,
+    degree: float,
+    out: Array,
+    bad: Array | None = None,
 ) -> Array:
-    """lift = x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), a_2 cos(h_2 L ln x), ...), L the step, h the harmonics.
+    """lift = x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), a_2 cos(h_2 L ln x),
+    ...), L the step, h the harmonics.
 
     amplitudes has one entry more than harmonics, which are rising whole numbers of at least 1.
     """
     _check(X, bad)
     logs = _logs(X)
-    root = np.where(X == 0, X, np.exp(X.dtype.type(degree / 2) * logs) if degree != 1 else np.sqrt(X))
+    root = np.where(
+        X == 0, X, np.exp(X.dtype.type(degree / 2) * logs) if degree != 1 else np.sqrt(X)
+    )
     width = 2 * len(harmonics) + 1
     out[:, 0::width] = amplitudes[0] * root
     for j, h in enumerate(harmonics):
@@ -186,14 +209,16 @@ def homogeneous(
 
 
 def spread(indices: Array, out: Array) -> Array:
-    """out[e, q] = N indices[e] + q, N the columns of out: where the values of the entries of a CSR matrix go."""
+    """out[e, q] = N indices[e] + q, N the columns of out: where the values of the entries of a CSR
+    matrix go.
+    """
     np.multiply(indices[:, None], out.shape[1], out=out, dtype=out.dtype)
     out += np.arange(out.shape[1], dtype=out.dtype)
     return out
 
 
-# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step leaves the range of
-# floating point. A NaN makes its whole row or column NaN.
+# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step
+# leaves the range of floating point. A NaN makes its whole row or column NaN.
 
 
 def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
@@ -238,7 +263,9 @@ def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
             far = u < np.finfo(X.dtype).tiny  # u has lost digits: b log(1 + u) = a
             log_u = np.where(far, np.log(a) - np.log(b), np.log(u))
-            terms = np.where(far, bit * a, b * (bit * np.log1p(u))) + a * (bit * (np.log1p(u) - log_u))
+            terms = np.where(far, bit * a, b * (bit * np.log1p(u))) + a * (
+                bit * (np.log1p(u) - log_u)
+            )
         out[i] = np.where(a == 0, 0, terms).sum(axis=1)
     return out
 
@@ -273,7 +300,10 @@ def gram_chi2_csr(
     out: Array,
 ) -> Array:
     """gram_chi2 of two sparse matrices."""
-    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    X, Z = (
+        _dense(X_indptr, X_indices, X_data, n_columns),
+        _dense(Z_indptr, Z_indices, Z_data, n_columns),
+    )
     return gram_chi2(X, Z, out)
 
 
@@ -288,7 +318,10 @@ def gram_intersection_csr(
     out: Array,
 ) -> Array:
     """gram_intersection of two sparse matrices with no negative number."""
-    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    X, Z = (
+        _dense(X_indptr, X_indices, X_data, n_columns),
+        _dense(Z_indptr, Z_indices, Z_data, n_columns),
+    )
     return gram_intersection(X, Z, out)
 
 
@@ -303,7 +336,10 @@ def gram_minmax_csr(
     out: Array,
 ) -> Array:
     """gram_minmax of two sparse matrices."""
-    X, Z = _dense(X_indptr, X_indices, X_data, n_columns), _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    X, Z = (
+        _dense(X_indptr, X_indices, X_data, n_columns),
+        _dense(Z_indptr, Z_indices, Z_data, n_columns),
+    )
     return gram_minmax(X, Z, out)
 
 
@@ -316,7 +352,13 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
 
 
 def csr_exp2neg(
-    indptr: Array, indices: Array, data: Array, W: Array, offsets: Array | None, scale: float, out: Array
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    W: Array,
+    offsets: Array | None,
+    scale: float,
+    out: Array,
 ) -> Array:
     """exp2neg_ of csr_product, with offsets[j] added to column j before."""
     csr_product(indptr, indices, data, W, out)
@@ -332,7 +374,9 @@ def _check(X: Array, bad: Array | None) -> None:
 
 
 def _walsh_(X: Array) -> Array:
-    """x_i <- H x_i for every row, in place; H the Hadamard matrix of signs in Sylvester's order, not scaled."""
+    """x_i <- H x_i for every row, in place; H the Hadamard matrix of signs in Sylvester's order,
+    not scaled.
+    """
     n, p = X.shape
     half = 1
     while half < p:

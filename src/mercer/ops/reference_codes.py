@@ -1,7 +1,9 @@
-"""The definitions of the ops on codes: small integers that stand for features. reference.py has them under its own name too.
+"""The definitions of the ops on codes: small integers that stand for features. reference.py has
+them under its own name too.
 
-Codes are uint8, uint16 or int32, one for each (row, place). Consistent weighted sampling is defined in float32 arithmetic, one rounding
-for each operation, so that every twin gives the same codes, whatever its instruction set.
+Codes are uint8, uint16 or int32, one for each (row, place). Consistent weighted sampling is defined
+in float32 arithmetic, one rounding for each operation, so that every twin gives the same codes,
+whatever its instruction set.
 """
 
 from __future__ import annotations
@@ -19,16 +21,23 @@ _ROWS = 16  # rows hashed in one go
 
 
 def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
-    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the 64 hashes from first + 64 b on; float32.
+    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the 64 hashes from
+    first + 64 b on; float32.
 
-    r and c are Gamma(2, 1), -ln(u u'), and beta is uniform: three words of the SplitMix64 stream that starts at mix(seed + mix(id)), found
-    by their place, 4 j, 4 j + 1 and 4 j + 2 for hash j. The upper and lower halves of the first two words are u and u'. out has shape
-    (blocks, columns, 4, 64); ids are uint64.
+    r and c are Gamma(2, 1), -ln(u u'), and beta is uniform: three words of the SplitMix64 stream
+    that starts at mix(seed + mix(id)), found by their place, 4 j, 4 j + 1 and 4 j + 2 for hash j.
+    The upper and lower halves of the first two words are u and u'. out has shape (blocks, columns,
+    4, 64); ids are uint64.
     """
     hashes = np.arange(first, first + len(out) * HASHES, dtype=np.uint64).reshape(-1, 1, HASHES)
     start = _mix(np.uint64(seed) + _mix(ids))[None, :, None]
-    words = [_mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(_GOLDEN)) for q in range(3)]
-    r, c = (-np.log(_half(w >> np.uint64(32)) * _half(w & np.uint64(0xFFFFFFFF))) for w in words[:2])
+    words = [
+        _mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(_GOLDEN))
+        for q in range(3)
+    ]
+    r, c = (
+        -np.log(_half(w >> np.uint64(32)) * _half(w & np.uint64(0xFFFFFFFF))) for w in words[:2]
+    )
     beta = ((words[2] >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     for place, values in enumerate((1 / r, beta, r, np.log(c) - r * (1 - beta))):
         out[:, :, place] = values
@@ -36,19 +45,38 @@ def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
 
 
 def gcws(
-    logs: Array, parameters: Array, ids: Array, seed: int, first: int, bits: int, keep_t: bool, out: Array
+    logs: Array,
+    parameters: Array,
+    ids: Array,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: Array,
 ) -> Array:
-    """out[i, j - first]: the code of hash j of row i, `bits` bits of a mixing hash of (j, i*) or, with keep_t, of (j, i*, t*).
+    """out[i, j - first]: the code of hash j of row i, `bits` bits of a mixing hash of (j, i*) or,
+    with keep_t, of (j, i*, t*).
 
-    logs[i, c] = ln u for the value u > 0 of column c, -inf where there is none, in float32; t = floor(ln u / r + beta),
-    a = (ln c - r (1 - beta)) - r t, and i* is the id of the first column with the smallest a. A row without columns has the code 0.
+    logs[i, c] = ln u for the value u > 0 of column c, -inf where there is none, in float32; t =
+    floor(ln u / r + beta), a = (ln c - r (1 - beta)) - r t, and i* is the id of the first column
+    with the smallest a. A row without columns has the code 0.
     """
     places = np.arange(logs.shape[1])
     for start in range(0, len(logs), _ROWS):
         rows = slice(start, start + _ROWS)
         for b, block in enumerate(parameters):
             hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
-            _winners(logs[rows], places, block, ids, seed, bits, keep_t, first + hashes.start, out[rows, hashes])
+            _winners(
+                logs[rows],
+                places,
+                block,
+                ids,
+                seed,
+                bits,
+                keep_t,
+                first + hashes.start,
+                out[rows, hashes],
+            )
     return out
 
 
@@ -64,14 +92,18 @@ def gcws_csr(
     keep_t: bool,
     out: Array,
 ) -> Array:
-    """gcws of sparse rows: row i has the columns places[e], indices into ids, and their logs[e], for e from indptr[i] to indptr[i + 1]."""
+    """gcws of sparse rows: row i has the columns places[e], indices into ids, and their logs[e],
+    for e from indptr[i] to indptr[i + 1].
+    """
     for i in range(len(out)):
         entries = slice(indptr[i], indptr[i + 1])
         for b, block in enumerate(parameters):
             hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
             row = logs[None, entries]
             found = out[i : i + 1, hashes]
-            _winners(row, places[entries], block, ids, seed, bits, keep_t, first + hashes.start, found)
+            _winners(
+                row, places[entries], block, ids, seed, bits, keep_t, first + hashes.start, found
+            )
     return out
 
 
@@ -87,10 +119,12 @@ def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
 
 
 def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
-    """codes[i, j] = c, the anchor at or below x = X[i, j], and fractions[i, j] = (x - a_c)/(a_{c+1} - a_c), the way to the next one.
+    """codes[i, j] = c, the anchor at or below x = X[i, j], and fractions[i, j] = (x - a_c)/(a_{c+1}
+    - a_c), the way to the next one.
 
-    c is at most two from the end, so that c + 1 exists; the fraction is cut to [0, 1], and 0 between equal anchors. Anchors rise along
-    each row, which may end in inf; they have one row for each column, or a single row for all of them, and at least two columns.
+    c is at most two from the end, so that c + 1 exists; the fraction is cut to [0, 1], and 0
+    between equal anchors. Anchors rise along each row, which may end in inf; they have one row for
+    each column, or a single row for all of them, and at least two columns.
     """
     count = anchors.shape[1]
     for j in range(X.shape[1]):
@@ -104,7 +138,8 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
 
 
 def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
-    """out[i] = sum_c (1 - f) panels[c, code] + f panels[c, code + 1], with code = codes[i, c], f = fractions[i, c], 0 without fractions.
+    """out[i] = sum_c (1 - f) panels[c, code] + f panels[c, code + 1], with code = codes[i, c], f =
+    fractions[i, c], 0 without fractions.
 
     panels has shape (places, codes, m), or (1, codes, m) where all places share one.
     """
@@ -116,7 +151,9 @@ def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Arr
 
 
 def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
-    """out[c, a] = sum of (1 - f) R[i] over the rows with codes[i, c] = a, and of f R[i] over those with codes[i, c] = a - 1."""
+    """out[c, a] = sum of (1 - f) R[i] over the rows with codes[i, c] = a, and of f R[i] over those
+    with codes[i, c] = a - 1.
+    """
     out[:] = 0
     for c in range(codes.shape[1]):
         if fractions is None:
@@ -128,12 +165,17 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
     return out
 
 
-def coded_descent(codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array) -> Array:
-    """One sweep of coordinate descent on the squared hinge of one-hot codes, in place; row i has `scale` at each of its codes.
+def coded_descent(
+    codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array
+) -> Array:
+    """One sweep of coordinate descent on the squared hinge of one-hot codes, in place; row i has
+    `scale` at each of its codes.
 
-    For the rows i of order, one after the other, and all outputs: u = max(0, c_i (1 - y f + q y a)/(1 + c_i q)) with the score
-    f = b + scale sum_p W[p, code], q = scale^2 times the number of places; then a = y u, and its change times scale is added to W[p, code].
-    Y and a have shape (n, m), W (places, codes, m), b (m,), c (n,); y is +1 or -1, and W = sum_i scale a_i at the codes of row i.
+    For the rows i of order, one after the other, and all outputs: u = max(0, c_i (1 - y f + q y
+    a)/(1 + c_i q)) with the score f = b + scale sum_p W[p, code], q = scale^2 times the number of
+    places; then a = y u, and its change times scale is added to W[p, code]. Y and a have shape (n,
+    m), W (places, codes, m), b (m,), c (n,); y is +1 or -1, and W = sum_i scale a_i at the codes of
+    row i.
     """
     places = np.arange(codes.shape[1])
     q = scale * scale * len(places)
@@ -147,7 +189,9 @@ def coded_descent(codes: Array, order: Array, Y: Array, b: Array, c: Array, scal
 
 
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
-    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r), or tables[0] where all share one."""
+    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r),
+    or tables[0] where all share one.
+    """
     r = tables.shape[2]
     for c in range(codes.shape[1]):
         table = tables[c if len(tables) > 1 else 0]
@@ -187,7 +231,9 @@ def _winners(
     words = _mix(_streams(seed, first, out.shape[1]) ^ stars)
     if keep_t:
         words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(_GOLDEN))
-    out[:] = np.where(np.all(np.isinf(logs), axis=1, keepdims=True), 0, words >> np.uint64(64 - bits))
+    out[:] = np.where(
+        np.all(np.isinf(logs), axis=1, keepdims=True), 0, words >> np.uint64(64 - bits)
+    )
 
 
 def _streams(seed: int, first: int, count: int) -> Array:

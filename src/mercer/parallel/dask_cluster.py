@@ -1,7 +1,8 @@
 """The shards of a fold on a cluster of Dask: one pure task for each, merged here in their order.
 
-What goes over the wire: once for each worker a Job (where the rows are, an empty summary, and the map: its parameters, its seed and what
-it saw, or what it has drawn where that is less); for each task two numbers, and rows that are in memory; back, the sum of a shard.
+What goes over the wire: once for each worker a Job (where the rows are, an empty summary, and the
+map: its parameters, its seed and what it saw, or what it has drawn where that is less); for each
+task two numbers, and rows that are in memory; back, the sum of a shard.
 """
 
 from __future__ import annotations
@@ -61,10 +62,13 @@ def on_its_cluster(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def for_rows(client: Any, rows: Rows | None) -> Iterator[Any]:
-    """The cluster that sums these rows: the one given, that of folding_on, for Dask arrays the current one; None when there is none."""
+    """The cluster that sums these rows: the one given, that of folding_on, for Dask arrays the
+    current one; None when there is none.
+    """
     if client is not None and rows is None:
         raise ValueError(
-            "fold: client= needs rows that can be read again: a stream, an array or features(stream, map)."
+            "fold: client= needs rows that can be read again: a stream, an array or "
+            "features(stream, map)."
         )
     given = _find(rows.stream if rows is not None else None) if client is None else client
     with connected(None if rows is None else given) as found:
@@ -78,14 +82,19 @@ def in_use(stream: Any) -> bool:
 
 @contextmanager
 def connected(cluster: Any) -> Iterator[Any]:
-    """A client of a cluster: given as one, which is left open; as an address or a cluster, from which one is made; None for None."""
+    """A client of a cluster: given as one, which is left open; as an address or a cluster, from
+    which one is made; None for None.
+    """
     if cluster is None:
         yield None
         return
     if hasattr(cluster, "submit") and hasattr(cluster, "scheduler"):
         if cluster.asynchronous or cluster.status != "running":
             state = "asynchronous" if cluster.asynchronous else cluster.status
-            raise ValueError(f"A client that is connected and not asynchronous is needed, got one that is {state}.")
+            raise ValueError(
+                "A client that is connected and not asynchronous is needed, got one that is "
+                f"{state}."
+            )
         yield _with_workers(cluster)
         return
     client = connect(cluster)
@@ -96,33 +105,47 @@ def connected(cluster: Any) -> Iterator[Any]:
 
 
 def connect(address: Any) -> Any:
-    """A client of the scheduler at an address, "tcp://host:8786", or of a cluster object; refused when it does not answer in time."""
+    """A client of the scheduler at an address, "tcp://host:8786", or of a cluster object; refused
+    when it does not answer in time.
+    """
     if not isinstance(address, str) and not hasattr(address, "scheduler_address"):
         raise ValueError(
-            f"A cluster is a distributed.Client or the address of a scheduler, 'tcp://host:8786', got a {type(address).__name__}."
+            "A cluster is a distributed.Client or the address of a scheduler, "
+            f"'tcp://host:8786', got a {type(address).__name__}."
         )
     try:
         distributed = import_module("distributed")
     except ImportError:
-        raise ValueError(f"The cluster {address!r} needs distributed: pip install 'mercer[dask]'.") from None
+        raise ValueError(
+            f"The cluster {address!r} needs distributed: pip install 'mercer[dask]'."
+        ) from None
     try:
         return distributed.Client(address, timeout=_ANSWERS_WITHIN, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"No scheduler answers at {address!r} within {_ANSWERS_WITHIN:g} s: {error}. Is it running ('dask scheduler' prints its "
+            f"No scheduler answers at {address!r} within {_ANSWERS_WITHIN:g} s: {error}. Is it "
+            "running ('dask scheduler' prints its "
             "address), and can this machine reach it?"
         ) from None
 
 
-def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tuple[Any, int], None, None]:
-    """(sum, number of rows) of each shard from that number on, in order. A few for each thread of the cluster are on their way at once."""
+def shards(
+    client: Any, rows: Rows, like: Summary, first: int
+) -> Generator[tuple[Any, int], None, None]:
+    """(sum, number of rows) of each shard from that number on, in order. A few for each thread of
+    the cluster are on their way at once.
+    """
     count = rows.stream.rows
     if count is None or not rows.stream.seeks:
         raise ValueError(
-            f"{rows.stream.name} cannot be read from the middle, so that workers cannot share it: convert it to Parquet first, or go "
+            f"{rows.stream.name} cannot be read from the middle, so that workers cannot share "
+            "it: convert it to Parquet first, or go "
             "without a cluster."
         )
-    waiting = deque((start, min(start + rows.step, count)) for start in range(first * rows.step, count, rows.step))
+    waiting = deque(
+        (start, min(start + rows.step, count))
+        for start in range(first * rows.step, count, rows.step)
+    )
     flight: deque[tuple[int, int, str | None, Any]] = deque()
     job, said, lone = _submit(client, Job.itself, Job(rows, like, whole=False)), set[str](), 0
     direct, threads, look = _reaches_workers(client), dict[str, int](), 0.0
@@ -146,7 +169,14 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
                 start, stop = waiting.popleft()
                 where = _freest(threads, [address for _, _, address, _ in flight])
                 held = _held(client, rows, start, stop, where)
-                flight.append((start, stop, where, _submit(client, summed, job, start, stop, held, where=where)))
+                flight.append(
+                    (
+                        start,
+                        stop,
+                        where,
+                        _submit(client, summed, job, start, stop, held, where=where),
+                    )
+                )
             start, stop, _, future = flight[0]
             try:
                 shard, taken, heard = _result(client, start, future, direct=direct)
@@ -157,10 +187,14 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
             except _deaths() as error:
                 if len(flight) == 1:
                     raise RuntimeError(
-                        f"Every worker that summed rows {start} to {stop - 1} of {rows.stream.name} has died, the last one at "
-                        f"{error.last_worker.address}: see its log. Too little memory for a task is the usual reason."
+                        f"Every worker that summed rows {start} to {stop - 1} of "
+                        f"{rows.stream.name} has died, the last one at "
+                        f"{error.last_worker.address}: see its log. Too little memory for a task "
+                        "is the usual reason."
                     ) from None
-                lone = back()  # a worker that dies takes blameless tasks with it: one by one it shows which is to blame
+                # a worker that dies takes blameless tasks with it: one by one it shows which is to
+                # blame
+                lone = back()
                 continue
             flight.popleft()
             future.release()
@@ -173,8 +207,11 @@ def shards(client: Any, rows: Rows, like: Summary, first: int) -> Generator[tupl
         job.release()
 
 
-def map_chunks(model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False) -> Any:
-    """model.method of each chunk of rows, as a Dask array that is not computed yet; columns is None where it has one dimension.
+def map_chunks(
+    model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False
+) -> Any:
+    """model.method of each chunk of rows, as a Dask array that is not computed yet; columns is None
+    where it has one dimension.
 
     The model is one task, whose result all others take.
     """
@@ -183,7 +220,8 @@ def map_chunks(model: Any, method: str, X: Any, columns: int | None, dtype: Any,
 
     if X.ndim != 2 or X.shape[1] != model.n_features_in_:
         raise ValueError(
-            f"The Dask array has the shape {X.shape}, but {type(model).__name__} is expecting {model.n_features_in_} columns."
+            f"The Dask array has the shape {X.shape}, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} columns."
         )
     empty: Any = np.empty((0,) if columns is None else (0, columns), dtype)
     if sparse:
@@ -191,13 +229,17 @@ def map_chunks(model: Any, method: str, X: Any, columns: int | None, dtype: Any,
 
         empty = csr_array(empty)
     sent = delayed(_unpacked, pure=False)(delayed(model._packed(), pure=False))
-    form: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (columns,))}
+    form: dict[str, Any] = (
+        {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (columns,))}
+    )
     work = functools.partial(_of_chunk, method=method, empty=empty)
     return array.map_blocks(work, X.rechunk({1: -1}), sent, meta=empty, dtype=empty.dtype, **form)
 
 
 def _find(stream: Any) -> Any:
-    """The cluster that a stream is folded on when none is named: that of folding_on; for Dask arrays the current client."""
+    """The cluster that a stream is folded on when none is named: that of folding_on; for Dask
+    arrays the current client.
+    """
     found = getattr(_inside, "client", None)
     distributed = sys.modules.get("distributed")
     if found is None and distributed is not None and getattr(stream, "lazy", False):
@@ -214,29 +256,39 @@ def _with_workers(client: Any) -> Any:
     except TimeoutError:
         address = client.scheduler.address
         raise ValueError(
-            f"The cluster at {address} has no worker after {_ANSWERS_WITHIN:g} s: start one ('dask worker {address}')."
+            f"The cluster at {address} has no worker after {_ANSWERS_WITHIN:g} s: start one "
+            f"('dask worker {address}')."
         ) from None
     return client
 
 
 def _freest(threads: dict[str, int], busy: list[str | None]) -> str | None:
-    """The worker with the fewest shards for each of its threads. Dask would give all of them to the one that has the Job."""
+    """The worker with the fewest shards for each of its threads. Dask would give all of them to the
+    one that has the Job.
+    """
     return min(threads, key=lambda address: busy.count(address) / threads[address], default=None)
 
 
 def _submit(client: Any, work: Callable[..., Any], *args: Any, where: str | None = None) -> Any:
     from dask import config
 
-    # Rows in memory travel with their task, so that they are not lost with a worker: no graph is too large for that.
+    # Rows in memory travel with their task, so that they are not lost with a worker: no graph is
+    # too large for that.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        return client.submit(work, *args, pure=False, workers=where, allow_other_workers=where is not None)
+        return client.submit(
+            work, *args, pure=False, workers=where, allow_other_workers=where is not None
+        )
 
 
 def _held(client: Any, rows: Rows, start: int, stop: int, where: str | None) -> dict[str, Any]:
-    """What a task needs of rows that are in memory; chunks of Dask arrays as futures, made where the task will be."""
+    """What a task needs of rows that are in memory; chunks of Dask arrays as futures, made where
+    the task will be.
+    """
     held = rows.stream.held(start, stop)
     if rows.stream.lazy:
-        held["_chunks"] = client.compute(held["_chunks"], workers=where, allow_other_workers=where is not None)
+        held["_chunks"] = client.compute(
+            held["_chunks"], workers=where, allow_other_workers=where is not None
+        )
     return held
 
 
@@ -284,7 +336,8 @@ def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any,
             seen = time.monotonic()
         elif time.monotonic() - seen > _PATIENCE:
             raise ConnectionError(
-                f"The cluster at {client.scheduler.address} has had no worker for {_PATIENCE:g} s. {_KEPT.format(start)}"
+                f"The cluster at {client.scheduler.address} has had no worker for {_PATIENCE:g} "
+                f"s. {_KEPT.format(start)}"
             )
 
 
@@ -298,11 +351,16 @@ def _threads(client: Any, start: int) -> dict[str, int]:
     raise _lost(client, start)
 
 
-_KEPT = "{} rows were summed: a checkpoint= has them, and a rerun goes on from there, on another cluster or on none."
+_KEPT = (
+    "{} rows were summed: a checkpoint= has them, and a rerun goes on from there, on another "
+    "cluster or on none."
+)
 
 
 def _lost(client: Any, start: int) -> ConnectionError:
-    return ConnectionError(f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}")
+    return ConnectionError(
+        f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}"
+    )
 
 
 def _unpacked(model: Any) -> Any:
@@ -319,7 +377,11 @@ def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: An
             made = getattr(model, method)(chunk)
     except validation.RowError as error:
         raise (error.at(int(start)) if known else error) from None
-    where = f"Rows from {int(start)} on, counted from there" if known else "Rows of a chunk, counted from its first"
+    where = (
+        f"Rows from {int(start)} on, counted from there"
+        if known
+        else "Rows of a chunk, counted from its first"
+    )
     distributed = sys.modules.get("distributed")  # whose warnings reach the clients of a worker
     said = vars(model).setdefault("_said", set())
     say([f"{text} ({where}.)" for text in heard], said, (distributed or warnings).warn)

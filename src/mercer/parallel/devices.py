@@ -1,4 +1,6 @@
-"""Where the work is done: on the CPU, or on a GPU through torch, which is asked for here and nowhere else."""
+"""Where the work is done: on the CPU, or on a GPU through torch, which is asked for here and
+nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,22 @@ _known: dict[Any, Place] = {}
 
 @contextmanager
 def use_device(device: str | None = "cuda", *, precision: str | None = None) -> Iterator[None]:
-    """Maps, moments, ridge regression, predictions and Gram matrices on a GPU, for all that is called inside.
+    """Maps, moments, ridge regression, predictions and Gram matrices on a GPU, for all that is
+    called inside.
 
-    Rows of NumPy are copied to the device block by block, beside what it computes, and results come back as arrays of NumPy; data larger
-    than its memory streams through. Weights are drawn on the CPU and moved: the same seed gives the same map. torch tensors do not need it:
-    they are worked on where they are, and tensors come out.
+    Rows of NumPy are copied to the device block by block, beside what it computes, and results come
+    back as arrays of NumPy; data larger than its memory streams through. Weights are drawn on the
+    CPU and moved: the same seed gives the same map. torch tensors do not need it: they are worked
+    on where they are, and tensors come out.
 
     Parameters
     ----------
     device : {"cuda", "cuda:0", ..., "cpu"} or None, default="cuda"
         "cpu" leaves the GPU again; None changes nothing.
     precision : {"float32", "tf32", "bf16"} or None, default=None
-        How products of float32 are made: float32, unless the shorter numbers of tf32 (10 bits of a fraction) or bf16 (7) are asked for.
-        Sums are float32 all the same; float64 stays float64. None changes nothing.
+        How products of float32 are made: float32, unless the shorter numbers of tf32 (10 bits of a
+        fraction) or bf16 (7) are asked for. Sums are float32 all the same; float64 stays float64.
+        None changes nothing.
 
     Examples
     --------
@@ -117,13 +122,19 @@ def brought_home(values: Any) -> Any:
 
 def answer(values: Any, X: Any) -> Any:
     """Numbers as a tensor beside X, where X is one; all else as it is."""
-    if not is_tensor(X) or getattr(values, "dtype", None) is None or values.dtype.kind not in "biuf":
+    if (
+        not is_tensor(X)
+        or getattr(values, "dtype", None) is None
+        or values.dtype.kind not in "biuf"
+    ):
         return values
     return moved(values, entered(X)).tensor
 
 
 def its_own(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of rows X that works on the device of its object's parameters, or where X is; numbers come out beside X."""
+    """A method of rows X that works on the device of its object's parameters, or where X is;
+    numbers come out beside X.
+    """
 
     @wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **named: Any) -> Any:
@@ -154,7 +165,9 @@ def here() -> Place | None:
 def place_of(rows: Any) -> Place | None:
     """Where rows are, or where they are to go."""
     place = here()
-    if not ops.is_device(rows) or (place is not None and place.device.type == rows.tensor.device.type):
+    if not ops.is_device(rows) or (
+        place is not None and place.device.type == rows.tensor.device.type
+    ):
         return place
     return _of(rows.tensor.device)
 
@@ -165,7 +178,9 @@ def precision() -> str | None:
 
 
 def arithmetic() -> str:
-    """What the bits of a result depend on: the instruction set of the CPU, or the device and its precision."""
+    """What the bits of a result depend on: the instruction set of the CPU, or the device and its
+    precision.
+    """
     place = here()
     return ops.cpu.isa() if place is None else f"{place.device.type} {precision()}"
 
@@ -176,15 +191,23 @@ def moved(values: Any, rows: Any, *, columns: bool = False) -> Any:
 
 
 def ahead(items: Iterable[T], rows: Callable[[T], Any], place: Place) -> Iterator[tuple[T, Any]]:
-    """Each item with its rows at the place, CSR rows as dense ones; the next are on their way while these are in use."""
-    found: Iterator[tuple[T, Any]] = gpu().transfer.ahead(items, lambda item: _dense(rows(item)), place.device)
+    """Each item with its rows at the place, CSR rows as dense ones; the next are on their way while
+    these are in use.
+    """
+    found: Iterator[tuple[T, Any]] = gpu().transfer.ahead(
+        items, lambda item: _dense(rows(item)), place.device
+    )
     return found
 
 
 def sent(rows: Any) -> Any:
     """Rows at the place that `use_device` has chosen."""
     place = here()
-    return rows if place is None or ops.is_device(rows) else gpu().transfer.put(_dense(rows), place.device)
+    return (
+        rows
+        if place is None or ops.is_device(rows)
+        else gpu().transfer.put(_dense(rows), place.device)
+    )
 
 
 def returning(place: Place) -> Any:
@@ -193,19 +216,27 @@ def returning(place: Place) -> Any:
 
 
 def tile_rows(bytes_each: float, place: Place, *, travelling: bool = False) -> int:
-    """Rows of a tile that fit into the memory of the place, each with so many bytes of working space; fewer when they travel there."""
+    """Rows of a tile that fit into the memory of the place, each with so many bytes of working
+    space; fewer when they travel there.
+    """
     fitting = device_rows(bytes_each, gpu().transfer.memory(place.device), travelling=travelling)
     return max(1, fitting >> place.halved)
 
 
 def each(work: Callable[[slice], None], n: int, rows: int, place: Place) -> None:
-    """work(rows) for every tile of n rows; where the device is full, the tile is halved and the run goes on, with one warning."""
+    """work(rows) for every tile of n rows; where the device is full, the tile is halved and the run
+    goes on, with one warning.
+    """
     for _ in pieces(work, n, rows, place):
         pass
 
 
-def pieces(work: Callable[[slice], T], n: int, rows: int, place: Place) -> Iterator[tuple[slice, T]]:
-    """Tiles of n rows and work(rows) of each, in order; a tile for which the device has no memory is halved, down to 16 rows."""
+def pieces(
+    work: Callable[[slice], T], n: int, rows: int, place: Place
+) -> Iterator[tuple[slice, T]]:
+    """Tiles of n rows and work(rows) of each, in order; a tile for which the device has no memory
+    is halved, down to 16 rows.
+    """
     start, size = 0, max(1, rows)
     while start < n:
         tile = slice(start, min(start + size, n))
@@ -220,7 +251,9 @@ def pieces(work: Callable[[slice], T], n: int, rows: int, place: Place) -> Itera
 
 
 def _tried(work: Callable[[slice], T], tile: slice) -> tuple[T] | None:
-    """(work(tile),), or None when the device has no memory left for it; nothing of what was begun is held any more then."""
+    """(work(tile),), or None when the device has no memory left for it; nothing of what was begun
+    is held any more then.
+    """
     try:
         return (work(tile),)
     except Exception as error:
@@ -232,7 +265,8 @@ def _tried(work: Callable[[slice], T], tile: slice) -> tuple[T] | None:
 def _say_full(place: Place, rows: int) -> None:
     if not place.halved:
         warn(
-            f"{place.device} has no memory left: tiles are halved, to {rows} rows now, and the run goes on.",
+            f"{place.device} has no memory left: tiles are halved, to {rows} rows now, and the "
+            "run goes on.",
             stacklevel=4,
         )
     place.halved += 1

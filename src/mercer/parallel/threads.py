@@ -15,33 +15,43 @@ import numpy as np
 from mercer.errors import ParameterError, Setting
 from mercer.parallel.tile_size import TILE_ROWS, Cost, tile_rows, worth_threads
 
-_MOST_THREADS = 256  # threads start when they are needed, so this is a ceiling, not a number of threads
+_MOST_THREADS = (
+    256  # threads start when they are needed, so this is a ceiling, not a number of threads
+)
 
 T = TypeVar("T")
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_inside = (
-    threading.local()
-)  # tile: set while a thread works on one, which never waits for others of the same pool; most: see at_most
+# tile: set while a thread works on one, which never waits for others of the same pool; most: see
+# at_most
+_inside = threading.local()
 _blas_users = 0
-_blas_before: list[int | None] = []  # threads of each library before it was limited; empty where none is
+_blas_before: list[
+    int | None
+] = []  # threads of each library before it was limited; empty where none is
 _blas: list[Any] = []  # threadpoolctl's controllers of libraries
 
 
 def threads() -> int:
-    """Threads this process may use: MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs it may run on."""
+    """Threads this process may use: MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs it may
+    run on.
+    """
     for name in ("MERCER_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").split(",")[0].strip()
         if text:
             if not text.isdigit() or int(text) < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {os.environ[name]!r}.")
+                raise ValueError(
+                    f"{name} must be a whole number of at least 1, got {os.environ[name]!r}."
+                )
             return int(text)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def width(n_jobs: int | None, who: str = "") -> int:
-    """Threads that n_jobs of an estimator asks for: None and -1 are all that threads() (or at_most) allows, -2 all but one, and so on."""
+    """Threads that n_jobs of an estimator asks for: None and -1 are all that threads() (or at_most)
+    allows, -2 all but one, and so on.
+    """
     if n_jobs is None:
         return getattr(_inside, "most", None) or threads()
     if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
@@ -67,13 +77,25 @@ def spans(n: int, rows: int) -> Iterator[slice]:
         yield slice(start, min(start + rows, n))
 
 
-def each(work: Callable[[slice], None], n: int, cost: Cost, n_jobs: int | None, most_rows: int = TILE_ROWS) -> None:
-    """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread inside."""
+def each(
+    work: Callable[[slice], None],
+    n: int,
+    cost: Cost,
+    n_jobs: int | None,
+    most_rows: int = TILE_ROWS,
+) -> None:
+    """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread
+    inside.
+    """
     share(work, list(spans(n, tile_rows(cost, most_rows))), cost, n, n_jobs)
 
 
-def share(work: Callable[[T], None], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None) -> None:
-    """work(item) for every item, in any order, over threads where so many rows at this cost pay, with BLAS on one thread inside."""
+def share(
+    work: Callable[[T], None], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None
+) -> None:
+    """work(item) for every item, in any order, over threads where so many rows at this cost pay,
+    with BLAS on one thread inside.
+    """
     most = width(n_jobs)
     workers = min(most, len(items)) if worth_threads(cost, rows) else 1
     if getattr(_inside, "tile", False):
@@ -83,7 +105,9 @@ def share(work: Callable[[T], None], items: Sequence[T], cost: Cost, rows: int, 
 
 
 def _share(work: Callable[[T], None], tiles: Sequence[T], workers: int) -> None:
-    """The caller and workers - 1 threads of the pool take tiles until none is left. A busy pool only means that the caller does more."""
+    """The caller and workers - 1 threads of the pool take tiles until none is left. A busy pool
+    only means that the caller does more.
+    """
     left = deque(tiles)
 
     def run() -> None:
@@ -123,10 +147,12 @@ def _get_pool() -> ThreadPoolExecutor:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS on one thread until the last of those who are inside has left. The limit is one for the whole process, hence the count.
+    """BLAS on one thread until the last of those who are inside has left. The limit is one for the
+    whole process, hence the count.
 
-    A signal may raise at any call. The count is right whenever it does, and the threads that BLAS had are noted before it is
-    limited: where a signal keeps the limit from being lifted, the next who enters or leaves lifts it.
+    A signal may raise at any call. The count is right whenever it does, and the threads that BLAS
+    had are noted before it is limited: where a signal keeps the limit from being lifted, the next
+    who enters or leaves lifts it.
     """
     global _blas_users, _blas_before, _blas
     inside = False
@@ -166,14 +192,17 @@ def _restore_blas() -> None:
 def _set_threads(library: Any, number: int) -> None:
     """Set the threads of one BLAS.
 
-    The thread that leaves last need not be the one that came first, and threadpoolctl since 3.7 ignores what another thread than
-    the first sets: BLAS would stay on one thread, or not be limited at all. Hence its function below that rule.
+    The thread that leaves last need not be the one that came first, and threadpoolctl since 3.7
+    ignores what another thread than the first sets: BLAS would stay on one thread, or not be
+    limited at all. Hence its function below that rule.
     """
     getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
 def _forget() -> None:
-    """A forked child has none of its parent's threads: it starts with no pool, a free lock and nobody inside."""
+    """A forked child has none of its parent's threads: it starts with no pool, a free lock and
+    nobody inside.
+    """
     global _lock, _pool, _blas_users
     _lock = threading.Lock()
     _pool = None

@@ -6,31 +6,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
-TILE_ROWS = 512  # GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
-CSR_TILE_ROWS = 1024  # all weights are read anew for each tile, and sparse rows use each of them only a few times
+# GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
+TILE_ROWS = 512
+# all weights are read anew for each tile, and sparse rows use each of them only a few times
+CSR_TILE_ROWS = 1024
 _LEAST_ROWS = 16
-_TRAVEL_BYTES = 2**30  # working space of a tile that is copied to a device while it works on the one before
+_TRAVEL_BYTES = (
+    2**30
+)  # working space of a tile that is copied to a device while it works on the one before
 _DEVICE_BLOCK = 2**30  # bytes of a block there
-DEVICE_PANEL = 2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device
-_THREADS_FROM = 2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
-_THREADS_FROM_BYTES = 2.0**26  # or this much memory: fresh pages are cleared by the thread that touches them first
-PANEL = 512  # columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache until it is added
-SHARD = 16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
-_LEAST_BLOCK, _MOST_BLOCK = 1024, 8192  # rows: fewer make adding up dear, more cost digits of float32 products
+DEVICE_PANEL = (
+    2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device
+)
+_THREADS_FROM = (
+    2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
+)
+_THREADS_FROM_BYTES = (
+    2.0**26
+)  # or this much memory: fresh pages are cleared by the thread that touches them first
+# columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache
+# until it is added
+PANEL = 512
+SHARD = (
+    16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
+)
+_LEAST_BLOCK, _MOST_BLOCK = (
+    1024,
+    8192,
+)  # rows: fewer make adding up dear, more cost digits of float32 products
 _BLOCK_BYTES = 128 * 2**20  # of a block of very wide rows, which then has fewer
 _MARKS = 2**24  # columns: a mark and a place for each are 80 MiB
 _CLASS_BYTES = 2**30  # of the sums of all classes
-_CHECKPOINT_SHARE = 20  # the work since the last checkpoint took so many times longer than writing it: it is due
+_CHECKPOINT_SHARE = (
+    20  # the work since the last checkpoint took so many times longer than writing it: it is due
+)
 
 _REDRAWN_FROM = 4 * 2**20  # bytes that a map has drawn: less is sent to a worker as it is
 _REDRAWN_SHARE = 16  # what is sent instead takes at most this part of them
 _IN_FLIGHT = 2  # shards for each thread of a cluster: the next one is there when a thread is free
 
-_SOLVER_ARRAYS = 4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
+_SOLVER_ARRAYS = (
+    4  # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
+)
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
-_STEP_ARRAYS = 16  # D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, copies of outputs
+# D x t arrays of float64: coefficients, gradients, what conjugate gradients hold, copies of outputs
+_STEP_ARRAYS = 16
 _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
-_THIN = 4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
+_THIN = (
+    4  # how much slower a product with a few columns is than one of D x D, for each multiply-add
+)
 _FIGURE_NUMBERS, _FIGURE_PAIRS = 2**22, 4000  # that are drawn, or read, a dozen times
 _FLOAT32_FROM = 1e-3  # a relative error of kernel values: rounding is a hundredth of it
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -47,18 +71,24 @@ class Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
 
     def sparse(self, d: int, share: float) -> Cost:
-        """The same where only this share of the d numbers of a row is stored, and the output is dense."""
+        """The same where only this share of the d numbers of a row is stored, and the output is
+        dense.
+        """
         return Cost(self.flops * share, self.bytes - 8.0 * d * (1 - share))
 
 
 def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
-    """Rows of a tile. It depends on the width of the work only, so that the grid is the same for every thread count."""
+    """Rows of a tile. It depends on the width of the work only, so that the grid is the same for
+    every thread count.
+    """
     fitting = int(_TILE_BYTES / max(cost.bytes, 1))
     return max(_LEAST_ROWS, min(most_rows, fitting))
 
 
 def device_rows(bytes_each: float, memory: int, *, travelling: bool = False) -> int:
-    """Rows of a tile on a device: an eighth of its memory; of those that travel there and back, what keeps both ways busy."""
+    """Rows of a tile on a device: an eighth of its memory; of those that travel there and back,
+    what keeps both ways busy.
+    """
     most = min(memory / 8, _TRAVEL_BYTES) if travelling else memory / 8
     return max(_LEAST_ROWS, int(most / max(bytes_each, 1)))
 
@@ -69,7 +99,9 @@ def long_tile_rows(cost: Cost) -> int:
 
 
 def rows_at_once(cost: Cost) -> int:
-    """Rows that are predicted in one go, in whole tiles: enough for many threads, while only tiles hold features."""
+    """Rows that are predicted in one go, in whole tiles: enough for many threads, while only tiles
+    hold features.
+    """
     return 64 * tile_rows(cost)
 
 
@@ -79,12 +111,16 @@ def blocks_in(bytes_each: int) -> int:
 
 
 def worth_marking(columns: int) -> bool:
-    """Whether those of so many columns that are in use are marked in an array of all of them, not sorted."""
+    """Whether those of so many columns that are in use are marked in an array of all of them, not
+    sorted.
+    """
     return columns <= _MARKS
 
 
 def worth_keeping(count: int) -> bool:
-    """Whether something of so many bytes may stay in memory for the next tile: as much as two tiles of working space."""
+    """Whether something of so many bytes may stay in memory for the next tile: as much as two tiles
+    of working space.
+    """
     return count <= 2 * _TILE_BYTES
 
 
@@ -95,19 +131,25 @@ def worth_threads(cost: Cost, rows: int) -> bool:
 
 @dataclass(frozen=True)
 class Grid:
-    """Blocks of so many rows, shards of so many blocks: it depends on the width of a row and its dtype, and on nothing else."""
+    """Blocks of so many rows, shards of so many blocks: it depends on the width of a row and its
+    dtype, and on nothing else.
+    """
 
     rows: int
     shard: int
 
 
 def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
-    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where those take no more than 128 MiB.
+    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where
+    those take no more than 128 MiB.
 
-    On a device all blocks have the most rows, so that adding their products up costs little beside making them, up to 1 GiB.
+    On a device all blocks have the most rows, so that adding their products up costs little beside
+    making them, up to 1 GiB.
     """
     if device:
-        return Grid(max(_LEAST_ROWS, min(_MOST_BLOCK, _DEVICE_BLOCK // max(1, width * itemsize))), SHARD)
+        return Grid(
+            max(_LEAST_ROWS, min(_MOST_BLOCK, _DEVICE_BLOCK // max(1, width * itemsize))), SHARD
+        )
     fitting = _TILE_BYTES // max(1, width * itemsize) // TILE_ROWS * TILE_ROWS
     rows = max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting))
     return Grid(max(_LEAST_ROWS, min(rows, _BLOCK_BYTES // max(1, width * itemsize))), SHARD)
@@ -124,7 +166,9 @@ def worth_writing(seconds_of_work: float, seconds_to_write: float) -> bool:
 
 
 def worth_redrawing(seen_bytes: int, drawn_bytes: int) -> bool:
-    """Whether a worker is sent what a map saw, so many bytes, to draw the rest again, and not what was drawn."""
+    """Whether a worker is sent what a map saw, so many bytes, to draw the rest again, and not what
+    was drawn.
+    """
     return drawn_bytes >= _REDRAWN_FROM and seen_bytes * _REDRAWN_SHARE <= drawn_bytes
 
 
@@ -166,17 +210,23 @@ class Plan:
     def __str__(self) -> str:
         rows = "rows of unknown number" if self.rows is None else f"{self.rows:,} rows"
         how = {
-            "moments": f"least squares from moments, which hold {size(self.held)} of at most {size(self.limit)}",
-            "two-stage": f"principal components of each map first, then least squares on them, which hold {size(self.held)} of at most "
+            "moments": f"least squares from moments, which hold {size(self.held)} of at most "
             f"{size(self.limit)}",
-            "passes": f"conjugate gradients over blocks, since moments would hold more than {size(self.limit)}",
-            "newton": f"Newton's method by matrices, which hold {size(self.held)} of at most {size(self.limit)}",
-            "newton-cg": f"Newton's method by conjugate gradients over blocks, whose arrays hold {size(self.held)}",
+            "two-stage": "principal components of each map first, then least squares on them, "
+            f"which hold {size(self.held)} of at most "
+            f"{size(self.limit)}",
+            "passes": "conjugate gradients over blocks, since moments would hold more than "
+            f"{size(self.limit)}",
+            "newton": f"Newton's method by matrices, which hold {size(self.held)} of at most "
+            f"{size(self.limit)}",
+            "newton-cg": "Newton's method by conjugate gradients over blocks, whose arrays hold "
+            f"{size(self.held)}",
         }[self.route]
         if self.room:
             how += f"; blocks are kept where they fit into {size(self.room)}"
         return (
-            f"{rows} x {self.columns:,} columns -> {self.features:,} features; {how}. Passes: {', '.join(self.passes)}."
+            f"{rows} x {self.columns:,} columns -> {self.features:,} features; {how}. Passes: "
+            f"{', '.join(self.passes)}."
         )
 
 
@@ -197,8 +247,8 @@ def plan_fit(
     unlabelled: bool = False,
     outputs: int = 0,
 ) -> Plan:
-    """The route. Squared loss: moments where they fit into the limit, components of each map first where those of each map do, passes
-    otherwise. Other losses: Newton's method.
+    """The route. Squared loss: moments where they fit into the limit, components of each map first
+    where those of each map do, passes otherwise. Other losses: Newton's method.
 
     Parameters
     ----------
@@ -208,9 +258,11 @@ def plan_fit(
     folds : int
         Moments that are kept apart, for k-fold cross-validation; 1 otherwise.
     looks : int
-        How often the rows are seen before the map is drawn: once for each part that must know something.
+        How often the rows are seen before the map is drawn: once for each part that must know
+        something.
     labels, counts, again : bool
-        Whether targets are labels, classes are counted first, rows are seen again for their leverages.
+        Whether targets are labels, classes are counted first, rows are seen again for their
+        leverages.
     widths : sequence of int
         Features of each map.
     rank : int or None
@@ -232,47 +284,85 @@ def plan_fit(
         kept = [min(rank, width) for width in widths]
         packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
         vectors = sum(width * count for width, count in zip(widths, kept, strict=True))
-        held = max(8 * (packed + 3 * largest + vectors), 8 * vectors + _solving(sum(kept), folds, side_by_side))
+        held = max(
+            8 * (packed + 3 * largest + vectors),
+            8 * vectors + _solving(sum(kept), folds, side_by_side),
+        )
         if held <= limit:
             found = ("moments of each map", *["moments of each map, unlabelled rows"] * unlabelled)
             return Plan(
-                "two-stage", rows, columns, features, held, limit, (*first, *found, "moments of components", *after)
+                "two-stage",
+                rows,
+                columns,
+                features,
+                held,
+                limit,
+                (*first, *found, "moments of components", *after),
             )
-    passes = (*first, *["classes"] * (labels and not counts), "one for each step of conjugate gradients")
+    passes = (
+        *first,
+        *["classes"] * (labels and not counts),
+        "one for each step of conjugate gradients",
+    )
     return Plan("passes", rows, columns, features, _PASS_BYTES, limit, passes)
 
 
 def _solving(features: int, folds: int, side_by_side: bool) -> int:
-    """Bytes of moments and of what is solved from them; a fold has moments and a scatter, and another where all are solved at once."""
+    """Bytes of moments and of what is solved from them; a fold has moments and a scatter, and
+    another where all are solved at once.
+    """
     more = (1.5 + side_by_side) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
 
 
-def _plan_newton(rows: int | None, columns: int, features: int, outputs: int, limit: int, first: list[str]) -> Plan:
-    """By matrices where these fit into the limit and cost no more multiply-adds than conjugate gradients.
+def _plan_newton(
+    rows: int | None, columns: int, features: int, outputs: int, limit: int, first: list[str]
+) -> Plan:
+    """By matrices where these fit into the limit and cost no more multiply-adds than conjugate
+    gradients.
 
-    For a row and a Newton step the matrices of t outputs cost t D^2, and conjugate gradients 2 D t for each of their steps, which are thin
-    products, beside the features, d D, that are made anew for each pass.
+    For a row and a Newton step the matrices of t outputs cost t D^2, and conjugate gradients 2 D t
+    for each of their steps, which are thin products, beside the features, d D, that are made anew
+    for each pass.
     """
     d, D, t = columns, features, outputs
-    matrices = int(8 * D**2 * (t / 2 + 3))  # half of each, and a whole one with its copies while it is solved
+    matrices = int(
+        8 * D**2 * (t / 2 + 3)
+    )  # half of each, and a whole one with its copies while it is solved
     vectors = 8 * D * t * _STEP_ARRAYS
     by_matrices = t * D**2 + d * D
     by_products = _STEP_PRODUCTS * (2 * _THIN * D * t + d * D)
     if matrices + vectors <= limit and by_matrices <= by_products:
         passes = (*first, "sums of squares", "two for each Newton step")
-        return Plan("newton", rows, d, D, matrices + vectors, limit, passes, max(0, limit - matrices - vectors))
-    passes = (*first, "sums of squares", "one for each Newton step and each step of conjugate gradients")
+        return Plan(
+            "newton",
+            rows,
+            d,
+            D,
+            matrices + vectors,
+            limit,
+            passes,
+            max(0, limit - matrices - vectors),
+        )
+    passes = (
+        *first,
+        "sums of squares",
+        "one for each Newton step and each step of conjugate gradients",
+    )
     return Plan("newton-cg", rows, d, D, vectors, limit, passes, max(0, limit - vectors))
 
 
 def tolerance(itemsize: int) -> float:
-    """How far conjugate gradients go, as a share of the first residual: what the products of features of this width can resolve."""
+    """How far conjugate gradients go, as a share of the first residual: what the products of
+    features of this width can resolve.
+    """
     return 1e-7 if itemsize == 8 else 1e-6
 
 
 def worth_drawing(weights: float) -> bool:
-    """Whether a map with so many weights may be drawn a dozen times for a figure: a fraction of a second each."""
+    """Whether a map with so many weights may be drawn a dozen times for a figure: a fraction of a
+    second each.
+    """
     return weights <= _FIGURE_NUMBERS
 
 
@@ -282,7 +372,9 @@ def figure_pairs(d: int) -> int:
 
 
 def width_for(error: float | None) -> str:
-    """The dtype of rows that are not there yet: float32 where its rounding is far below the error that is wanted."""
+    """The dtype of rows that are not there yet: float32 where its rounding is far below the error
+    that is wanted.
+    """
     return "float32" if error is not None and error >= _FLOAT32_FROM else "float64"
 
 

@@ -1,4 +1,6 @@
-"""The classes that may be in a model file, and what they say of themselves: the fields of records, the attributes that fit finds."""
+"""The classes that may be in a model file, and what they say of themselves: the fields of records,
+the attributes that fit finds.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_SKLEARN = {"n_features_in_": int, "feature_names_in_": NDArray[Any] | None, "_sklearn_output_config": dict | None}
+_SKLEARN = {
+    "n_features_in_": int,
+    "feature_names_in_": NDArray[Any] | None,
+    "_sklearn_output_config": dict | None,
+}
 
 
 @dataclass(frozen=True)
@@ -40,26 +46,34 @@ def names_of(cls: type) -> tuple[str, ...]:
 
 
 def _attributes(cls: type) -> dict[str, Any]:
-    """What fit finds, by name: the types that a class of ours, and those it comes from, say in their bodies."""
+    """What fit finds, by name: the types that a class of ours, and those it comes from, say in
+    their bodies.
+    """
     found: dict[str, Any] = {**_SKLEARN}
     for one in reversed(cls.__mro__):
         if one.__module__.partition(".")[0] == __name__.partition(".")[0]:
             found |= inspect.get_annotations(one, eval_str=True)
     params = inspect.signature(cls).parameters
-    return {name: hint for name, hint in found.items() if name not in params and not hasattr(cls, name)}
+    return {
+        name: hint for name, hint in found.items() if name not in params and not hasattr(cls, name)
+    }
 
 
 def needed(cls: type) -> set[str]:
     """The fields without a default: one that came later has one, so that older files still load."""
     if not is_dataclass(cls):
         return set(names_of(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
-    return {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
+    return {
+        one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING
+    }
 
 
 def agrees(value: Any, hint: Any) -> bool:
     """Whether a value has the type that a field says."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hasattr(origin, "__value__"):  # an alias with a name of its own, as NumPy's NDArray is from 2.5 on
+    if hasattr(
+        origin, "__value__"
+    ):  # an alias with a name of its own, as NumPy's NDArray is from 2.5 on
         origin = typing.get_origin(origin.__value__)
     if hint is Any:
         return value is not None and (not isinstance(value, float) or value == value)

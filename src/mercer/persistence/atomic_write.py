@@ -12,7 +12,9 @@ from typing import IO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside path to write to; it takes the name, and the place of what was there, when the with statement ends well."""
+    """A file beside path to write to; it takes the name, and the place of what was there, when the
+    with statement ends well.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     file = part.open("xb")
     try:

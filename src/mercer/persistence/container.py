@@ -1,8 +1,9 @@
-"""One safetensors file: arrays, and canonical JSON beside them. It runs no code, and its digest covers all of it.
+"""One safetensors file: arrays, and canonical JSON beside them. It runs no code, and its digest
+covers all of it.
 
     8 bytes       the length of the opening, little-endian
-    opening       {"__metadata__": {"mercer": "{...}"}, name: {"data_offsets": [from, to], "dtype": "F64", "shape": [...]}, ...}
-    arrays        one after the other, little-endian, without gaps
+    opening       {"__metadata__": {"mercer": "{...}"}, name: {"data_offsets": [from, to], "dtype":
+    "F64", "shape": [...]}, ...} arrays        one after the other, little-endian, without gaps
 
 The opening is judged before an array is read: nothing is allocated that the file does not have.
 """
@@ -75,8 +76,12 @@ class Opened:
         return found
 
 
-def write(path: Path, kind: str, version: int, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Write the file, whole or not at all: what was there before stays until then. The same facts and arrays give the same bytes."""
+def write(
+    path: Path, kind: str, version: int, facts: dict[str, Any], arrays: dict[str, Array]
+) -> None:
+    """Write the file, whole or not at all: what was there before stays until then. The same facts
+    and arrays give the same bytes.
+    """
     whole = {name: _little(name, array) for name, array in arrays.items()}
     order = sorted(whole, key=lambda name: (-whole[name].itemsize, name))  # so that each is aligned
     ends = np.cumsum([whole[name].nbytes for name in order], dtype=object).tolist()
@@ -96,7 +101,8 @@ def write(path: Path, kind: str, version: int, facts: dict[str, Any], arrays: di
     opening = _opening({**facts, "sha256": digest.hexdigest()}, table)
     if len(opening) > _MOST:
         raise ValueError(
-            f"{path.name} would have {len(opening):,} bytes of names and parameters, and at most {_MOST:,} are read. "
+            f"{path.name} would have {len(opening):,} bytes of names and parameters, and at most "
+            f"{_MOST:,} are read. "
             "Use shorter names of columns, or none."
         )
     with replacing(path) as file:
@@ -107,7 +113,8 @@ def write(path: Path, kind: str, version: int, facts: dict[str, Any], arrays: di
 
 @contextmanager
 def opened(path: Path, kind: str, version: int) -> Iterator[Opened]:
-    """The file, its opening judged. A ValueError, there or in the with statement, becomes a sentence that names the file.
+    """The file, its opening judged. A ValueError, there or in the with statement, becomes a
+    sentence that names the file.
 
     Parameters
     ----------
@@ -118,12 +125,16 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Opened]:
         The newest format that is known.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{path} is {'a folder' if path.is_dir() else 'no file'}: name a {kind} file.")
+        raise ValueError(
+            f"{path} is {'a folder' if path.is_dir() else 'no file'}: name a {kind} file."
+        )
     try:
         with path.open("rb") as file:
             header, facts = _read_opening(file)
             _must_be(path.name, kind, version, facts)
-            tensors = _tensors({name: one for name, one in header.items() if name != "__metadata__"})
+            tensors = _tensors(
+                {name: one for name, one in header.items() if name != "__metadata__"}
+            )
             start = file.tell()
             _must_fill(tensors, os.fstat(file.fileno()).st_size - start)
             table = {name: header[name] for name in tensors}
@@ -135,7 +146,11 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Opened]:
     except _Refused:
         raise
     except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
+        reason = (
+            "it is nested too deeply"
+            if isinstance(error, RecursionError)
+            else str(error).rstrip(".")
+        )
         raise ValueError(f"{path.name} is damaged, or no {kind}: {reason}.") from None
 
 
@@ -159,14 +174,18 @@ def _read_opening(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
     if len(first) < 8 or not 2 <= length <= rest:
         pickled = first[:1] == b"\x80" and first[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
         raise ValueError(
-            "it is a pickle, which is never read" if pickled else "it is no safetensors file, or cut short"
+            "it is a pickle, which is never read"
+            if pickled
+            else "it is no safetensors file, or cut short"
         )
     if length > _MOST:
         raise ValueError(f"its opening has {length:,} bytes, and at most {_MOST:,} are read")
     header = _parsed(file.read(length))
     metadata = header.get("__metadata__")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("mercer"), str):
-        raise ValueError("it is a safetensors file of something else, without the metadata key 'mercer'")
+        raise ValueError(
+            "it is a safetensors file of something else, without the metadata key 'mercer'"
+        )
     if len(metadata) > 1:
         raise ValueError("it has other metadata beside the key 'mercer'")
     return header, _parsed(metadata["mercer"])
@@ -192,13 +211,18 @@ def _no_constant(word: str) -> None:
 
 def _must_be(name: str, kind: str, version: int, facts: dict[str, Any]) -> None:
     seen, known = facts.get("kind"), facts.get("format")
-    if not isinstance(seen, str) or type(known) is not int or not isinstance(facts.get("sha256"), str):
+    if (
+        not isinstance(seen, str)
+        or type(known) is not int
+        or not isinstance(facts.get("sha256"), str)
+    ):
         raise ValueError("its opening has no 'kind', 'format' and 'sha256'")
     if seen != kind:
         raise _Refused(f"{name} is a {seen[:40]} file of mercer, and a {kind} is needed.")
     if known > version:
         raise _Refused(
-            f"{name} was written by a newer mercer, in format {str(known)[:20]}; this one reads {version}. Install a newer mercer."
+            f"{name} was written by a newer mercer, in format {str(known)[:20]}; this one reads "
+            f"{version}. Install a newer mercer."
         )
     if known < 1:
         raise ValueError(f"there is no format {str(known)[:20]}")
@@ -252,6 +276,7 @@ def _little(name: str, array: Array) -> Array:
     kind = array.dtype.newbyteorder("<")
     if kind not in _NAMES:
         raise ValueError(
-            f"{name} is an array of {array.dtype}, which a file does not keep: {', '.join(map(str, _NAMES))}."
+            f"{name} is an array of {array.dtype}, which a file does not keep: "
+            f"{', '.join(map(str, _NAMES))}."
         )
     return array.astype(kind, copy=False)

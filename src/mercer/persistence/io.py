@@ -1,7 +1,9 @@
-"""Model files: save(model, path) and load(path) for fitted maps, compositions and estimators. No pickle, nothing imported by name.
+"""Model files: save(model, path) and load(path) for fitted maps, compositions and estimators. No
+pickle, nothing imported by name.
 
-A file is one of ``mercer.persistence.container``; what it says of a model is written as ``codec`` has it. Loading makes the model by its
-constructor, sets what fit had found, and judges both: parameters as fit would, drawn arrays by ``check``, and one row goes through.
+A file is one of ``mercer.persistence.container``; what it says of a model is written as ``codec``
+has it. Loading makes the model by its constructor, sets what fit had found, and judges both:
+parameters as fit would, drawn arrays by ``check``, and one row goes through.
 """
 
 from __future__ import annotations
@@ -42,15 +44,18 @@ _ROW = 2.0**28  # bytes that the features of a single row may take, to be looked
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted map, composition or estimator to one file, whole or not at all; what was there before is replaced.
+    """Write a fitted map, composition or estimator to one file, whole or not at all; what was there
+    before is replaced.
 
-    The same model gives the same bytes. What says how a fit ran, not what the model is, is left out: n_jobs, verbose, checkpoint, and
-    generators given as random_state (``seed_`` and what was drawn are kept). Moments are left out too: ``partial_fit`` does not go on.
+    The same model gives the same bytes. What says how a fit ran, not what the model is, is left
+    out: n_jobs, verbose, checkpoint, and generators given as random_state (``seed_`` and what was
+    drawn are kept). Moments are left out too: ``partial_fit`` does not go on.
 
     Parameters
     ----------
     model : fitted map, composition, KernelRegressor or KernelClassifier
-        Refused where it holds a Python function (a kernel of Nystroem or Anchors): a model file never runs code.
+        Refused where it holds a Python function (a kernel of Nystroem or Anchors): a model file
+        never runs code.
     path : path
         ".mercer" is the custom.
 
@@ -68,17 +73,26 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if type(model) not in known().models.values():
         raise ValueError(
             f"save is for fitted maps, compositions and estimators of mercer, got a {who}. "
-            "A pipeline of scikit-learn has its parts one by one; a map of your own is no map of mercer."
+            "A pipeline of scikit-learn has its parts one by one; a map of your own is no map of "
+            "mercer."
         )
     check_is_fitted(model)
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"{path} is a folder." if path.is_dir() else f"There is no folder {path.parent} to write to.")
+        raise ValueError(
+            f"{path} is a folder."
+            if path.is_dir()
+            else f"There is no folder {path.parent} to write to."
+        )
     packer = Packer(known(), who)
     stored = packer.model(model, "", fitted=True)
     try:
-        container.write(path, "model", _FORMAT, {"library": _library(), "model": stored}, packer.arrays)
+        container.write(
+            path, "model", _FORMAT, {"library": _library(), "model": stored}, packer.arrays
+        )
     except PermissionError as error:
-        raise PermissionError(error.errno, f"There is no permission to write to {path.parent}") from None
+        raise PermissionError(
+            error.errno, f"There is no permission to write to {path.parent}"
+        ) from None
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -91,21 +105,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        Where the file is damaged, is no model, is newer than this mercer, or has parts that do not go together.
+        Where the file is damaged, is no model, is newer than this mercer, or has parts that do not
+        go together.
     """
-    with container.opened(Path(path), "model", _FORMAT) as file, _in_words(), np.errstate(all="ignore"):
+    with (
+        container.opened(Path(path), "model", _FORMAT) as file,
+        _in_words(),
+        np.errstate(all="ignore"),
+    ):
         stored = _stored(file)
         return Unpacker(known(), file.arrays(), _judge).model(stored, fitted=True)
 
 
 def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, Any]:
-    """What a model file says of its model, without reading an array; with verify, its digest is checked, which reads all of it.
+    """What a model file says of its model, without reading an array; with verify, its digest is
+    checked, which reads all of it.
 
     Returns
     -------
     dict
-        format, class, parameters, columns, feature_names, classes, seed, rows (of estimators), dtypes, arrays (name -> dtype and
-        shape), bytes, library (versions) and sha256; what the model does not have is None. Plain values throughout.
+        format, class, parameters, columns, feature_names, classes, seed, rows (of estimators),
+        dtypes, arrays (name -> dtype and shape), bytes, library (versions) and sha256; what the
+        model does not have is None. Plain values throughout.
     """
     path = Path(path)
     with container.opened(path, "model", _FORMAT) as file, _in_words():
@@ -113,7 +134,10 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
         if verify:
             file.arrays()
         found = {key: _shown(value) for key, value in kept.items()}
-        arrays = {key: {"dtype": str(one.dtype), "shape": list(one.shape)} for key, one in sorted(file.tensors.items())}
+        arrays = {
+            key: {"dtype": str(one.dtype), "shape": list(one.shape)}
+            for key, one in sorted(file.tensors.items())
+        }
         return {
             "format": file.facts["format"],
             "class": name,
@@ -133,13 +157,19 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
 
 @functools.cache
 def known() -> Known:
-    """What may be in a file: our maps and estimators, and the frozen dataclasses that they are made of, less those that hold functions."""
+    """What may be in a file: our maps and estimators, and the frozen dataclasses that they are made
+    of, less those that hold functions.
+    """
     models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
     records: dict[str, type] = {cls.__name__: cls for cls in (Head, Choice, Plan)}
     for package in (kernels, stages, maps):
         for module in _modules(package):
             for value in list(vars(module).values()):
-                ours = isinstance(value, type) and value.__module__ == module.__name__ and is_dataclass(value)
+                ours = (
+                    isinstance(value, type)
+                    and value.__module__ == module.__name__
+                    and is_dataclass(value)
+                )
                 if ours and not any(map(_is_code, typing.get_type_hints(value).values())):
                     assert records.setdefault(value.__name__.lstrip("_"), value) is value, value
     return Known(models, records)
@@ -151,11 +181,16 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except (TypeError, AttributeError, LookupError, ArithmeticError, NotImplementedError) as error:
-        raise ValueError(f"its parts do not go together ({type(error).__name__}: {error})") from None
+        raise ValueError(
+            f"its parts do not go together ({type(error).__name__}: {error})"
+        ) from None
 
 
 def _modules(package: ModuleType) -> list[ModuleType]:
-    return [importlib.import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__)]
+    return [
+        importlib.import_module(f"{package.__name__}.{one.name}")
+        for one in pkgutil.iter_modules(package.__path__)
+    ]
 
 
 def _is_code(hint: Any) -> bool:
@@ -197,7 +232,12 @@ def _shown(stored: Any) -> Any:
     if not isinstance(stored, dict) or len(stored) != 1:
         return stored
     tag, body = next(iter(stored.items()))
-    if tag in ("model", "record") and isinstance(body, list) and len(body) > 1 and isinstance(body[1], dict):
+    if (
+        tag in ("model", "record")
+        and isinstance(body, list)
+        and len(body) > 1
+        and isinstance(body[1], dict)
+    ):
         return {"class": body[0], **{key: _shown(value) for key, value in body[1].items()}}
     if tag in ("words", "number") and isinstance(body, list) and len(body) == 2:
         return _shown(body[1])
@@ -210,7 +250,9 @@ def _judge(model: Any) -> None:
     d = validation.whole(who, "n_features_in_", model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
     if names is not None and (
-        names.shape != (d,) or names.dtype != object or not all(isinstance(one, str) for one in names)
+        names.shape != (d,)
+        or names.dtype != object
+        or not all(isinstance(one, str) for one in names)
     ):
         raise ValueError(f"{who} needs a name for each of {d} columns")
     if not isinstance(model, Map):
@@ -228,7 +270,9 @@ def _judge(model: Any) -> None:
 
 
 def _judge_properties(model: Any) -> None:
-    """Each of them has a value, or says in its own words why not; an attribute that is missing has another name."""
+    """Each of them has a value, or says in its own words why not; an attribute that is missing has
+    another name.
+    """
     cls = type(model)
     for name in dir(cls):
         if name.endswith("_") and isinstance(getattr(cls, name), property):
@@ -244,11 +288,15 @@ def _judge_bounds(model: Map, d: int) -> None:
         low, high = (np.asarray(end) for end in (model.bounds_.low, model.bounds_.high))
         fitting = all(end.shape in ((), (d,)) and end.dtype.kind == "f" for end in (low, high))
         if not fitting or not np.all(low <= high):
-            raise ValueError(f"{type(model).__name__} has a range that is not one of numbers, or of {d} numbers")
+            raise ValueError(
+                f"{type(model).__name__} has a range that is not one of numbers, or of {d} numbers"
+            )
 
 
 def _judge_row(model: Map, d: int) -> None:
-    """A row of zeros has as many features as the map says; it is not tried where that would take much memory."""
+    """A row of zeros has as many features as the map says; it is not tried where that would take
+    much memory.
+    """
     drawn = model.drawn_
     columns = drawn.columns(d)
     if columns < 1 or max(d, columns) >= 2**63:
@@ -263,5 +311,6 @@ def _judge_row(model: Map, d: int) -> None:
         return
     if block.shape != (1, columns) or block.dtype != np.float64:
         raise ValueError(
-            f"{type(model).__name__} gives {block.shape[1]} features of {block.dtype}, not {columns} of float64"
+            f"{type(model).__name__} gives {block.shape[1]} features of {block.dtype}, not "
+            f"{columns} of float64"
         )

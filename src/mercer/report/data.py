@@ -1,4 +1,6 @@
-"""What the figures of a report show, as numbers: errors against sizes, and Gram matrices side by side."""
+"""What the figures of a report show, as numbers: errors against sizes, and Gram matrices side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Rows:
     @classmethod
     def of(cls, X: Any, y: Any) -> Rows:
         """At most ROWS rows, evenly spread over X, in turn for each half."""
-        places = np.unique(np.linspace(0, X.shape[0] - 1, min(ROWS, X.shape[0])).round().astype(np.int64))
+        places = np.unique(
+            np.linspace(0, X.shape[0] - 1, min(ROWS, X.shape[0])).round().astype(np.int64)
+        )
         return cls(X[places[::2]], X[places[1::2]], np.asarray(y)[places[1::2]])
 
     def through(self, steps: Sequence[Any]) -> Rows:
@@ -95,11 +99,13 @@ class Heat:
     name, kernel : str
     exact, approximate : array of shape (n, n)
     groups : tuple of (label, count)
-        The classes of the rows in their order; empty where rows are sorted by a number, or are a grid.
+        The classes of the rows in their order; empty where rows are sorted by a number, or are a
+        grid.
     grid : array or None
         The numbers along both sides, where rows have a single number.
     reduced : str
-        The size of the map, where it is not that of the leaderboard since the rows are too few for that.
+        The size of the map, where it is not that of the leaderboard since the rows are too few for
+        that.
     """
 
     name: str
@@ -114,7 +120,9 @@ class Heat:
     def error(self) -> float:
         """sqrt(sum (approximate - exact)^2/sum exact^2), 0 where all of it is 0."""
         total = float(np.sum(self.exact**2))
-        return float(np.sqrt(np.sum((self.approximate - self.exact) ** 2) / total)) if total else 0.0
+        return (
+            float(np.sqrt(np.sum((self.approximate - self.exact) ** 2) / total)) if total else 0.0
+        )
 
 
 def map_of(model: Any) -> tuple[list[Any], Map] | None:
@@ -133,7 +141,9 @@ def map_of(model: Any) -> tuple[list[Any], Map] | None:
 
 
 def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
-    """The Gram error of a model's map against its size; None where it does not depend on one, or no two sizes can be had."""
+    """The Gram error of a model's map against its size; None where it does not depend on one, or no
+    two sizes can be had.
+    """
     rows, feature_map = _parts(model, rows)
     rate, size = feature_map.rate, feature_map.get_params().get(str(feature_map.knob))
     if rate is None or not isinstance(size, int | np.integer):
@@ -147,7 +157,9 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
         warnings.simplefilter("ignore", UserWarning)  # of rows outside the range of the other half
         for of in tried:
             try:
-                draws = [_drawn(feature_map, of, rows, seed + i) for i in range(_DRAWS if random else 1)]
+                draws = [
+                    _drawn(feature_map, of, rows, seed + i) for i in range(_DRAWS if random else 1)
+                ]
             except ValueError:  # more components than rows have directions, say
                 continue
             if all(np.isfinite(error) for error in draws):
@@ -156,7 +168,11 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
             return None
         fitted = seeded(feature_map.resized(max(found)), seed).fit(rows.seen)
         pairs = _pairs(fitted.kernel_, rows, seed)
-        law = law_of(fitted, _interleaved(rows), measure(fitted, rows.unseen, pairs), seed, None) if random else None
+        law = (
+            law_of(fitted, _interleaved(rows), measure(fitted, rows.unseen, pairs), seed, None)
+            if random
+            else None
+        )
     return Curve(
         name,
         str(feature_map.knob),
@@ -178,7 +194,8 @@ def _drawn(feature_map: Map, size: int, rows: Rows, seed: int) -> float:
 
 
 def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat | None:
-    """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by class or target.
+    """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by
+    class or target.
 
     None for a composition whose kernel has no formula, and where it has values that are not finite.
     """
@@ -190,11 +207,15 @@ def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat | 
     exact, approximate = gram(fitted.kernel_, chosen), _products(fitted, chosen)
     if not (np.isfinite(exact).all() and np.isfinite(approximate).all()):
         return None
-    return Heat(name, repr(fitted.kernel_), exact, approximate, groups, reduced=_reduced(model, fitted))
+    return Heat(
+        name, repr(fitted.kernel_), exact, approximate, groups, reduced=_reduced(model, fitted)
+    )
 
 
 def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
-    """The same for the kernel of two numbers, on a grid over the widest column; None for a kernel that is no sum over columns."""
+    """The same for the kernel of two numbers, on a grid over the widest column; None for a kernel
+    that is no sum over columns.
+    """
     fitted, rows = _fitted(model, rows, seed)
     if not isinstance(getattr(fitted, "kernel_", None), Additive):
         return None
@@ -243,11 +264,15 @@ def _interleaved(rows: Rows) -> Any:
 
 def _pairs(kernel: Kernel, rows: Rows, seed: int) -> tuple[Array, Array]:
     count = figure_pairs(rows.unseen.shape[1])
-    return drawn_pairs(rows.unseen.shape[0], min(count, _LABORIOUS_PAIRS) if kernel.laborious else count, seed)
+    return drawn_pairs(
+        rows.unseen.shape[0], min(count, _LABORIOUS_PAIRS) if kernel.laborious else count, seed
+    )
 
 
 def _fitted(model: Any, rows: Rows, seed: int) -> tuple[Map, Rows]:
-    """The model's map, fitted on the first half; a size that this half is too small for is halved until it fits."""
+    """The model's map, fitted on the first half; a size that this half is too small for is halved
+    until it fits.
+    """
     rows, feature_map = _parts(model, rows)
     rows = _let_in(feature_map, rows)
     unfitted = seeded(clone(feature_map), seed)
@@ -279,12 +304,20 @@ def _products(fitted: Map, rows: Any) -> Array:
 
 
 def _sorted_rows(y: Array, numeric: bool) -> tuple[Array, tuple[tuple[str, int], ...]]:
-    """At most HEAT_ROWS places, sorted by target: evenly over numbers, or as many of each of the most frequent classes."""
+    """At most HEAT_ROWS places, sorted by target: evenly over numbers, or as many of each of the
+    most frequent classes.
+    """
     if numeric:
         order = np.argsort(y, kind="stable")
-        return order[np.unique(np.linspace(0, len(order) - 1, min(HEAT_ROWS, len(order))).round().astype(int))], ()
+        return order[
+            np.unique(
+                np.linspace(0, len(order) - 1, min(HEAT_ROWS, len(order))).round().astype(int)
+            )
+        ], ()
     labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     shown = np.sort(np.argsort(-counts, kind="stable")[:_CLASSES])
     each = HEAT_ROWS // len(shown)
     places = [np.flatnonzero(codes == code)[:each] for code in shown]
-    return np.concatenate(places), tuple((str(labels[code]), len(at)) for code, at in zip(shown, places, strict=True))
+    return np.concatenate(places), tuple(
+        (str(labels[code]), len(at)) for code, at in zip(shown, places, strict=True)
+    )

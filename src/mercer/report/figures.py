@@ -1,4 +1,6 @@
-"""Figures of a report as SVG text: the same bytes for the same numbers, nothing outside them, ids that no other figure has."""
+"""Figures of a report as SVG text: the same bytes for the same numbers, nothing outside them, ids
+that no other figure has.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from mercer.parallel.tile_size import size as in_words
 from mercer.report.data import Curve, Heat
 from mercer.report.labels import place, short
 
-WIDTH = 5.6  # inches; with this size of type, words can be read on a phone and are not too large on a screen
+# inches; with this size of type, words can be read on a phone and are not too large on a screen
+WIDTH = 5.6
 BEST, GREY, INK, RED = "#0b5fa5", "#9a9a9a", "#222222", "#b3261e"
 KINDS = {  # kind of an entry: (name in legends, marker, colour)
     "map": ("map", "o", BEST),
@@ -61,14 +64,20 @@ Ranked = Sequence[tuple[int, Any]]  # rank in the leaderboard, and the entry
 
 
 def scores(ranked: Ranked, winner: Any, numeric: bool) -> str:
-    """Score against seconds to fit, with one standard error; finalists have their rank as a number, a few have their name."""
+    """Score against seconds to fit, with one standard error; finalists have their rank as a number,
+    a few have their name.
+    """
     with _style():
         figure, axes = _axes(4.2)
         named = _named(ranked, winner)
         last = not any(entry.finalist for _, entry in ranked)  # then the last round is all there is
         for kind, (legend, marker, colour) in KINDS.items():
             for final, size, opacity in ((True, 5.5, 1.0), (False, 3.5, 0.45)):
-                some = [one for rank, one in ranked if one.kind == kind and (one.finalist or last) == final]
+                some = [
+                    one
+                    for rank, one in ranked
+                    if one.kind == kind and (one.finalist or last) == final
+                ]
                 if some:
                     axes.errorbar(
                         [_seconds(one) for one in some],
@@ -106,12 +115,20 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> str:
             if rank in named:
                 some[:] = [f"{rank} {short(entry.name)}", str(rank)]
         colours = [KINDS[entry.kind][2] for _, entry in ranked]
-        place(axes, points, labels, colours, sorted(range(len(ranked)), key=lambda i: ranked[i][0] not in named))
+        place(
+            axes,
+            points,
+            labels,
+            colours,
+            sorted(range(len(ranked)), key=lambda i: ranked[i][0] not in named),
+        )
         return _svg(figure, "scores")
 
 
 def errors(curves: Sequence[Curve]) -> str:
-    """Gram error against size, a panel for each map: what was measured, the line of its known rate, and what theory says."""
+    """Gram error against size, a panel for each map: what was measured, the line of its known rate,
+    and what theory says.
+    """
     with _style():
         columns = min(2, len(curves))
         lines = -(-len(curves) // columns)
@@ -142,16 +159,27 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
     low, high = ([max(end(draws), 1e-16) for draws in one.draws] for end in (min, max))
     apart = [errors - low, np.asarray(high) - errors]
     handles["measured on held-out pairs"] = axes.errorbar(
-        sizes, errors, yerr=np.maximum(apart, 0), fmt="o", color=BEST, ecolor=BEST, elinewidth=1, markersize=4.5
+        sizes,
+        errors,
+        yerr=np.maximum(apart, 0),
+        fmt="o",
+        color=BEST,
+        ecolor=BEST,
+        elinewidth=1,
+        markersize=4.5,
     )
     axes.set_xscale("log")
     axes.set_yscale("log")
     along = np.unique(np.geomspace(sizes[0], max(sizes[-1], one.size) * 2, 40).round())
     if one.law is not None:
-        (line,) = axes.plot(along, [one.law.error(int(at)) for at in along], "--", color=BEST, linewidth=1.1)
+        (line,) = axes.plot(
+            along, [one.law.error(int(at)) for at in along], "--", color=BEST, linewidth=1.1
+        )
         handles["known rate, from pilots"] = line
     if one.theory is not None:
-        (line,) = axes.plot(along, [one.theory.error(at) for at in along], "-", color=INK, linewidth=1)
+        (line,) = axes.plot(
+            along, [one.theory.error(at) for at in along], "-", color=INK, linewidth=1
+        )
         handles["theory, independent draws"] = line
         most = [(at, bound) for at in along if (bound := one.theory.at_most(at)) is not None]
         if most:
@@ -168,7 +196,9 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
 
 
 def heats(shown: Heat, name: str) -> str:
-    """Exact | approximate | difference, as heat maps of one scale; the difference has its own, symmetric about 0."""
+    """Exact | approximate | difference, as heat maps of one scale; the difference has its own,
+    symmetric about 0.
+    """
     with _style():
         figure, panels = _axes(2.35, 1, 3)
         low, high = float(shown.exact.min()), float(shown.exact.max())
@@ -185,7 +215,13 @@ def heats(shown: Heat, name: str) -> str:
             origin = "upper" if shown.grid is None else "lower"
             extent = (0, end, end, 0) if shown.grid is None else (0, end, 0, end)
             image = axes.imshow(
-                values, cmap=colours, vmin=least, vmax=most, interpolation="none", origin=origin, extent=extent
+                values,
+                cmap=colours,
+                vmin=least,
+                vmax=most,
+                interpolation="none",
+                origin=origin,
+                extent=extent,
             )
             axes.grid(visible=False)
             axes.set_title(title)
@@ -194,7 +230,9 @@ def heats(shown: Heat, name: str) -> str:
             else:
                 axes.set_xticks([0, end], ["0", _plain(end)])
                 axes.set_yticks([0, end], ["0", _plain(end)] if title == "exact" else ["", ""])
-            bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14)
+            bar = figure.colorbar(
+                image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14
+            )
             bar.set_ticks([least, most] if title != "difference" else [least, 0, most])
             bar.ax.set_xticklabels([_plain(value) for value in bar.get_ticks()], fontsize=9.5)
             bar.outline.set_linewidth(0.5)
@@ -213,7 +251,9 @@ def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:
 
 
 def memory(ranked: Ranked, rows: int) -> str:
-    """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel; the best of each bandwidth."""
+    """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel;
+    the best of each bandwidth.
+    """
     with _style():
         kept: dict[str, tuple[int, Any]] = {}
         for rank, one in ranked:
@@ -223,7 +263,13 @@ def memory(ranked: Ranked, rows: int) -> str:
         best += [pair for pair in list(kept.values())[_BARS:] if pair[1].kind == "linear"]
         figure, axes = _axes(1.25 + 0.27 * len(best))
         for at, (_, one) in enumerate(best):
-            axes.plot([one.bytes_per_row], [at], KINDS[one.kind][1], color=KINDS[one.kind][2], markersize=6)
+            axes.plot(
+                [one.bytes_per_row],
+                [at],
+                KINDS[one.kind][1],
+                color=KINDS[one.kind][2],
+                markersize=6,
+            )
         exact = 8.0 * rows
         axes.axvline(exact, color=KINDS["exact"][2], linewidth=1.4)
         axes.set_xscale("log")
@@ -231,19 +277,27 @@ def memory(ranked: Ranked, rows: int) -> str:
         high = max([one.bytes_per_row for _, one in best] + [exact])
         axes.set_xlim(low / 2, high * 2)
         axes.set_ylim(len(best) - 0.4, -0.6)
-        axes.set_yticks(range(len(best)), [f"{rank} {short(_without_bandwidth(one.name), 28)}" for rank, one in best])
+        axes.set_yticks(
+            range(len(best)),
+            [f"{rank} {short(_without_bandwidth(one.name), 28)}" for rank, one in best],
+        )
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="x", which="minor")
         axes.xaxis.set_major_formatter(_formatter(in_words))
         axes.set_xlabel("memory for one row")
         axes.set_title(
-            f"exact kernel, {rows:,} rows: {in_words(exact)}", loc="right", fontsize=10, color=KINDS["exact"][2]
+            f"exact kernel, {rows:,} rows: {in_words(exact)}",
+            loc="right",
+            fontsize=10,
+            color=KINDS["exact"][2],
         )
         return _svg(figure, "memory")
 
 
 def _named(ranked: Ranked, winner: Any) -> set[int]:
-    """Ranks of entries that have their name in the figure: the winner, and the best two of each kind."""
+    """Ranks of entries that have their name in the figure: the winner, and the best two of each
+    kind.
+    """
     by_kind: dict[str, list[int]] = {}
     for rank, entry in ranked:
         by_kind.setdefault(entry.kind, []).append(rank)
@@ -294,7 +348,9 @@ def _formatter(words: Callable[[float], str]) -> Any:
 
 
 def _plain_decades(axis: Any, words: Callable[[float], str]) -> None:
-    """0.01, 0.1, 1 in words instead of powers of ten; numbers between them where there are few decades."""
+    """0.01, 0.1, 1 in words instead of powers of ten; numbers between them where there are few
+    decades.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
@@ -304,12 +360,18 @@ def _plain_decades(axis: Any, words: Callable[[float], str]) -> None:
 
 
 def _svg(figure: Any, name: str) -> str:
-    """The figure as an svg element: no prologue, no metadata, no width and height, all ids with the figure's name before them."""
+    """The figure as an svg element: no prologue, no metadata, no width and height, all ids with the
+    figure's name before them.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].strip()
-    for unwanted in (r"<metadata>.*?</metadata>\s*", r"<style type=\"text/css\">.*?</style>", r"<!--.*?-->\s*"):
+    for unwanted in (
+        r"<metadata>.*?</metadata>\s*",
+        r"<style type=\"text/css\">.*?</style>",
+        r"<!--.*?-->\s*",
+    ):
         text = re.sub(unwanted, "", text, flags=re.DOTALL)
     opening, rest = text.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', opening)

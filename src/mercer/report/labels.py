@@ -16,7 +16,9 @@ _POINT = 3.5  # half the width of a point
 
 
 def short(name: str, longest: int = _LONGEST) -> str:
-    """A name for a figure: at most so many characters, those that the font does not have as a box."""
+    """A name for a figure: at most so many characters, those that the font does not have as a
+    box.
+    """
     shown = "".join(sign if sign == " " or ord(sign) in _font() else _MISSING for sign in name)
     return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
 
@@ -28,7 +30,8 @@ def place(
     colours: Sequence[str],
     order: Sequence[int],
 ) -> None:
-    """Write words beside each point (x, y, half the height of its bar), in this order of points, at the nearest free place.
+    """Write words beside each point (x, y, half the height of its bar), in this order of points, at
+    the nearest free place.
 
     Each point has several words: the first that find a place are written, and none where none do.
     """
@@ -44,7 +47,14 @@ def place(
         taken.append((x - 1, y - half, x + 1, y + half))
     for i in order:
         for one in words[i]:
-            text = axes.annotate(one, points[i][:2], (0, 0), textcoords="offset points", fontsize=10, color=colours[i])
+            text = axes.annotate(
+                one,
+                points[i][:2],
+                (0, 0),
+                textcoords="offset points",
+                fontsize=10,
+                color=colours[i],
+            )
             box = text.get_window_extent()
             found = _free(spots[i], box.width, box.height, taken, inside)
             if found is None:
@@ -69,7 +79,12 @@ def _free(
             left = x if across > 0 else x - width if across < 0 else x - width / 2
             bottom = y if up > 0 else y - height if up < 0 else y - height / 2
             box = (left, bottom, left + width, bottom + height)
-            fits = inside.x0 <= box[0] and box[2] <= inside.x1 + 6 and inside.y0 <= box[1] and box[3] <= inside.y1
+            fits = (
+                inside.x0 <= box[0]
+                and box[2] <= inside.x1 + 6
+                and inside.y0 <= box[1]
+                and box[3] <= inside.y1
+            )
             if fits and not any(_meet(box, other) for other in taken):
                 return left, bottom, ring
     return None
@@ -84,7 +99,9 @@ def _leader(axes: Any, spot: tuple[float, float], box: Box) -> None:
     end = (min(max(spot[0], box[0]), box[2]), min(max(spot[1], box[1]), box[3]))
     back = axes.transData.inverted()
     (x0, y0), (x1, y1) = back.transform(spot), back.transform(end)
-    axes.plot([x0, x1], [y0, y1], color="#9a9a9a", linewidth=0.6, zorder=1, scalex=False, scaley=False)
+    axes.plot(
+        [x0, x1], [y0, y1], color="#9a9a9a", linewidth=0.6, zorder=1, scalex=False, scaley=False
+    )
 
 
 @cache

@@ -1,4 +1,6 @@
-"""A page of plain HTML in one string: no script, nothing from elsewhere, every word from outside escaped."""
+"""A page of plain HTML in one string: no script, nothing from elsewhere, every word from outside
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,10 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 _UNSHOWABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
@@ -14,13 +19,16 @@ _UNSHOWABLE = re.compile(
 _STYLE = """
 :root { color-scheme: light }
 * { box-sizing: border-box }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 58rem; background: #fff; color: #1a1a1a;
-  font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; overflow-wrap: anywhere }
+body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 58rem; background: #fff;
+  color: #1a1a1a;
+  font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+  overflow-wrap: anywhere }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .75rem }
 h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; padding-top: .75rem; border-top: 1px solid #ddd }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem }
 p { margin: .5rem 0 }
-.verdict { font-size: 1.2rem; line-height: 1.45; margin: 0 0 1rem; padding: .75rem 1rem; background: #f1f6fb;
+.verdict { font-size: 1.2rem; line-height: 1.45; margin: 0 0 1rem; padding: .75rem 1rem;
+  background: #f1f6fb;
   border-left: 4px solid #0b5fa5 }
 .aside, figcaption, summary { color: #444; font-size: .9rem }
 summary { cursor: pointer; margin: .5rem 0 }
@@ -29,16 +37,20 @@ figure > svg { display: block; width: 100%; max-width: 38rem; height: auto; marg
 svg * { stroke-linejoin: round; stroke-linecap: butt }
 svg image { image-rendering: pixelated }
 .scroll { overflow-x: auto; margin: .75rem 0 }
-table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e6e6e6; vertical-align: top }
+table { border-collapse: collapse; font-size: .875rem; line-height: 1.35;
+  font-variant-numeric: tabular-nums }
+th, td { padding: .3rem .45rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid #e6e6e6; vertical-align: top }
 th { border-bottom: 2px solid #999; font-weight: 600 }
 td.words, th.words { text-align: left; white-space: normal; min-width: 13rem }
 tr.marked td { background: #f1f6fb; font-weight: 600 }
 tr.early td { color: #666 }
-dl { display: grid; grid-template-columns: fit-content(9rem) 1fr; gap: .25rem 1rem; margin: .75rem 0; font-size: .9rem }
+dl { display: grid; grid-template-columns: fit-content(9rem) 1fr; gap: .25rem 1rem;
+  margin: .75rem 0; font-size: .9rem }
 dt { font-weight: 600 }
 dd { margin: 0 }
-pre { padding: .75rem 1rem; background: #f5f5f5; overflow-x: auto; font: .875rem/1.45 ui-monospace, Menlo, Consolas, monospace }
+pre { padding: .75rem 1rem; background: #f5f5f5; overflow-x: auto;
+  font: .875rem/1.45 ui-monospace, Menlo, Consolas, monospace }
 @media print {
   @page { margin: 16mm }
   body { max-width: none; padding: 0; font-size: 9.5pt }
@@ -72,17 +84,23 @@ def paragraph(text: str, kind: str = "") -> str:
 
 def section(heading: str, *parts: str) -> str:
     """A heading and what is below it; parts are HTML."""
-    return "\n".join(["<section>", f"<h2>{escaped(heading)}</h2>", *filter(None, parts), "</section>"])
+    return "\n".join(
+        ["<section>", f"<h2>{escaped(heading)}</h2>", *filter(None, parts), "</section>"]
+    )
 
 
 def figure(svg: str, label: str, caption: str) -> str:
     """An svg element with a label for those who do not see it, and a caption, which is HTML."""
     opening = f'<svg role="img" aria-label="{escaped(label)}"'
-    return f"<figure>\n{svg.replace('<svg', opening, 1)}\n<figcaption>{caption}</figcaption>\n</figure>"
+    drawing = svg.replace("<svg", opening, 1)
+    return f"<figure>\n{drawing}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def table(label: str, header: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str]) -> str:
-    """A table that scrolls by itself where the page is narrow; the kind of a row is "", "marked" or "early".
+def table(
+    label: str, header: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str]
+) -> str:
+    """A table that scrolls by itself where the page is narrow; the kind of a row is "", "marked" or
+    "early".
 
     Names that begin with "<" are those of columns of words, the others of numbers.
     """
@@ -119,7 +137,11 @@ def folded(summary: str, *parts: str) -> str:
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """A list of names and what they are."""
     return "\n".join(
-        ["<dl>", *(f"<dt>{isolated(name)}</dt><dd>{isolated(value)}</dd>" for name, value in pairs), "</dl>"]
+        [
+            "<dl>",
+            *(f"<dt>{isolated(name)}</dt><dd>{isolated(value)}</dd>" for name, value in pairs),
+            "</dl>",
+        ]
     )
 
 

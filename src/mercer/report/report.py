@@ -1,4 +1,6 @@
-"""write_report(board, path): a leaderboard as one page of HTML with its figures inside, to be read anywhere and printed."""
+"""write_report(board, path): a leaderboard as one page of HTML with its figures inside, to be read
+anywhere and printed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,18 @@ OTHERS = 12  # models beside the finalists that are shown at once
 _CURVES = 4  # maps in the figure of errors
 _NAMES = 12  # columns and classes that are named
 _LONGEST = 60  # of a name; the rest is an ellipsis
-_HEADER = ("#", "<model", "score", "±", "rows", "Gram error", "features", "bytes/row", "fit s", "predict s")
+_HEADER = (
+    "#",
+    "<model",
+    "score",
+    "±",
+    "rows",
+    "Gram error",
+    "features",
+    "bytes/row",
+    "fit s",
+    "predict s",
+)
 _SETTINGS = {  # what select calls them, and what they are
     "rows": "rows drawn",
     "rounds": "rounds, rows × features",
@@ -32,7 +45,14 @@ _SETTINGS = {  # what select calls them, and what they are
     "final": "rows of the final",
     "folds": "folds of the final",
 }
-_FACTS = ("mercer", "python", "packages", "threads", "blas", "core")  # of the machine; none of them names it
+_FACTS = (
+    "mercer",
+    "python",
+    "packages",
+    "threads",
+    "blas",
+    "core",
+)  # of the machine; none of them names it
 
 
 def write_report(
@@ -45,10 +65,12 @@ def write_report(
     command: str = "mercer compare",
     title: str = "mercer compare",
 ) -> None:
-    """Write a leaderboard as a page of plain HTML: no script, nothing from elsewhere, the same bytes for the same arguments.
+    """Write a leaderboard as a page of plain HTML: no script, nothing from elsewhere, the same
+    bytes for the same arguments.
 
-    The verdict, the table, score against seconds, Gram error against size with what theory says, exact and approximate kernel values,
-    memory, what was run and how to run it again. It takes some seconds: errors are measured on the rows of X.
+    The verdict, the table, score against seconds, Gram error against size with what theory says,
+    exact and approximate kernel values, memory, what was run and how to run it again. It takes some
+    seconds: errors are measured on the rows of X.
 
     Parameters
     ----------
@@ -77,7 +99,9 @@ def write_report(
 
 
 def require_ready(path: Path) -> None:
-    """Refuse at once what would stop a report after all the work: no matplotlib, no folder to write into."""
+    """Refuse at once what would stop a report after all the work: no matplotlib, no folder to write
+    into.
+    """
     figures.require_matplotlib()
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -89,9 +113,14 @@ def _checked(board: Leaderboard, X: Any, y: Any, names: Sequence[object] | None)
     who = "write_report"
     X, y = validation.rows(who, X), np.asarray(y)
     if X.shape[1] != board.columns:
-        raise ValueError(f"{who}: the leaderboard is of {board.columns} columns, X has {X.shape[1]}.")
+        raise ValueError(
+            f"{who}: the leaderboard is of {board.columns} columns, X has {X.shape[1]}."
+        )
     if y.shape != (X.shape[0],):
-        raise ValueError(f"{who} needs one number or class for each of the {X.shape[0]} rows of X, got y of {y.shape}.")
+        raise ValueError(
+            f"{who} needs one number or class for each of the {X.shape[0]} rows of X, got y of "
+            f"{y.shape}."
+        )
     if X.shape[0] < LEAST_ROWS:
         raise ValueError(f"{who} needs at least {LEAST_ROWS} rows, got {X.shape[0]}.")
     if names is not None and len(names) != X.shape[1]:
@@ -99,7 +128,9 @@ def _checked(board: Leaderboard, X: Any, y: Any, names: Sequence[object] | None)
     return Rows.of(X, y)
 
 
-def _text(board: Leaderboard, rows: Rows, names: Sequence[object] | None, command: str, title: str) -> str:
+def _text(
+    board: Leaderboard, rows: Rows, names: Sequence[object] | None, command: str, title: str
+) -> str:
     return page.document(
         title,
         f"<h1>{page.isolated(title)}</h1>",
@@ -113,21 +144,28 @@ def _text(board: Leaderboard, rows: Rows, names: Sequence[object] | None, comman
 
 
 def _shown(board: Leaderboard) -> list[tuple[int, Entry]]:
-    """(rank, entry) of those on the first page: finalists, the best of the others, the winner, and the first of each kind."""
+    """(rank, entry) of those on the first page: finalists, the best of the others, the winner, and
+    the first of each kind.
+    """
     ranked = list(enumerate(board.entries, 1))
     others = [rank for rank, one in ranked if not one.finalist][:OTHERS]
     firsts = {one.kind: rank for rank, one in reversed(ranked)}
     kept = {*others, *firsts.values()}
-    return [(rank, one) for rank, one in ranked if one.finalist or rank in kept or one is board.winner]
+    return [
+        (rank, one) for rank, one in ranked if one.finalist or rank in kept or one is board.winner
+    ]
 
 
 def _leaderboard(board: Leaderboard) -> str:
     first = _shown(board)
     rest = [(rank, one) for rank, one in enumerate(board.entries, 1) if (rank, one) not in first]
     notes = [
-        f"{'R²' if board.numeric else 'Accuracy'} on rows that were not trained on, ± one standard error. Gram error: root mean "
-        "square over pairs of such rows, relative to the exact kernel. Exact kernels and references from outside cannot win.",
-        "Grey: no finalist, scored by a round of the race; the others by cross-validation, on rows that no round has seen."
+        f"{'R²' if board.numeric else 'Accuracy'} on rows that were not trained on, ± one "
+        "standard error. Gram error: root mean "
+        "square over pairs of such rows, relative to the exact kernel. Exact kernels and "
+        "references from outside cannot win.",
+        "Grey: no finalist, scored by a round of the race; the others by cross-validation, on "
+        "rows that no round has seen."
         if any(not one.finalist for _, one in first)
         else "",
         board.stopped or "",
@@ -135,15 +173,23 @@ def _leaderboard(board: Leaderboard) -> str:
     return page.section(
         "Leaderboard",
         _table(board, "Leaderboard", first),
-        page.folded(f"The other {len(rest)} models", _table(board, "Other models", rest)) if rest else "",
+        page.folded(f"The other {len(rest)} models", _table(board, "Other models", rest))
+        if rest
+        else "",
         *(page.paragraph(note, "aside") for note in notes if note),
     )
 
 
 def _table(board: Leaderboard, label: str, ranked: Sequence[tuple[int, Entry]]) -> str:
-    header = tuple(("R²" if board.numeric else "accuracy") if name == "score" else name for name in _HEADER)
-    lines = [(str(rank), _cut(one.name), *shown(one, numeric=board.numeric)[1:]) for rank, one in ranked]
-    kinds = ["marked" if one is board.winner else "" if one.finalist else "early" for _, one in ranked]
+    header = tuple(
+        ("R²" if board.numeric else "accuracy") if name == "score" else name for name in _HEADER
+    )
+    lines = [
+        (str(rank), _cut(one.name), *shown(one, numeric=board.numeric)[1:]) for rank, one in ranked
+    ]
+    kinds = [
+        "marked" if one is board.winner else "" if one.finalist else "early" for _, one in ranked
+    ]
     return page.table(label, header, lines, kinds)
 
 
@@ -151,7 +197,8 @@ def _scores(board: Leaderboard) -> str:
     what = "R²" if board.numeric else "Accuracy"
     won = board.winner
     label = (
-        f"{what} against seconds to fit, {len(_shown(board))} models. {won.name}: {_score(won, board)} in {won.fit_seconds:.3g} s. "
+        f"{what} against seconds to fit, {len(_shown(board))} models. {won.name}: "
+        f"{_score(won, board)} in {won.fit_seconds:.3g} s. "
         + " ".join(
             f"{one.name}: {_score(one, board)} in {one.fit_seconds:.3g} s."
             for one in board.entries
@@ -159,7 +206,8 @@ def _scores(board: Leaderboard) -> str:
         )
     )
     caption = page.escaped(
-        "Up and left is better. Numbers are ranks in the leaderboard; bars are one standard error. Pale: no finalist, so that it was "
+        "Up and left is better. Numbers are ranks in the leaderboard; bars are one standard "
+        "error. Pale: no finalist, so that it was "
         "fitted and scored on fewer rows."
     )
     return page.section(
@@ -176,7 +224,11 @@ def _gram_errors(board: Leaderboard, rows: Rows) -> Iterator[str]:
     """The sections on how near maps are to their kernels; none where no map took part."""
     seed = board.settings.get("random_state")
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
-    maps = [one for one in board.entries if one.kind == "map" and one.kernel is not None and map_of(one.model)]
+    maps = [
+        one
+        for one in board.entries
+        if one.kind == "map" and one.kernel is not None and map_of(one.model)
+    ]
     curves: list[Curve] = []
     families: set[str] = set()
     for one in maps:
@@ -188,23 +240,39 @@ def _gram_errors(board: Leaderboard, rows: Rows) -> Iterator[str]:
                 curves.append(found)
     if curves:
         yield page.section(
-            "Gram error against size", page.figure(figures.errors(curves), _of_curves(curves), _on_curves(curves, rows))
+            "Gram error against size",
+            page.figure(figures.errors(curves), _of_curves(curves), _on_curves(curves, rows)),
         )
     first = sorted(maps, key=lambda one: one is not board.winner)
-    shown_heat = next(filter(None, (heat(one.name, one.model, rows, board.numeric, seed) for one in first)), None)
+    shown_heat = next(
+        filter(None, (heat(one.name, one.model, rows, board.numeric, seed) for one in first)), None
+    )
     if shown_heat is None:
         return
-    parts = [page.figure(figures.heats(shown_heat, "gram"), _of_heat(shown_heat), _on_heat(shown_heat, board.numeric))]
-    scalars = (scalar_heat(one.name, one.model, rows, seed) for one in maps if isinstance(one.kernel, Additive))
+    parts = [
+        page.figure(
+            figures.heats(shown_heat, "gram"),
+            _of_heat(shown_heat),
+            _on_heat(shown_heat, board.numeric),
+        )
+    ]
+    scalars = (
+        scalar_heat(one.name, one.model, rows, seed)
+        for one in maps
+        if isinstance(one.kernel, Additive)
+    )
     scalar = next(filter(None, scalars), None)
     if scalar is not None:
-        parts.append(page.figure(figures.heats(scalar, "scalar"), _of_heat(scalar), _on_scalar(scalar)))
+        parts.append(
+            page.figure(figures.heats(scalar, "scalar"), _of_heat(scalar), _on_scalar(scalar))
+        )
     yield page.section("Exact and approximate kernel", *parts)
 
 
 def _of_curves(curves: list[Curve]) -> str:
     parts = [
-        f"{one.name}: {share(one.errors[0])} at {one.knob} {one.sizes[0]:,}, {share(one.errors[-1])} at {one.sizes[-1]:,}."
+        f"{one.name}: {share(one.errors[0])} at {one.knob} {one.sizes[0]:,}, "
+        f"{share(one.errors[-1])} at {one.sizes[-1]:,}."
         for one in curves
     ]
     return " ".join(["Relative Gram error against size.", *parts])
@@ -212,18 +280,31 @@ def _of_curves(curves: list[Curve]) -> str:
 
 def _on_curves(curves: list[Curve], rows: Rows) -> str:
     words = [
-        f"Measured on pairs of {rows.unseen.shape[0]:,} rows by maps that were fitted on {rows.seen.shape[0]:,} others; random maps "
-        "are drawn four times at each size. Panels have scales of their own; the grey line is the size in the leaderboard."
+        f"Measured on pairs of {rows.unseen.shape[0]:,} rows by maps that were fitted on "
+        f"{rows.seen.shape[0]:,} others; random maps "
+        "are drawn four times at each size. Panels have scales of their own; the grey line is "
+        "the size in the leaderboard."
     ]
     if any(one.law is not None for one in curves):
-        words.append("Dashed: the rate that is known for the map, fitted to pilots of half the size and less.")
+        words.append(
+            "Dashed: the rate that is known for the map, fitted to pilots of half the size and "
+            "less."
+        )
     if any(one.theory is not None for one in curves):
-        words.append("Theory: the variance of independent draws on these pairs; structured designs do better.")
-    asked = [(one.name, one.theory.everywhere) for one in curves if one.theory is not None and one.theory.everywhere]
+        words.append(
+            "Theory: the variance of independent draws on these pairs; structured designs do "
+            "better."
+        )
+    asked = [
+        (one.name, one.theory.everywhere)
+        for one in curves
+        if one.theory is not None and one.theory.everywhere
+    ]
     text = page.escaped(" ".join(words))
     for name, size in asked:
         text += (
-            f" A bound for all pairs at once asks for {size:,} components of {page.isolated(_cut(name))} where a tenth of the "
+            f" A bound for all pairs at once asks for {size:,} components of "
+            f"{page.isolated(_cut(name))} where a tenth of the "
             "kernel's root mean square is the error: it says nothing at these sizes."
         )
     return text
@@ -232,7 +313,8 @@ def _on_curves(curves: list[Curve], rows: Rows) -> str:
 def _of_heat(found: Heat) -> str:
     what = "of two numbers" if found.grid is not None else f"of {len(found.exact)} rows"
     return (
-        f"Heat maps of the kernel {found.kernel} {what}: exact, approximated by {found.name}, and their difference, "
+        f"Heat maps of the kernel {found.kernel} {what}: exact, approximated by {found.name}, "
+        "and their difference, "
         f"which is {share(found.error)} of the exact one."
     )
 
@@ -240,11 +322,16 @@ def _of_heat(found: Heat) -> str:
 def _on_heat(found: Heat, numeric: bool) -> str:
     order = "the target" if numeric else "class"
     text = (
-        f"{page.isolated(found.kernel)} of {len(found.exact)} rows that the map was not fitted on, sorted by {order}, exact and by "
-        f"{page.isolated(_cut(found.name))}. The difference has a scale of its own; it is {share(found.error)} of the exact matrix."
+        f"{page.isolated(found.kernel)} of {len(found.exact)} rows that the map was not fitted "
+        f"on, sorted by {order}, exact and by "
+        f"{page.isolated(_cut(found.name))}. The difference has a scale of its own; it is "
+        f"{share(found.error)} of the exact matrix."
     )
     if found.reduced:
-        text += f" The sample has too few rows for the size in the leaderboard: this is {page.escaped(found.reduced)}."
+        text += (
+            " The sample has too few rows for the size in the leaderboard: this is "
+            f"{page.escaped(found.reduced)}."
+        )
     if found.groups:
         text += f" Classes, from the top: {_listed([label for label, _ in found.groups])}."
     return text
@@ -252,7 +339,8 @@ def _on_heat(found: Heat, numeric: bool) -> str:
 
 def _on_scalar(found: Heat) -> str:
     return (
-        f"The kernel of two numbers, {page.isolated(found.kernel)}, on a grid of {HEAT_ROWS} numbers from 0 to the largest of one "
+        f"The kernel of two numbers, {page.isolated(found.kernel)}, on a grid of {HEAT_ROWS} "
+        "numbers from 0 to the largest of one "
         f"column, exact and by {page.isolated(_cut(found.name))}: off by {share(found.error)}."
     )
 
@@ -261,15 +349,20 @@ def _memory(board: Leaderboard) -> str:
     won = board.winner
     exact = 8.0 * board.rows
     label = (
-        f"Memory for one row of features. {won.name}: {in_words(won.bytes_per_row)}; a row of the exact kernel's matrix: "
+        f"Memory for one row of features. {won.name}: {in_words(won.bytes_per_row)}; a row of "
+        "the exact kernel's matrix: "
         f"{in_words(exact)}."
     )
     caption = (
-        f"For all {board.rows:,} rows: {in_words(won.bytes_per_row * board.rows)} of features with {page.isolated(_cut(won.name))}, "
-        f"{in_words(exact * board.rows)} for the matrix of an exact kernel, which grows with the square of the rows. Models read rows in "
+        f"For all {board.rows:,} rows: {in_words(won.bytes_per_row * board.rows)} of features "
+        f"with {page.isolated(_cut(won.name))}, "
+        f"{in_words(exact * board.rows)} for the matrix of an exact kernel, which grows with the "
+        "square of the rows. Models read rows in "
         "blocks, and never hold all features at once."
     )
-    return page.section("Memory", page.figure(figures.memory(_shown(board), board.rows), label, caption))
+    return page.section(
+        "Memory", page.figure(figures.memory(_shown(board), board.rows), label, caption)
+    )
 
 
 def _run(board: Leaderboard, names: Sequence[object] | None, command: str) -> str:
@@ -277,7 +370,10 @@ def _run(board: Leaderboard, names: Sequence[object] | None, command: str) -> st
     known = system.facts()
     facts = [
         ("data", f"{board.rows:,} rows, {board.columns:,} columns"),
-        *((_SETTINGS.get(name, name.replace("_", " ")), _setting(value)) for name, value in settings.items()),
+        *(
+            (_SETTINGS.get(name, name.replace("_", " ")), _setting(value))
+            for name, value in settings.items()
+        ),
         ("seconds", f"{board.seconds:.3g}"),
         *((name, known[name]) for name in _FACTS),
     ]

@@ -24,16 +24,20 @@ _PAIRS = 400  # whose variances are averaged where each is a formula of its own
 
 @dataclass(frozen=True)
 class Expected:
-    """error(size) = sqrt(floor^2 + constant^2/size), relative to the root mean square of k; independent draws.
+    """error(size) = sqrt(floor^2 + constant^2/size), relative to the root mean square of k;
+    independent draws.
 
     Attributes
     ----------
     constant, floor : float
-        From the variance of <phi(x), phi(z)>, averaged over the pairs, and from limit(x, z) - k(x, z).
+        From the variance of <phi(x), phi(z)>, averaged over the pairs, and from limit(x, z) - k(x,
+        z).
     bound : float or None
-        A pair that was chosen beforehand has an error below bound/sqrt(size) with probability 1 - DELTA; None where no such bound is known.
+        A pair that was chosen beforehand has an error below bound/sqrt(size) with probability 1 -
+        DELTA; None where no such bound is known.
     everywhere : int or None
-        The size for which a bound of all pairs at once promises a tenth of the root mean square of k, with the same probability.
+        The size for which a bound of all pairs at once promises a tenth of the root mean square of
+        k, with the same probability.
     """
 
     constant: float
@@ -46,27 +50,37 @@ class Expected:
         return math.hypot(self.floor, self.constant / math.sqrt(size))
 
     def at_most(self, size: float) -> float | None:
-        """What a pair has at most at this size; None where that is not known, or 100% or more and so says nothing."""
+        """What a pair has at most at this size; None where that is not known, or 100% or more and
+        so says nothing.
+        """
         most = math.inf if self.bound is None else self.bound / math.sqrt(size)
         return most if most < 1 else None
 
 
 def expected(fitted: Map, rows: Any, pairs: Pairs) -> Expected | None:
-    """What is expected of a fitted map on pairs of rows; None where `mercer.theory` has no variance for it."""
+    """What is expected of a fitted map on pairs of rows; None where `mercer.theory` has no variance
+    for it.
+    """
     formula = _FORMULAS.get(type(fitted))
     if formula is None or fitted.limit_ is None:
         return None
     exact = kernel_values(fitted.kernel_, rows, pairs)
-    reached = exact if fitted.limit_ == fitted.kernel_ else kernel_values(fitted.limit_, rows, pairs)
+    reached = (
+        exact if fitted.limit_ == fitted.kernel_ else kernel_values(fitted.limit_, rows, pairs)
+    )
     scale = float(np.sqrt(np.mean(exact**2)))
     variance, bound, everywhere = formula(fitted, rows, pairs, reached, scale)
     if not (scale > 0 and math.isfinite(variance) and variance >= 0):
         return None
     floor = float(np.sqrt(np.mean((reached - exact) ** 2))) / scale
-    return Expected(math.sqrt(variance) / scale, floor, None if bound is None else bound / scale, everywhere)
+    return Expected(
+        math.sqrt(variance) / scale, floor, None if bound is None else bound / scale, everywhere
+    )
 
 
-Found = tuple[float, float | None, int | None]  # variance and bound of one component, and components for all pairs
+Found = tuple[
+    float, float | None, int | None
+]  # variance and bound of one component, and components for all pairs
 
 
 def _fourier(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Found:
@@ -75,7 +89,11 @@ def _fourier(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Fo
         if fitted.kernel not in ("gaussian", "cosine-rbf"):
             return math.nan, None, None
         return float(np.mean([theory.nrff_variance(float(value), 1) for value in k])), None, None
-    twice = k**4 if fitted.kernel in ("gaussian", "cosine-rbf") else _at_twice(fitted.kernel_, rows, (i, j))
+    twice = (
+        k**4
+        if fitted.kernel in ("gaussian", "cosine-rbf")
+        else _at_twice(fitted.kernel_, rows, (i, j))
+    )
     return _of_waves(fitted.form, k, twice, _everywhere(fitted, rows, scale))
 
 
@@ -84,7 +102,9 @@ def _exp_chi2(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> F
 
 
 def _of_waves(form: str, k: Array, twice: Array, everywhere: int | None) -> Found:
-    """The variance is linear in k^2 and in k at twice the difference, so that its mean is that of their means."""
+    """The variance is linear in k^2 and in k at twice the difference, so that its mean is that of
+    their means.
+    """
     variance = theory.variance(float(np.sqrt(np.mean(k**2))), float(np.mean(twice)), 1, form)
     return variance, 0.01 * math.sqrt(theory.components_for_pair(0.01, DELTA, form)), everywhere
 
@@ -97,7 +117,11 @@ def _everywhere(fitted: Any, rows: Any, scale: float) -> int | None:
     if fitted.kernel != "gaussian":
         return None
     d = rows.shape[1]
-    squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "indptr") else np.einsum("ij,ij->i", rows, rows)
+    squares = (
+        rows.multiply(rows).sum(axis=1)
+        if hasattr(rows, "indptr")
+        else np.einsum("ij,ij->i", rows, rows)
+    )
     diameter, spread = 2 * math.sqrt(float(np.max(squares))), math.sqrt(2 * fitted.gamma_ * d)
     error = 0.1 * scale
     if not 0 < error <= spread * diameter:
@@ -106,7 +130,9 @@ def _everywhere(fitted: Any, rows: Any, scale: float) -> int | None:
 
 
 def _hashes(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Found:
-    """Bits agree with chance m = limit(x, z): the share of hashes whose bits agree has the variance m (1 - m)/k."""
+    """Bits agree with chance m = limit(x, z): the share of hashes whose bits agree has the variance
+    m (1 - m)/k.
+    """
     return float(np.mean([theory.gmm_variance(float(m), 1) for m in np.clip(k, 0, 1)])), None, None
 
 

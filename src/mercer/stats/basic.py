@@ -1,7 +1,8 @@
 """What can be learnt about data in one pass: add a block, merge two summaries.
 
-One law for all of them: the summaries of two halves, merged by +, are the summary of the whole; exactly for counts and samples, within
-rounding for sums. Weights are frequency weights: a row of weight 2 counts as two rows.
+One law for all of them: the summaries of two halves, merged by +, are the summary of the whole;
+exactly for counts and samples, within rounding for sums. Weights are frequency weights: a row of
+weight 2 counts as two rows.
 """
 
 from __future__ import annotations
@@ -20,32 +21,42 @@ from mercer.rng import Rng, open_interval
 
 Array = NDArray[Any]
 
-_REACH = {np.dtype(np.float32): 2.0**100, np.dtype(np.float64): 2.0**330}  # of numbers that a fit takes squares of
+_REACH = {
+    np.dtype(np.float32): 2.0**100,
+    np.dtype(np.float64): 2.0**330,
+}  # of numbers that a fit takes squares of
 
 
 class Summary(Protocol):
     """add(block) takes rows in; start is the index of the block's first row in the whole stream.
 
-    What the constructor takes is kept under its own name, as in scikit-learn, so that an empty summary of the same kind can be made.
+    What the constructor takes is kept under its own name, as in scikit-learn, so that an empty
+    summary of the same kind can be made.
     """
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None: ...
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None: ...
     def __add__(self, other: Self) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All that a summary knows, as arrays of numbers and plain JSON values: what a checkpoint holds."""
+    """All that a summary knows, as arrays of numbers and plain JSON values: what a checkpoint
+    holds.
+    """
 
     arrays: dict[str, Array]
     facts: dict[str, Any]
 
 
 class Magnitude:
-    """The largest absolute number of all rows; one that is beyond reach is refused, with its row and column.
+    """The largest absolute number of all rows; one that is beyond reach is refused, with its row
+    and column.
 
-    A fit finds bandwidths, scales and poles from squares and ratios of numbers, which must not leave float64. Of float32 rows the reach
-    is smaller, since what was found is cast to float32 for them.
+    A fit finds bandwidths, scales and poles from squares and ratios of numbers, which must not
+    leave float64. Of float32 rows the reach is smaller, since what was found is cast to float32 for
+    them.
     """
 
     def __init__(self, who: str) -> None:
@@ -53,7 +64,9 @@ class Magnitude:
         self.largest = 0.0
         self.reach = _REACH[np.dtype(np.float64)]
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         rows = matrix(block)
         self.reach = min(self.reach, _REACH.get(rows.dtype, self.reach))
         stored = rows.data if hasattr(rows, "indptr") else rows
@@ -61,24 +74,36 @@ class Magnitude:
         if largest > self.reach:
             entry = int(np.argmax(np.abs(stored)))
             if hasattr(rows, "indptr"):
-                row, column = int(np.searchsorted(rows.indptr, entry, side="right") - 1), int(rows.indices[entry])
+                row, column = (
+                    int(np.searchsorted(rows.indptr, entry, side="right") - 1),
+                    int(rows.indices[entry]),
+                )
             else:
                 row, column = divmod(entry, rows.shape[1])
             value = stored.flat[entry]
-            before = f"{self.who} needs {rows.dtype} rows with |x| below {self.reach:.1g} to fit to, got {value:g} at"
-            raise RowError(row + start, before, f", column {column}. Scale the data (sklearn.preprocessing).")
+            before = (
+                f"{self.who} needs {rows.dtype} rows with |x| below {self.reach:.1g} to fit "
+                f"to, got {value:g} at"
+            )
+            raise RowError(
+                row + start, before, f", column {column}. Scale the data (sklearn.preprocessing)."
+            )
         self.largest = max(self.largest, largest)
 
     def __add__(self, other: Magnitude) -> Magnitude:
         merged = copy.copy(self)
-        merged.largest, merged.reach = max(self.largest, other.largest), min(self.reach, other.reach)
+        merged.largest, merged.reach = (
+            max(self.largest, other.largest),
+            min(self.reach, other.reach),
+        )
         return merged
 
     def require(self) -> None:
         """Raise a ValueError where all numbers are so small that their squares are lost."""
         if 0 < self.largest < 1 / self.reach:
             raise ValueError(
-                f"{self.who} needs rows with |x| above {1 / self.reach:.1g} to fit to, got {self.largest:g} as the largest number "
+                f"{self.who} needs rows with |x| above {1 / self.reach:.1g} to fit to, got "
+                f"{self.largest:g} as the largest number "
                 "of all. Scale the data (sklearn.preprocessing)."
             )
 
@@ -91,7 +116,9 @@ class Range:
         self.low: Array | None = None
         self.high: Array | None = None
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         rows = _weighty(block, weight)
         if rows.shape[0] == 0:
             return
@@ -108,14 +135,18 @@ class Range:
 
     def _take(self, rows: int, low: Array, high: Array) -> None:
         if self.low is not None and self.low.shape != low.shape:
-            raise ValueError(f"A Range of {len(self.low)} columns does not take rows of {len(low)}.")
+            raise ValueError(
+                f"A Range of {len(self.low)} columns does not take rows of {len(low)}."
+            )
         self.rows += rows
         self.low = low if self.low is None else np.minimum(self.low, low)
         self.high = high if self.high is None else np.maximum(self.high, high)
 
 
 class _Deviations:
-    """Count, mean and sum of squared deviations from it, of numbers or of columns; merged without cancellation."""
+    """Count, mean and sum of squared deviations from it, of numbers or of columns; merged without
+    cancellation.
+    """
 
     count: float
     mean: Any
@@ -151,7 +182,9 @@ class Spread(_Deviations):
     def variance(self) -> float:
         return self._squares / self.count if self.count else 0.0
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         n, d = block.shape
         weights = frequency_weights(n, weight)
         count = float(weights.sum()) * d
@@ -163,7 +196,9 @@ class Spread(_Deviations):
         lengths = np.diff(rows.indptr) if sparse else np.full(n, d)
         per_value = np.repeat(weights, lengths).reshape(values.shape)
         zeros = count - float(per_value.sum())  # those that a CSR matrix does not store
-        base = float(values.flat[0]) if zeros == 0 else 0.0  # so that equal values have exactly no spread
+        base = (
+            float(values.flat[0]) if zeros == 0 else 0.0
+        )  # so that equal values have exactly no spread
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # beyond float64 it is infinite or NaN, for the caller to see
@@ -186,8 +221,12 @@ class ColumnSpread(_Deviations):
         """The standard deviation of each column."""
         return np.sqrt(self._squares / max(self.count, 1.0))
 
-    @np.errstate(over="ignore", invalid="ignore")  # beyond float64 it is infinite or NaN, for the caller to see
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # beyond float64 it is infinite or NaN, for the caller to see
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         n, d = block.shape
         weights = frequency_weights(n, weight)
         count = float(weights.sum())
@@ -203,7 +242,9 @@ class ColumnSpread(_Deviations):
         values = rows.data.astype(np.float64)
         per_value = np.repeat(weights, np.diff(rows.indptr))
         mean = np.bincount(rows.indices, per_value * values, minlength=d) / count
-        squares = np.bincount(rows.indices, per_value * (values - mean[rows.indices]) ** 2, minlength=d)
+        squares = np.bincount(
+            rows.indices, per_value * (values - mean[rows.indices]) ** 2, minlength=d
+        )
         zeros = np.maximum(count - np.bincount(rows.indices, per_value, minlength=d), 0.0)
         self._take(count, mean, squares + zeros * mean**2)
 
@@ -220,7 +261,9 @@ class RowMean:
     def mean(self) -> float:
         return self.total / self.weight if self.weight else 0.0
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         weights = frequency_weights(block.shape[0], weight)
         csr = block.tocsr()
         terms = self.term(csr.data.astype(np.float64))
@@ -235,10 +278,12 @@ class RowMean:
 
 
 class Reservoir:
-    """A uniform sample of rows without replacement: those with the smallest key, a hash of (seed, row index).
+    """A uniform sample of rows without replacement: those with the smallest key, a hash of (seed,
+    row index).
 
-    The sample depends on the rows and the seed alone, never on blocks or workers. With weights a row's key is divided by its weight, so
-    that the chance to be first is in proportion to it; rows of weight 0 are left out.
+    The sample depends on the rows and the seed alone, never on blocks or workers. With weights a
+    row's key is divided by its weight, so that the chance to be first is in proportion to it; rows
+    of weight 0 are left out.
     """
 
     def __init__(self, size: int, seed: int) -> None:
@@ -247,7 +292,9 @@ class Reservoir:
         self.keys: Array = np.empty(0)
         self._rows: list[Block] = []  # one block of rows, in the order of keys
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         n = block.shape[0]
         keys = -np.log(open_interval(Rng(self.seed).words("reservoir", start, n)))
         if weight is not None:
@@ -281,13 +328,16 @@ class Reservoir:
 
 
 def frequency_weights(n: int, weight: Array | None) -> Array:
-    """The weights of n rows as float64, ones when there are none; refused unless they are n finite numbers of at least 0."""
+    """The weights of n rows as float64, ones when there are none; refused unless they are n finite
+    numbers of at least 0.
+    """
     if weight is None:
         return np.ones(n)
     w = np.asarray(weight, dtype=np.float64)
     if w.shape != (n,) or not np.all((w >= 0) & np.isfinite(w)):
         raise ValueError(
-            f"A block of {n} rows needs {n} finite weights of at least 0, got {w.shape} with smallest {w.min(initial=0):g}."
+            f"A block of {n} rows needs {n} finite weights of at least 0, got {w.shape} with "
+            f"smallest {w.min(initial=0):g}."
         )
     return w
 

@@ -1,4 +1,5 @@
-"""Checkpoint: the sum of the shards that are done, in one file; a rerun goes on from there or says why it cannot.
+"""Checkpoint: the sum of the shards that are done, in one file; a rerun goes on from there or says
+why it cannot.
 
 The file is one of ``mercer.persistence.container``: arrays, and canonical JSON beside them.
 """
@@ -28,7 +29,8 @@ class Checkpoint:
     Attributes
     ----------
     made : dict
-        What the sum depends on, as JSON values: the caller's "spec", "source" (a fingerprint), "map", "grid", "isa" and "summary".
+        What the sum depends on, as JSON values: the caller's "spec", "source" (a fingerprint),
+        "map", "grid", "isa" and "summary".
     shards, rows : int
         How many shards, and rows, are in the sum: always the first ones.
     complete : bool
@@ -69,7 +71,9 @@ class Checkpoint:
 
     @classmethod
     def peek(cls, path: str | os.PathLike[str]) -> dict[str, Any] | None:
-        """The spec that was given to fold with this checkpoint, so that a rerun can take the seed from it; None when there is no file."""
+        """The spec that was given to fold with this checkpoint, so that a rerun can take the seed
+        from it; None when there is no file.
+        """
         if not Path(path).exists():
             return None
         spec: dict[str, Any] = cls.read(path).made["spec"]
@@ -84,16 +88,21 @@ class Checkpoint:
             return int(file.facts["rows"])
 
     def require(self, made: dict[str, Any], name: str) -> None:
-        """Refuse to go on where something that the sum depends on is not what it was, and say what."""
+        """Refuse to go on where something that the sum depends on is not what it was, and say
+        what.
+        """
         for part in _PARTS:
             was, now = self.made.get(part), made.get(part)
             if was != now:
-                raise ValueError(f"{name} cannot be resumed: {_SENTENCES[part](was, now)} {_WAY_OUT}")
+                raise ValueError(
+                    f"{name} cannot be resumed: {_SENTENCES[part](was, now)} {_WAY_OUT}"
+                )
         whole = self.shards * made["grid"]["rows"] * made["grid"]["shard"]
         first = whole - made["grid"]["rows"] * made["grid"]["shard"]
         if not (self.rows == whole or (self.complete and first < self.rows <= whole)):
             raise ValueError(
-                f"{name} cannot be resumed: {self.shards} shards have {whole} rows, and it counts {self.rows}: "
+                f"{name} cannot be resumed: {self.shards} shards have {whole} rows, and it "
+                f"counts {self.rows}: "
                 f"a shard is missing or there twice. {_WAY_OUT}"
             )
 
@@ -103,7 +112,9 @@ def plain(what: str, value: Any) -> Any:
     try:
         return json.loads(canonical(value))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} must be plain JSON values (numbers, words, lists, dicts): {error}.") from None
+        raise ValueError(
+            f"{what} must be plain JSON values (numbers, words, lists, dicts): {error}."
+        ) from None
 
 
 _WAY_OUT = "Make it as it was, or name another checkpoint file to start from the first row."
@@ -130,9 +141,15 @@ def _source(was: dict[str, Any], now: dict[str, Any]) -> str:
     before, after = ({file["name"]: file for file in one.get("files", [])} for one in (was, now))
     for name in sorted({*before, *after}):
         if name not in after or name not in before:
-            return f"the source has changed: {name} {'is not there any more' if name in before else 'is new'}."
+            return (
+                f"the source has changed: {name} "
+                f"{'is not there any more' if name in before else 'is new'}."
+            )
         if before[name]["bytes"] != after[name]["bytes"]:
-            return f"the source has changed: {name} had {before[name]['bytes']:,} bytes, now {after[name]['bytes']:,}."
+            return (
+                f"the source has changed: {name} had {before[name]['bytes']:,} bytes, now "
+                f"{after[name]['bytes']:,}."
+            )
         if before[name] != after[name]:
             return f"the source has changed: {name} was written to since."
     rest = [{key: value for key, value in one.items() if key != "files"} for one in (was, now)]
@@ -142,7 +159,10 @@ def _source(was: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _isa(was: str, now: str) -> str:
-    return f"it was made with the instruction set {was}, and {now} is in use, which rounds differently: set MERCER_ISA={was}."
+    return (
+        f"it was made with the instruction set {was}, and {now} is in use, which rounds "
+        f"differently: set MERCER_ISA={was}."
+    )
 
 
 def _map(was: Any, now: Any) -> str:

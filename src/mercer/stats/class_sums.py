@@ -1,4 +1,6 @@
-"""ClassSums: how many rows each class has, and the sum of their features. All that one-against-all least squares needs beside Moments."""
+"""ClassSums: how many rows each class has, and the sum of their features. All that one-against-all
+least squares needs beside Moments.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,20 @@ FEW_INTEGERS = 100
 
 
 def are_classes(y: Array) -> bool:
-    """Whether a target is taken for classes: words, booleans, or at most FEW_INTEGERS different whole numbers."""
+    """Whether a target is taken for classes: words, booleans, or at most FEW_INTEGERS different
+    whole numbers.
+    """
     if y.dtype.kind not in "iuf":
         return True
     return bool(np.all(y == np.floor(y))) and len(np.unique(y)) <= FEW_INTEGERS
 
 
 class ClassSums:
-    """n_c = sum w and s_c = sum w z over the rows of each class c, in float64; classes are found as they come.
+    """n_c = sum w and s_c = sum w z over the rows of each class c, in float64; classes are found as
+    they come.
 
-    Labels are numbers or words of any dtype. For the target 1 in class c and 0 elsewhere, sum w (z - mean)(y - mean)' is s_c - n_c mean.
+    Labels are numbers or words of any dtype. For the target 1 in class c and 0 elsewhere, sum w (z
+    - mean)(y - mean)' is s_c - n_c mean.
     """
 
     anywhere = True  # blocks are summed where they are
@@ -40,18 +46,23 @@ class ClassSums:
         self._counts: Array = np.empty(0)
         self._sums: Array = np.empty((0, 0))
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         n, D = block.shape
         labels = np.asarray(y)
         if y is None or labels.shape != (n,):
             raise ValueError(
-                f"ClassSums need a label for each of {n} rows, got {'none' if y is None else labels.shape}."
+                f"ClassSums need a label for each of {n} rows, got "
+                f"{'none' if y is None else labels.shape}."
             )
         w = frequency_weights(n, weight)
         missing = validation.missing(labels)
         if missing is not None:
             raise validation.RowError(
-                missing[0], f"Every row needs a label, got {missing[2]} at", ". Drop such rows first."
+                missing[0],
+                f"Every row needs a label, got {missing[2]} at",
+                ". Drop such rows first.",
             ).at(start)
         if n == 0:
             return
@@ -87,7 +98,9 @@ class ClassSums:
         if self._kind not in (None, other._kind):
             raise ValueError(_mixed(next(iter(self._places)), next(iter(other._places)), ""))
         if self._places and self._sums.shape[1] != other._sums.shape[1]:
-            raise ValueError(f"Sums of {self._sums.shape[1]} and {other._sums.shape[1]} columns do not merge.")
+            raise ValueError(
+                f"Sums of {self._sums.shape[1]} and {other._sums.shape[1]} columns do not merge."
+            )
         self._kind = other._kind
         assert other._dtype is not None
         self._widen(other._dtype)
@@ -100,13 +113,20 @@ class ClassSums:
     def state(self) -> State:
         """Arrays and plain values that from_state makes the same sums of."""
         labels = [label.hex() if isinstance(label, bytes) else label for label in self._places]
-        facts = {"labels": labels, "kind": self._kind, "dtype": None if self._dtype is None else self._dtype.str}
+        facts = {
+            "labels": labels,
+            "kind": self._kind,
+            "dtype": None if self._dtype is None else self._dtype.str,
+        }
         return State({"counts": self._counts, "sums": self._sums}, facts)
 
     def from_state(self, state: State) -> ClassSums:
         """Sums with that state."""
         made = ClassSums()
-        labels = [bytes.fromhex(label) if state.facts["kind"] == "bytes" else label for label in state.facts["labels"]]
+        labels = [
+            bytes.fromhex(label) if state.facts["kind"] == "bytes" else label
+            for label in state.facts["labels"]
+        ]
         made._places = {label: place for place, label in enumerate(labels)}
         made._kind = state.facts["kind"]
         made._dtype = None if state.facts["dtype"] is None else np.dtype(state.facts["dtype"])
@@ -124,13 +144,18 @@ class ClassSums:
         if labels.dtype.kind == "O":
             firsts: dict[Any, int] = {}
             codes = np.array(
-                [firsts.setdefault(_plain(label, row + start), len(firsts)) for row, label in enumerate(labels)]
+                [
+                    firsts.setdefault(_plain(label, row + start), len(firsts))
+                    for row, label in enumerate(labels)
+                ]
             )
             rows = np.unique(codes, return_index=True)[1]
             known = list(firsts)
         else:
             values, rows, codes = np.unique(labels, return_index=True, return_inverse=True)
-            known = [_plain(value, row + start) for value, row in zip(values.tolist(), rows, strict=True)]
+            known = [
+                _plain(value, row + start) for value, row in zip(values.tolist(), rows, strict=True)
+            ]
         for label, row in zip(known, rows, strict=True):
             kind = _KINDS[type(label)]
             if self._kind not in (None, kind):
@@ -145,21 +170,26 @@ class ClassSums:
             self._dtype = dtype
         elif self._dtype != dtype:
             self._dtype = (
-                np.dtype(object) if "O" in self._dtype.kind + dtype.kind else np.result_type(self._dtype, dtype)
+                np.dtype(object)
+                if "O" in self._dtype.kind + dtype.kind
+                else np.result_type(self._dtype, dtype)
             )
 
     def _grow(self, D: int) -> None:
         classes = len(self._places)
         if classes > most_classes(D):
             raise ValueError(
-                f"There are more than {most_classes(D)} different labels: numbers to be predicted rather than classes? Use a regressor."
+                f"There are more than {most_classes(D)} different labels: numbers to be "
+                "predicted rather than classes? Use a regressor."
             )
         if len(self._counts) and self._sums.shape[1] != D:
             raise ValueError(f"Sums of {self._sums.shape[1]} columns do not take rows of {D}.")
         known = len(self._counts)
         if classes > known:
             self._counts = np.concatenate([self._counts, np.zeros(classes - known)])
-            self._sums = np.concatenate([self._sums.reshape(known, D), np.zeros((classes - known, D))])
+            self._sums = np.concatenate(
+                [self._sums.reshape(known, D), np.zeros((classes - known, D))]
+            )
 
 
 def _sums(rows: Any, w: Array, codes: Array, classes: int) -> Array:
@@ -187,12 +217,16 @@ def _plain(label: Any, row: int) -> Any:
     """A label as a plain Python value."""
     label = label.item() if isinstance(label, np.generic) else label
     if type(label) not in _KINDS:
-        raise ValueError(f"Labels must be numbers or words, got {label!r} of type {type(label).__name__} at row {row}.")
+        raise ValueError(
+            f"Labels must be numbers or words, got {label!r} of type {type(label).__name__} at "
+            f"row {row}."
+        )
     return label
 
 
 def _mixed(one: Any, other: Any, where: str) -> str:
     return (
-        f"Labels that are numbers and labels that are words cannot be put in order: got {one!r}, and {other!r}{where}. "
+        f"Labels that are numbers and labels that are words cannot be put in order: got {one!r}, "
+        f"and {other!r}{where}. "
         "Make them all words (y.astype(str)), or all numbers."
     )

@@ -13,7 +13,9 @@ S = TypeVar("S", bound=Summary)
 
 
 class Together:
-    """Several summaries of the same rows: Together(Moments(target=False), ClassSums()).parts has them, in this order."""
+    """Several summaries of the same rows: Together(Moments(target=False), ClassSums()).parts has
+    them, in this order.
+    """
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
@@ -23,13 +25,17 @@ class Together:
         """Whether all of them sum blocks where they are."""
         return all(getattr(part, "anywhere", False) for part in self.parts)
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         for part in self.parts:
             part.add(block, y=y, weight=weight, start=start)
 
     def __add__(self, other: Self) -> Self:
         self._must_match(other)
-        return self._like([mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True)])
+        return self._like(
+            [mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True)]
+        )
 
     def __iadd__(self, other: Self) -> Self:
         self._must_match(other)
@@ -42,7 +48,11 @@ class Together:
     def state(self) -> State:
         """The states of the parts, under their numbers."""
         states = [state_of(part) for part in self.parts]
-        arrays = {f"{i}.{name}": values for i, state in enumerate(states) for name, values in state.arrays.items()}
+        arrays = {
+            f"{i}.{name}": values
+            for i, state in enumerate(states)
+            for name, values in state.arrays.items()
+        }
         return State(arrays, {str(i): state.facts for i, state in enumerate(states)})
 
     def from_state(self, state: State) -> Self:
@@ -50,7 +60,11 @@ class Together:
         made = []
         for i, part in enumerate(self.parts):
             mine = f"{i}."
-            arrays = {name.removeprefix(mine): a for name, a in state.arrays.items() if name.startswith(mine)}
+            arrays = {
+                name.removeprefix(mine): a
+                for name, a in state.arrays.items()
+                if name.startswith(mine)
+            }
             made.append(part.from_state(State(arrays, state.facts[str(i)])))
         return self._like(made)
 
@@ -79,7 +93,8 @@ def state_of(summary: Any) -> State:
     """The state of a summary; refused where it has none."""
     if not hasattr(summary, "state"):
         raise TypeError(
-            f"{type(summary).__name__} cannot be kept in a checkpoint: fold it without checkpoint=. "
+            f"{type(summary).__name__} cannot be kept in a checkpoint: fold it without "
+            "checkpoint=. "
             "Moments, ClassSums and Together can."
         )
     state: State = summary.state()
@@ -87,7 +102,9 @@ def state_of(summary: Any) -> State:
 
 
 def described(summary: Any) -> str:
-    """The kind and the settings of a summary in words: "Together(Moments(target=False), ClassSums())"."""
+    """The kind and the settings of a summary in words: "Together(Moments(target=False),
+    ClassSums())".
+    """
     settings = []
     for name, parameter in inspect.signature(type(summary)).parameters.items():
         value = getattr(summary, name)

@@ -1,4 +1,6 @@
-"""Moments: what least squares, principal components and their cross-validation need to know of all rows."""
+"""Moments: what least squares, principal components and their cross-validation need to know of all
+rows.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ _FLOAT32_SAFE = 1e-15, 1e15  # entries whose sums of squares stay well inside fl
 class Moments:
     """n, sum z, sum z z', and with a target sum y, sum y y', sum z y', about a shift, in float64.
 
-    Each block is centred by its own mean before its products are made in its own dtype, and moved to the common shift in float64: a
-    large mean, or one that wanders, costs no digits. With a = mean - shift and r = sum (z - mean), a block of n rows moves by
-    r a' + a r' + n a a', which waits until there are several of them. Moments can be subtracted, so that a fold can be left out without
-    a second pass.
+    Each block is centred by its own mean before its products are made in its own dtype, and moved
+    to the common shift in float64: a large mean, or one that wanders, costs no digits. With a =
+    mean - shift and r = sum (z - mean), a block of n rows moves by r a' + a r' + n a a', which
+    waits until there are several of them. Moments can be subtracted, so that a fold can be left out
+    without a second pass.
 
     Parameters
     ----------
@@ -48,10 +51,16 @@ class Moments:
         self._products = Symmetric(0)  # sum w (z - shift)(z - shift)', but for what is pending
         self._cross: Array = np.empty((0, 0))  # sum w (z - shift)(y - shift)'
         self._squares: Array = np.empty((0, 0))  # sum w (y - shift)(y - shift)'
-        self._pending: list[tuple[float, Array, Array]] = []  # n, a and r of blocks whose products were not moved yet
+        self._pending: list[
+            tuple[float, Array, Array]
+        ] = []  # n, a and r of blocks whose products were not moved yet
 
-    @np.errstate(over="ignore", invalid="ignore")  # beyond float64 it is infinite or NaN, for the caller to see
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # beyond float64 it is infinite or NaN, for the caller to see
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         n, D = block.shape
         w = None if weight is None else frequency_weights(n, weight)
         Y = np.empty((n, 0)) if y is None or not self.target else _targets(n, y)
@@ -62,7 +71,9 @@ class Moments:
         if away:
             place = devices.place_of(rows)
             assert place is not None
-            devices.each(lambda at: self._add(rows[at], Y[at], None if w is None else w[at]), n, most, place)
+            devices.each(
+                lambda at: self._add(rows[at], Y[at], None if w is None else w[at]), n, most, place
+            )
             return
         if n <= most:
             self._add(rows, Y, w)
@@ -119,8 +130,18 @@ class Moments:
 
     def state(self) -> State:
         """Arrays and plain values that from_state makes the same Moments of."""
-        arrays = {"shift": self._shift, "sum": self._sum, "cross": self._cross, "squares": self._squares}
-        facts = {"rows": self.rows, "n": self.n, "targets": self.targets, "size": self._products.size}
+        arrays = {
+            "shift": self._shift,
+            "sum": self._sum,
+            "cross": self._cross,
+            "squares": self._squares,
+        }
+        facts = {
+            "rows": self.rows,
+            "n": self.n,
+            "targets": self.targets,
+            "size": self._products.size,
+        }
         return State({**arrays, "products": self._moved().home().packed}, facts)
 
     def from_state(self, state: State) -> Moments:
@@ -143,12 +164,16 @@ class Moments:
         y_mean = weights @ Y / n
         Y = Y - y_mean
         weighted = Y * weights[:, None]
-        make = _csr if hasattr(rows, "indptr") else _centred_there if ops.is_device(rows) else _centred
+        make = (
+            _csr if hasattr(rows, "indptr") else _centred_there if ops.is_device(rows) else _centred
+        )
         part = make(rows, weights, None if w is None else np.sqrt(w), weighted)
         if self.targets is None:
             self._begin(np.concatenate([part.mean, y_mean]), rows, Y.shape[1])
         D = rows.shape[1]
-        part.add_to(self._products)  # first: where a device has no memory for it, nothing has changed
+        part.add_to(
+            self._products
+        )  # first: where a device has no memory for it, nothing has changed
         steps = np.concatenate([part.mean, y_mean]) - self._shift
         a, b = steps[:D], steps[D:]
         rest = np.concatenate([part.residual, weighted.sum(axis=0)])
@@ -175,7 +200,9 @@ class Moments:
             n = np.array([n for n, _, _ in self._pending])
             A = np.array([a for _, a, _ in self._pending])
             R = np.array([r for _, _, r in self._pending])
-            self._products.add_products(np.concatenate([A, R]), np.concatenate([R + n[:, None] * A, A]))
+            self._products.add_products(
+                np.concatenate([A, R]), np.concatenate([R + n[:, None] * A, A])
+            )
             self._pending = []
         return self._products
 
@@ -195,9 +222,15 @@ class Moments:
         z, y = slice(0, D), slice(D, None)
         products = self._moved()
         products.add(other._moved(), sign)
-        products.add_products(sign * np.array([other._sum[z], step[z]]), np.array([step[z], moved[z]]))
-        self._cross += sign * (other._cross + np.outer(other._sum[z], step[y]) + np.outer(step[z], moved[y]))
-        self._squares += sign * (other._squares + np.outer(other._sum[y], step[y]) + np.outer(step[y], moved[y]))
+        products.add_products(
+            sign * np.array([other._sum[z], step[z]]), np.array([step[z], moved[z]])
+        )
+        self._cross += sign * (
+            other._cross + np.outer(other._sum[z], step[y]) + np.outer(step[z], moved[y])
+        )
+        self._squares += sign * (
+            other._squares + np.outer(other._sum[y], step[y]) + np.outer(step[y], moved[y])
+        )
         self._sum += sign * moved
         self.rows += sign * other.rows
         self.n += sign * other.n
@@ -206,7 +239,8 @@ class Moments:
     def _must_fit(self, columns: int, targets: int) -> None:
         if self.targets is not None and (columns, targets) != (self._products.size, self.targets):
             raise ValueError(
-                f"Moments of {self._products.size} columns and {self.targets} targets do not combine with rows of {columns} columns "
+                f"Moments of {self._products.size} columns and {self.targets} targets do not "
+                f"combine with rows of {columns} columns "
                 f"and {targets} targets."
             )
 
@@ -247,7 +281,9 @@ def _csr(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _Part:
 
 
 def _centred(rows: Array, w: Array, roots: Array | None, weighted: Array) -> _Part:
-    """Rows about their mean as it was subtracted; in float64 when their products might leave float32."""
+    """Rows about their mean as it was subtracted; in float64 when their products might leave
+    float32.
+    """
     if rows.dtype == np.float32:
         part, largest = _centred_in(np.dtype(np.float32), rows, w, roots, weighted)
         low, high = _FLOAT32_SAFE
@@ -264,7 +300,10 @@ def _centred_in(
     Z = np.empty((n, D), dtype)
     mean, residual, largest = np.empty(D, dtype), np.empty(D), np.empty(D)
     cross = np.empty((D, weighted.shape[1]))
-    shares, scale = (w / w.sum()).astype(dtype), None if roots is None else roots.astype(dtype)[:, None]
+    shares, scale = (
+        (w / w.sum()).astype(dtype),
+        None if roots is None else roots.astype(dtype)[:, None],
+    )
 
     def work(panel: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # seen in `largest`
@@ -307,9 +346,12 @@ def _targets(n: int, y: Array) -> Array:
     try:  # words as Python has them, so that the error shows 'a' and not np.str_('a')
         Y = np.asarray(given.astype(object) if given.dtype.kind == "U" else given, dtype=np.float64)
     except ValueError as error:
-        raise ValueError(f"Moments need targets that are numbers ({error}); ClassSums takes labels.") from None
+        raise ValueError(
+            f"Moments need targets that are numbers ({error}); ClassSums takes labels."
+        ) from None
     if Y.shape[:1] != (n,) or Y.ndim > 2:
         raise ValueError(
-            f"A block of {n} rows needs {n} targets (or {n} rows of them), got an array of shape {Y.shape}."
+            f"A block of {n} rows needs {n} targets (or {n} rows of them), got an array of shape "
+            f"{Y.shape}."
         )
     return Y.reshape(n, -1)

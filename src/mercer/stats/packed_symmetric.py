@@ -18,10 +18,12 @@ Tile = tuple[slice, slice, Array]  # rows, columns, and the view of what is kept
 
 
 class Symmetric:
-    """S = S' in float64. Of each panel of rows the columns from the diagonal on are kept, one panel after the other.
+    """S = S' in float64. Of each panel of rows the columns from the diagonal on are kept, one panel
+    after the other.
 
-    What is added goes tile by tile over threads. A tile is added to by one thread, so that the number of threads changes no bit. Only the
-    upper half of what is added counts: the lower one is its mirror.
+    What is added goes tile by tile over threads. A tile is added to by one thread, so that the
+    number of threads changes no bit. Only the upper half of what is added counts: the lower one is
+    its mirror.
     """
 
     def __init__(self, size: int, packed: Array | None = None, *, beside: Any = None) -> None:
@@ -30,9 +32,14 @@ class Symmetric:
             DEVICE_PANEL if ops.is_device(beside) else PANEL
         )  # on a device, beside the array that is given there
         length = _length(size, self.panel)
-        self.packed: Any = packed if packed is not None else np.zeros(length, like=beside if self.away else None)
+        self.packed: Any = (
+            packed if packed is not None else np.zeros(length, like=beside if self.away else None)
+        )
         if self.packed.shape != (length,):
-            raise ValueError(f"A symmetric matrix of {size} columns keeps {length} numbers, got {self.packed.shape}.")
+            raise ValueError(
+                f"A symmetric matrix of {size} columns keeps {length} numbers, got "
+                f"{self.packed.shape}."
+            )
 
     @property
     def away(self) -> bool:
@@ -96,7 +103,9 @@ class Symmetric:
         self.packed, self.panel = self.home().packed, PANEL
 
     def toarray(self, minus: tuple[Array, Array] | None = None) -> Array:
-        """The whole matrix, less the outer product of two vectors (proportional to each other) where they are given."""
+        """The whole matrix, less the outer product of two vectors (proportional to each other)
+        where they are given.
+        """
         if self.away:
             return self._whole(minus)
         full = np.empty((self.size, self.size))
@@ -119,9 +128,15 @@ class Symmetric:
         place = devices.place_of(self.packed)
         assert place is not None
         back = devices.returning(place)
-        one, other = (None, None) if minus is None else (ops.beside(part, self.packed) for part in minus)
+        one, other = (
+            (None, None) if minus is None else (ops.beside(part, self.packed) for part in minus)
+        )
         for rows, kept in self._panels():
-            part = kept if one is None or other is None else kept - one[rows, None] * other[None, rows.start :]
+            part = (
+                kept
+                if one is None or other is None
+                else kept - one[rows, None] * other[None, rows.start :]
+            )
             width = part.shape[0]
             square = np.triu(part[:, :width])
             back.bring(square + np.triu(square, 1).T, full[rows, rows])

@@ -1,8 +1,8 @@
 """fold(source, summary): the only loop over data.
 
-Blocks are summed in order inside shards of a fixed number of blocks, and shards are merged in order. The grid of blocks depends on the
-width of a row and its dtype alone, and BLAS runs on one thread inside: threads, kills, resumes and the chunks of a source change no bit
-of a sum.
+Blocks are summed in order inside shards of a fixed number of blocks, and shards are merged in
+order. The grid of blocks depends on the width of a row and its dtype alone, and BLAS runs on one
+thread inside: threads, kills, resumes and the chunks of a source change no bit of a sum.
 """
 
 from __future__ import annotations
@@ -45,22 +45,27 @@ def fold(
     Parameters
     ----------
     source : Stream, Rows, Features, array, sparse matrix, data frame, or iterable of blocks
-        ``features(stream, fitted_map)`` gives the features of a stream. Blocks of an iterable are taken as they are.
+        ``features(stream, fitted_map)`` gives the features of a stream. Blocks of an iterable are
+        taken as they are.
     summary : Summary
         It is filled and returned. After an error it is as it was.
     checkpoint : path, optional
-        A file that keeps the sum of the shards that are done. A rerun goes on from there; a file that belongs to something else is
-        refused. It stays when all rows are summed. Interrupted by Ctrl-C, the shard in work is dropped and the others are kept.
+        A file that keeps the sum of the shards that are done. A rerun goes on from there; a file
+        that belongs to something else is refused. It stays when all rows are summed. Interrupted by
+        Ctrl-C, the shard in work is dropped and the others are kept.
     spec : dict of JSON values, optional
-        What else the sum depends on (parameters, the seed): kept in the checkpoint, and compared. ``Checkpoint.peek(path)`` shows it.
+        What else the sum depends on (parameters, the seed): kept in the checkpoint, and compared.
+        ``Checkpoint.peek(path)`` shows it.
     progress : callable, optional
-        progress(rows_done, rows_in_all) after every block (every shard on a cluster); rows_in_all is None when it is not known.
+        progress(rows_done, rows_in_all) after every block (every shard on a cluster); rows_in_all
+        is None when it is not known.
     n_jobs : int, optional
-        Threads; it does not change the result. None and -1 use all that MERCER_NUM_THREADS or the machine allow. Not for a cluster, whose
-        workers run as many tasks at once as they have threads.
+        Threads; it does not change the result. None and -1 use all that MERCER_NUM_THREADS or the
+        machine allow. Not for a cluster, whose workers run as many tasks at once as they have
+        threads.
     client : distributed.Client or address, optional
-        A cluster of Dask that sums the shards: the same bits, whatever the number of its workers. For a Dask array the current client,
-        when there is one.
+        A cluster of Dask that sums the shards: the same bits, whatever the number of its workers.
+        For a Dask array the current client, when there is one.
 
     Examples
     --------
@@ -73,11 +78,16 @@ def fold(
     rows = _rows_of(source)
     if checkpoint is not None and rows is None:
         raise ValueError(
-            "fold: checkpoint= needs rows that can be read again: a stream, an array or features(stream, map)."
+            "fold: checkpoint= needs rows that can be read again: a stream, an array or "
+            "features(stream, map)."
         )
     with at_most(n_jobs), one_blas_thread():
         total: Total[S] = Total(summary)
-        keeper = None if checkpoint is None or rows is None else _Keeper(Path(checkpoint), rows, total, spec)
+        keeper = (
+            None
+            if checkpoint is None or rows is None
+            else _Keeper(Path(checkpoint), rows, total, spec)
+        )
         try:
             if not total.complete:
                 with dask_cluster.for_rows(client, rows) as found:
@@ -110,9 +120,15 @@ class Total(Generic[S]):
         self.steady = True  # not in the middle of a merge
 
     def take(self, index: int, shard: S, rows: int, *, last: bool = False) -> None:
-        """Merge the shard of that number, which has so many rows. The shard is not to be used afterwards."""
+        """Merge the shard of that number, which has so many rows. The shard is not to be used
+        afterwards.
+        """
         if index != self.shards:
-            what = "was summed already" if index < self.shards else f"has come before shard {self.shards}"
+            what = (
+                "was summed already"
+                if index < self.shards
+                else f"has come before shard {self.shards}"
+            )
             raise ValueError(f"Shard {index} {what}: shards are merged once each, in order.")
         self.steady = False
         self.sum = shard if self.sum is None else operator.iadd(self.sum, shard)
@@ -123,18 +139,27 @@ class Total(Generic[S]):
 class _Keeper:
     """The checkpoint of a fold: read at the start, written when it is due."""
 
-    def __init__(self, path: Path, rows: Rows, total: Total[Any], spec: dict[str, Any] | None) -> None:
+    def __init__(
+        self, path: Path, rows: Rows, total: Total[Any], spec: dict[str, Any] | None
+    ) -> None:
         if path.is_dir():
             raise ValueError(f"The checkpoint {path} is a folder: name a file.")
         if not path.parent.is_dir():
-            raise ValueError(f"There is no folder {path.parent} to write the checkpoint {path.name} to.")
+            raise ValueError(
+                f"There is no folder {path.parent} to write the checkpoint {path.name} to."
+            )
         self.path, self.stream, self.total = path, rows.stream, total
         state_of(total.like)
         self.made = {
             "spec": plain("fold: spec", {} if spec is None else spec),
             "source": plain("The fingerprint", rows.stream.fingerprint()),
             "map": plain("The map", rows.mark()),
-            "grid": {"rows": rows.grid.rows, "shard": rows.grid.shard, "width": rows.width, "dtype": str(rows.dtype)},
+            "grid": {
+                "rows": rows.grid.rows,
+                "shard": rows.grid.shard,
+                "width": rows.width,
+                "dtype": str(rows.dtype),
+            },
             "isa": devices.arithmetic(),
             "summary": described(total.like),
         }
@@ -163,12 +188,19 @@ class _Keeper:
         begin = time.monotonic()
         self.stream.require_same_files()  # all that was summed was read before
         try:
-            Checkpoint(self.made, total.shards, total.rows, total.complete, state_of(total.sum)).write(self.path)
+            Checkpoint(
+                self.made, total.shards, total.rows, total.complete, state_of(total.sum)
+            ).write(self.path)
         except OSError as error:
-            kept = f"the one of {self.written} shards is as it was" if self.written else "there is none yet"
+            kept = (
+                f"the one of {self.written} shards is as it was"
+                if self.written
+                else "there is none yet"
+            )
             raise OSError(
                 error.errno,
-                f"The checkpoint {self.path.name} could not be written, and {kept}: {error.strerror or error}",
+                f"The checkpoint {self.path.name} could not be written, and {kept}: "
+                f"{error.strerror or error}",
             ) from error
         self.written = total.shards
         self.wrote_at = time.monotonic()
@@ -243,7 +275,8 @@ def _pieces(source: Iterable[Block]) -> Generator[Piece, None, None]:
             continue
         if not is_block(block):
             raise TypeError(
-                f"fold needs an array, a CSR matrix or blocks (map.blocks(X)), got a {type(block).__name__}."
+                "fold needs an array, a CSR matrix or blocks (map.blocks(X)), got a "
+                f"{type(block).__name__}."
             )
         yield Piece(block, start=start)
         start += block.shape[0]

@@ -1,6 +1,7 @@
 """What is known on paper: variances, error bounds, and the sizes they ask for.
 
-n_components counts output columns everywhere: the paired form has one frequency for two columns, the offset form one for each.
+n_components counts output columns everywhere: the paired form has one frequency for two columns,
+the offset form one for each.
 
     >>> from mercer import theory
     >>> round(theory.variance(0.5, 0.2, 1000, form="paired"), 6)

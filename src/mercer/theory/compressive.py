@@ -1,6 +1,8 @@
-"""Random projections and compressive random features (Chang, Sankaranarayanan, Vijaya Kumar, CVPR 2016), corrected.
+"""Random projections and compressive random features (Chang, Sankaranarayanan, Vijaya Kumar, CVPR
+2016), corrected.
 
-k is the number of entries of a signal that are not zero, in some orthonormal basis; differences of signals have up to 2k.
+k is the number of entries of a signal that are not zero, in some orthonormal basis; differences of
+signals have up to 2k.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _METHODS = ("orthoprojector", "gaussian")
 
 @dataclass(frozen=True)
 class CompressiveSizes:
-    """Measurements and columns that a bound asks for; vacuous when there are as many measurements as columns of the data, or more."""
+    """Measurements and columns that a bound asks for; vacuous when there are as many measurements
+    as columns of the data, or more.
+    """
 
     n_measurements: int
     n_components: int
@@ -24,27 +28,46 @@ class CompressiveSizes:
 
 
 def projection_spread(n_measurements: int, d: int, method: str = "orthoprojector") -> float:
-    """Standard deviation of |P x|^2/|x|^2, whose mean is 1: sqrt(2 (1 - m/d)/(m (d + 2)/d)), and sqrt(2/m) for "gaussian"."""
+    """Standard deviation of |P x|^2/|x|^2, whose mean is 1: sqrt(2 (1 - m/d)/(m (d + 2)/d)), and
+    sqrt(2/m) for "gaussian".
+    """
     m = _measurements("projection_spread", n_measurements, d, method)
-    return math.sqrt(2 / m) if method == "gaussian" else math.sqrt(2 * (1 - m / d) / (m * (d + 2) / d))
+    return (
+        math.sqrt(2 / m) if method == "gaussian" else math.sqrt(2 * (1 - m / d) / (m * (d + 2) / d))
+    )
 
 
-def compressed_gaussian(a: float, n_measurements: int, d: int, method: str = "orthoprojector") -> float:
-    """E exp(-gamma |P x - P z|^2) over P, for a = gamma |x - z|^2: 1F1(m/2; d/2; -(d/m) a), and (1 + 2a/m)^(-m/2) for "gaussian".
+def compressed_gaussian(
+    a: float, n_measurements: int, d: int, method: str = "orthoprojector"
+) -> float:
+    """E exp(-gamma |P x - P z|^2) over P, for a = gamma |x - z|^2: 1F1(m/2; d/2; -(d/m) a), and (1
+    + 2a/m)^(-m/2) for "gaussian".
 
-    |P x|^2/|x|^2 is d/m times a Beta(m/2, (d - m)/2) number for an orthoprojector, 1/m times a chi-square number for a Gaussian matrix.
-    The bias against exp(-a) is about a^2 exp(-a) (1 - m/d)/m, at a = 1 and d = 784: .0068, .0032, .0014 for m = 50, 100, 200.
+    |P x|^2/|x|^2 is d/m times a Beta(m/2, (d - m)/2) number for an orthoprojector, 1/m times a
+    chi-square number for a Gaussian matrix.
+    The bias against exp(-a) is about a^2 exp(-a) (1 - m/d)/m, at a = 1 and d = 784: .0068, .0032,
+    .0014 for m = 50, 100, 200.
     """
     from scipy.special import hyp1f1
 
     m = _measurements("compressed_gaussian", n_measurements, d, method)
     if not 0 <= a < math.inf:
-        raise ValueError(f"compressed_gaussian: a must be a finite number of at least 0, got {a!r}.")
-    return (1 + 2 * a / m) ** (-m / 2) if method == "gaussian" else float(hyp1f1(m / 2, d / 2, -d / m * a))
+        raise ValueError(
+            f"compressed_gaussian: a must be a finite number of at least 0, got {a!r}."
+        )
+    return (
+        (1 + 2 * a / m) ** (-m / 2)
+        if method == "gaussian"
+        else float(hyp1f1(m / 2, d / 2, -d / m * a))
+    )
 
 
-def compressed_variance(a: float, n_measurements: int, d: int, method: str = "orthoprojector") -> float:
-    """Var exp(-gamma |P x - P z|^2) over P: F(2a) - F(a)^2 for F = compressed_gaussian. It is about 2 a^2 exp(-2a) (1 - m/d)/m."""
+def compressed_variance(
+    a: float, n_measurements: int, d: int, method: str = "orthoprojector"
+) -> float:
+    """Var exp(-gamma |P x - P z|^2) over P: F(2a) - F(a)^2 for F = compressed_gaussian. It is about
+    2 a^2 exp(-2a) (1 - m/d)/m.
+    """
     mean = compressed_gaussian(a, n_measurements, d, method)
     return max(compressed_gaussian(2 * a, n_measurements, d, method) - mean**2, 0.0)
 
@@ -59,11 +82,14 @@ def bound_sparse(
     form: str = "paired",
     constant: float = 4.0,
 ) -> float:
-    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= 3 (c e d spread diameter/(z error))^(2z/(z + 2)) exp(-M error^2/(4 (z + 2))).
+    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= 3 (c e d spread diameter/(z error))^(2z/(z +
+    2)) exp(-M error^2/(4 (z + 2))).
 
-    At most 1. Theorem 1 for k-sparse x and z, z = 2k and M frequencies of RandomFourier: 2k takes the place of d in bound_uniform. c = 4
-    is what the proof gives; the paper prints 1, then 2. Offset features have products in [-2, 2], so 4 (z + 2) becomes 16 (z + 2); as in
-    the paper the cover is one of differences, though offset features depend on x and z themselves: a cover of pairs would change c.
+    At most 1. Theorem 1 for k-sparse x and z, z = 2k and M frequencies of RandomFourier: 2k takes
+    the place of d in bound_uniform. c = 4 is what the proof gives; the paper prints 1, then 2.
+    Offset features have products in [-2, 2], so 4 (z + 2) becomes 16 (z + 2); as in the paper the
+    cover is one of differences, though offset features depend on x and z themselves: a cover of
+    pairs would change c.
 
     Parameters
     ----------
@@ -97,10 +123,12 @@ def components_sparse(
     form: str = "paired",
     constant: float = 4.0,
 ) -> int:
-    """D for which bound_sparse is at most delta: 4 (z + 2)/error^2 [2z/(z + 2) ln(c e d spread diameter/(z error)) + ln(3/delta)] times.
+    """D for which bound_sparse is at most delta: 4 (z + 2)/error^2 [2z/(z + 2) ln(c e d spread
+    diameter/(z error)) + ln(3/delta)] times.
 
-    So many frequencies, one or two columns each. At d = 784, k = 20, gamma = 1/200, diameter 20, error .1 and delta .01 these are
-    469,896: 15 times fewer than components_uniform asks for, and still no guide to what is enough.
+    So many frequencies, one or two columns each. At d = 784, k = 20, gamma = 1/200, diameter 20,
+    error .1 and delta .01 these are 469,896: 15 times fewer than components_uniform asks for, and
+    still no guide to what is enough.
     """
     who = "components_sparse"
     validation.probability(who, "delta", delta)
@@ -109,20 +137,25 @@ def components_sparse(
 
 
 def bound_isometry(distortion: float, n_measurements: int, d: int, k: int) -> float:
-    """P(some |P (x - z)| is not within (1 +- distortion) |x - z|) <= 2 (12 e d/(s distortion))^s exp(-c m), s = 2k, at most 1.
+    """P(some |P (x - z)| is not within (1 +- distortion) |x - z|) <= 2 (12 e d/(s distortion))^s
+    exp(-c m), s = 2k, at most 1.
 
-    Theorem 3 (Baraniuk, Davenport, DeVore and Wakin, 2008) with c = distortion^2/16 - distortion^3/48, for k-sparse x and z: s = 2k, where
-    the paper has k. It holds for matrices with independent normal entries or signs, and for orthoprojectors of the first.
+    Theorem 3 (Baraniuk, Davenport, DeVore and Wakin, 2008) with c = distortion^2/16 -
+    distortion^3/48, for k-sparse x and z: s = 2k, where the paper has k. It holds for matrices with
+    independent normal entries or signs, and for orthoprojectors of the first.
     """
     who = "bound_isometry"
     log_factor, rate = _isometry(who, distortion, d, k)
-    return math.exp(min(log_factor - validation.whole(who, "n_measurements", n_measurements) * rate, 0.0))
+    return math.exp(
+        min(log_factor - validation.whole(who, "n_measurements", n_measurements) * rate, 0.0)
+    )
 
 
 def measurements_isometry(distortion: float, delta: float, d: int, k: int) -> int:
     """m for which bound_isometry is at most delta: [s ln(12 e d/(s distortion)) + ln(2/delta)]/c.
 
-    More than d measurements mean that the theorem says nothing: at d = 784, k = 10, distortion .5 and delta .01 it asks for 12,460.
+    More than d measurements mean that the theorem says nothing: at d = 784, k = 10, distortion .5
+    and delta .01 it asks for 12,460.
     """
     who = "measurements_isometry"
     validation.probability(who, "delta", delta)
@@ -140,11 +173,13 @@ def bound_compressive(
     diameter: float,
     form: str = "paired",
 ) -> float:
-    """P(sup |<phi(P x), phi(P z)> - exp(-gamma |x - z|^2)| >= error), at most 1: Theorem 2 for CompressiveFourier, Gaussian kernel.
+    """P(sup |<phi(P x), phi(P z)> - exp(-gamma |x - z|^2)| >= error), at most 1: Theorem 2 for
+    CompressiveFourier, Gaussian kernel.
 
-    Half the error is the features' on the projected rows (bound_sparse with spread sqrt(2 gamma m), in a set of diameter
-    (1 + t) diameter), half is the kernel's, which is within L t diameter of that of the original rows where P has distortion t
-    (bound_isometry); L = sqrt(2 gamma) e^(-1/2), so t = error/(2 L diameter).
+    Half the error is the features' on the projected rows (bound_sparse with spread sqrt(2 gamma m),
+    in a set of diameter (1 + t) diameter), half is the kernel's, which is within L t diameter of
+    that of the original rows where P has distortion t (bound_isometry); L = sqrt(2 gamma) e^(-1/2),
+    so t = error/(2 L diameter).
     """
     who = "bound_compressive"
     t = _distortion(who, error, gamma, diameter)
@@ -158,8 +193,9 @@ def sizes_compressive(
 ) -> CompressiveSizes:
     """m and D for which bound_compressive is at most delta, half of it for each of its terms.
 
-    For images the answer is vacuous: m is larger than d by orders of magnitude. ``compressed_gaussian`` and ``compressed_variance`` are
-    exact for one pair, and the better guide.
+    For images the answer is vacuous: m is larger than d by orders of magnitude.
+    ``compressed_gaussian`` and ``compressed_variance`` are exact for one pair, and the better
+    guide.
     """
     t = _distortion("sizes_compressive", error, gamma, diameter)
     m = measurements_isometry(t, delta / 2, d, k)
@@ -172,7 +208,9 @@ def _measurements(who: str, m: int, d: int, method: str) -> int:
     validation.whole(who, "n_measurements", m)
     validation.whole(who, "d", d)
     if validation.one_of(who, "method", method, _METHODS) == "orthoprojector" and m > d:
-        raise ValueError(f"{who}: n_measurements must be at most d={d} for an orthoprojector, got {m}.")
+        raise ValueError(
+            f"{who}: n_measurements must be at most d={d} for an orthoprojector, got {m}."
+        )
     return m
 
 
@@ -181,16 +219,29 @@ def _differences(who: str, d: int, k: int) -> int:
     validation.whole(who, "d", d)
     if 2 * validation.whole(who, "k", k) > d:
         raise ValueError(
-            f"{who}: k must be at most d/2 = {d / 2:g}, since differences of k-sparse rows have 2k entries, got {k}."
+            f"{who}: k must be at most d/2 = {d / 2:g}, since differences of k-sparse rows have "
+            f"2k entries, got {k}."
         )
     return 2 * k
 
 
 def _sparse(
-    who: str, error: float, d: int, k: int, spread: float, diameter: float, form: str, constant: float
+    who: str,
+    error: float,
+    d: int,
+    k: int,
+    spread: float,
+    diameter: float,
+    form: str,
+    constant: float,
 ) -> tuple[float, float]:
     """ln of the factor before the exponential, and what each frequency adds to the exponent."""
-    for name, value in (("error", error), ("spread", spread), ("diameter", diameter), ("constant", constant)):
+    for name, value in (
+        ("error", error),
+        ("spread", spread),
+        ("diameter", diameter),
+        ("constant", constant),
+    ):
         validation.positive(who, name, value)
     z = _differences(who, d, k)
     width = {"paired": 4.0, "offset": 16.0}[validation.one_of(who, "form", form, _FORMS)]
@@ -211,7 +262,8 @@ def _distortion(who: str, error: float, gamma: float, diameter: float) -> float:
     slope = math.sqrt(2 * gamma) * math.exp(-0.5)
     if error >= 2 * slope * diameter:
         raise ValueError(
-            f"{who}: error must be below 2 diameter sqrt(2 gamma) e^(-1/2) = {2 * slope * diameter:g}, got {error!r}: "
+            f"{who}: error must be below 2 diameter sqrt(2 gamma) e^(-1/2) = "
+            f"{2 * slope * diameter:g}, got {error!r}: "
             "rows so near have kernel values that differ by less."
         )
     return error / (2 * slope * diameter)

@@ -10,7 +10,8 @@ _FORMS = ("paired", "offset")
 
 
 def variance(k: float, k2: float, n_components: int, form: str = "paired") -> float:
-    """Var <phi(x), phi(z)> for independent frequencies: (1 + k2 - 2 k^2)/D paired, (1 + k2/2 - k^2)/D offset.
+    """Var <phi(x), phi(z)> for independent frequencies: (1 + k2 - 2 k^2)/D paired, (1 + k2/2 -
+    k^2)/D offset.
 
     Parameters
     ----------
@@ -27,7 +28,8 @@ def variance(k: float, k2: float, n_components: int, form: str = "paired") -> fl
 
 
 def nrff_variance(k: float, n_components: int) -> float:
-    """Var of the normalized offset features, Gaussian kernel, to first order in 1/D: (1 - k^2)^2 (1 + k^2/4)/D (Li, KDD 2017, eq. 13).
+    """Var of the normalized offset features, Gaussian kernel, to first order in 1/D: (1 - k^2)^2 (1
+    + k^2/4)/D (Li, KDD 2017, eq. 13).
 
     It is (1 + k^2/4) times the variance of the paired form, which is never worse and has no bias.
     """
@@ -38,10 +40,12 @@ def nrff_variance(k: float, n_components: int) -> float:
 def bound_uniform(
     error: float, n_components: int, d: int, spread: float, diameter: float, form: str = "paired"
 ) -> float:
-    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= a (spread diameter/error)^2 exp(-m error^2/c), at most 1, for m frequencies.
+    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= a (spread diameter/error)^2 exp(-m
+    error^2/c), at most 1, for m frequencies.
 
-    paired: a = 2^8, c = 4 (d + 2), Rahimi and Recht's Claim 1, whose features depend on x - z alone and have products in [-1, 1].
-    offset: a = 98, c = 32 (d + 1), since these depend on x and z and have products in [-2, 2] (Sutherland and Schneider, UAI 2015).
+    paired: a = 2^8, c = 4 (d + 2), Rahimi and Recht's Claim 1, whose features depend on x - z alone
+    and have products in [-1, 1]. offset: a = 98, c = 32 (d + 1), since these depend on x and z and
+    have products in [-2, 2] (Sutherland and Schneider, UAI 2015).
 
     Parameters
     ----------
@@ -63,17 +67,23 @@ def bound_uniform(
     return math.exp(min(log_factor - frequencies * error**2 / constant, 0.0))
 
 
-def components_uniform(error: float, delta: float, d: int, spread: float, diameter: float, form: str = "paired") -> int:
-    """D for which bound_uniform is at most delta: c/error^2 ln(a (spread diameter/error)^2/delta) frequencies."""
+def components_uniform(
+    error: float, delta: float, d: int, spread: float, diameter: float, form: str = "paired"
+) -> int:
+    """D for which bound_uniform is at most delta: c/error^2 ln(a (spread diameter/error)^2/delta)
+    frequencies.
+    """
     validation.probability("components_uniform", "delta", delta)
     log_factor, constant = _uniform("components_uniform", error, d, spread, diameter, form)
     return _columns(constant / error**2 * (log_factor - math.log(delta)), form)
 
 
 def components_for_pair(error: float, delta: float, form: str = "paired") -> int:
-    """D for which one pair (x, z), fixed beforehand, has an error below `error` with probability 1 - delta (Hoeffding).
+    """D for which one pair (x, z), fixed beforehand, has an error below `error` with probability 1
+    - delta (Hoeffding).
 
-    2/error^2 ln(2/delta) frequencies in the paired form, 4 times as many in the offset form. For n rows at once take delta/(n (n - 1)/2).
+    2/error^2 ln(2/delta) frequencies in the paired form, 4 times as many in the offset form. For n
+    rows at once take delta/(n (n - 1)/2).
     """
     who = "components_for_pair"
     validation.positive(who, "error", error)
@@ -82,14 +92,17 @@ def components_for_pair(error: float, delta: float, form: str = "paired") -> int
     return _columns(constant / error**2 * math.log(2 / delta), form)
 
 
-def _uniform(who: str, error: float, d: int, spread: float, diameter: float, form: str) -> tuple[float, float]:
+def _uniform(
+    who: str, error: float, d: int, spread: float, diameter: float, form: str
+) -> tuple[float, float]:
     """ln(a (spread diameter/error)^2) and c."""
     for name, value in (("error", error), ("spread", spread), ("diameter", diameter)):
         validation.positive(who, name, value)
     validation.whole(who, "d", d)
     if error > spread * diameter:
         raise ValueError(
-            f"{who}: error must be at most spread * diameter = {spread * diameter:g} for the bound to hold, got {error!r}."
+            f"{who}: error must be at most spread * diameter = {spread * diameter:g} for the "
+            f"bound to hold, got {error!r}."
         )
     a, c = {"paired": (2.0**8, 4.0 * (d + 2)), "offset": (98.0, 32.0 * (d + 1))}[
         validation.one_of(who, "form", form, _FORMS)

@@ -14,9 +14,11 @@ Semigroup = ExponentialSemigroup | ReciprocalSemigroup
 
 
 def laplace_curvature(kernel: Semigroup, r: float) -> float:
-    """L = phi''(2r) in one dimension: Lemma 6 (exponential) and Lemma 8 (reciprocal); r is the smallest coordinate of the data.
+    """L = phi''(2r) in one dimension: Lemma 6 (exponential) and Lemma 8 (reciprocal); r is the
+    smallest coordinate of the data.
 
-    exponential: (beta/4)(beta sqrt(2r) + 1)/((2r)^(3/2) e^(beta sqrt(2r))), infinite at r = 0. reciprocal: 2 beta/(beta + 2r)^3.
+    exponential: (beta/4)(beta sqrt(2r) + 1)/((2r)^(3/2) e^(beta sqrt(2r))), infinite at r = 0.
+    reciprocal: 2 beta/(beta + 2r)^3.
     """
     beta = kernel.beta
     if isinstance(kernel, ReciprocalSemigroup):
@@ -26,12 +28,18 @@ def laplace_curvature(kernel: Semigroup, r: float) -> float:
 
 
 def laplace_bound(
-    error: float, n_components: int, d: int, radius: float, curvature: float, constant: float = 288.0
+    error: float,
+    n_components: int,
+    d: int,
+    radius: float,
+    curvature: float,
+    constant: float = 288.0,
 ) -> float:
-    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= 2^(1 + 2/(d + 2)) (c d R^2 L/error^2)^(d/(d + 2)) exp(-D error^2/(d + 2)), at most 1.
+    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= 2^(1 + 2/(d + 2)) (c d R^2 L/error^2)^(d/(d +
+    2)) exp(-D error^2/(d + 2)), at most 1.
 
-    Theorem 5, corrected. c = 288 is rigorous, with L = laplace_curvature(kernel, 2 r); c = 2^10 with L at r is the paper's own proof.
-    R is the radius of the set that x and z come from.
+    Theorem 5, corrected. c = 288 is rigorous, with L = laplace_curvature(kernel, 2 r); c = 2^10
+    with L at r is the paper's own proof. R is the radius of the set that x and z come from.
     """
     validation.whole("laplace_bound", "n_components", n_components)
     log_factor = _laplace_factor("laplace_bound", error, d, radius, curvature, constant)
@@ -48,9 +56,13 @@ def laplace_components(
 
 
 def laplace_shift(error: float, beta: float, d: int) -> float:
-    """ln(1/(1 - error/2))^2/(2 beta^2 d^2): the shift that lowers the exponential-semigroup kernel by error/2 at most (Lemma 7)."""
+    """ln(1/(1 - error/2))^2/(2 beta^2 d^2): the shift that lowers the exponential-semigroup kernel
+    by error/2 at most (Lemma 7).
+    """
     validation.probability("laplace_shift", "error", error)
-    return math.log(1 - error / 2) ** 2 / (2 * validation.positive("laplace_shift", "beta", beta) ** 2 * d**2)
+    return math.log(1 - error / 2) ** 2 / (
+        2 * validation.positive("laplace_shift", "beta", beta) ** 2 * d**2
+    )
 
 
 def laplace_variance(kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int) -> float:
@@ -61,14 +73,19 @@ def laplace_variance(kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components
     )
 
 
-def laplace_normalized_variance(kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int) -> float:
+def laplace_normalized_variance(
+    kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int
+) -> float:
     """Var <phi(x), phi(z)> of the normalized map, to first order in 1/D (the delta method)."""
     validation.whole("laplace_normalized_variance", "n_components", n_components)
     x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
     k, kx, kz = (_phi(kernel, s) for s in (x + z, 2 * x, 2 * z))
     both = _phi(kernel, 2 * x + 2 * z)
     relative = (
-        both / k**2 + _phi(kernel, 4 * x) / (4 * kx**2) + _phi(kernel, 4 * z) / (4 * kz**2) + both / (2 * kx * kz)
+        both / k**2
+        + _phi(kernel, 4 * x) / (4 * kx**2)
+        + _phi(kernel, 4 * z) / (4 * kz**2)
+        + both / (2 * kx * kz)
     )
     relative -= _phi(kernel, 3 * x + z) / (k * kx) + _phi(kernel, x + 3 * z) / (k * kz)
     return k**2 * relative / n_components
@@ -78,8 +95,15 @@ def _phi(kernel: Semigroup, s: NDArray[np.float64]) -> float:
     return float(kernel.pairs(s[None, :], np.zeros((1, len(s))))[0])
 
 
-def _laplace_factor(who: str, error: float, d: int, radius: float, curvature: float, constant: float) -> float:
-    for name, value in (("error", error), ("radius", radius), ("curvature", curvature), ("constant", constant)):
+def _laplace_factor(
+    who: str, error: float, d: int, radius: float, curvature: float, constant: float
+) -> float:
+    for name, value in (
+        ("error", error),
+        ("radius", radius),
+        ("curvature", curvature),
+        ("constant", constant),
+    ):
         validation.positive(who, name, value)
     validation.whole(who, "d", d)
     base = math.log(constant * d * radius**2 * curvature / error**2)

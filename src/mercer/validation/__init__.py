@@ -1,4 +1,6 @@
-"""The door: what a user hands in is checked here, once, and refused in one sentence: what was seen, what was needed, what to do."""
+"""The door: what a user hands in is checked here, once, and refused in one sentence: what was seen,
+what was needed, what to do.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ def one_of(who: str, name: str, value: object, options: Iterable[str]) -> str:
         return value
     near = difflib.get_close_matches(str(value), options, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ParameterError(who, Setting(name), f" must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+    raise ParameterError(
+        who, Setting(name), f" must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}"
+    )
 
 
 def whole(who: str, name: str, value: object, *, least: int = 1) -> int:
     """value as an int of at least `least`; otherwise a ValueError."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
         return int(value)
-    raise ParameterError(who, Setting(name), f" must be a whole number of at least {least}, got {value!r}.")
+    raise ParameterError(
+        who, Setting(name), f" must be a whole number of at least {least}, got {value!r}."
+    )
 
 
 def positive(who: str, name: str, value: object) -> float:
@@ -48,8 +54,14 @@ def positive(who: str, name: str, value: object) -> float:
 def positive_or_word(who: str, name: str, value: object, words: Sequence[str]) -> None:
     """Refuse what is neither a finite number above 0 nor one of the words."""
     if not (_is_positive(value) or (isinstance(value, str) and value in words)):
-        known = " or ".join(map(repr, words)) if len(words) < 3 else f"one of {', '.join(map(repr, words))}"
-        raise ParameterError(who, Setting(name), f" must be a finite number above 0, or {known}, got {value!r}.")
+        known = (
+            " or ".join(map(repr, words))
+            if len(words) < 3
+            else f"one of {', '.join(map(repr, words))}"
+        )
+        raise ParameterError(
+            who, Setting(name), f" must be a finite number above 0, or {known}, got {value!r}."
+        )
 
 
 def probability(who: str, name: str, value: float) -> float:
@@ -67,12 +79,16 @@ def flag(who: str, name: str, value: object) -> bool:
 
 
 def memory(who: str, name: str, value: object) -> int:
-    """value as bytes: a whole number, or words such as "2GB" (powers of 1000) and "500 MiB" (powers of 1024)."""
+    """value as bytes: a whole number, or words such as "2GB" (powers of 1000) and "500 MiB" (powers
+    of 1024).
+    """
     if isinstance(value, str):
         found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
         if found:
             number, prefix, binary = found.groups()
-            value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
+            value = int(
+                float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper())
+            )
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
         return int(value)
     raise ParameterError(
@@ -83,17 +99,25 @@ def memory(who: str, name: str, value: object) -> int:
 
 
 def rows(who: str, X: Any) -> Any:
-    """X as a float array or a canonical CSR matrix, float32 kept; refused unless it is 2-d and of real numbers."""
+    """X as a float array or a canonical CSR matrix, float32 kept; refused unless it is 2-d and of
+    real numbers.
+    """
     X = canonical_csr(who, X) if hasattr(X, "tocsr") else as_array(who, X)
     if len(X.shape) != 2 or X.dtype.kind not in "biuf":
-        raise ValueError(f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}.")
+        raise ValueError(
+            f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}."
+        )
     return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
 
 
 def index_columns(schema: Any) -> set[str]:
-    """Return the columns of an Arrow schema that are the index of a pandas frame, by pandas' metadata or by their name."""
+    """Return the columns of an Arrow schema that are the index of a pandas frame, by pandas'
+    metadata or by their name.
+    """
     try:
-        written = list(schema.pandas_metadata["index_columns"])  # an index that counts rows is a dict, and no column
+        written = list(
+            schema.pandas_metadata["index_columns"]
+        )  # an index that counts rows is a dict, and no column
     except (ValueError, TypeError, KeyError):  # there is none, or it is not pandas'
         written = []
     unnamed = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
@@ -101,25 +125,36 @@ def index_columns(schema: Any) -> set[str]:
 
 
 def without_index(X: Any, wanted: Iterable[object] = ()) -> Any:
-    """Return X, where it is an Arrow table without the columns of a pandas index but the wanted ones."""
+    """Return X, where it is an Arrow table without the columns of a pandas index but the wanted
+    ones.
+    """
     if type(X).__module__.partition(".")[0] != "pyarrow" or not hasattr(X, "schema"):
         return X
     left_out = index_columns(X.schema) - {str(name) for name in wanted}
-    return X.select([place for place, name in enumerate(X.schema.names) if name not in left_out]) if left_out else X
+    return (
+        X.select([place for place, name in enumerate(X.schema.names) if name not in left_out])
+        if left_out
+        else X
+    )
 
 
 def as_array(who: str, X: Any) -> Any:
-    """X as a NumPy array; masked entries are refused, since the mask would be lost, and so are dates and times."""
+    """X as a NumPy array; masked entries are refused, since the mask would be lost, and so are
+    dates and times.
+    """
     refuse_times(who, X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
-            f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them first (X.filled, sklearn.impute)."
+            f"{who} has no masked entries, got {np.ma.count_masked(X)}. Fill or impute them "
+            "first (X.filled, sklearn.impute)."
         )
     return X if getattr(X, "resident", False) else np.asarray(X)
 
 
 def extremes(X: Any) -> tuple[float, float]:
-    """The least and the largest of 0 and all numbers of an array or a CSR matrix; NaN for both where it has one."""
+    """The least and the largest of 0 and all numbers of an array or a CSR matrix; NaN for both
+    where it has one.
+    """
     if getattr(X, "resident", False):
         ends: tuple[float, float] = X.ends()
         return ends
@@ -142,7 +177,9 @@ def require_finite(who: str, X: Any, columns: Sequence[object] | None = None) ->
 
 
 def require_reach(X: Any, Z: Any) -> None:
-    """Raise a ValueError that names the first row of X whose features Z are beyond their dtype, and its largest number."""
+    """Raise a ValueError that names the first row of X whose features Z are beyond their dtype, and
+    its largest number.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.sum(Z)):
             return
@@ -150,7 +187,10 @@ def require_reach(X: Any, Z: Any) -> None:
     if len(rows):
         row = int(rows[0])
         column, value = largest(X, row)
-        after = f"{_column(column, None)}. Scale the data (sklearn.preprocessing.StandardScaler) or use float64."
+        after = (
+            f"{_column(column, None)}. Scale the data (sklearn.preprocessing.StandardScaler) "
+            "or use float64."
+        )
         raise RowError(row, f"Features beyond {Z.dtype}: got {value:g} at", after)
 
 
@@ -161,12 +201,16 @@ def largest(X: Any, row: int) -> tuple[int, float]:
     return column, float(numbers[column])
 
 
-def require_nonnegative(who: str, X: Any, columns: Sequence[object] | None = None, *, instead: str = "") -> None:
+def require_nonnegative(
+    who: str, X: Any, columns: Sequence[object] | None = None, *, instead: str = ""
+) -> None:
     """Raise a ValueError that names the first negative value of an array or a CSR matrix."""
     stored = X.data if hasattr(X, "indptr") else X
     if stored.size == 0 or stored.min() >= 0:  # one pass without a mask
         return
-    _require(who, X, columns, "X >= 0", "Negative values in data", lambda values: values < 0, instead)
+    _require(
+        who, X, columns, "X >= 0", "Negative values in data", lambda values: values < 0, instead
+    )
 
 
 def missing(y: Any) -> tuple[int, int, object] | None:
@@ -185,7 +229,15 @@ def missing(y: Any) -> tuple[int, int, object] | None:
 
 def require_above(who: str, X: Any, bound: float) -> None:
     """Raise a ValueError that names the first value of an array that is not above the bound."""
-    _require(who, X, None, f"X > {bound:g}", "Values below the domain", lambda values: ~(values > bound), "")
+    _require(
+        who,
+        X,
+        None,
+        f"X > {bound:g}",
+        "Values below the domain",
+        lambda values: ~(values > bound),
+        "",
+    )
 
 
 def warn_unfinished(words: str, stacklevel: int = 2) -> None:
@@ -196,7 +248,8 @@ def warn_unfinished(words: str, stacklevel: int = 2) -> None:
 
 
 def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True) -> bool:
-    """Whether values of X are outside [low, high], numbers or a number for each column; one warning then: how many, and the first.
+    """Whether values of X are outside [low, high], numbers or a number for each column; one warning
+    then: how many, and the first.
 
     Its row is named when rows are numbered, that is, counted from the first row of the data.
     """
@@ -216,18 +269,26 @@ def warn_outside(who: str, X: Any, low: Any, high: Any, *, numbered: bool = True
     if not len(outside):
         return False
     place = tuple(outside[0])
-    row = int(np.searchsorted(X.indptr, place[0], side="right") - 1) if hasattr(X, "indptr") else int(place[0])
+    row = (
+        int(np.searchsorted(X.indptr, place[0], side="right") - 1)
+        if hasattr(X, "indptr")
+        else int(place[0])
+    )
     where = f"at row {row}, column {columns[place]}" if numbered else f"in column {columns[place]}"
     warn(
-        f"{who}: {len(outside)} value(s) outside the range of the anchors, [{lows[place]:g}, {highs[place]:g}], are taken at its nearest "
-        f"end, the first {stored[place]:g} {where}. Set feature_range, or fit on data that has such values.",
+        f"{who}: {len(outside)} value(s) outside the range of the anchors, [{lows[place]:g}, "
+        f"{highs[place]:g}], are taken at its nearest "
+        f"end, the first {stored[place]:g} {where}. Set feature_range, or fit on data that has "
+        "such values.",
         stacklevel=2,
     )
     return True
 
 
 def describe_text(who: str, X: Any) -> str | None:
-    """A sentence about the first entry of X that is no number, or None when all are numbers. Called when a conversion has failed."""
+    """A sentence about the first entry of X that is no number, or None when all are numbers. Called
+    when a conversion has failed.
+    """
     if hasattr(X, "dtype") and X.dtype.kind not in "OUSTV":
         return None
     try:
@@ -240,8 +301,10 @@ def describe_text(who: str, X: Any) -> str | None:
         if isinstance(value, str | bytes) and not reads_as_number(value):
             names = list(X.columns) if hasattr(X, "columns") else None
             return (
-                f"{who} needs numbers, could not convert string to float: {value!r} at row {row}{_column(column, names)}. "
-                "Encode text first (sklearn.preprocessing.OneHotEncoder, sklearn.feature_extraction.text)."
+                f"{who} needs numbers, could not convert string to float: {value!r} at row "
+                f"{row}{_column(column, names)}. "
+                "Encode text first (sklearn.preprocessing.OneHotEncoder, "
+                "sklearn.feature_extraction.text)."
             )
     return None
 
@@ -253,22 +316,30 @@ def _is_missing(value: object) -> bool:
 
 
 def _is_positive(value: object) -> bool:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(
+        value, bool
+    )
     return number and bool(0 < value < np.inf)  # type: ignore[operator]
 
 
-def _require(who: str, X: Any, columns: Any, needs: str, opening: str, bad: Any, instead: str) -> None:
+def _require(
+    who: str, X: Any, columns: Any, needs: str, opening: str, bad: Any, instead: str
+) -> None:
     found = _first(X, bad)
     if found is not None:
         row, column, value = found
         way_out = f" {instead}" if instead else ""
         raise RowError(
-            row, f"{opening}: {who} needs {needs}, got {value:g} at", f"{_column(column, columns)}.{way_out}"
+            row,
+            f"{opening}: {who} needs {needs}, got {value:g} at",
+            f"{_column(column, columns)}.{way_out}",
         )
 
 
 def _first(X: Any, bad: Any) -> tuple[int, int, float] | None:
-    """(row, column, value) of the first entry for which bad holds, row by row; None when there is none."""
+    """(row, column, value) of the first entry for which bad holds, row by row; None when there is
+    none.
+    """
     for start, values in _pieces(X):
         places = np.argwhere(bad(values))
         if len(places):

@@ -1,1 +1,3 @@
-"""What a fit would take, before anything runs: the speeds of this machine, and what they make of a map and its rows."""
+"""What a fit would take, before anything runs: the speeds of this machine, and what they make of a
+map and its rows.
+"""

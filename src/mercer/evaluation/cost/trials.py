@@ -1,4 +1,6 @@
-"""Trials: each kind of work is done a few times, and the record of this machine's speeds is made of the fastest."""
+"""Trials: each kind of work is done a few times, and the record of this machine's speeds is made of
+the fastest.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ Told = Callable[[str], None]
 
 
 def measure(tell: Told = lambda what: None) -> Speeds:
-    """The speeds of this machine, in some seconds; tell(what) is called before each kind of trial."""
+    """The speeds of this machine, in some seconds; tell(what) is called before each kind of
+    trial.
+    """
     tables: dict[str, Table] = {"look": {}}
     drawn: dict[str, list[tuple[float, float]]] = {}
     with warnings.catch_warnings(), one_blas_thread():
@@ -70,7 +74,8 @@ def measure(tell: Told = lambda what: None) -> Speeds:
         tables["read"] = _read()
         tables["start"] = {ANY: (_start(),)}
     tables["draw"] = {
-        name: _two([[1.0, numbers] for numbers, _ in of], [one for _, one in of]) for name, of in drawn.items()
+        name: _two([[1.0, numbers] for numbers, _ in of], [one for _, one in of])
+        for name, of in drawn.items()
     }
     for name in ("look", "draw"):
         tables[name][ANY] = tuple(np.median(list(tables[name].values()), axis=0).tolist())
@@ -92,10 +97,16 @@ def _maps(times: int, d: int) -> Iterator[Map]:
     yield RandomProjection(d // 2, method="hadamard")
 
 
-def _fit(made: Map, d: int, tables: dict[str, Table], drawn: dict[str, list[tuple[float, float]]]) -> Map:
-    """The map, fitted; seconds for each number that it looks at, and what it has drawn in which time."""
+def _fit(
+    made: Map, d: int, tables: dict[str, Table], drawn: dict[str, list[tuple[float, float]]]
+) -> Map:
+    """The map, fitted; seconds for each number that it looks at, and what it has drawn in which
+    time.
+    """
     rows = _rows(d, "float64", 1024)
-    made.set_params(**{name: 0 for name in made.get_params() if name.split("__")[-1] == "random_state"})
+    made.set_params(
+        **{name: 0 for name in made.get_params() if name.split("__")[-1] == "random_state"}
+    )
     seconds = fastest(lambda: made.fit(rows), rounds=2)
     looked = 0.0
     summary = made.look(d)
@@ -119,7 +130,9 @@ def _trial(made: Map, d: int, form: str) -> tuple[tuple[Part, ...], float]:
 
 
 def _rates(trials: list[tuple[tuple[Part, ...], float]]) -> Table:
-    """Seconds for a multiply-add and a byte of each kind: none negative, and as near to all trials as they can be, relative to each."""
+    """Seconds for a multiply-add and a byte of each kind: none negative, and as near to all trials
+    as they can be, relative to each.
+    """
     from scipy.optimize import nnls
 
     kinds = sorted({part.kind for parts, _ in trials for part in parts})
@@ -129,15 +142,22 @@ def _rates(trials: list[tuple[tuple[Part, ...], float]]) -> Table:
             at = 2 * kinds.index(part.kind)
             A[i, at : at + 2] += np.array([part.cost.flops, max(part.cost.bytes, 0.0)]) / seconds
     scale = A.max(axis=0)
-    found = nnls(A / np.where(scale > 0, scale, 1), np.ones(len(trials)))[0] / np.where(scale > 0, scale, 1)
+    found = nnls(A / np.where(scale > 0, scale, 1), np.ones(len(trials)))[0] / np.where(
+        scale > 0, scale, 1
+    )
     rates = {kind: (float(found[2 * i]), float(found[2 * i + 1])) for i, kind in enumerate(kinds)}
     known = [rate for rate in rates.values() if sum(rate) > 0]
-    middle = (float(np.median([rate[0] for rate in known])), float(np.median([rate[1] for rate in known])))
+    middle = (
+        float(np.median([rate[0] for rate in known])),
+        float(np.median([rate[1] for rate in known])),
+    )
     return {ANY: middle, **{kind: rate for kind, rate in rates.items() if sum(rate) > 0}}
 
 
 def _sums(form: str) -> tuple[float, float]:
-    """Seconds for a row of moments: of D^2 and of D; for sparse rows, of the square of its entries and of D^2 for a block."""
+    """Seconds for a row of moments: of D^2 and of D; for sparse rows, of the square of its entries
+    and of D^2 for a block.
+    """
     seconds: list[float] = []
     units: list[list[float]] = []
     for D in (256, 1024):
@@ -153,7 +173,8 @@ def _sums(form: str) -> tuple[float, float]:
 def _products(form: str, *, wide: bool = False, whole: bool = False) -> tuple[float, float]:
     """Seconds for a number of a row of Z, and for it and each output, of Z p and Z'r together.
 
-    wide, with p and r of float64; whole, by one product for a block, as conjugate gradients have it.
+    wide, with p and r of float64; whole, by one product for a block, as conjugate gradients have
+    it.
     """
     n, D, seconds, units = 2048, 2048, [], []  # larger than any cache, as blocks are
     block = _features(D, form, n)
@@ -197,20 +218,32 @@ def _read() -> Table:
     rows = np.random.default_rng(0).random((n, d), dtype=np.float32)
     found: Table = {}
     with TemporaryDirectory() as name:
-        for suffix, kind in ((".npy", "npy"), (".csv", "csv"), (".svm", "svmlight"), (".parquet", "parquet")):
+        for suffix, kind in (
+            (".npy", "npy"),
+            (".csv", "csv"),
+            (".svm", "svmlight"),
+            (".parquet", "parquet"),
+        ):
             path = Path(name) / f"rows{suffix}"
             try:
                 _write(path, rows)
             except ImportError:  # an extra that is not here
                 continue
-            found[kind] = (fastest(lambda path=path: [None for _ in open_stream(path).chunks()]) / rows.size,)  # type: ignore[misc]
+            found[kind] = (
+                fastest(lambda path=path: [None for _ in open_stream(path).chunks()]) / rows.size,
+            )  # type: ignore[misc]
     memory = fastest(lambda: [None for _ in open_stream(rows).blocks(512)]) / rows.size
     return {ANY: (max(rate for (rate,) in found.values()),), **found, "array": (memory,)}
 
 
 def _write(path: Path, rows: Any) -> None:
     if path.suffix == ".svm":
-        path.write_text("".join("1 " + " ".join(f"{j + 1}:{v:.7g}" for j, v in enumerate(row)) + "\n" for row in rows))
+        path.write_text(
+            "".join(
+                "1 " + " ".join(f"{j + 1}:{v:.7g}" for j, v in enumerate(row)) + "\n"
+                for row in rows
+            )
+        )
         return
     with open_sink(path, rows.shape[1], dtype=rows.dtype) as sink:
         sink.write(rows)
@@ -228,7 +261,10 @@ def _rows(d: int, form: str, n: int) -> Any:
         return rng.random((n, d)).astype(form)
     entries = max(1, round(_DENSITY * d))
     columns = np.sort(rng.permuted(np.tile(np.arange(d), (n, 1)), axis=1)[:, :entries], axis=1)
-    made = csr_array((rng.random(n * entries, dtype=np.float32), columns.ravel(), np.arange(n + 1) * entries), (n, d))
+    made = csr_array(
+        (rng.random(n * entries, dtype=np.float32), columns.ravel(), np.arange(n + 1) * entries),
+        (n, d),
+    )
     made.has_canonical_format = True
     return made
 

@@ -1,6 +1,8 @@
-"""Ridge regression where D x D numbers do not fit: conjugate gradients on the normal equations, one pass over blocks for each step.
+"""Ridge regression where D x D numbers do not fit: conjugate gradients on the normal equations, one
+pass over blocks for each step.
 
-The objective is that of `mercer.linear_model.solvers.ridge`: sum w |y - b - z'c|^2 + alpha |c|^2, the intercept not penalised.
+The objective is that of `mercer.linear_model.solvers.ridge`: sum w |y - b - z'c|^2 + alpha |c|^2,
+the intercept not penalised.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from mercer.linear_model.solvers.ridge import FLAT, Rows, grid
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """c (D, t) and b (t,), the passes that were made for them, and |cross - (scatter + alpha I) c|/|cross| of each output."""
+    """c (D, t) and b (t,), the passes that were made for them, and |cross - (scatter + alpha I)
+    c|/|cross| of each output.
+    """
 
     coef: Array
     intercept: Array
@@ -28,7 +32,8 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The alpha with the smallest mean squared error on rows that were held out, the error of each alpha, and that alpha's Solution.
+    """The alpha with the smallest mean squared error on rows that were held out, the error of each
+    alpha, and that alpha's Solution.
 
     Alphas that were not tried, because the error had been rising, have the score infinity.
     """
@@ -48,10 +53,12 @@ def solve_blocks(
     tol: float = 1e-6,
     max_iter: int = 300,
 ) -> Solution:
-    """(scatter + alpha I) c = cross by conjugate gradients, every output at once; scatter is never formed.
+    """(scatter + alpha I) c = cross by conjugate gradients, every output at once; scatter is never
+    formed.
 
-    A step is one pass: sum w (z - mean) ((z - mean)'p) for the directions p of the outputs that are not there yet. Steps are scaled by
-    1/(diag(scatter) + alpha). One pass more finds means, cross and that diagonal, and one the residual of coef0.
+    A step is one pass: sum w (z - mean) ((z - mean)'p) for the directions p of the outputs that are
+    not there yet. Steps are scaled by 1/(diag(scatter) + alpha). One pass more finds means, cross
+    and that diagonal, and one the residual of coef0.
 
     Parameters
     ----------
@@ -83,7 +90,8 @@ def solve_blocks(
     worst = solution.residual.max(initial=0.0)
     if worst > tol:
         validation.warn_unfinished(
-            f"{who}: conjugate gradients have a relative residual of {worst:.2g} after {iterations} passes, tol={tol:g} was asked for. "
+            f"{who}: conjugate gradients have a relative residual of {worst:.2g} after "
+            f"{iterations} passes, tol={tol:g} was asked for. "
             "Take a larger max_iter, alpha or tol."
         )
     return solution
@@ -100,10 +108,12 @@ def choose_held_out(
     max_iter: int = 100,
     patience: int | None = 2,
 ) -> HeldOut:
-    """The alpha whose c, from the other rows, has the smallest sum w (y - b - z'c)^2/sum w on the rows that are held out.
+    """The alpha whose c, from the other rows, has the smallest sum w (y - b - z'c)^2/sum w on the
+    rows that are held out.
 
-    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas are taken from the largest down, each starting where the
-    last one ended, whose residual needs no pass: it is r + (last alpha - alpha) c. What max_iter cuts short is measured as it is.
+    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas are taken from the
+    largest down, each starting where the last one ended, whose residual needs no pass: it is r +
+    (last alpha - alpha) c. What max_iter cuts short is measured as it is.
 
     Parameters
     ----------
@@ -118,8 +128,8 @@ def choose_held_out(
     tol, max_iter : float and int
         Of each alpha.
     patience : int or None, default=2
-        Stop after so many alphas in a row that are no better than the best, those aside that are so large that c is next to 0; None tries
-        all.
+        Stop after so many alphas in a row that are no better than the best, those aside that are so
+        large that c is next to 0; None tries all.
 
     Returns
     -------
@@ -162,7 +172,9 @@ class _System:
 
     @classmethod
     def of(cls, who: str, rows: Pass, fit_intercept: bool) -> _System:
-        """One pass. Targets are shifted by the mean of the first block, so that a large one costs no digits."""
+        """One pass. Targets are shifted by the mean of the first block, so that a large one costs
+        no digits.
+        """
         n, shift = 0.0, None
         for block, Y, w in weighted(rows()):
             if not w.any():
@@ -181,7 +193,8 @@ class _System:
             raise ValueError(f"{who} needs rows with a weight above 0 to learn from, got none.")
         if not (np.isfinite(squares.sum()) and np.isfinite(cross.sum())):
             raise ValueError(
-                f"{who}: sums of squares of features or targets leave the range of float64: scale them down."
+                f"{who}: sums of squares of features or targets leave the range of float64: "
+                "scale them down."
             )
         if not fit_intercept:
             return cls(rows, np.zeros_like(sums), shift, cross, squares)
@@ -208,7 +221,9 @@ class _System:
 
     @property
     def unit(self) -> Array:
-        """The largest of each column of cross, or 1: what the columns are divided by, so that no square leaves float64."""
+        """The largest of each column of cross, or 1: what the columns are divided by, so that no
+        square leaves float64.
+        """
         largest = np.abs(self.cross).max(axis=0)
         return np.where(largest > 0, largest, 1.0)
 
@@ -216,7 +231,9 @@ class _System:
 def _descend(
     system: _System, alpha: float, coef: Array, residual: Array, tol: float, max_iter: int
 ) -> tuple[Array, Array, int]:
-    """Conjugate gradients for (scatter + alpha I) c = cross from (c, residual), each column until it is done; new c, residual, passes."""
+    """Conjugate gradients for (scatter + alpha I) c = cross from (c, residual), each column until
+    it is done; new c, residual, passes.
+    """
     unit = system.unit
     coef, residual = coef / unit, residual / unit
     goal = tol * np.linalg.norm(system.cross / unit, axis=0)
@@ -246,10 +263,13 @@ def _error(who: str, rows: Rows, solution: Solution) -> float:
     total, n = 0.0, 0.0
     for block, Y, w in weighted(rows):
         if w.any():
-            total += float(w @ np.sum((Y - solution.intercept - block @ solution.coef) ** 2, axis=1))
+            total += float(
+                w @ np.sum((Y - solution.intercept - block @ solution.coef) ** 2, axis=1)
+            )
             n += float(w.sum())
     if n == 0:
         raise ValueError(
-            f"{who}: no row is held out. Take a larger share, or choose alpha by GCV or k-fold from moments."
+            f"{who}: no row is held out. Take a larger share, or choose alpha by GCV or k-fold "
+            "from moments."
         )
     return total / n

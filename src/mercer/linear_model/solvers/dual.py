@@ -1,7 +1,9 @@
-"""Newton's method where codes of few rows stand for many features: w = sum a (z - mean), and all that is known of w is a.
+"""Newton's method where codes of few rows stand for many features: w = sum a (z - mean), and all
+that is known of w is a.
 
-With K = Z Z' about the mean, scores are b + K a, the gradient is Z'(alpha a + r) with r = s y loss', and products K q go a few places of
-the codes at a time: neither w nor the gradient exist before the end. Steps and their ends are those of `solvers.newton`.
+With K = Z Z' about the mean, scores are b + K a, the gradient is Z'(alpha a + r) with r = s y
+loss', and products K q go a few places of the codes at a time: neither w nor the gradient exist
+before the end. Steps and their ends are those of `solvers.newton`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ class Span:
     def __init__(self, objective: Objective, block: Coded, Y: Array, w: Array) -> None:
         self.objective, self.block, self.Y, self.w = objective, block, Y, w[:, None]
         self.mean, self.t = objective.mean, Y.shape[1]
-        self.along = product(block, self.mean[:, None])[:, 0] if objective.fit_intercept else np.zeros(len(w))
+        self.along = (
+            product(block, self.mean[:, None])[:, 0]
+            if objective.fit_intercept
+            else np.zeros(len(w))
+        )
         self.square = float(self.mean @ self.mean)
 
     def product(self, Q: Array) -> Array:
@@ -42,8 +48,12 @@ class Span:
             out += self.square * total - across
         return out
 
-    def descend(self, a: Array, b: Array, tol: float, floor: float, max_iter: int) -> tuple[int, Array, Array]:
-        """Newton steps from (a, b), both changed in place: their number, |gradient| of each output, and whether it is late."""
+    def descend(
+        self, a: Array, b: Array, tol: float, floor: float, max_iter: int
+    ) -> tuple[int, Array, Array]:
+        """Newton steps from (a, b), both changed in place: their number, |gradient| of each output,
+        and whether it is late.
+        """
         objective, alpha = self.objective, self.objective.alpha
         F = (self.product(a) if a.any() else np.zeros_like(a)) + b
         norms, late = np.zeros(self.t), np.zeros(self.t, bool)
@@ -52,12 +62,20 @@ class Span:
             Y, A, S = self.Y[:, going], a[:, going], F[:, going]
             M = Y * S
             R, C = self.w * Y * objective.loss.slope(M), self.w * objective.loss.curvature(M)
-            g, h = (R.sum(axis=0), C.sum(axis=0)) if objective.fit_intercept else (np.zeros(len(going)),) * 2
+            g, h = (
+                (R.sum(axis=0), C.sum(axis=0))
+                if objective.fit_intercept
+                else (np.zeros(len(going)),) * 2
+            )
             down = -(alpha * A + R - C * over(g, h))
             image = self.product(down.astype(self.block.dtype))
             energy = np.sum(A * (S - b[going]), axis=0)  # |w|^2
-            norms[going] = np.sqrt(np.maximum(np.sum(down * image, axis=0), 0.0) + (objective.unit * g) ** 2)
-            goal = np.maximum(tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[going])
+            norms[going] = np.sqrt(
+                np.maximum(np.sum(down * image, axis=0), 0.0) + (objective.unit * g) ** 2
+            )
+            goal = np.maximum(
+                tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[going]
+            )
             late[going] = norms[going] > goal
             busy = late[going]
             if steps == max_iter or not busy.any():
@@ -83,9 +101,20 @@ class Span:
                     return steps, norms, late
 
     def _parts(
-        self, A: Array, S: Array, energy: Array, x: Array, dF: Array, db: Array, Y: Array, promise: Array, b: Array
+        self,
+        A: Array,
+        S: Array,
+        energy: Array,
+        x: Array,
+        dF: Array,
+        db: Array,
+        Y: Array,
+        promise: Array,
+        b: Array,
     ) -> Array:
-        """The longest part of each step that keeps its promise; 0 where none does, or where it brings nothing."""
+        """The longest part of each step that keeps its promise; 0 where none does, or where it
+        brings nothing.
+        """
         loss, alpha = self.objective.loss, self.objective.alpha
         mixed, square = np.sum(A * (dF - db), axis=0), np.sum(x * (dF - db), axis=0)
         M, dM = Y * S, Y * dF
@@ -103,7 +132,9 @@ class Span:
         return parts
 
     def _step(self, down: Array, image: Array, C: Array, h: Array, forcing: Array) -> Array:
-        """Conjugate gradients for (alpha + C K) x = down, C less its projection on 1 with an intercept; image is K down."""
+        """Conjugate gradients for (alpha + C K) x = down, C less its projection on 1 with an
+        intercept; image is K down.
+        """
         alpha = self.objective.alpha
         x, residual = np.zeros_like(down), down.copy()
         P, KP = down.copy(), image
@@ -129,16 +160,20 @@ class Span:
         return x
 
     def sweep(self, a: Array, tol: float) -> None:
-        """Sweeps of coordinate descent for the squared hinge without an intercept, from w = 0, until they change a by less than tol |a|.
+        """Sweeps of coordinate descent for the squared hinge without an intercept, from w = 0,
+        until they change a by less than tol |a|.
 
-        The minimum over the weight of one row is a formula. Outputs go by cache lines over threads, rows in the order of a hash; a sweep
-        costs about three times as much as a step of conjugate gradients.
+        The minimum over the weight of one row is a formula. Outputs go by cache lines over threads,
+        rows in the order of a hash; a sweep costs about three times as much as a step of conjugate
+        gradients.
         """
         tables, codes, n = self.block.tables, self.block.codes, len(a)
         assert isinstance(tables, OneHot)
         kind = np.dtype(tables.dtype)
         line = 64 // kind.itemsize
-        useful = self.w[:, 0] > 0 if self.block.empty is None else (self.w[:, 0] > 0) & ~self.block.empty
+        useful = (
+            self.w[:, 0] > 0 if self.block.empty is None else (self.w[:, 0] > 0) & ~self.block.empty
+        )
         c = (2 * self.w[:, 0] / self.objective.alpha).astype(kind)
         groups, b = list(spans(self.t, line)), np.zeros(line, kind)
         W = [np.zeros((codes.shape[1], tables.width, line), kind) for _ in groups]

@@ -1,4 +1,6 @@
-"""Losses that need passes: Newton's method, by the matrix of each output or by conjugate gradients, for all outputs at once."""
+"""Losses that need passes: Newton's method, by the matrix of each output or by conjugate gradients,
+for all outputs at once.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,19 @@ _PARTS = 0.5 ** np.arange(8)  # of a step, whose losses are summed in one pass
 _ROUNDS = 4  # of such passes, each from where the last one ended
 _DESCENT = 1e-4  # of what the gradient promises, which a step must keep
 _BLUR = 1e-13  # of the objective: differences below it are rounding
-# Gradients, as a share of the first, that are never asked to be smaller: for the minimum, and for a choice.
+# Gradients, as a share of the first, that are never asked to be smaller: for the minimum, and for a
+# choice.
 _FLOOR, _COARSE = 1e-12, 1e-4
-# How far sweeps of coordinate descent go at most and at least: the change of a sweep, as a share of the weights.
+# How far sweeps of coordinate descent go at most and at least: the change of a sweep, as a share of
+# the weights.
 _SWEPT = 1e-3, 1e-2
 _INNER = 250  # most conjugate gradient steps for a Newton step
 _PATIENCE = 2  # alphas in a row that are no better than the best
 
 
 class Minimum(NamedTuple):
-    """w (D, t) and b (t,), the Newton steps and passes that were made, |gradient|/|gradient at 0| of each output, and whether it is late.
+    """w (D, t) and b (t,), the Newton steps and passes that were made, |gradient|/|gradient at 0|
+    of each output, and whether it is late.
 
     An output is late when its gradient is not as small as was asked for.
     """
@@ -59,10 +64,11 @@ def minimise(
 ) -> Minimum:
     """min over w and b of sum s loss(y (b + w'z)) + alpha/2 |w|^2 for each column y of the targets.
 
-    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient: by its matrix with `exact`, which takes D^2 numbers for
-    each output, and one pass; otherwise by conjugate gradients, a pass for each of their steps, as far as the gradient has come. One pass
-    more finds the gradient at the end of the step and the objective at eight parts of it, of which the longest with enough descent is
-    taken. An output that is done takes no further part.
+    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient: by its matrix
+    with `exact`, which takes D^2 numbers for each output, and one pass; otherwise by conjugate
+    gradients, a pass for each of their steps, as far as the gradient has come. One pass more finds
+    the gradient at the end of the step and the objective at eight parts of it, of which the longest
+    with enough descent is taken. An output that is done takes no further part.
 
     Parameters
     ----------
@@ -76,8 +82,8 @@ def minimise(
     start : Minimum, optional
         Where to begin; 0 by default.
     tol : float, default=1e-6
-        An output is done when w is within tol |w| of the minimum, which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-12
-        of that at w = 0, b = 0, where rounding begins.
+        An output is done when w is within tol |w| of the minimum, which |gradient| <= tol alpha |w|
+        ensures; or when its gradient is 1e-12 of that at w = 0, b = 0, where rounding begins.
     max_iter : int, default=100
         Most Newton steps. The Minimum says how far they went.
 
@@ -86,7 +92,13 @@ def minimise(
     Minimum
     """
     validation.positive("minimise", "alpha", alpha)
-    return _descend(Objective.of("minimise", rows, loss, float(alpha), fit_intercept), start, exact, tol, max_iter)
+    return _descend(
+        Objective.of("minimise", rows, loss, float(alpha), fit_intercept),
+        start,
+        exact,
+        tol,
+        max_iter,
+    )
 
 
 def choose_held_out(
@@ -101,11 +113,13 @@ def choose_held_out(
     share: float = 0.1,
     seed: int = 0,
 ) -> tuple[Choice, Minimum]:
-    """The alpha whose minimum, from the other rows, has the smallest mean loss on rows that are held out; and that minimum.
+    """The alpha whose minimum, from the other rows, has the smallest mean loss on rows that are
+    held out; and that minimum.
 
-    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas, ``ridge.ALPHAS`` in units of the mean over columns of
-    sum s (z - mean)^2 by default, are taken from the largest down, each starting where the last one ended, until two in a row are no better
-    than the best, alphas so large that w is next to 0 aside: those that were not tried have the score infinity.
+    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas, ``ridge.ALPHAS``
+    in units of the mean over columns of sum s (z - mean)^2 by default, are taken from the largest
+    down, each starting where the last one ended, until two in a row are no better than the best,
+    alphas so large that w is next to 0 aside: those that were not tried have the score infinity.
     """
     who = "choose_held_out"
     validation.probability(who, "share", share)
@@ -118,11 +132,15 @@ def choose_held_out(
     best: tuple[int, Minimum] | None = None
     waited = 0
     for i in np.argsort(-tried, kind="stable"):
-        last = _descend(replace(objective, alpha=float(tried[i])), last, exact, tol, max_iter, _COARSE)
+        last = _descend(
+            replace(objective, alpha=float(tried[i])), last, exact, tol, max_iter, _COARSE
+        )
         scores[i] = _mean_loss(who, _Part(rows, seed, share, held=True), loss, last)
         better = best is None or scores[i] < scores[best[0]]
         flat = tried[i] > FLAT * objective.squares.sum()
-        best, waited = ((int(i), last), 0) if better or best is None else (best, waited + (not flat))
+        best, waited = (
+            ((int(i), last), 0) if better or best is None else (best, waited + (not flat))
+        )
         if waited >= _PATIENCE:
             break
     assert best is not None
@@ -161,7 +179,12 @@ def _mean_loss(who: str, rows: _Part, loss: Loss, minimum: Minimum) -> float:
 
 
 def _descend(
-    objective: Objective, start: Minimum | None, exact: bool, tol: float, max_iter: int, floor: float = _FLOOR
+    objective: Objective,
+    start: Minimum | None,
+    exact: bool,
+    tol: float,
+    max_iter: int,
+    floor: float = _FLOOR,
 ) -> Minimum:
     """Newton steps until every output is done, or its steps bring nothing any more."""
     D, t = len(objective.mean), len(objective.first)
@@ -169,7 +192,9 @@ def _descend(
     if objective.rows.kept and not exact:
         (block, Y, w), *more = objective.rows()
         if isinstance(block, Coded) and not more and len(w) < D:
-            return _descend_in_span(objective, Span(objective, block, Y, w), start, tol, max_iter, floor)
+            return _descend_in_span(
+                objective, Span(objective, block, Y, w), start, tol, max_iter, floor
+            )
     coef = np.zeros((D, t)) if start is None else start.coef.copy()
     intercept = np.zeros(t) if start is None else start.intercept + objective.mean @ coef
     point, steps = Point(objective, coef.copy(), intercept.copy(), np.arange(t), {}), 0
@@ -177,7 +202,8 @@ def _descend(
     while True:
         norms[point.outputs] = here.norms
         goal = np.maximum(
-            tol * objective.alpha * np.linalg.norm(point.W, axis=0), floor * objective.first[point.outputs]
+            tol * objective.alpha * np.linalg.norm(point.W, axis=0),
+            floor * objective.first[point.outputs],
         )
         late[point.outputs] = here.norms > goal
         going = moved & late[point.outputs]
@@ -215,18 +241,24 @@ def _descend_in_span(
     steps, norms, late = span.descend(a, b, tol, floor, max_iter)
     coef = span.coef(a)
     relative = over(norms, objective.first)
-    return Minimum(coef, b - objective.mean @ coef, steps, objective.rows.passes - before, relative, late, a)
+    return Minimum(
+        coef, b - objective.mean @ coef, steps, objective.rows.passes - before, relative, late, a
+    )
 
 
 def _go(point: Point, here: Look, d: Array) -> tuple[Array, Look]:
-    """Take the longest part of the step that keeps its promise: which outputs moved, and the look from there."""
+    """Take the longest part of the step that keeps its promise: which outputs moved, and the look
+    from there.
+    """
     db = here.intercept_step(d)
     promise = np.sum(here.G * d, axis=0) + here.g * db
     blur = _BLUR * np.abs(here.value)
     scales = np.ones(len(db))
     for _ in range(_ROUNDS):
         there, values = point.look(scales * d, scales * db, _PARTS)
-        enough = values <= here.value + _DESCENT * np.multiply.outer(_PARTS, scales * promise) + blur
+        enough = (
+            values <= here.value + _DESCENT * np.multiply.outer(_PARTS, scales * promise) + blur
+        )
         found = enough.any(axis=0)
         if found.all():
             break
@@ -240,7 +272,9 @@ def _go(point: Point, here: Look, d: Array) -> tuple[Array, Look]:
 
 
 def _by_matrix(point: Point, here: Look) -> Array:
-    """The Newton step of w by the matrix of each output, b eliminated: sum c (z - m)(z - m)' + alpha I, m = sum c z/sum c, c = s loss''."""
+    """The Newton step of w by the matrix of each output, b eliminated: sum c (z - m)(z - m)' +
+    alpha I, m = sum c z/sum c, c = s loss''.
+    """
     objective, (D, t) = point.objective, point.W.shape
     mean, plain = objective.mean, False
     sums = [Symmetric(D) for _ in range(t)]
@@ -262,7 +296,11 @@ def _by_matrix(point: Point, here: Look) -> Array:
         if here.H.size:
             H, h = here.H[:, j], here.h[j]
             if plain:  # about 0 so far
-                A -= np.multiply.outer(H, mean) + np.multiply.outer(mean, H) + h * np.multiply.outer(mean, mean)
+                A -= (
+                    np.multiply.outer(H, mean)
+                    + np.multiply.outer(mean, H)
+                    + h * np.multiply.outer(mean, mean)
+                )
             A -= np.multiply.outer(H, over(H, h))
         steps[:, j] = _solve(A, objective.alpha, down[:, j])
     return steps
@@ -284,10 +322,12 @@ def _solve(A: Array, alpha: float, right: Array) -> Array:
 
 
 def _by_products(point: Point, here: Look, forcing: Array) -> Array:
-    """The same step by conjugate gradients, each output until its residual is `forcing` of the gradient: a pass for each step.
+    """The same step by conjugate gradients, each output until its residual is `forcing` of the
+    gradient: a pass for each step.
 
-    Products are made in the dtype of the features, since a step need not be exact; the gradient, in float64, decides where it ends. Steps
-    are scaled by 1/(alpha + mean curvature times sum s (z - mean)^2).
+    Products are made in the dtype of the features, since a step need not be exact; the gradient, in
+    float64, decides where it ends. Steps are scaled by 1/(alpha + mean curvature times sum s (z -
+    mean)^2).
     """
     objective = point.objective
     residual = here.downhill()
@@ -313,8 +353,12 @@ def _by_products(point: Point, here: Look, forcing: Array) -> Array:
     return d
 
 
-def _image(point: Point, here: Look, P: Array, busy: Array, kept: dict[int, Array]) -> tuple[Array, Array]:
-    """A P and P'A P for the matrices A of the busy outputs, b eliminated: one pass. P'A P is a sum of squares, and so never negative."""
+def _image(
+    point: Point, here: Look, P: Array, busy: Array, kept: dict[int, Array]
+) -> tuple[Array, Array]:
+    """A P and P'A P for the matrices A of the busy outputs, b eliminated: one pass. P'A P is a sum
+    of squares, and so never negative.
+    """
     objective = point.objective
     image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
     center = objective.mean @ P

@@ -1,6 +1,8 @@
-"""sum s loss(y f(x)) + alpha/2 |w|^2, f(x) = b + w'z: its value and its derivatives, one pass over blocks for all outputs at once.
+"""sum s loss(y f(x)) + alpha/2 |w|^2, f(x) = b + w'z: its value and its derivatives, one pass over
+blocks for all outputs at once.
 
-The intercept b is not penalised. Where there is one, features are taken about their mean, so that a large mean costs no digits.
+The intercept b is not penalised. Where there is one, features are taken about their mean, so that a
+large mean costs no digits.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class Source(Protocol):
-    """Blocks with targets (n, t) and weights (n,), once more at each call; how many calls there were, and whether blocks stay in memory."""
+    """Blocks with targets (n, t) and weights (n,), once more at each call; how many calls there
+    were, and whether blocks stay in memory.
+    """
 
     @property
     def kept(self) -> bool: ...
@@ -52,7 +56,12 @@ class Objective:
                 continue
             if sums is None:
                 D, t = block.shape[1], Y.shape[1]
-                sums, squares, cross, balance = np.zeros(D), np.zeros(D), np.zeros((D, t)), np.zeros(t)
+                sums, squares, cross, balance = (
+                    np.zeros(D),
+                    np.zeros(D),
+                    np.zeros((D, t)),
+                    np.zeros(t),
+                )
             n += float(w.sum())
             sums += block.T @ w
             squares += column_squares(block, w)
@@ -61,7 +70,9 @@ class Objective:
         if sums is None:
             raise ValueError(f"{who} needs rows with a weight above 0 to learn from, got none.")
         if not (np.isfinite(squares.sum()) and np.isfinite(cross.sum())):
-            raise ValueError(f"{who}: sums of squares of features leave the range of float64: scale them down.")
+            raise ValueError(
+                f"{who}: sums of squares of features leave the range of float64: scale them down."
+            )
         mean = sums / n if fit_intercept else np.zeros(D)
         centred = np.maximum(squares - n * mean**2, _EPS * squares)
         cross -= np.multiply.outer(mean, balance)
@@ -72,12 +83,16 @@ class Objective:
 
     @property
     def scale(self) -> float:
-        """What alphas are measured in: the mean over columns of sum s (z - mean)^2. 1 where all features are constant."""
+        """What alphas are measured in: the mean over columns of sum s (z - mean)^2. 1 where all
+        features are constant.
+        """
         return float(self.squares.mean()) or 1.0
 
     @property
     def unit(self) -> float:
-        """What a gradient in b is measured in, so that lengths of gradients follow the scale of features: the root mean of |z - mean|^2."""
+        """What a gradient in b is measured in, so that lengths of gradients follow the scale of
+        features: the root mean of |z - mean|^2.
+        """
         return float(np.sqrt(self.squares.sum() / self.n)) or 1.0
 
     def scores(self, block: Block, W: Array, b: Array) -> Array:
@@ -89,7 +104,9 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """The objective at a point for the outputs at work: value, gradient, and the sums by which the intercept is eliminated."""
+    """The objective at a point for the outputs at work: value, gradient, and the sums by which the
+    intercept is eliminated.
+    """
 
     value: Array  # (t,)
     G: Array  # gradient in w, (D, t)
@@ -106,7 +123,9 @@ class Look:
     def only(self, chosen: Array) -> Look:
         """Some of the outputs."""
         H = self.H[:, chosen] if self.H.size else self.H
-        return Look(self.value[chosen], self.G[:, chosen], self.g[chosen], H, self.h[chosen], self.unit)
+        return Look(
+            self.value[chosen], self.G[:, chosen], self.g[chosen], H, self.h[chosen], self.unit
+        )
 
     def downhill(self) -> Array:
         """-gradient in w where b follows w: -(G - H g/h)."""
@@ -114,13 +133,21 @@ class Look:
 
     def intercept_step(self, d: Array) -> Array:
         """The step of b that goes with the step d of w: -(g + H'd)/h."""
-        return -over(self.g + np.sum(self.H * d, axis=0), self.h) if self.H.size else np.zeros(d.shape[1])
+        return (
+            -over(self.g + np.sum(self.H * d, axis=0), self.h)
+            if self.H.size
+            else np.zeros(d.shape[1])
+        )
 
 
 class Point:
-    """w and b of the outputs at work, b about the mean; where blocks are kept, so are the scores b + w'(z - mean) of their rows."""
+    """w and b of the outputs at work, b about the mean; where blocks are kept, so are the scores b
+    + w'(z - mean) of their rows.
+    """
 
-    def __init__(self, objective: Objective, W: Array, b: Array, outputs: Array, scores: dict[int, Array]) -> None:
+    def __init__(
+        self, objective: Objective, W: Array, b: Array, outputs: Array, scores: dict[int, Array]
+    ) -> None:
         self.objective, self.W, self.b, self.outputs = objective, W, b, outputs
         self._scores = scores
         self._steps: dict[int, Array] = {}
@@ -128,14 +155,18 @@ class Point:
     def only(self, chosen: Array) -> Point:
         """Some of the outputs."""
         scores = {i: F[:, chosen] for i, F in self._scores.items()}
-        return Point(self.objective, self.W[:, chosen], self.b[chosen], self.outputs[chosen], scores)
+        return Point(
+            self.objective, self.W[:, chosen], self.b[chosen], self.outputs[chosen], scores
+        )
 
     def leave(self, coef: Array, intercept: Array) -> None:
         """Write w and b where they belong among all outputs."""
         coef[:, self.outputs], intercept[self.outputs] = self.W, self.b
 
     def blocks(self) -> Iterator[tuple[int, Block, Array, Array, Array]]:
-        """(number, block, targets, weights as a column, scores) of the blocks that have weights: one pass."""
+        """(number, block, targets, weights as a column, scores) of the blocks that have weights:
+        one pass.
+        """
         rows = self.objective.rows
         for i, (block, Y, w) in enumerate(rows()):
             if not w.any():
@@ -152,8 +183,12 @@ class Point:
         for i, block, Y, w, F in self.blocks():
             yield i, block, w * self.objective.loss.curvature(Y * F)
 
-    def look(self, d: Array | None = None, db: Array | None = None, parts: Array | None = None) -> tuple[Look, Array]:
-        """The objective here, or at the end of the step (d, db), and at parts of that step, (parts, t); one pass."""
+    def look(
+        self, d: Array | None = None, db: Array | None = None, parts: Array | None = None
+    ) -> tuple[Look, Array]:
+        """The objective here, or at the end of the step (d, db), and at parts of that step, (parts,
+        t); one pass.
+        """
         objective, loss = self.objective, self.objective.loss
         D, t = self.W.shape
         G, g, h, value = np.zeros((D, t)), np.zeros(t), np.zeros(t), np.zeros(t)

@@ -1,4 +1,6 @@
-"""Passes over rows: the same blocks again and again, read anew or kept, and parts of them that are held out."""
+"""Passes over rows: the same blocks again and again, read anew or kept, and parts of them that are
+held out.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ Pass = Callable[[], Rows]
 """Each call gives the same (features, targets, weights or None) once more, block by block."""
 
 
-_BESIDE = 8  # arrays of the size of the targets: scores, steps, curvatures, and what is made of them in a pass
+# arrays of the size of the targets: scores, steps, curvatures, and what is made of them in a pass
+_BESIDE = 8
 
 
 class Kept:
-    """A pass whose blocks stay in memory after the first time, where they fit into so many bytes; otherwise they are read each time.
+    """A pass whose blocks stay in memory after the first time, where they fit into so many bytes;
+    otherwise they are read each time.
 
-    Coded blocks, whose products with all columns cost as much for a few rows as for many, are put together.
+    Coded blocks, whose products with all columns cost as much for a few rows as for many, are put
+    together.
 
     Parameters
     ----------
@@ -49,7 +54,11 @@ class Kept:
             return
         held, left = [], self.room
         for block, Y, w in weighted(self.rows()):
-            left -= block.nbytes * (1 if isinstance(block, Coded) else 2) + _BESIDE * Y.nbytes + w.nbytes
+            left -= (
+                block.nbytes * (1 if isinstance(block, Coded) else 2)
+                + _BESIDE * Y.nbytes
+                + w.nbytes
+            )
             if left >= 0:
                 held.append((block, Y, w))
             else:
@@ -70,11 +79,19 @@ def weighted(rows: Rows) -> Iterator[tuple[Block, Array, Array]]:
     """Blocks with targets (n, t) and weights (n,), in float64."""
     for block, targets, weight in rows:
         n = block.shape[0]
-        yield block, np.asarray(targets, dtype=np.float64).reshape(n, -1), frequency_weights(n, weight)
+        yield (
+            block,
+            np.asarray(targets, dtype=np.float64).reshape(n, -1),
+            frequency_weights(n, weight),
+        )
 
 
-def split(rows: Pass, seed: int, share: float, *, held: bool) -> Iterator[tuple[Block, Array, Array]]:
-    """The same blocks; rows of the other part have weight 0. A row is held out by a hash of (seed, row index), whatever the blocks."""
+def split(
+    rows: Pass, seed: int, share: float, *, held: bool
+) -> Iterator[tuple[Block, Array, Array]]:
+    """The same blocks; rows of the other part have weight 0. A row is held out by a hash of (seed,
+    row index), whatever the blocks.
+    """
     start = 0
     for block, Y, w in weighted(rows()):
         chosen = open_interval(Rng(seed).words("held out", start, len(w))) < share

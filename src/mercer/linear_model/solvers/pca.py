@@ -1,4 +1,6 @@
-"""Principal components of each map's features, in one pass or two (Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 5)."""
+"""Principal components of each map's features, in one pass or two (Li, Lebanon and Sminchisescu,
+arXiv 1206.4074, Algorithm 5).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Basis:
 
     @classmethod
     def of(cls, scatters: Iterable[Array], rank: int) -> Basis:
-        """From the scatter of each map's features, one after the other; as many components as there are features where those are fewer."""
+        """From the scatter of each map's features, one after the other; as many components as there
+        are features where those are fewer.
+        """
         from scipy.linalg import eigh
 
         found = []
@@ -52,7 +56,9 @@ class Basis:
         return tuple(part.shape[1] for part in self.parts)
 
     def reduce(self, normal: Normal, *, own: bool) -> Normal:
-        """The normal equations of the components U'z; own says that the basis is that of the same rows, whose blocks are diagonal then."""
+        """The normal equations of the components U'z; own says that the basis is that of the same
+        rows, whose blocks are diagonal then.
+        """
         columns = spans([len(part) for part in self.parts])
         scatter = np.block(
             [
@@ -65,7 +71,9 @@ class Basis:
                 for i, rows in enumerate(columns)
             ]
         )
-        return replace(normal, mean=self._down(normal.mean), scatter=scatter, cross=self._down(normal.cross))
+        return replace(
+            normal, mean=self._down(normal.mean), scatter=scatter, cross=self._down(normal.cross)
+        )
 
     def expand(self, coef: Array) -> Array:
         """U c: coefficients of components as coefficients of features."""
@@ -75,7 +83,9 @@ class Basis:
     def components(self, Z: Array) -> Array:
         """Z U: the components of rows of features, about 0."""
         pieces = zip(self.parts, spans([len(part) for part in self.parts]), strict=True)
-        return np.concatenate([Z[:, columns] @ part.astype(Z.dtype, copy=False) for part, columns in pieces], axis=1)
+        return np.concatenate(
+            [Z[:, columns] @ part.astype(Z.dtype, copy=False) for part, columns in pieces], axis=1
+        )
 
     def _down(self, values: Array) -> Array:
         pieces = zip(self.parts, spans([len(part) for part in self.parts]), strict=True)
@@ -102,7 +112,11 @@ class Components:
 
     def basis(self, normal: Normal) -> Basis:
         """Of the rows of these normal equations, and of those beside."""
-        scatter = normal.scatter if self.beside is None else (normal.without_targets() + self.beside).scatter
+        scatter = (
+            normal.scatter
+            if self.beside is None
+            else (normal.without_targets() + self.beside).scatter
+        )
         return Basis.of((scatter[columns, columns] for columns in spans(self.widths)), self.rank)
 
     def reduced(self, normal: Normal) -> tuple[Basis, Normal]:
@@ -112,7 +126,8 @@ class Components:
 
 
 class Apart(Together):
-    """The moments of each map's features by themselves, in one pass: sums of D_i x D_i where D x D would be too large.
+    """The moments of each map's features by themselves, in one pass: sums of D_i x D_i where D x D
+    would be too large.
 
     Parameters
     ----------
@@ -130,14 +145,20 @@ class Apart(Together):
     def empty(cls, widths: tuple[int, ...]) -> Apart:
         return cls(*(Moments(target=False) for _ in widths), widths=widths)
 
-    def add(self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0) -> None:
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
         rows = matrix(block)
         for part, columns in zip(self.parts, spans(self.widths), strict=True):
             part.add(as_block(rows[:, columns]), weight=weight, start=start)
 
     def basis(self, rank: int, *, fit_intercept: bool) -> Basis:
-        """The leading components of each map: about the mean with an intercept, about 0 without, one map after the other."""
-        return Basis.of((Normal.of_rows(part, fit_intercept=fit_intercept).scatter for part in self.parts), rank)
+        """The leading components of each map: about the mean with an intercept, about 0 without,
+        one map after the other.
+        """
+        return Basis.of(
+            (Normal.of_rows(part, fit_intercept=fit_intercept).scatter for part in self.parts), rank
+        )
 
     def _like(self, parts: Sequence[Any]) -> Apart:
         return Apart(*parts, widths=self.widths)

@@ -1,4 +1,6 @@
-"""Z W and Z'R of a block over threads: rows of the one, columns of the other, in spans that do not depend on the threads."""
+"""Z W and Z'R of a block over threads: rows of the one, columns of the other, in spans that do not
+depend on the threads.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def back(block: Block, R: Array) -> Array:
 
 
 def round_trip(block: Coded, Q: Array) -> Array:
-    """Z Z'Q, (n, t), a few places at a time: Z'Q never exists as a whole. Groups of places are added in an order of their own."""
+    """Z Z'Q, (n, t), a few places at a time: Z'Q never exists as a whole. Groups of places are
+    added in an order of their own.
+    """
     (n, places), t = block.codes.shape, Q.shape[1]
     groups = list(spans(places, _PLACES))
     count = min(_PARTIAL, len(groups))

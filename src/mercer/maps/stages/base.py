@@ -18,20 +18,30 @@ class Frozen:
     """Arrays and numbers that do not change: what stages and drawn maps are."""
 
     def arrays(self) -> dict[str, Array]:
-        """The drawn arrays by field name: casting, moving, saving and measuring are loops over these."""
+        """The drawn arrays by field name: casting, moving, saving and measuring are loops over
+        these.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if ops.is_array(value)}
 
     def astype(self, dtype: DTypeLike) -> Self:
         """The same with its arrays of floats in another dtype."""
         floats = {name: array for name, array in self.arrays().items() if array.dtype.kind == "f"}
-        cast: dict[str, Any] = {name: array.astype(dtype, copy=False) for name, array in floats.items()}
+        cast: dict[str, Any] = {
+            name: array.astype(dtype, copy=False) for name, array in floats.items()
+        }
         return replace(self, **cast)
 
     def check(self, d: int) -> None:
-        """Refuse what no fit has drawn: arrays that do not go together or not with d columns. A model file is not trusted."""
+        """Refuse what no fit has drawn: arrays that do not go together or not with d columns. A
+        model file is not trusted.
+        """
         for name, array in self.arrays().items():
-            require(array.dtype in (np.float64, np.int64), self, f"{name} of float64 or int64, got {array.dtype}")
+            require(
+                array.dtype in (np.float64, np.int64),
+                self,
+                f"{name} of float64 or int64, got {array.dtype}",
+            )
             require(bool(np.isfinite(array).all()), self, f"{name} to be finite")
 
 
@@ -43,7 +53,9 @@ def require(good: bool, who: object, needs: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Stage(Frozen):
-    """stage(tile) -> tile, row by row. A tile is a 2-d array or a CSR matrix; a stage never writes into the tile it is given."""
+    """stage(tile) -> tile, row by row. A tile is a 2-d array or a CSR matrix; a stage never writes
+    into the tile it is given.
+    """
 
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
     looks: ClassVar[bool] = False  # refuses numbers outside its domain itself, while it reads them

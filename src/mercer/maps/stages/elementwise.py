@@ -1,4 +1,5 @@
-"""Lifts: one number becomes several, coordinate by coordinate. Zero stays zero, so that CSR stays CSR.
+"""Lifts: one number becomes several, coordinate by coordinate. Zero stays zero, so that CSR stays
+CSR.
 
 The values of one input stand side by side: column values * j + q holds value q of input j.
 """
@@ -19,7 +20,9 @@ _TERMS = 2**20  # of a series: none was ever of use beyond a few dozen
 
 @dataclass(frozen=True, eq=False)
 class Lift(Stage):
-    """x -> (lift_1(x_1), ..., lift_N(x_1), lift_1(x_2), ...) for x >= 0; with signed, sign(x) lift(|x|) for all x."""
+    """x -> (lift_1(x_1), ..., lift_N(x_1), lift_1(x_2), ...) for x >= 0; with signed, sign(x)
+    lift(|x|) for all x.
+    """
 
     keeps_sparse: ClassVar[bool] = True
 
@@ -34,13 +37,19 @@ class Lift(Stage):
         return bool(getattr(self, "signed", False))
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
-        """out[i, N j + q] = lift_q(X[i, j]), X >= 0; where it looks, bad[0] becomes whether a number of X is not in [0, inf)."""
+        """out[i, N j + q] = lift_q(X[i, j]), X >= 0; where it looks, bad[0] becomes whether a
+        number of X is not in [0, inf).
+        """
         raise NotImplementedError
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         sparse = hasattr(X, "indptr")
         stored = X.data[:, None] if sparse else X
-        out = ops.empty((len(stored), stored.shape[1] * self.values), X.dtype, X) if out is None else out
+        out = (
+            ops.empty((len(stored), stored.shape[1] * self.values), X.dtype, X)
+            if out is None
+            else out
+        )
         bad = np.zeros(1, dtype=bool)
         with np.errstate(divide="ignore", invalid="ignore"):  # of numbers that are refused below
             self._signed_lift(stored, out, bad)
@@ -80,7 +89,9 @@ class SquareRoot(Lift):
 
 @dataclass(frozen=True, eq=False)
 class LogSkew(Lift):
-    """x -> log(1 + x/skew): log(x + skew) up to a constant that shift-invariant kernels do not see, with 0 -> 0."""
+    """x -> log(1 + x/skew): log(x + skew) up to a constant that shift-invariant kernels do not see,
+    with 0 -> 0.
+    """
 
     skew: float
     values = 1
@@ -161,8 +172,12 @@ class HomogeneousLift(Lift):
     def check(self, d: int) -> None:
         super().check(d)
         count = len(self.harmonics)
-        good = all(before < after for before, after in pairwise((0, *self.harmonics, 3 * count + 1)))
-        good = good and self.amplitudes.shape == (count + 1,) and self.amplitudes.dtype == np.float64
+        good = all(
+            before < after for before, after in pairwise((0, *self.harmonics, 3 * count + 1))
+        )
+        good = (
+            good and self.amplitudes.shape == (count + 1,) and self.amplitudes.dtype == np.float64
+        )
         require(good, self, "rising harmonics, and an amplitude for each of them and for 0")
         good = 0 < self.step < np.inf and 0 < self.degree < np.inf
         require(good, self, f"a step and a degree above 0, got {self.step} and {self.degree}")

@@ -21,8 +21,9 @@ _RESOLVED = 1 / 8  # the error of a phase, in turns, up to which a dtype is used
 class Waves(Stage):
     """x -> link(W x), a projection in turns and the cosines (and sines) of it.
 
-    A phase t known to within eps |x| |w| is of use while that is far below one turn. Rows of float32 that go beyond are projected in
-    float64 and brought back to (-1/2, 1/2]; rows that are beyond float64 too are refused: their cosines would be one constant.
+    A phase t known to within eps |x| |w| is of use while that is far below one turn. Rows of
+    float32 that go beyond are projected in float64 and brought back to (-1/2, 1/2]; rows that are
+    beyond float64 too are refused: their cosines would be one constant.
     """
 
     linear: Matrix | Hadamard
@@ -33,7 +34,11 @@ class Waves(Stage):
         self.linear.check(d)
         self.link.check(self.linear.columns(d))
         right = self.linear.reach()
-        require(abs(self.reach - right) <= 1e-9 * right < np.inf, self, f"a reach of {right}, got {self.reach}")
+        require(
+            abs(self.reach - right) <= 1e-9 * right < np.inf,
+            self,
+            f"a reach of {right}, got {self.reach}",
+        )
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
@@ -70,7 +75,12 @@ class Waves(Stage):
 
     def largest(self, dtype: Any, d: int) -> float:
         """The largest entry of a row up to which the phases of this dtype are resolved."""
-        return float(_RESOLVED / np.finfo(dtype).eps / np.sqrt(d) / max(self.reach, np.finfo(np.float64).tiny))
+        return float(
+            _RESOLVED
+            / np.finfo(dtype).eps
+            / np.sqrt(d)
+            / max(self.reach, np.finfo(np.float64).tiny)
+        )
 
     def _beyond(self, X: Any, dtype: Any) -> Array:
         """The rows whose phases this dtype does not resolve."""
@@ -79,7 +89,9 @@ class Waves(Stage):
         if max(largest, -least) <= most:
             return np.empty(0, dtype=np.intp)
         sizes = abs(X).max(axis=1)
-        return np.flatnonzero((sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes) > most)
+        return np.flatnonzero(
+            (sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes) > most
+        )
 
     def _refuse(self, rows: Any, numbers: Array) -> None:
         beyond = self._beyond(rows, np.float64)
@@ -89,7 +101,8 @@ class Waves(Stage):
             most = self.largest(np.float64, len(values))
             raise RowError(
                 int(numbers[beyond[0]]),
-                f"Values too large for this kernel: |x| below {most:.3g} is needed, got {values[column]:g} at",
+                f"Values too large for this kernel: |x| below {most:.3g} is needed, got "
+                f"{values[column]:g} at",
                 f", column {column}; beyond, a cosine of it has no digits left. "
                 "Scale the data (sklearn.preprocessing.StandardScaler) or use a smaller gamma.",
             )
@@ -101,10 +114,11 @@ def frequencies(n_components: int, form: str) -> int:
 
 
 def waves(rng: Rng, projection: Matrix | Hadamard, n_components: int, form: str) -> Waves:
-    """sqrt(2/D) times the cosines and sines (paired) or the cosines with independent phases (offset) of a projection in turns.
+    """sqrt(2/D) times the cosines and sines (paired) or the cosines with independent phases
+    (offset) of a projection in turns.
 
-    When n_components is odd, the last column of the paired form is one offset feature: every column then has the same weight, and
-    the inner product stays unbiased.
+    When n_components is odd, the last column of the paired form is one offset feature: every column
+    then has the same weight, and the inner product stays unbiased.
     """
     scale = float(np.sqrt(2 / n_components))
     count = frequencies(n_components, form)

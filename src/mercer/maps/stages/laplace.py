@@ -30,7 +30,9 @@ class Exponent:
         return EXPONENTS[self.kernel](x, self.beta)
 
     def root_diagonal(self, X: Any, shift: float) -> Array:
-        """sqrt(k(x + shift, x + shift)) for each row, in float64; CSR rows are summed over what they store."""
+        """sqrt(k(x + shift, x + shift)) for each row, in float64; CSR rows are summed over what
+        they store.
+        """
         base = float(self.term(np.array(shift)))
         values = X.data if hasattr(X, "indptr") else X
         with np.errstate(over="ignore"):  # beyond the range the diagonal is 0
@@ -47,7 +49,8 @@ class Exponent:
 class Decays(Stage):
     """x -> exp(-W (x + shift))/sqrt(D), or the same scaled to |phi(x)|^2 = k(x + shift, x + shift).
 
-    Weights are in bits (log2 e is folded in). The shift is a number for each column, so that CSR rows stay sparse until the product.
+    Weights are in bits (log2 e is folded in). The shift is a number for each column, so that CSR
+    rows stay sparse until the product.
     """
 
     linear: Matrix
@@ -72,11 +75,17 @@ class Decays(Stage):
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         if self.exponent is None and hasattr(X, "indptr"):
-            out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
+            out = (
+                ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X)
+                if out is None
+                else out
+            )
             offsets = self.offsets if self.shift else None
             scale = 1 / np.sqrt(out.shape[1])
             with np.errstate(over="ignore"):  # a product beyond the range is an exponential of 0
-                return ops.csr_exp2neg(X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out)
+                return ops.csr_exp2neg(
+                    X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out
+                )
         with np.errstate(over="ignore"):
             T = self.linear(X, out)
             if self.shift:
@@ -102,4 +111,6 @@ class Decays(Stage):
         return self.linear.arrays() | {"offsets": self.offsets}
 
     def astype(self, dtype: Any) -> Decays:
-        return Decays(self.linear.astype(dtype), self.offsets.astype(dtype), self.shift, self.exponent)
+        return Decays(
+            self.linear.astype(dtype), self.offsets.astype(dtype), self.shift, self.exponent
+        )

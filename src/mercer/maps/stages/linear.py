@@ -1,4 +1,5 @@
-"""Linear stages, x -> W x, and the random matrices W: independent rows, orthogonal rows, low-discrepancy rows, Hadamard blocks.
+"""Linear stages, x -> W x, and the random matrices W: independent rows, orthogonal rows,
+low-discrepancy rows, Hadamard blocks.
 
 Weights are drawn row by row, so that more rows keep the earlier ones.
 """
@@ -16,12 +17,14 @@ from mercer import ops, validation
 from mercer.maps.stages.base import Array, Stage, require
 from mercer.rng import Rng
 
-_LEAST_HADAMARD = (
-    64  # below this size the rows of three HD products are too few to look independent (a bias of -.005 at 16)
-)
+# below this size the rows of three HD products are too few to look independent (a bias of -.005 at
+# 16)
+_LEAST_HADAMARD = 64
 _SOBOL_BITS = 32
 _SOBOL_COLUMNS = 21201  # columns for which direction numbers are known
-_SOBOL_CHECKED = 256  # points that are checked; an engine whose table was not loaded has zeros in all
+_SOBOL_CHECKED = (
+    256  # points that are checked; an engine whose table was not loaded has zeros in all
+)
 _CHUNK = 2**22  # weights drawn in one go
 
 
@@ -74,7 +77,11 @@ class Divide(Stage):
 
     def check(self, d: int) -> None:
         super().check(d)
-        good = self.scales.shape == (d,) and self.scales.dtype == np.float64 and bool(np.all(self.scales > 0))
+        good = (
+            self.scales.shape == (d,)
+            and self.scales.dtype == np.float64
+            and bool(np.all(self.scales > 0))
+        )
         require(good, self, f"a scale above 0 for each of {d} columns")
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
@@ -93,7 +100,9 @@ class Divide(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Components(Stage):
-    """x -> W (x - mean), or W x without a mean; CSR rows as W x - W mean, so that they are never made dense."""
+    """x -> W (x - mean), or W x without a mean; CSR rows as W x - W mean, so that they are never
+    made dense.
+    """
 
     panel: Array  # W', (d, m)
     mean: Array | None = None  # (d,)
@@ -131,7 +140,9 @@ class Components(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Hadamard(Stage):
-    """x -> W x for W = diag(lengths) H S H S H S in blocks of p rows: O(m log p) in place of O(m d) multiply-adds a row."""
+    """x -> W x for W = diag(lengths) H S H S H S in blocks of p rows: O(m log p) in place of O(m d)
+    multiply-adds a row.
+    """
 
     signs: Array  # (blocks, 3, p), +1 or -1
     lengths: Array  # (m,)
@@ -165,18 +176,27 @@ class Hadamard(Stage):
 
 def require_panel(who: object, panel: Array, d: int) -> None:
     """Refuse what is no (d, m) array of weights."""
-    good = panel.ndim == 2 and panel.shape[0] == d and panel.shape[1] > 0 and panel.dtype == np.float64
+    good = (
+        panel.ndim == 2 and panel.shape[0] == d and panel.shape[1] > 0 and panel.dtype == np.float64
+    )
     require(good, who, f"a panel of {d} rows, got {panel.dtype} of shape {panel.shape}")
 
 
 def require_signs(who: object, signs: Array, d: int) -> None:
     """Refuse what are no signs of Hadamard blocks for d columns."""
     good = signs.ndim == 3 and signs.size > 0 and signs.dtype == np.float64
-    good = good and signs.shape[2] >= d and signs.shape[2].bit_count() == 1 and bool(np.all(np.abs(signs) == 1))
+    good = (
+        good
+        and signs.shape[2] >= d
+        and signs.shape[2].bit_count() == 1
+        and bool(np.all(np.abs(signs) == 1))
+    )
     require(good, who, f"signs of shape (blocks, rounds, p), p a power of 2 and at least {d}")
 
 
-def independent(rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array], name: str = "weights") -> Array:
+def independent(
+    rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array], name: str = "weights"
+) -> Array:
     """(d, rows) panel of independent weights, quantile(u) each, from the sequence `name`."""
     panel = np.empty((d, rows))
     step = max(1, _CHUNK // max(d, 1))
@@ -187,7 +207,9 @@ def independent(rng: Rng, rows: int, d: int, quantile: Callable[[Array], Array],
 
 
 def orthogonal(rng: Rng, rows: int, d: int) -> Array:
-    """(d, rows) panel of standard normal weights made orthogonal in blocks of d: Haar rows times independent chi lengths."""
+    """(d, rows) panel of standard normal weights made orthogonal in blocks of d: Haar rows times
+    independent chi lengths.
+    """
     from scipy.special import ndtri
 
     blocks = -(-rows // d)
@@ -200,14 +222,18 @@ def orthogonal(rng: Rng, rows: int, d: int) -> Array:
 
 
 def orthonormal(A: Array) -> tuple[Array, Array]:
-    """The columns of A made orthonormal one after the other, and what each has beside those before it: Haar for normal A."""
+    """The columns of A made orthonormal one after the other, and what each has beside those before
+    it: Haar for normal A.
+    """
     Q, R = np.linalg.qr(A)
     beside = np.diag(R)
     return Q * np.where(beside < 0, -1.0, 1.0), np.abs(beside)
 
 
 def hadamard(rng: Rng, rows: int, d: int) -> Hadamard:
-    """Standard normal weights by three Hadamard-times-signs products, each row with an independent chi length."""
+    """Standard normal weights by three Hadamard-times-signs products, each row with an independent
+    chi length.
+    """
     p = max(_LEAST_HADAMARD, 1 << (d - 1).bit_length())
     blocks = -(-rows // p)
     return Hadamard(rng.signs("signs", blocks, 3, p), rng.chi("lengths", p, rows) / p**1.5)
@@ -216,14 +242,22 @@ def hadamard(rng: Rng, rows: int, d: int) -> Hadamard:
 def sobol(rng: Rng, rows: int, d: int) -> Array:
     """(rows, d) points of a scrambled Sobol sequence, strictly inside the unit cube.
 
-    The scramble is a random lower triangular matrix of bits for each column, then a random shift (Matousek); both come from rng.
+    The scramble is a random lower triangular matrix of bits for each column, then a random shift
+    (Matousek); both come from rng.
     """
     if d > _SOBOL_COLUMNS:
-        raise ValueError(f"design='sobol' exists for at most {_SOBOL_COLUMNS} columns, got {d}. Use 'iid' or 'auto'.")
+        raise ValueError(
+            f"design='sobol' exists for at most {_SOBOL_COLUMNS} columns, got {d}. Use 'iid' or "
+            "'auto'."
+        )
     x = (_sobol_points(rows, d) * 2.0**_SOBOL_BITS).astype(np.uint64)
-    words = rng.words("scramble", 0, d * (_SOBOL_BITS + 1)).reshape(d, _SOBOL_BITS + 1) >> np.uint64(64 - _SOBOL_BITS)
+    words = rng.words("scramble", 0, d * (_SOBOL_BITS + 1)).reshape(
+        d, _SOBOL_BITS + 1
+    ) >> np.uint64(64 - _SOBOL_BITS)
     y = np.zeros_like(x) ^ words[:, _SOBOL_BITS]
-    for bit in range(_SOBOL_BITS):  # column `bit` of the triangular matrix: that bit itself, random bits below it
+    for bit in range(
+        _SOBOL_BITS
+    ):  # column `bit` of the triangular matrix: that bit itself, random bits below it
         place = np.uint64(_SOBOL_BITS - 1 - bit)
         column = (words[:, bit] & np.uint64((1 << int(place)) - 1)) | np.uint64(1 << int(place))
         y ^= np.where(x >> place & np.uint64(1), column, np.uint64(0))
@@ -231,7 +265,8 @@ def sobol(rng: Rng, rows: int, d: int) -> Array:
 
 
 def _sobol_points(rows: int, d: int) -> Array:
-    """Return the first (rows, d) points of the Sobol sequence, which is SciPy's without its scramble.
+    """Return the first (rows, d) points of the Sobol sequence, which is SciPy's without its
+    scramble.
 
     SciPy loads its table of direction numbers in a compiled function that discards exceptions:
     whatever is raised meanwhile, by a signal handler or for want of a file descriptor, leaves an
@@ -243,19 +278,25 @@ def _sobol_points(rows: int, d: int) -> Array:
     engine = _call_in_thread(lambda: qmc.Sobol(d, scramble=False, bits=_SOBOL_BITS))
     points: Array = engine.random_base2((rows - 1).bit_length())
     first = points[:_SOBOL_CHECKED]
-    if not np.array_equal(np.sort(first, axis=0).T, np.broadcast_to(np.arange(len(first)) / len(first), first.T.shape)):
+    if not np.array_equal(
+        np.sort(first, axis=0).T, np.broadcast_to(np.arange(len(first)) / len(first), first.T.shape)
+    ):
         raise RuntimeError(
-            "SciPy could not load the direction numbers of its Sobol sequence (the reason is printed above, as an "
-            "ignored exception), and gave points that are wrong. Too many open files or too little memory are the "
+            "SciPy could not load the direction numbers of its Sobol sequence (the reason is "
+            "printed above, as an "
+            "ignored exception), and gave points that are wrong. Too many open files or too "
+            "little memory are the "
             "usual reasons: fit again without them, or use design='iid'."
         )
     return points[:rows]
 
 
 def _call_in_thread(work: Callable[[], Any]) -> Any:
-    """Return work(), run by a thread that no signal handler can interrupt; what it raises is raised here.
+    """Return work(), run by a thread that no signal handler can interrupt; what it raises is raised
+    here.
 
-    A lock is waited for and not a threading.Thread: it has no Python code in which a signal could do harm.
+    A lock is waited for and not a threading.Thread: it has no Python code in which a signal could
+    do harm.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
@@ -278,6 +319,10 @@ def _call_in_thread(work: Callable[[], Any]) -> Any:
 
 
 def latin_hypercube(rng: Rng, rows: int, d: int) -> Array:
-    """(rows, d) points, one in each of `rows` equal intervals of every column; a new set for every number of rows."""
-    order = np.argsort(rng.words(f"strata of {rows}", 0, rows * d).reshape(d, rows), axis=1, kind="stable")
+    """(rows, d) points, one in each of `rows` equal intervals of every column; a new set for every
+    number of rows.
+    """
+    order = np.argsort(
+        rng.words(f"strata of {rows}", 0, rows * d).reshape(d, rows), axis=1, kind="stable"
+    )
     return (order.T + rng.uniform(f"inside strata of {rows}", rows, d)) / rows

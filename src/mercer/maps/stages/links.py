@@ -1,4 +1,6 @@
-"""Links: what is done to numbers one by one, or to rows one by one, after a projection or before it."""
+"""Links: what is done to numbers one by one, or to rows one by one, after a projection or before
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from mercer.maps.stages.base import Array, Stage, require
 
 @dataclass(frozen=True, eq=False)
 class Cos(Stage):
-    """t_j -> scale cos(2 pi (t_j + phase_j)). The tile is working space: a link follows a projection that nobody else holds."""
+    """t_j -> scale cos(2 pi (t_j + phase_j)). The tile is working space: a link follows a
+    projection that nobody else holds.
+    """
 
     scale: float
     phases: Array
@@ -39,7 +43,9 @@ class Cos(Stage):
 
 @dataclass(frozen=True, eq=False)
 class CosSin(Stage):
-    """t_1, t_2, ... -> scale (cos 2 pi t_1, sin 2 pi t_1, cos 2 pi t_2, ...); with one phase, the last t gives one offset cosine."""
+    """t_1, t_2, ... -> scale (cos 2 pi t_1, sin 2 pi t_1, cos 2 pi t_2, ...); with one phase, the
+    last t gives one offset cosine.
+    """
 
     scale: float
     phase: Array  # empty, or the phase of the last column
@@ -47,7 +53,11 @@ class CosSin(Stage):
     def check(self, d: int) -> None:
         super().check(d)
         require(0 < self.scale < np.inf, self, f"a scale above 0, got {self.scale}")
-        good = self.phase.shape in ((0,), (1,)) and len(self.phase) <= d and self.phase.dtype == np.float64
+        good = (
+            self.phase.shape in ((0,), (1,))
+            and len(self.phase) <= d
+            and self.phase.dtype == np.float64
+        )
         require(good, self, f"one phase or none, got an array of shape {self.phase.shape}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
@@ -71,7 +81,9 @@ class CosSin(Stage):
         if len(self.phase):
             block, last = divmod(pairs, signs.shape[2])
             own = signs[block : block + 1]
-            T = ops.hadamard(X, own, lengths[block * signs.shape[2] :], ops.empty((len(X), last + 1), X.dtype, X))
+            T = ops.hadamard(
+                X, own, lengths[block * signs.shape[2] :], ops.empty((len(X), last + 1), X.dtype, X)
+            )
             _copy(ops.cos_(T[:, last:], self.scale, self.phase), out[:, 2 * pairs :])
         return out
 
@@ -81,7 +93,9 @@ class CosSin(Stage):
 
 @dataclass(frozen=True, eq=False)
 class RowNorm(Stage):
-    """x -> x / |x|; a zero row stays zero. Rows are scaled by their largest entry first, so that no square over- or underflows."""
+    """x -> x / |x|; a zero row stays zero. Rows are scaled by their largest entry first, so that no
+    square over- or underflows.
+    """
 
     keeps_sparse = True
 

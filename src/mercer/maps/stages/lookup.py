@@ -40,9 +40,13 @@ class Nearest(Lift):
 
 @dataclass(frozen=True, eq=False)
 class Between(Lift):
-    """x -> (1 - f) T[c] + f T[c + 1], c being the anchor at or below x and f how far x is on the way to the next."""
+    """x -> (1 - f) T[c] + f T[c + 1], c being the anchor at or below x and f how far x is on the
+    way to the next.
+    """
 
-    anchors: Array  # (1 or d, codes), rising along each row, inf at its end where a column has fewer
+    anchors: (
+        Array  # (1 or d, codes), rising along each row, inf at its end where a column has fewer
+    )
     tables: Array  # (1 or d, codes, values)
 
     def check(self, d: int) -> None:
@@ -54,7 +58,9 @@ class Between(Lift):
         return self.tables.shape[2]
 
     def coded(self, X: Array) -> Coded:
-        codes, fractions = (ops.empty(X.shape, kind, X) for kind in (code_type(self.tables.shape[1]), X.dtype))
+        codes, fractions = (
+            ops.empty(X.shape, kind, X) for kind in (code_type(self.tables.shape[1]), X.dtype)
+        )
         ops.brackets(X, self.anchors, codes, fractions)
         return Coded(codes, self.tables, fractions)
 
@@ -66,12 +72,16 @@ class Between(Lift):
 
 
 def _require_places(who: object, places: Array, tables: Array, d: int, more: int) -> None:
-    """Refuse places that do not rise, or tables that have not `more` entries than there are places; inf stands for no place."""
+    """Refuse places that do not rise, or tables that have not `more` entries than there are places;
+    inf stands for no place.
+    """
     good = places.ndim == 2 and len(places) in (1, d) and tables.ndim == 3 and tables.size > 0
     good = good and tables.shape[:2] == (len(places), places.shape[1] + more)
     good = good and places.dtype == tables.dtype == np.float64 and bool(np.isfinite(tables).all())
     require(good, who, f"one row of places and a table, or {d} of them, and finite tables")
     good = (
-        not np.isnan(places).any() and bool(np.all(places[:, :-1] <= places[:, 1:])) and bool(np.all(places > -np.inf))
+        not np.isnan(places).any()
+        and bool(np.all(places[:, :-1] <= places[:, 1:]))
+        and bool(np.all(places > -np.inf))
     )
     require(good, who, "places that rise")

@@ -1,4 +1,6 @@
-"""Random projections, x -> P x with E <P x, P z> = <x, z>: fewer rows than columns, and rows that no float can hold refused."""
+"""Random projections, x -> P x with E <P x, P z> = <x, z>: fewer rows than columns, and rows that
+no float can hold refused.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ from mercer.maps.stages.linear import Matrix, independent, orthonormal, require_
 from mercer.rng import Rng
 from mercer.validation import RowError
 
-_DEPENDENT = (
-    1e-9  # what a row of signs has beside the rows before it, as a part of its length, when it is a combination of them
-)
+# what a row of signs has beside the rows before it, as a part of its length, when it is a
+# combination of them
+_DEPENDENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class SampledHadamard(Stage):
-    """x -> diag(lengths) H S x at some rows: a Hadamard transform of p entries in place of m d multiply-adds."""
+    """x -> diag(lengths) H S x at some rows: a Hadamard transform of p entries in place of m d
+    multiply-adds.
+    """
 
     signs: Array  # (1, 1, p), +1 or -1
     lengths: Array  # (p,)
@@ -32,14 +36,24 @@ class SampledHadamard(Stage):
         super().check(d)
         require_signs(self, self.signs, d)
         p = self.signs.shape[2]
-        require(self.signs.shape == (1, 1, p) and self.lengths.shape == (p,), self, f"{p} signs and {p} lengths")
-        good = self.rows.ndim == 1 and self.rows.dtype == np.int64 and 0 < len(self.rows) == len(np.unique(self.rows))
+        require(
+            self.signs.shape == (1, 1, p) and self.lengths.shape == (p,),
+            self,
+            f"{p} signs and {p} lengths",
+        )
+        good = (
+            self.rows.ndim == 1
+            and self.rows.dtype == np.int64
+            and 0 < len(self.rows) == len(np.unique(self.rows))
+        )
         good = good and self.rows.min() >= 0 and self.rows.max() < p
         require(bool(good), self, f"rows that are different numbers from 0 to {p - 1}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         X = X.toarray() if hasattr(X, "indptr") else X
-        T = ops.hadamard(X, self.signs, self.lengths, ops.empty((len(X), len(self.lengths)), X.dtype, X))
+        T = ops.hadamard(
+            X, self.signs, self.lengths, ops.empty((len(X), len(self.lengths)), X.dtype, X)
+        )
         return np.take(T, self.rows, axis=1, out=out, mode="clip")
 
     def columns(self, d: int) -> int:
@@ -59,7 +73,9 @@ class SampledHadamard(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Measured(Stage):
-    """x -> P x; a row is refused, by its largest column, where an entry of P x is larger than `most` or than the dtype has."""
+    """x -> P x; a row is refused, by its largest column, where an entry of P x is larger than
+    `most` or than the dtype has.
+    """
 
     linear: Matrix | SampledHadamard
     most: float = np.inf
@@ -99,13 +115,17 @@ class Measured(Stage):
         most = limit / self.linear.reach() / np.sqrt(len(values))
         raise RowError(
             row,
-            f"Values too large for this projection: |x| below {most:.3g} is needed, got {values[column]:g} at",
+            f"Values too large for this projection: |x| below {most:.3g} is needed, got "
+            f"{values[column]:g} at",
             f", column {column}. Scale the data (sklearn.preprocessing.StandardScaler).",
         )
 
 
-def projection(rng: Rng, method: str, rows: int, d: int, basis: Array | None = None) -> Matrix | SampledHadamard:
-    """P of the method, applied to the coefficients basis' x where a basis is given; more rows keep the earlier ones, up to the scale.
+def projection(
+    rng: Rng, method: str, rows: int, d: int, basis: Array | None = None
+) -> Matrix | SampledHadamard:
+    """P of the method, applied to the coefficients basis' x where a basis is given; more rows keep
+    the earlier ones, up to the scale.
 
     Sequences have names of their own, so that a map on the projected rows may have the same seed.
     """
@@ -128,7 +148,9 @@ def _normal(rng: Rng, rows: int, d: int) -> Array:
 
 
 def _bernoulli(rng: Rng, rows: int, d: int) -> Matrix:
-    """Rows of signs; one that is a combination of those before it, as happens for small d, gives way to the next."""
+    """Rows of signs; one that is a combination of those before it, as happens for small d, gives
+    way to the next.
+    """
     signs = rng.signs("projection", rows, d).T
     drawn = rows
     while True:
@@ -144,7 +166,9 @@ def _bernoulli(rng: Rng, rows: int, d: int) -> Matrix:
 def _hadamard(rng: Rng, rows: int, d: int) -> SampledHadamard:
     p = 1 << (d - 1).bit_length()
     order = np.argsort(rng.words("projection rows", 0, p), kind="stable")
-    return SampledHadamard(rng.signs("projection", 1, 1, p), np.full(p, 1 / np.sqrt(rows)), order[:rows])
+    return SampledHadamard(
+        rng.signs("projection", 1, 1, p), np.full(p, 1 / np.sqrt(rows)), order[:rows]
+    )
 
 
 _METHODS: dict[str, Callable[[Rng, int, int], Matrix | SampledHadamard]] = {

@@ -1,6 +1,8 @@
-"""torch twins of the ops, for tensors on any device; kernels of our own where plain torch is far from what the device can do.
+"""torch twins of the ops, for tensors on any device; kernels of our own where plain torch is far
+from what the device can do.
 
-The only place that names torch. Nothing imports it but `mercer.parallel.devices`, when a device or a tensor is asked for.
+The only place that names torch. Nothing imports it but `mercer.parallel.devices`, when a device or
+a tensor is asked for.
 """
 
 from __future__ import annotations

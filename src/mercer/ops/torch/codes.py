@@ -1,4 +1,6 @@
-"""The torch twins of the ops on codes. Words of 64 bits are int64, whose sums and products wrap as those of uint64 do."""
+"""The torch twins of the ops on codes. Words of 64 bits are int64, whose sums and products wrap as
+those of uint64 do.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> DeviceArray:
     target = out.tensor
     columns = _words(tensor(ids, target))
-    hashes = torch.arange(first, first + len(target) * HASHES, device=target.device).reshape(-1, 1, HASHES)
+    hashes = torch.arange(first, first + len(target) * HASHES, device=target.device).reshape(
+        -1, 1, HASHES
+    )
     start = _mix(_signed(seed) + _mix(columns))[None, :, None]
     words = [_mix(start + (hashes * 4 + (q + 1)) * _signed(_GOLDEN)) for q in range(3)]
     r, c = (-torch.log(_half(_shift(w, 32)) * _half(w & 0xFFFFFFFF)) for w in words[:2])
@@ -31,7 +35,14 @@ def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> Device
 
 
 def gcws(
-    logs: DeviceArray, parameters: Any, ids: Any, seed: int, first: int, bits: int, keep_t: bool, out: DeviceArray
+    logs: DeviceArray,
+    parameters: Any,
+    ids: Any,
+    seed: int,
+    first: int,
+    bits: int,
+    keep_t: bool,
+    out: DeviceArray,
 ) -> DeviceArray:
     return _codes(logs.tensor, None, parameters, ids, seed, first, bits, keep_t, out)
 
@@ -47,7 +58,9 @@ def _codes(
     keep_t: bool,
     out: DeviceArray,
 ) -> DeviceArray:
-    """Codes of rows of logarithms; of equal columns the first wins, in the order that is given or as they stand."""
+    """Codes of rows of logarithms; of equal columns the first wins, in the order that is given or
+    as they stand.
+    """
     P, target, columns = tensor(parameters, L), out.tensor, _words(tensor(ids, L))
     if not L.shape[1]:
         target.zero_()
@@ -107,7 +120,9 @@ def coded_product(codes: DeviceArray, panels: Any, fractions: Any, out: DeviceAr
     rows, P = codes.tensor.long(), tensor(panels, out.tensor)
     F = None if fractions is None else tensor(fractions, out.tensor)
     for c in range(rows.shape[1]):
-        target += _looked_up(P[c if len(P) > 1 else 0], rows[:, c], None if F is None else F[:, c, None])
+        target += _looked_up(
+            P[c if len(P) > 1 else 0], rows[:, c], None if F is None else F[:, c, None]
+        )
     return out
 
 
@@ -136,9 +151,18 @@ def coded_rows(codes: DeviceArray, tables: Any, fractions: Any, out: DeviceArray
 
 
 def coded_descent(
-    codes: DeviceArray, order: Any, Y: Any, b: Any, c: Any, scale: float, a: DeviceArray, W: DeviceArray
+    codes: DeviceArray,
+    order: Any,
+    Y: Any,
+    b: Any,
+    c: Any,
+    scale: float,
+    a: DeviceArray,
+    W: DeviceArray,
 ) -> DeviceArray:
-    """Row after row, so that a device has no use for its width: here for the sake of completeness."""
+    """Row after row, so that a device has no use for its width: here for the sake of
+    completeness.
+    """
     rows, targets, bias, cost = (tensor(one, W.tensor) for one in (codes, Y, b, c))
     weights, panel = a.tensor, W.tensor
     places = torch.arange(rows.shape[1], device=rows.device)
@@ -146,13 +170,17 @@ def coded_descent(
     for i in tensor(order, W.tensor).tolist():
         at = (places, rows[i].long())
         f = bias + scale * panel[at].sum(0)
-        u = torch.clamp(cost[i] * (1 - targets[i] * f + q * targets[i] * weights[i]) / (1 + cost[i] * q), min=0)
+        u = torch.clamp(
+            cost[i] * (1 - targets[i] * f + q * targets[i] * weights[i]) / (1 + cost[i] * q), min=0
+        )
         panel[at] += scale * (targets[i] * u - weights[i])
         weights[i] = targets[i] * u
     return W
 
 
-def _looked_up(table: torch.Tensor, codes: torch.Tensor, fractions: torch.Tensor | None) -> torch.Tensor:
+def _looked_up(
+    table: torch.Tensor, codes: torch.Tensor, fractions: torch.Tensor | None
+) -> torch.Tensor:
     if fractions is None:
         return table[codes]
     return (1 - fractions) * table[codes] + fractions * table[codes + 1]
@@ -184,7 +212,9 @@ def _winners(
                 first = (a == best).to(torch.uint8).argmax(1, keepdim=True)
             else:
                 ranks = order[start : start + step, :, None]
-                first = torch.where(a == best, ranks, torch.iinfo(ranks.dtype).max).argmin(1, keepdim=True)
+                first = torch.where(a == best, ranks, torch.iinfo(ranks.dtype).max).argmin(
+                    1, keepdim=True
+                )
             winners[start : start + step, at] = first[:, 0]
             ts[start : start + step, at] = torch.gather(t, 1, first)[:, 0]
     return winners, ts

@@ -57,7 +57,9 @@ def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> Devi
     return out
 
 
-def hadamard_cos(X: DeviceArray, signs: Any, lengths: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
+def hadamard_cos(
+    X: DeviceArray, signs: Any, lengths: Any, scale: float, phases: Any, out: DeviceArray
+) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
     if triton_dispatch.transforms(rows, flips, scales, out.tensor):
         triton_dispatch.hadamard(rows, flips, scales, scale, _optional(phases, rows), out.tensor, 1)
@@ -65,7 +67,9 @@ def hadamard_cos(X: DeviceArray, signs: Any, lengths: Any, scale: float, phases:
     return cos_(hadamard(X, signs, lengths, out), scale, phases)
 
 
-def hadamard_cossin(X: DeviceArray, signs: Any, lengths: Any, scale: float, out: DeviceArray) -> DeviceArray:
+def hadamard_cossin(
+    X: DeviceArray, signs: Any, lengths: Any, scale: float, out: DeviceArray
+) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
     if triton_dispatch.transforms(rows, flips, scales, out.tensor):
         triton_dispatch.hadamard(rows, flips, scales, scale, None, out.tensor, 2)
@@ -87,7 +91,9 @@ def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -
     return out
 
 
-def chi2_chebyshev(X: DeviceArray, n_terms: int, center: float, out: DeviceArray, bad: Any = None) -> DeviceArray:
+def chi2_chebyshev(
+    X: DeviceArray, n_terms: int, center: float, out: DeviceArray, bad: Any = None
+) -> DeviceArray:
     x, target = X.tensor, out.tensor
     if triton_dispatch.lifts(x, target, n_terms):
         triton_dispatch.chebyshev(x, n_terms, center, target, bad)
@@ -106,7 +112,13 @@ def chi2_chebyshev(X: DeviceArray, n_terms: int, center: float, out: DeviceArray
 
 
 def homogeneous(
-    X: DeviceArray, amplitudes: Any, harmonics: Any, step: float, degree: float, out: DeviceArray, bad: Any = None
+    X: DeviceArray,
+    amplitudes: Any,
+    harmonics: Any,
+    step: float,
+    degree: float,
+    out: DeviceArray,
+    bad: Any = None,
 ) -> DeviceArray:
     x, a, target = X.tensor, tensor(amplitudes, X.tensor), out.tensor
     width = 2 * len(harmonics) + 1
@@ -130,7 +142,9 @@ def _check(x: torch.Tensor, bad: Any) -> None:
 
 
 def _walsh(work: torch.Tensor) -> torch.Tensor:
-    """H x for every row: H is a Kronecker product of small matrices of signs, so that a few passes over the rows do."""
+    """H x for every row: H is a Kronecker product of small matrices of signs, so that a few passes
+    over the rows do.
+    """
     n, p = work.shape
     half = 1
     while half < p:

@@ -1,7 +1,9 @@
-"""DeviceArray: a torch tensor that NumPy's own functions work on, so that stages and blocks are written once.
+"""DeviceArray: a torch tensor that NumPy's own functions work on, so that stages and blocks are
+written once.
 
-NumPy hands a function over to the type of its arguments (`__array_ufunc__`, `__array_function__`, `like=`); what is listed here is done by
-torch where the tensor is. Anything else is a TypeError: nothing comes back to the CPU unless `numpy.asarray` asks for it.
+NumPy hands a function over to the type of its arguments (`__array_ufunc__`, `__array_function__`,
+`like=`); what is listed here is done by torch where the tensor is. Anything else is a TypeError:
+nothing comes back to the CPU unless `numpy.asarray` asks for it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _WIDE = {float: torch.float64, int: torch.int64, bool: torch.bool}
 
 
 class DeviceArray(NDArrayOperatorsMixin):
-    """The array that a tensor is. Slices are views, in-place operators work in place; `tensor` is the tensor itself."""
+    """The array that a tensor is. Slices are views, in-place operators work in place; `tensor` is
+    the tensor itself.
+    """
 
     __slots__ = ("_ends", "tensor")
     resident = True  # what says to all others that it is on a device
@@ -46,7 +50,9 @@ class DeviceArray(NDArrayOperatorsMixin):
             self._ends = torch.stack(torch.aminmax(self.tensor))
 
     def ends(self) -> tuple[float, float]:
-        """The least and the largest of 0 and all numbers; NaN for both where there is one. Nobody writes to an array that was looked at."""
+        """The least and the largest of 0 and all numbers; NaN for both where there is one. Nobody
+        writes to an array that was looked at.
+        """
         self.look()
         if self._ends is None:
             return 0.0, 0.0
@@ -125,24 +131,42 @@ class DeviceArray(NDArrayOperatorsMixin):
     def transpose(self, *axes: int) -> DeviceArray:
         return DeviceArray(self.tensor.permute(*axes))
 
-    def max(self, axis: int | None = None, initial: float | None = None, keepdims: bool = False) -> DeviceArray:
-        return DeviceArray(_extreme(self.tensor, torch.amax, torch.maximum, axis, initial, keepdims))
+    def max(
+        self, axis: int | None = None, initial: float | None = None, keepdims: bool = False
+    ) -> DeviceArray:
+        return DeviceArray(
+            _extreme(self.tensor, torch.amax, torch.maximum, axis, initial, keepdims)
+        )
 
-    def min(self, axis: int | None = None, initial: float | None = None, keepdims: bool = False) -> DeviceArray:
-        return DeviceArray(_extreme(self.tensor, torch.amin, torch.minimum, axis, initial, keepdims))
+    def min(
+        self, axis: int | None = None, initial: float | None = None, keepdims: bool = False
+    ) -> DeviceArray:
+        return DeviceArray(
+            _extreme(self.tensor, torch.amin, torch.minimum, axis, initial, keepdims)
+        )
 
     def sum(self, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
         whole = self.tensor.sum() if axis is None else self.tensor.sum(axis, keepdim=keepdims)
         return DeviceArray(whole)
 
     def any(self, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
-        return DeviceArray(self.tensor.any() if axis is None else self.tensor.any(axis, keepdim=keepdims))
+        return DeviceArray(
+            self.tensor.any() if axis is None else self.tensor.any(axis, keepdim=keepdims)
+        )
 
     def all(self, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
-        return DeviceArray(self.tensor.all() if axis is None else self.tensor.all(axis, keepdim=keepdims))
+        return DeviceArray(
+            self.tensor.all() if axis is None else self.tensor.all(axis, keepdim=keepdims)
+        )
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, where: Any = True, **kwargs: Any
+        self,
+        ufunc: Any,
+        method: str,
+        *inputs: Any,
+        out: Any = None,
+        where: Any = True,
+        **kwargs: Any,
     ) -> Any:
         work = _UFUNCS.get(ufunc.__name__)
         if method != "__call__" or work is None or kwargs or (out and type(out[0]) is np.ndarray):
@@ -175,7 +199,9 @@ def array(tensor: torch.Tensor) -> DeviceArray:
     elif tensor.dtype not in _NAMES and not tensor.is_complex():
         tensor = tensor.long()
     if tensor.dtype not in _NAMES:
-        raise ValueError(f"Complex data not supported: tensors of real numbers are needed, got {tensor.dtype}.")
+        raise ValueError(
+            f"Complex data not supported: tensors of real numbers are needed, got {tensor.dtype}."
+        )
     return DeviceArray(tensor)
 
 
@@ -199,7 +225,11 @@ def _operand(value: Any, like: torch.Tensor) -> Any:
 
 def _filled(value: Any) -> torch.Tensor:
     """A number as a tensor of no dimensions, which changes no dtype either."""
-    return value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=_WIDE.get(type(value)))
+    return (
+        value
+        if isinstance(value, torch.Tensor)
+        else torch.tensor(value, dtype=_WIDE.get(type(value)))
+    )
 
 
 def _index(key: Any, like: torch.Tensor) -> Any:
@@ -207,16 +237,24 @@ def _index(key: Any, like: torch.Tensor) -> Any:
         return tuple(_index(part, like) for part in key)
     if isinstance(key, DeviceArray | np.ndarray):
         places = _operand(key, like)
-        return places if not isinstance(places, torch.Tensor) or places.dtype == torch.bool else places.long()
+        return (
+            places
+            if not isinstance(places, torch.Tensor) or places.dtype == torch.bool
+            else places.long()
+        )
     return key
 
 
-def _extreme(t: torch.Tensor, over: Any, pair: Any, axis: int | None, initial: float | None, keepdims: bool) -> Any:
+def _extreme(
+    t: torch.Tensor, over: Any, pair: Any, axis: int | None, initial: float | None, keepdims: bool
+) -> Any:
     axes = tuple(range(t.ndim)) if axis is None else (axis,)
     if all(t.shape[a] for a in axes):
         found = over(t, axes, keepdim=keepdims)
         return found if initial is None else pair(found, torch.full_like(found, initial))
-    shape = [1 if a in axes else size for a, size in enumerate(t.shape) if keepdims or a not in axes]
+    shape = [
+        1 if a in axes else size for a, size in enumerate(t.shape) if keepdims or a not in axes
+    ]
     if initial is None:
         raise ValueError("zero-size array to reduction operation which has no identity")
     return t.new_full(shape, initial)
@@ -236,13 +274,19 @@ def _made(make: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:
     return work
 
 
-def _full(like: torch.Tensor, shape: Any, value: Any, dtype: Any = None, **kwargs: Any) -> DeviceArray:
+def _full(
+    like: torch.Tensor, shape: Any, value: Any, dtype: Any = None, **kwargs: Any
+) -> DeviceArray:
     kind = np.asarray(value).dtype if dtype is None else np.dtype(dtype)
-    return DeviceArray(torch.full(np.atleast_1d(shape).tolist(), value, dtype=TYPES[kind], device=like.device))
+    return DeviceArray(
+        torch.full(np.atleast_1d(shape).tolist(), value, dtype=TYPES[kind], device=like.device)
+    )
 
 
 def _asarray(like: torch.Tensor, values: Any, dtype: Any = None, **kwargs: Any) -> DeviceArray:
-    """numpy.asarray(values, like=array): where the array is, and its own dtype unless another is asked for."""
+    """numpy.asarray(values, like=array): where the array is, and its own dtype unless another is
+    asked for.
+    """
     moved = tensor(values, like)
     return DeviceArray(moved if dtype is None else moved.to(TYPES[np.dtype(dtype)]))
 
@@ -251,10 +295,14 @@ def _einsum(like: torch.Tensor, words: str, *arrays: Any, dtype: Any = None) -> 
     parts = [_operand(one, like) for one in arrays]
     if dtype is not None:
         parts = [part.to(TYPES[np.dtype(dtype)]) for part in parts]
-    return DeviceArray((parts[0] * parts[1]).sum(1) if words == "ij,ij->i" else matmul.einsum(words, *parts))
+    return DeviceArray(
+        (parts[0] * parts[1]).sum(1) if words == "ij,ij->i" else matmul.einsum(words, *parts)
+    )
 
 
-def _take(like: torch.Tensor, a: Any, places: Any, axis: int, out: Any = None, mode: str = "raise") -> DeviceArray:
+def _take(
+    like: torch.Tensor, a: Any, places: Any, axis: int, out: Any = None, mode: str = "raise"
+) -> DeviceArray:
     source = _operand(a, like)
     return _kept(torch.index_select(source, axis, _operand(places, like).long()), out)
 
@@ -274,7 +322,9 @@ def _on_list(work: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:
     return applied
 
 
-def _sum(like: torch.Tensor, a: Any, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
+def _sum(
+    like: torch.Tensor, a: Any, axis: int | None = None, keepdims: bool = False
+) -> DeviceArray:
     return DeviceArray(_operand(a, like)).sum(axis, keepdims)
 
 
@@ -325,7 +375,18 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "invert": torch.bitwise_not,
     "matmul": matmul.matmul,
 }
-_IN_PLACE = {"add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt", "exp", "log1p", "matmul"}
+_IN_PLACE = {
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "negative",
+    "absolute",
+    "sqrt",
+    "exp",
+    "log1p",
+    "matmul",
+}
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "empty": _made(torch.empty),
@@ -349,7 +410,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "flatnonzero": lambda like, a: DeviceArray(torch.nonzero(a.tensor.reshape(-1))[:, 0]),
     "argwhere": lambda like, a: DeviceArray(torch.nonzero(a.tensor)),
     "argmax": lambda like, a, axis=None: DeviceArray(torch.argmax(a.tensor, axis)),
-    "array_equal": lambda like, a, b: a.shape == b.shape and bool(torch.equal(_operand(a, like), _operand(b, like))),
+    "array_equal": lambda like, a, b: (
+        a.shape == b.shape and bool(torch.equal(_operand(a, like), _operand(b, like)))
+    ),
     "shape": lambda like, a: a.shape,
     "ndim": lambda like, a: a.ndim,
 }

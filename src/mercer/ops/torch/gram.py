@@ -62,7 +62,9 @@ def _ratio(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _gram(name: str, term: Term) -> Callable[[DeviceArray, Any, DeviceArray], DeviceArray]:
-    """The op of that name: by a kernel of our own where there is one, else by torch, some rows at a time."""
+    """The op of that name: by a kernel of our own where there is one, else by torch, some rows at a
+    time.
+    """
 
     def op(X: DeviceArray, Z: Any, out: DeviceArray) -> DeviceArray:
         x, z, target = X.tensor, tensor(Z, X.tensor), out.tensor

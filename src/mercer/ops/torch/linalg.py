@@ -1,4 +1,6 @@
-"""Symmetric systems in float64 on a device: eigenvectors, and Cholesky's factor with a bound on what it can resolve."""
+"""Symmetric systems in float64 on a device: eigenvectors, and Cholesky's factor with a bound on
+what it can resolve.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def solve(A: Any, alpha: float, B: Any, where: torch.device) -> Any:
 
 
 def _inverse_norm(factor: torch.Tensor) -> float:
-    """|A^-1|, the largest sum of a column, from below: Hager's method, as LAPACK's dpocon does it."""
+    """|A^-1|, the largest sum of a column, from below: Hager's method, as LAPACK's dpocon does
+    it.
+    """
     n = len(factor)
     x = torch.full((n, 1), 1 / n, dtype=factor.dtype, device=factor.device)
     found = 0.0

@@ -21,7 +21,9 @@ def current() -> str:
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Products of float32 by shorter numbers, inside; sums are float32 all the same. float64 stays float64."""
+    """Products of float32 by shorter numbers, inside; sums are float32 all the same. float64 stays
+    float64.
+    """
     token = _precision.set(name)
     try:
         yield
@@ -47,7 +49,9 @@ def exact(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 
 def add_gram(Z: torch.Tensor, panels: Sequence[tuple[slice, torch.Tensor]]) -> None:
-    """S += Z'Z, of which the panels keep the columns from their rows on. All memory is taken before the first sum is changed."""
+    """S += Z'Z, of which the panels keep the columns from their rows on. All memory is taken before
+    the first sum is changed.
+    """
     short = Z.to(torch.bfloat16) if Z.dtype == torch.float32 and current() == "bf16" else Z
     room = Z.new_empty(max((kept.numel() for _, kept in panels), default=0))
     for rows, kept in panels:
@@ -79,7 +83,9 @@ def _tf32(allowed: bool) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def cos(X: torch.Tensor, W: torch.Tensor, scale: float, phases: torch.Tensor | None, out: torch.Tensor) -> None:
+def cos(
+    X: torch.Tensor, W: torch.Tensor, scale: float, phases: torch.Tensor | None, out: torch.Tensor
+) -> None:
     """out = scale cos(2 pi (X W + phases))."""
     if current() == "tf32" and triton_dispatch.fuses(X, W, out):
         triton_dispatch.product(X, W, scale, phases, out, paired=False)

@@ -1,4 +1,6 @@
-"""The torch twins of the ops on CSR rows: rows are made dense where they are, or added up by index."""
+"""The torch twins of the ops on CSR rows: rows are made dense where they are, or added up by
+index.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from mercer.ops.torch.gram import gram_chi2, gram_intersection, gram_minmax
 
 
 def to_dense(X: torch.Tensor) -> torch.Tensor:
-    """A sparse tensor as a dense one; torch, which trusts its indices otherwise, validates them first."""
+    """A sparse tensor as a dense one; torch, which trusts its indices otherwise, validates them
+    first.
+    """
     kinds: dict[Any, Any] = {
         torch.sparse_csr: ("crow_indices", "col_indices"),
         torch.sparse_bsr: ("crow_indices", "col_indices"),
@@ -27,7 +31,9 @@ def to_dense(X: torch.Tensor) -> torch.Tensor:
             torch.sparse_coo_tensor(X._indices(), X._values(), X.shape, check_invariants=True)
         elif X.layout in kinds:
             first, second = (getattr(X, name)() for name in kinds[X.layout])
-            torch.sparse_compressed_tensor(first, second, X.values(), X.shape, layout=X.layout, check_invariants=True)
+            torch.sparse_compressed_tensor(
+                first, second, X.values(), X.shape, layout=X.layout, check_invariants=True
+            )
     except RuntimeError as error:
         words = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
@@ -37,7 +43,9 @@ def to_dense(X: torch.Tensor) -> torch.Tensor:
     return X.to_dense()
 
 
-def csr_product(indptr: Any, indices: Any, data: DeviceArray, W: Any, out: DeviceArray) -> DeviceArray:
+def csr_product(
+    indptr: Any, indices: Any, data: DeviceArray, W: Any, out: DeviceArray
+) -> DeviceArray:
     values, panel = data.tensor, tensor(W, data.tensor)
     rows = _rows(tensor(indptr, values))
     out.tensor.zero_().index_add_(0, rows, values[:, None] * panel[tensor(indices, values).long()])
@@ -45,7 +53,13 @@ def csr_product(indptr: Any, indices: Any, data: DeviceArray, W: Any, out: Devic
 
 
 def csr_exp2neg(
-    indptr: Any, indices: Any, data: DeviceArray, W: Any, offsets: Any, scale: float, out: DeviceArray
+    indptr: Any,
+    indices: Any,
+    data: DeviceArray,
+    W: Any,
+    offsets: Any,
+    scale: float,
+    out: DeviceArray,
 ) -> DeviceArray:
     csr_product(indptr, indices, data, W, out)
     if offsets is not None:
@@ -85,7 +99,13 @@ gram_intersection_csr = _sparse(gram_intersection, "gram_intersection_csr")
 gram_minmax_csr = _sparse(gram_minmax, "gram_minmax_csr")
 
 
-def dense(indptr: torch.Tensor, indices: torch.Tensor, data: torch.Tensor, columns: int, empty: float = 0.0) -> Any:
+def dense(
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    data: torch.Tensor,
+    columns: int,
+    empty: float = 0.0,
+) -> Any:
     """The rows of the three arrays of a CSR matrix, `empty` where nothing is stored."""
     X = data.new_full((len(indptr) - 1, columns), empty)
     X[_rows(indptr), indices.long()] = data
@@ -111,9 +131,13 @@ def as_tensor(block: Any) -> torch.Tensor:
         full[block.empty.tensor] = 0
         columns = columns[~block.empty.tensor]
     indptr = torch.cat((full.new_zeros(1), torch.cumsum(full, 0)))
-    values = torch.full((columns.numel(),), tables.scale, dtype=TYPES[block.dtype], device=columns.device)
+    values = torch.full(
+        (columns.numel(),), tables.scale, dtype=TYPES[block.dtype], device=columns.device
+    )
     with _calmly():
-        return torch.sparse_csr_tensor(indptr, columns.reshape(-1), values, block.shape, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            indptr, columns.reshape(-1), values, block.shape, check_invariants=False
+        )
 
 
 @contextmanager

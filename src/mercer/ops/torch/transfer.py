@@ -1,4 +1,6 @@
-"""Rows on their way to a device and back: through pinned memory, beside what the device computes."""
+"""Rows on their way to a device and back: through pinned memory, beside what the device
+computes.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,24 @@ def device(name: str) -> torch.device:
     try:
         found = torch.device(name)
     except RuntimeError:
-        raise ValueError(f'device must be "cpu", "cuda" or "cuda:0" (or another number), got {name!r}.') from None
+        raise ValueError(
+            f'device must be "cpu", "cuda" or "cuda:0" (or another number), got {name!r}.'
+        ) from None
     if found.type == "cuda":
         if not torch.cuda.is_available():
-            why = "this torch was built without CUDA" if torch.version.cuda is None else "no NVIDIA GPU was found"
-            raise ValueError(f"device={name!r}: there is no GPU to run on, {why} (torch {torch.__version__}).")
+            why = (
+                "this torch was built without CUDA"
+                if torch.version.cuda is None
+                else "no NVIDIA GPU was found"
+            )
+            raise ValueError(
+                f"device={name!r}: there is no GPU to run on, {why} (torch {torch.__version__})."
+            )
         count = torch.cuda.device_count()
         if found.index is not None and found.index >= count:
-            raise ValueError(f"device={name!r}: there is no such GPU, the last one is cuda:{count - 1}.")
+            raise ValueError(
+                f"device={name!r}: there is no such GPU, the last one is cuda:{count - 1}."
+            )
     return found
 
 
@@ -36,7 +48,9 @@ def describe() -> str:
     if not torch.cuda.is_available():
         return f"none (torch {torch.__version__})"
     found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    names = [f"cuda:{i} {one.name}, {one.total_memory / 2**30:.0f} GiB" for i, one in enumerate(found)]
+    names = [
+        f"cuda:{i} {one.name}, {one.total_memory / 2**30:.0f} GiB" for i, one in enumerate(found)
+    ]
     return f"{'; '.join(names)} (torch {torch.__version__})"
 
 
@@ -53,20 +67,34 @@ def forget() -> None:
 
 @cache
 def memory(where: torch.device) -> int:
-    """Bytes that a device has; 4 GiB where it does not say. How many of them are free takes as long to ask as a tile takes."""
-    return int(torch.cuda.get_device_properties(where).total_memory) if where.type == "cuda" else 4 * 2**30
+    """Bytes that a device has; 4 GiB where it does not say. How many of them are free takes as long
+    to ask as a tile takes.
+    """
+    return (
+        int(torch.cuda.get_device_properties(where).total_memory)
+        if where.type == "cuda"
+        else 4 * 2**30
+    )
 
 
 def put(values: Any, where: torch.device, *, columns: bool = False) -> DeviceArray:
-    """An array of NumPy on a device; with columns, the numbers of a column lie side by side, as the right side of a product wants them."""
+    """An array of NumPy on a device; with columns, the numbers of a column lie side by side, as the
+    right side of a product wants them.
+    """
     if columns and values.ndim == 2:
         return DeviceArray(put(values.T, where).tensor.T)
     values = np.ascontiguousarray(values)
-    return DeviceArray(torch.from_numpy(values if values.flags.writeable else values.copy()).to(where))
+    return DeviceArray(
+        torch.from_numpy(values if values.flags.writeable else values.copy()).to(where)
+    )
 
 
-def ahead(items: Iterable[T], rows: Callable[[T], Any], where: torch.device) -> Iterator[tuple[T, DeviceArray]]:
-    """Each item with its rows on the device; those of the next are on their way while this one is in use."""
+def ahead(
+    items: Iterable[T], rows: Callable[[T], Any], where: torch.device
+) -> Iterator[tuple[T, DeviceArray]]:
+    """Each item with its rows on the device; those of the next are on their way while this one is
+    in use.
+    """
     if where.type != "cuda":
         for item in items:
             values = rows(item)
@@ -120,7 +148,9 @@ class _Lane:
 
 
 class Returning:
-    """Arrays on their way back: each is written where it belongs while the device works on the next one."""
+    """Arrays on their way back: each is written where it belongs while the device works on the next
+    one.
+    """
 
     def __init__(self, where: torch.device) -> None:
         self.where = where

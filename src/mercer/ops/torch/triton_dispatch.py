@@ -1,4 +1,6 @@
-"""Where a kernel of our own is used instead of torch: float32 on a CUDA device, with Triton there. triton_kernels.py has the kernels."""
+"""Where a kernel of our own is used instead of torch: float32 on a CUDA device, with Triton there.
+triton_kernels.py has the kernels.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
-_poles: Any = WeakTensorKeyDictionary()  # poles -> what the kernel reads, None where it cannot be used
+_poles: Any = (
+    WeakTensorKeyDictionary()
+)  # poles -> what the kernel reads, None where it cannot be used
 _TERMS = (
     "gram_chi2",
     "gram_chi2_distance",
@@ -42,13 +46,23 @@ def take(*tensors: torch.Tensor) -> bool:
 
 
 def fuses(X: torch.Tensor, W: torch.Tensor, out: torch.Tensor) -> bool:
-    """Whether our own product, which takes the cosines of its sums in passing, is faster than that of torch and a second pass."""
+    """Whether our own product, which takes the cosines of its sums in passing, is faster than that
+    of torch and a second pass.
+    """
     lies = X.stride(1) == 1 == out.stride(1) and W.stride(0) == 1
-    return lies and 0 < W.shape[0] <= _DEEPEST and take(X, W, out) and _shared(X.device) >= 196 * 1024
+    return (
+        lies and 0 < W.shape[0] <= _DEEPEST and take(X, W, out) and _shared(X.device) >= 196 * 1024
+    )
 
 
 def product(
-    X: torch.Tensor, W: torch.Tensor, scale: float, phases: torch.Tensor | None, out: torch.Tensor, *, paired: bool
+    X: torch.Tensor,
+    W: torch.Tensor,
+    scale: float,
+    phases: torch.Tensor | None,
+    out: torch.Tensor,
+    *,
+    paired: bool,
 ) -> None:
     """out = the cosines of X W, or its cosines and sines, in tf32."""
     (n, d), m = X.shape, W.shape[1]
@@ -57,7 +71,18 @@ def product(
     strides = X.stride(0), W.stride(1), out.stride(0)
     fixed = paired, phases is not None, rows, columns, 32, 8
     _kernels().product_kernel[grid](
-        X, W, X if phases is None else phases, out, scale, n, m, d, *strides, *fixed, num_warps=8, num_stages=4
+        X,
+        W,
+        X if phases is None else phases,
+        out,
+        scale,
+        n,
+        m,
+        d,
+        *strides,
+        *fixed,
+        num_warps=8,
+        num_stages=4,
     )
 
 
@@ -65,17 +90,30 @@ def cos_(T: torch.Tensor, scale: float, phases: torch.Tensor | None) -> None:
     n, m = T.shape
     grid = (_parts(m, 1024), _parts(n, 8))
     _kernels().cos_kernel[grid](
-        T, T if phases is None else phases, scale, n, m, T.stride(0), phases is not None, 8, 1024, num_warps=8
+        T,
+        T if phases is None else phases,
+        scale,
+        n,
+        m,
+        T.stride(0),
+        phases is not None,
+        8,
+        1024,
+        num_warps=8,
     )
 
 
 def cossin(T: torch.Tensor, scale: float, out: torch.Tensor) -> None:
     n, m = T.shape
     grid = (_parts(m, 512), _parts(n, 8))
-    _kernels().cossin_kernel[grid](T, out, scale, n, m, T.stride(0), out.stride(0), 8, 512, num_warps=8)
+    _kernels().cossin_kernel[grid](
+        T, out, scale, n, m, T.stride(0), out.stride(0), 8, 512, num_warps=8
+    )
 
 
-def transforms(x: torch.Tensor, signs: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> bool:
+def transforms(
+    x: torch.Tensor, signs: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor
+) -> bool:
     """Whether all rounds of a Hadamard transform can be made on the chip."""
     lies = x.stride(-1) == 1 == out.stride(-1) and signs.is_contiguous()
     p = signs.shape[2]
@@ -107,9 +145,25 @@ def hadamard(
     H = hadamard_signs(128, x.dtype, x.device)
     grid = (_parts(n, rows), _parts(m, p))
     phase = lengths if phases is None else phases
-    limit = torch.finfo(x.dtype).max / 2 / float(p) ** rounds  # of entries whose sums stay in float32
+    limit = (
+        torch.finfo(x.dtype).max / 2 / float(p) ** rounds
+    )  # of entries whose sums stay in float32
     triton_hadamard.hadamard_kernel[grid](
-        x, signs, lengths, H, phase, out, scale, limit, n, d, m, x.stride(0), out.stride(0), *fixed, num_warps=warps
+        x,
+        signs,
+        lengths,
+        H,
+        phase,
+        out,
+        scale,
+        limit,
+        n,
+        d,
+        m,
+        x.stride(0),
+        out.stride(0),
+        *fixed,
+        num_warps=warps,
     )
 
 
@@ -128,10 +182,14 @@ def lifts(x: torch.Tensor, out: torch.Tensor, values: int) -> bool:
 
 
 def moderate(poles: torch.Tensor) -> bool:
-    """Whether reciprocals of sums with these poles are in the range of float32; asked once for the poles of a map."""
+    """Whether reciprocals of sums with these poles are in the range of float32; asked once for the
+    poles of a map.
+    """
     if poles not in _poles:
         good = bool(((poles >= 2.0**-100) & (poles <= 2.0**70)).all())
-        _poles[poles] = torch.cat((poles, (2 * poles.double().sqrt()).to(poles.dtype))) if good else None
+        _poles[poles] = (
+            torch.cat((poles, (2 * poles.double().sqrt()).to(poles.dtype))) if good else None
+        )
     return _poles[poles] is not None
 
 
@@ -167,7 +225,9 @@ def _lift(
     values: int,
     exponent: float = 0.5,
 ) -> None:
-    """Whole pieces of entries without a mask, and what is left with one; bad[0] becomes whether a number is outside [0, inf)."""
+    """Whole pieces of entries without a mask, and what is left with one; bad[0] becomes whether a
+    number is outside [0, inf).
+    """
     fixed = kind, exponent == 0.5, values, 1 << (values - 1).bit_length(), _ENTRIES, _TIMES
     count, piece = x.numel(), _ENTRIES * _TIMES
     wrong = torch.zeros(1, dtype=torch.int32, device=x.device)
@@ -239,8 +299,12 @@ def codes(
 
 @cache
 def _shared(device: torch.device) -> int:
-    """Bytes of shared memory that a block may have; 28 bytes for an entry of a transform, and some more for small ones."""
-    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0))
+    """Bytes of shared memory that a block may have; 28 bytes for an entry of a transform, and some
+    more for small ones.
+    """
+    return int(
+        getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    )
 
 
 def _turned(x: torch.Tensor, rows: int) -> torch.Tensor:

@@ -1,6 +1,8 @@
 # mypy: ignore-errors
 # Triton reads this function itself, and knows no annotations but its own.
-"""The Hadamard transform in Triton: all rounds and the link of a few rows without leaving the chip."""
+"""The Hadamard transform in Triton: all rounds and the link of a few rows without leaving the
+chip.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +36,24 @@ def hadamard_kernel(
     LINK: tl.constexpr,
     PHASED: tl.constexpr,
 ):
-    """H = H_A x H_B, so that a round is a product with H_B, and one with H_A after a turn, none for A = 1. H has the signs of both.
+    """H = H_A x H_B, so that a round is a product with H_B, and one with H_A after a turn, none for
+    A = 1. H has the signs of both.
 
-    A product has 16 columns at least: GROUP is 16 where A is less, and several rows are turned together.
+    A product has 16 columns at least: GROUP is 16 where A is less, and several rows are turned
+    together.
 
-    Signs are exact in tf32, and so are rows once they are split in two: three products in tf32 are one in float32. LINK is 0 for the
-    transform itself, 1 for its cosines, 2 for cosines and sines side by side.
+    Signs are exact in tf32, and so are rows once they are split in two: three products in tf32 are
+    one in float32. LINK is 0 for the transform itself, 1 for its cosines, 2 for cosines and sines
+    side by side.
     """
     block = tl.program_id(1)
     t, b, g = tl.arange(0, ROWS * A), tl.arange(0, B), tl.arange(0, GROUP)
     row = (tl.program_id(0) * ROWS + t // A)[:, None]
     place = (t % A)[:, None] * B + b[None, :]
     x = tl.load(X + row.to(tl.int64) * x_stride + place, mask=(row < n) & (place < d), other=0.0)
-    if (
-        GROUP > A
-    ):  # rows that share a product must not see each other: one that would leave float32 is 0 in it, and NaN in the end
+    if GROUP > A:
+        # rows that share a product must not see each other: one that would leave float32 is 0 in
+        # it, and NaN in the end
         over = tl.max(tl.reshape((tl.abs(x) <= limit) == 0, [ROWS, A * B]).to(tl.int32), 1)
         over = tl.reshape(tl.broadcast_to(over[:, None], [ROWS, A * B]), [ROWS * A, B]) > 0
         x = tl.where(over, 0.0, x)
@@ -60,10 +65,13 @@ def hadamard_kernel(
         x = tl.dot(x, HB, input_precision="tf32x3")
         if A > 1:
             y = tl.reshape(
-                tl.permute(tl.reshape(x, [ROWS * A // GROUP, GROUP, B]), (0, 2, 1)), [ROWS * A // GROUP * B, GROUP]
+                tl.permute(tl.reshape(x, [ROWS * A // GROUP, GROUP, B]), (0, 2, 1)),
+                [ROWS * A // GROUP * B, GROUP],
             )
             y = tl.dot(y, HA, input_precision="tf32x3")
-            x = tl.reshape(tl.permute(tl.reshape(y, [ROWS * A // GROUP, B, GROUP]), (0, 2, 1)), [ROWS * A, B])
+            x = tl.reshape(
+                tl.permute(tl.reshape(y, [ROWS * A // GROUP, B, GROUP]), (0, 2, 1)), [ROWS * A, B]
+            )
     if GROUP > A:
         x = tl.where(over, float("nan"), x)
     column = block * (A * B) + place

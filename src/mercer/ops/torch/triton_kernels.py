@@ -1,6 +1,8 @@
 # mypy: ignore-errors
 # Triton reads these functions itself, and knows no annotations but its own.
-"""Kernels in Triton, for float32 on CUDA: what torch does in many passes over memory, in one. triton_dispatch.py chooses them."""
+"""Kernels in Triton, for float32 on CUDA: what torch does in many passes over memory, in one.
+triton_dispatch.py chooses them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-# Cosines and sines of turns, by the polynomial of the compiled core (native/math.h): sin(2 pi u) for |u| <= 1/4.
+# Cosines and sines of turns, by the polynomial of the compiled core (native/math.h): sin(2 pi u)
+# for |u| <= 1/4.
 
 
 @triton.jit
@@ -32,7 +35,9 @@ def _sine_of_fraction(r):
 
 
 @triton.jit(do_not_specialize=["n"])
-def cos_kernel(T, phases, scale, n, m, stride, PHASED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def cos_kernel(
+    T, phases, scale, n, m, stride, PHASED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     """T <- scale cos(2 pi (T + phases)), in place."""
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -48,7 +53,9 @@ def cos_kernel(T, phases, scale, n, m, stride, PHASED: tl.constexpr, ROWS: tl.co
 
 
 @triton.jit(do_not_specialize=["n"])
-def cossin_kernel(T, out, scale, n, m, stride, out_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def cossin_kernel(
+    T, out, scale, n, m, stride, out_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     """out[i, 2j] and out[i, 2j + 1] = scale cos and scale sin of 2 pi T[i, j]."""
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -84,7 +91,9 @@ def product_kernel(
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
 ):
-    """out = scale cos(2 pi (X W + phases)), or cosines and sines side by side. The numbers of a column of W lie side by side."""
+    """out = scale cos(2 pi (X W + phases)), or cosines and sines side by side. The numbers of a
+    column of W lie side by side.
+    """
     across, down = tl.cdiv(m, COLUMNS), tl.cdiv(n, ROWS)
     place = tl.program_id(0)
     group = place // (GROUP * across)  # some tiles below each other share what they read
@@ -171,13 +180,19 @@ def lift_kernel(
     TIMES: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    """out[N e + q] = value q of X[e], for entries that lie side by side, from `first` on; wrong becomes 1 for one outside [0, inf)."""
+    """out[N e + q] = value q of X[e], for entries that lie side by side, from `first` on; wrong
+    becomes 1 for one outside [0, inf).
+    """
     place, q = tl.arange(0, BLOCK), tl.arange(0, PADDED)
     strange = tl.zeros([BLOCK], tl.int1)
     for time in range(TIMES):
         start = first + (tl.program_id(0).to(tl.int64) * TIMES + time) * BLOCK
         inside = start + place < count
-        x = tl.load(X + start + place) if EVEN else tl.load(X + start + place, mask=inside, other=1.0)
+        x = (
+            tl.load(X + start + place)
+            if EVEN
+            else tl.load(X + start + place, mask=inside, other=1.0)
+        )
         strange = strange | ((x >= 0) & (x < float("inf")) == 0)
         product, before, logs = 1.0 + (x - x), x, x  # NaN and infinity stay NaN
         if KIND == 0:
@@ -213,7 +228,9 @@ def lift_kernel(
             side_by_side = tl.reshape(tl.join(tl.join(v0, v2), tl.join(v1, v3)), [BLOCK, 4])
         else:
             even = tl.join(tl.join(v0, v4), tl.join(v2, v6))
-            side_by_side = tl.reshape(tl.join(even, tl.join(tl.join(v1, v5), tl.join(v3, v7))), [BLOCK, 8])
+            side_by_side = tl.reshape(
+                tl.join(even, tl.join(tl.join(v1, v5), tl.join(v3, v7))), [BLOCK, 8]
+            )
         target = out + start * N + place[:, None] * N + q[None, :]
         if EVEN:
             tl.store(target, side_by_side, mask=(q < N)[None, :], cache_modifier=".cs")
@@ -223,8 +240,10 @@ def lift_kernel(
         tl.store(wrong, 1)
 
 
-# Gram blocks of rows that come transposed, (d, n) and (d, m), d filled up with zeros to whole blocks of columns.
-# Terms are summed in blocks, and blocks with what rounding loses, so that many columns lose no digits.
+# Gram blocks of rows that come transposed, (d, n) and (d, m), d filled up with zeros to whole
+# blocks of columns. Terms are summed in blocks, and blocks with what rounding loses, so that many
+# columns lose no
+# digits.
 
 
 @triton.jit
@@ -254,7 +273,9 @@ def _term(x, z, KIND: tl.constexpr):
     y = y * u + 0.480764955
     y = y * u - 0.721343577
     grown = (y * u + 1.44269502) * u
-    return tl.where(a == 0, 0.0, b * grown + a * (grown - libdevice.fast_log2f(tl.where(u == 0, 1.0, u))))
+    return tl.where(
+        a == 0, 0.0, b * grown + a * (grown - libdevice.fast_log2f(tl.where(u == 0, 1.0, u)))
+    )
 
 
 @triton.jit
@@ -311,7 +332,8 @@ def gram_kernel(
     tl.store(target, total, mask=(rows[:, None] < n) & (columns[None, :] < m))
 
 
-# Consistent weighted sampling. Logs come transposed, (d, n). No step is fused: one rounding for each operation, as everywhere.
+# Consistent weighted sampling. Logs come transposed, (d, n). No step is fused: one rounding for
+# each operation, as everywhere.
 
 
 @triton.jit
@@ -323,8 +345,12 @@ def _mix(word):
 
 
 @triton.jit(do_not_specialize=["n", "d", "hashes"])
-def winners_kernel(Lt, P, winners, levels, n, d, hashes, stride, ROWS: tl.constexpr, UNROLL: tl.constexpr):
-    """The first column with the smallest a for hash j of row i, and its t; -1 for a row without columns."""
+def winners_kernel(
+    Lt, P, winners, levels, n, d, hashes, stride, ROWS: tl.constexpr, UNROLL: tl.constexpr
+):
+    """The first column with the smallest a for hash j of row i, and its t; -1 for a row without
+    columns.
+    """
     block = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.arange(0, 64)
@@ -335,8 +361,13 @@ def winners_kernel(Lt, P, winners, levels, n, d, hashes, stride, ROWS: tl.conste
     for c in range(0, d, UNROLL):
         for step in tl.static_range(UNROLL):
             log = tl.load(logs_at + step * stride)[:, None]
-            t = tl.floor(log * tl.load(at + step * 256)[None, :] + tl.load(at + step * 256 + 64)[None, :])
-            a = tl.load(at + step * 256 + 192)[None, :] - tl.load(at + step * 256 + 128)[None, :] * t
+            t = tl.floor(
+                log * tl.load(at + step * 256)[None, :] + tl.load(at + step * 256 + 64)[None, :]
+            )
+            a = (
+                tl.load(at + step * 256 + 192)[None, :]
+                - tl.load(at + step * 256 + 128)[None, :] * t
+            )
             better = a < best
             best = tl.where(better, a, best)
             winner = tl.where(better, c + step, winner)
@@ -352,14 +383,27 @@ def winners_kernel(Lt, P, winners, levels, n, d, hashes, stride, ROWS: tl.conste
 
 @triton.jit(do_not_specialize=["count", "hashes"])
 def codes_kernel(
-    winners, levels, streams, ids, out, count, hashes, SHIFT: tl.constexpr, KEEP_T: tl.constexpr, BLOCK: tl.constexpr
+    winners,
+    levels,
+    streams,
+    ids,
+    out,
+    count,
+    hashes,
+    SHIFT: tl.constexpr,
+    KEEP_T: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """out[e]: bits of a mixing hash of (hash, winner), or of (hash, winner, t); 0 where there is no winner."""
+    """out[e]: bits of a mixing hash of (hash, winner), or of (hash, winner, t); 0 where there is no
+    winner.
+    """
     entry = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = entry < count
     winner = tl.load(winners + entry, mask=inside, other=-1)
     star = tl.load(ids + winner, mask=winner >= 0, other=0).to(tl.uint64, bitcast=True)
-    word = _mix(tl.load(streams + entry % hashes, mask=inside, other=0).to(tl.uint64, bitcast=True) ^ star)
+    word = _mix(
+        tl.load(streams + entry % hashes, mask=inside, other=0).to(tl.uint64, bitcast=True) ^ star
+    )
     if KEEP_T:
         level = tl.load(levels + entry, mask=inside, other=0.0)
         word = _mix(word + level.to(tl.uint32, bitcast=True).to(tl.uint64) * 0x9E3779B97F4A7C15)
