@@ -24,11 +24,11 @@ test-all: .venv/developing
 
 # The tests of numbers on each other instruction set that this CPU has. Rates and scikit-learn's checks do not depend on it, and
 # the test of positions goes through all of them by itself.
-NUMERIC := $(addprefix tests/test_,every_map.py every_op*.py every_kernel.py grams.py golden.py native.py gcws.py)
+NUMERIC := tests/ops tests/kernels tests/maps/test_every_map.py tests/maps/test_gcws.py tests/persistence/test_golden.py
 test-isa: .venv/developing
 	set -e; others=$$($(BIN)/python -c 'import mercer._native as core; print(*core.isas()[1:])'); for isa in $$others; do \
 	  echo "MERCER_ISA=$$isa"; MERCER_ISA=$$isa $(PYTEST) -m "not slow" -k "not limit and not scikit_learn" \
-	    --deselect tests/test_every_op_positions.py $(NUMERIC); done
+	    --deselect tests/ops/test_every_op_positions.py $(NUMERIC); done
 
 # The first tier without the compiled core.
 test-pure: .venv/developing
@@ -41,7 +41,7 @@ test-slow: .venv/developing
 # On a real GPU; without torch and a GPU these tests run on torch's CPU, or are left out.
 test-gpu: .venv/developing
 	$(BIN)/pip install --quiet --editable ".[gpu]" --no-build-isolation
-	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 -m "not slow" tests/test_devices*.py tests/test_cli_devices.py tests/test_every_op*.py -k "devices or torch"
+	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 -m "not slow" tests/parallel/test_devices*.py tests/cli/test_devices.py tests/ops/test_every_op*.py -k "devices or torch"
 
 bench: .venv/developing
 	$(BIN)/python -m benchmarks

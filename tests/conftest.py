@@ -43,9 +43,10 @@ def folder(digits_files, tmp_path, monkeypatch):
 @pytest.fixture
 def model(folder):
     """What fit makes of that folder's digits, which is in model.mercer there."""
+    from tests.helpers.digits_data import SMALL
+    from tests.helpers.shell import run
+
     import mercer
-    from digit_rows import SMALL
-    from shell import run
 
     run(f"fit data.parquet --target digit {SMALL} -o model.mercer")
     return mercer.load("model.mercer")
@@ -64,7 +65,7 @@ def small(monkeypatch):
 @pytest.fixture
 def small_grid(monkeypatch):
     """Blocks of 64 rows, and threads for every little thing."""
-    from fold_rows import BLOCK
+    from tests.helpers.reduction_data import BLOCK
 
     monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", BLOCK)
     monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", BLOCK)
@@ -75,7 +76,8 @@ def small_grid(monkeypatch):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks and tiles of a few rows, as the workers of a cluster have them here."""
-    from cluster_rows import BLOCK, TILE
+    from tests.helpers.cluster_data import BLOCK, TILE
+
     from mercer.parallel import tile_size
 
     monkeypatch.setattr(tile_size, "_LEAST_BLOCK", BLOCK)
@@ -87,7 +89,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture(scope="module")
 def preload(tmp_path_factory):
     """What every worker runs when it starts."""
-    from cluster_rows import SMALL
+    from tests.helpers.cluster_data import SMALL
 
     path = tmp_path_factory.mktemp("preload") / "small_blocks.py"
     path.write_text(SMALL)

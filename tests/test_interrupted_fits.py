@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).with_name("interrupted_fits.py")
+SCRIPT = Path(__file__).parent / "helpers" / "interrupted_fits.py"
 LIMIT = 1800  # seconds: a fit that hangs after a signal fails the test
 
 # The table of direction numbers is loaded by numpy.load; a file of the test itself is no part of

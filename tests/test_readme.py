@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.helpers.shell import call
 
 from mercer.maps import registry
-from shell import call
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

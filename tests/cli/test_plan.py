@@ -1,0 +1,134 @@
+"""mercer plan and mercer info --measure."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.helpers.shell import call, fails, run
+
+from mercer import RandomFourier, plan
+from mercer.evaluation.cost import speeds
+from mercer.evaluation.cost.speeds import Speeds, built_in
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(tmp_path, monkeypatch):
+    monkeypatch.setenv("MERCER_CACHE", str(tmp_path / "cache"))
+
+
+def test_the_pilot_says_which_size_an_error_needs(folder):
+    said = run("plan data.parquet --target digit --map fourier --error 0.05")
+    assert said.startswith("1,797 rows x 64 columns, float64 -> ")
+    assert "for an error of 5%, by the rate that was measured" in said
+    told = json.loads(
+        call("plan data.csv --target digit --map fourier --error 0.05 --json").stdout.splitlines()[
+            -1
+        ]
+    )
+    assert told["event"] == "plan"
+    assert told["fits"] is True
+    assert 300 < told["amount"] < 1500
+    assert told["error"] == pytest.approx(0.05, rel=0.02)
+    assert told["route"] == "moments"
+
+
+def test_without_an_error_it_is_the_plan_of_python(folder):
+    said = run("plan data.csv --target digit --map fourier:n_components=64")
+    first = str(plan((1797, 64), RandomFourier(64, random_state=0))).splitlines()
+    assert said.splitlines()[0] == first[0]
+    assert "as given" in said
+    assert "error         about" in said
+
+
+def test_budgets_and_what_falls_short(folder):
+    said = run("plan data.csv --target digit --map fourier --error 0.001 --max-seconds 1")
+    assert "are more than max_seconds=1" in said
+    assert "what fits is about" in said
+    assert "n_components = " in said
+    sentence = fails("plan data.csv --target digit --max-memory 0")
+    assert "--max-memory must be a number of bytes above 0" in sentence
+    assert "The least that this fit takes is about" in sentence
+    assert "The least that this fit takes is about" in fails(
+        "plan data.csv --target digit --max-seconds 0"
+    )
+
+
+def test_classes_and_losses_count(folder):
+    ten = json.loads(
+        run("plan data.csv --target digit --map hellinger --loss logistic --json").splitlines()[-1]
+    )
+    assert ten["route"] in ("newton", "newton-cg")
+    assert "loss must be one of" in fails(
+        "plan data.csv --target digit --map hellinger --loss hinge"
+    )
+
+
+def test_several_maps_have_no_error_that_could_be_planned(folder):
+    said = run("plan data.csv --target digit --map 'hellinger + gcws:n_hashes=4' --error 0.1")
+    assert "no single parameter that buys accuracy" in said
+    sentence = fails(
+        "plan data.csv --target digit --map 'hellinger >> gcws:n_hashes=4' --error 0.1"
+    )
+    assert "--error needs an exact kernel to be measured against" in sentence
+    assert "4 * " not in sentence
+    assert "1,024 features" in run(
+        "plan data.csv --target digit --map 'hellinger >> gcws:n_hashes=4'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "plan data.csv --target digit --error 0",
+            "error must be a finite number above 0, got 0.0",
+        ),
+        (
+            "plan data.csv --target digit --error nan",
+            "error must be a finite number above 0, got nan",
+        ),
+        ("plan nothing.csv", "There is no file"),
+        ("plan data.csv --target digits", "has no column 'digits'"),
+        (
+            "plan numbers.csv --target b --loss logistic",
+            "--loss logistic is for classes, and the target is numbers",
+        ),
+        (
+            "plan apart.csv --map gcws:n_hashes=4 --error 0.1",
+            "which is 0 for every pair of these rows: leave it out",
+        ),
+        ("plan one.csv --error 0.1", "measured on pairs of different rows, and there is 1 row"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_sentence(line, words, folder):
+    (folder / "one.csv").write_text("a,b\n1,2\n")
+    (folder / "apart.csv").write_text("a,b\n1,0\n0,1\n")
+    (folder / "numbers.csv").write_text("a,b\n" + "\n".join(f"{i},{i / 7}" for i in range(20)))
+    assert words in fails(line)
+
+
+@pytest.mark.full
+def test_hard_rows(folder):
+    """All rows equal; one class; fewer rows than folds."""
+    (folder / "equal.csv").write_text("a,b,y\n" + "1,2,0\n" * 20)
+    assert "20 rows x 2 columns" in run("plan equal.csv --target y --error 0.1")
+    (folder / "three.csv").write_text("a,b,y\n1,2,0.5\n2,1,0.25\n3,3,0.125\n")
+    assert "3 rows x 2 columns" in run("plan three.csv --target y")
+    (folder / "apart.csv").write_text("a,b\n1,0\n0,1\n")  # whose exact kernel is 0
+    assert "2 rows x 2 columns" in run("plan apart.csv --map gcws:n_hashes=4")
+    wide = np.zeros((20, 2000))
+    wide[:, ::7] = 1
+    np.save(folder / "wide.npy", wide)
+    assert "20 rows x 2,000 columns" in run("plan wide.npy --map gcws:n_hashes=4")
+
+
+def test_info_says_whether_and_when_speeds_were_measured(monkeypatch):
+    assert "not measured on this machine" in run("info")
+    known = built_in()
+    made = Speeds(known.tables, known.core, known.threads, "2026-01-02T00:00:00+00:00")
+    monkeypatch.setattr("mercer.evaluation.cost.trials.measure", lambda tell: made)
+    assert "Speeds are in" in run("info --measure")
+    assert "measured 2026-01-02" in run("info")
+    assert speeds.read() == made

@@ -1,0 +1,1 @@
+"""Data, cases and processes that several tests share."""

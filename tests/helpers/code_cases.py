@@ -1,0 +1,214 @@
+"""Cases of codes: of weighted sampling, into tables, and of numbers among edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, normal, wide
+
+from mercer.ops import reference
+
+# Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters
+# come from float64 logarithms, which may differ in their last bit: the number may then be rounded
+# to its neighbour.
+
+
+def no_error(truth: Array, args: Args) -> int:
+    return 0
+
+
+def rounded_bound(truth: Array, args: Args) -> Array:
+    return np.abs(truth) * eps(args)
+
+
+def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Args, type]:
+    """m hashes of d columns, and the type of the codes. For odd m the parameters are whole numbers
+    over 8: many a are equal.
+    """
+    seed, first = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(1000))
+    ids = rng.integers(2**64, size=d, dtype=np.uint64)
+    parameters = reference.gcws_parameters(
+        seed, ids, first, np.empty((-(-m // 64), d, 4, 64), dtype=np.float32)
+    )
+    if m % 2:
+        parameters = np.ceil(8 * parameters) / np.float32(8)
+    bits, code = (1 + m % 8, np.uint8) if dtype is np.float32 else (1 + m % 16, np.uint16)
+    fixed = {"seed": seed, "first": first, "bits": bits, "keep_t": bool(rng.integers(2))}
+    return {"parameters": parameters, "ids": ids, **fixed}, code
+
+
+def logarithms(rng: np.random.Generator, n: int, d: int) -> Array:
+    """Of histograms; every seventh row is empty."""
+    X = histogram(rng, np.float32, n, d)
+    X[::7] = 0
+    with np.errstate(divide="ignore"):
+        return np.log(X)
+
+
+def dense_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, code = sampling(rng, dtype, d, m)
+    return {"logs": logarithms(rng, n, d), **drawn, "out": np.empty((n, m), dtype=code)}
+
+
+def sparse_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, code = sampling(rng, dtype, d, m)
+    logs = logarithms(rng, n, d)
+    there = np.isfinite(logs)
+    index = (np.int32, np.int64)[(n + d + m) % 2]
+    indptr = np.append(0, np.cumsum(there.sum(axis=1))).astype(index)
+    parts = {"indptr": indptr, "places": np.nonzero(there)[1].astype(index), "logs": logs[there]}
+    return {**parts, **drawn, "out": np.empty((n, m), dtype=code)}
+
+
+def parameters(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    drawn, _ = sampling(rng, dtype, d, 64 * (n % 3))
+    return {k: drawn[k] for k in ("seed", "ids", "first")} | {
+        "out": np.empty_like(drawn["parameters"])
+    }
+
+
+# Codes into tables: a plain sum of as many terms as there are places, or rows; twice as many with
+# fractions, each rounded once more.
+
+
+def coded(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> tuple[Args, int]:
+    """Codes of n rows and d places, fractions for every second m, and how many codes there are."""
+    count = 2 + (n + 3 * d + m) % 20
+    code = (np.uint8, np.uint16, np.int32)[(n + d + m) % 3]
+    fractions = rng.random((n, d)).astype(dtype) if m % 2 else None
+    return {
+        "codes": rng.integers(count - m % 2, size=(n, d)).astype(code),
+        "fractions": fractions,
+    }, count
+
+
+def coded_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    return {
+        **given,
+        "panels": normal(rng, dtype, d if n % 3 else 1, count, m),
+        "out": np.empty((n, m), dtype=dtype),
+    }
+
+
+def coded_rows(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    r = m % 12
+    return {
+        **given,
+        "tables": normal(rng, dtype, d if n % 3 else 1, count, r),
+        "out": np.empty((n, r * d), dtype=dtype),
+    }
+
+
+def coded_sums(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    given, count = coded(rng, dtype, n, d, m)
+    return {**given, "R": normal(rng, dtype, n, m), "out": np.empty((d, count, m), dtype=dtype)}
+
+
+def coded_descent(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    """A sweep over most rows from weights a, with W = sum scale a; a few rows have no weight."""
+    count = 5
+    codes = rng.integers(0, count, (n, d)).astype([np.uint8, np.uint16, np.int32][m % 3])
+    Y = rng.choice([-1, 1], (n, m)).astype(dtype)
+    a = Y * np.maximum(rng.normal(size=(n, m)), 0).astype(dtype)
+    scale = 1 / np.sqrt(max(d, 1))
+    W = np.zeros((d, count, m))
+    for p in range(d):
+        np.add.at(W[p], codes[:, p], scale * a)
+    given = {
+        "codes": codes,
+        "order": rng.permutation(n)[: n - n // 5],
+        "Y": Y,
+        "b": normal(rng, dtype, m) / 4,
+    }
+    c = np.where(np.arange(n) % 7 == 3, 0, rng.random(n)).astype(dtype)
+    return {**given, "c": c, "scale": scale, "a": a, "W": W.astype(dtype)}
+
+
+def descent_bound(truth: Array, args: Args) -> Any:
+    """Each step has the rounding of a score, a sum over places; steps of the rows before add to it,
+    each with a factor below 1.
+    """
+    places, rows = args["codes"].shape[1], len(args["codes"])
+    return eps(args) * (places + 8) * (rows + 1) * (1 + np.abs(args["W"]).max(initial=0.0))
+
+
+def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, Args], Any]:
+    def bound(truth: Array, args: Args) -> Any:
+        size = getattr(reference, name)(
+            **args | {numbers: np.abs(wide(args[numbers])), "out": np.empty_like(truth)}
+        )
+        if args["fractions"] is None:
+            return 0 if axis is None else eps(args) * (args["codes"].shape[axis] + 1) / 2 * size
+        return eps(args) * ((0 if axis is None else args["codes"].shape[axis]) + 2) * size
+
+    return bound
+
+
+# Numbers to codes. Numbers and edges are whole numbers over 8 for every second n, so that many are
+# equal; infinite edges are no edges.
+
+
+def rising(rng: np.random.Generator, dtype: type, d: int, m: int, least: int) -> Array:
+    """(d or 1, least + m) different numbers for each row, which ends in inf for every third m."""
+    shape = (d if m % 4 else 1, least + m)
+    numbers = np.sort(
+        rng.permuted(np.broadcast_to(np.arange(2 * shape[1]), (shape[0], 2 * shape[1])), axis=1)[
+            :, : shape[1]
+        ],
+        axis=1,
+    )
+    table = ((numbers - shape[1]) / 8).astype(dtype)
+    if not m % 3:
+        table[:, least + 2 * m // 3 :] = np.inf
+    return table
+
+
+def between(rng: np.random.Generator, dtype: type, n: int, d: int, table: Array) -> Array:
+    finite = table[np.isfinite(table)]
+    low, high = (finite.min() - 1, finite.max() + 1) if finite.size else (-1, 1)
+    X = rng.uniform(low, high, size=(n, d))
+    return (X if n % 2 else np.rint(8 * X) / 8).astype(dtype)
+
+
+def levels(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    edges = rising(rng, dtype, d, m, 0)
+    code = (np.uint16, np.int32, np.uint8)[(n + d + m) % 3 if m < 256 else m % 2]
+    X = between(rng, dtype, n, d, edges)
+    return {"X": X, "edges": edges, "inclusive": bool(n % 3), "out": np.empty((n, d), dtype=code)}
+
+
+def brackets(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    anchors = rising(rng, dtype, d, m, 2)
+    code = (np.uint16, np.int32, np.uint8)[(n + d + m) % 3 if m < 256 else m % 2]
+    outputs = {"codes": np.empty((n, d), dtype=code), "fractions": np.empty((n, d), dtype=dtype)}
+    return {"X": between(rng, dtype, n, d, anchors), "anchors": anchors, **outputs}
+
+
+def brackets_bound(truth: Array, args: Args) -> Array:
+    """Codes are equal, fractions within 2 eps."""
+    return eps(args) * np.array([0, 2])[:, None, None]
+
+
+def spread(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    """Integers of the size of dtype, up to the largest that a lifted CSR matrix can have."""
+    kind, values = {np.float32: np.int32, np.float64: np.int64}[dtype], m % 11
+    indices = rng.integers(0, np.iinfo(kind).max // max(values, 1), n * d).astype(kind)
+    return {"indices": indices, "out": np.empty((n * d, values), dtype=kind)}
+
+
+CODES: dict[str, Case] = {
+    "spread": Case(spread, no_error),
+    "levels": Case(levels, no_error),
+    "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
+    "coded_descent": Case(coded_descent, descent_bound, outputs=("W",), state=("a", "W")),
+    "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
+    "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
+    "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
+    "gcws": Case(dense_sampling, no_error, wider=False),
+    "gcws_csr": Case(sparse_sampling, no_error, wider=False),
+    "gcws_parameters": Case(parameters, rounded_bound, wider=False),
+}

@@ -1,0 +1,99 @@
+"""Cases of lifts: several values for every number of a histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, wide
+
+# Lifts: within eps of the largest value of the same x, times what the recurrence adds up. Value q
+# of the series is a product of q factors (4 + q/2: as large as the reference's own error, in which
+# roundings mostly cancel). Value q of
+# Chebyshev is a polynomial of degree q in ln x, so q times the relative error of the logarithm,
+# which is 2 eps. An angle of homogeneous has
+# a relative error of 2 eps: logarithm, step and product; its amplitude is its scale, for any other
+# degree than 1 the exponent counts as
+# an angle. Where x / (x + k) is denormal it has an absolute error, which the later steps multiply.
+
+
+def lift_values(truth: Array, args: Args) -> Array:
+    """As (n, d, N)."""
+    n, d = args["X"].shape
+    return np.abs(truth).reshape(n, d, truth.shape[1] // d if d else 1)
+
+
+def lift_bound(growth: float) -> Callable[[Array, Args], Array]:
+    def bound(truth: Array, args: Args) -> Array:
+        with np.errstate(all="ignore"):
+            values = lift_values(np.nan_to_num(truth), args)
+            scale = values.max(axis=2, initial=0, keepdims=True)
+            steps = growth * np.arange(values.shape[2])
+            pole = np.max(args["poles"], initial=0) if "poles" in args else args["center"]
+            tail = np.nan_to_num(scale / values[:, :, :1], posinf=0) + 2 * np.sqrt(
+                wide(np.asarray(pole))
+            )
+            return (eps(args) * (4 + steps) * scale + 4 * smallest(args) * (1 + tail)).reshape(
+                truth.shape
+            )
+
+    return bound
+
+
+def homogeneous_bound(truth: Array, args: Args) -> Array:
+    x, amplitudes = wide(args["X"])[:, :, None], wide(args["amplitudes"])
+    with np.errstate(all="ignore"):
+        logs = np.abs(np.log(np.where(x > 0, x, 1)))
+        exponent = args["degree"] / 2
+        angles = (
+            np.append(0, np.repeat(args["harmonics"], 2)) * args["step"]
+            + (exponent != 0.5) * exponent
+        ) * logs
+        scale = np.append(amplitudes[0], np.repeat(amplitudes[1:], 2)) * x**exponent
+        bound = eps(args) * (4 + 2 * angles) * scale + smallest(args) * (1 + amplitudes.max())
+        return np.nan_to_num(bound, posinf=0).reshape(truth.shape)
+
+
+def smallest(args: Args) -> Any:
+    return wide(np.finfo(args["out"].dtype).smallest_subnormal.reshape(1))[0]
+
+
+def series(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    poles = rng.random(1 + m % 10).astype(dtype) + dtype(0.001)
+    return {
+        "X": histogram(rng, dtype, n, d),
+        "poles": poles,
+        "out": np.empty((n, len(poles) * d), dtype=dtype),
+    }
+
+
+def chebyshev(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    terms = 1 + m % 10
+    X, out = histogram(rng, dtype, n, d), np.empty((n, terms * d), dtype=dtype)
+    return {"X": X, "n_terms": terms, "center": (0.375, 3.0)[m % 2], "out": out}
+
+
+def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    """With all harmonics from 1 on, or with gaps."""
+    count = m % 6
+    chosen = rng.permutation(count * (1 + n % 2))[:count] + 1
+    out = np.empty((n, (2 * count + 1) * d), dtype=dtype)
+    amplitudes = (0.1 + 0.9 * rng.random(count + 1)).astype(dtype)
+    degree = (1.0, 1.0, 2.0, 0.7)[(n + m) % 4]
+    X = histogram(rng, dtype, n, d)
+    return {
+        "X": X,
+        "amplitudes": amplitudes,
+        "harmonics": np.sort(chosen),
+        "step": 0.8,
+        "degree": degree,
+        "out": out,
+    }
+
+
+LIFTS: dict[str, Case] = {
+    "chi2_series": Case(series, lift_bound(0.5)),
+    "chi2_chebyshev": Case(chebyshev, lift_bound(2)),
+    "homogeneous": Case(homogeneous, homogeneous_bound),
+}

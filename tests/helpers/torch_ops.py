@@ -1,0 +1,60 @@
+"""The torch twins behind the signatures of the reference: NumPy arrays go to a device and what was
+written comes back.
+
+The device is the CPU, where every machine with torch can run them, or the one that
+MERCER_TEST_DEVICE names (`make test-gpu`: cuda).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tests.helpers.op_cases import CASES
+
+DEVICE = os.environ.get("MERCER_TEST_DEVICE", "cpu")
+MISSING = None if importlib.util.find_spec("torch") else "torch is not installed"
+
+if MISSING is None:
+    import torch
+
+    from mercer.ops.torch import triton_dispatch
+
+    triton_dispatch.least = 0  # so that small arrays test them too
+    torch.set_num_threads(1)  # small arrays: threads would only wait for each other
+
+
+def to_device(a: Any) -> Any:
+    import torch
+
+    from mercer.ops.torch import DeviceArray
+
+    if not isinstance(a, np.ndarray):
+        return a
+    return DeviceArray(torch.from_numpy(np.array(a, order="C")).to(DEVICE))
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name not in CASES:
+        raise AttributeError(name)
+
+    def twin(*args: Any, **kwargs: Any) -> Any:
+        import inspect
+
+        from mercer import ops
+        from mercer.ops import reference
+
+        named = dict(inspect.signature(getattr(reference, name)).bind(*args, **kwargs).arguments)
+        bad = named.pop("bad", None)
+        moved = {k: to_device(a) for k, a in named.items()}
+        if bad is not None:
+            moved["bad"] = bad
+        getattr(ops, name)(**moved)
+        for k in {*CASES[name].outputs, *CASES[name].state}:
+            named[k][...] = np.asarray(moved[k])
+        return named[CASES[name].outputs[0]] if len(CASES[name].outputs) == 1 else None
+
+    return twin

@@ -1,0 +1,188 @@
+"""Cases of links, of transforms and of products, with a link behind them or without."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.helpers.op_arguments import (
+    SCALE,
+    Args,
+    Array,
+    Case,
+    eps,
+    normal,
+    norms,
+    sparse_parts,
+    wide,
+)
+
+from mercer.ops import reference
+
+# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results
+# included.
+
+
+def link_bound(truth: Array, args: Args) -> float:
+    return args["scale"] * (4 * eps(args) if eps(args) > 1e-10 else 4e-16)
+
+
+def phased_bound(truth: Array, args: Args) -> float:
+    return args["scale"] * 4 * eps(args)
+
+
+def exp2_bound(truth: Array, args: Args) -> Array:
+    kind = args["T"].dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.abs(truth).astype(kind)
+    return 2 * np.maximum(
+        np.where(np.isfinite(rounded), rounded, 0) * eps(args), np.finfo(kind).smallest_subnormal
+    )
+
+
+# Transforms: the worst case of three times log2 p additions, log2(p^3) / 2 eps |x| |w|.
+# test_transforms_keep_the_promise asks for much less in the mean.
+
+
+def hadamard_bound(truth: Array, args: Args) -> Array:
+    p = args["signs"].shape[2]
+    size = norms(args["X"])[:, None] * np.abs(args["lengths"]) * p**1.5
+    return eps(args) * (3 * np.log2(p) + 3) / 2 * size
+
+
+def hadamard_link_bound(truth: Array, args: Args) -> Array:
+    return linked(hadamard_bound(truth, args) / eps(args), truth, args)
+
+
+def linked(turns: Array, truth: Array, args: Args) -> Array:
+    """The bound after a link with one or two columns for each of turns, which is in eps."""
+    return (
+        args["scale"]
+        * eps(args)
+        * (4 + 2 * np.pi * np.repeat(turns, truth.shape[1] // max(turns.shape[1], 1), axis=1))
+    )
+
+
+def promise(truth: Array, args: Args) -> Array:
+    """Design section 9: eps (4 + |x| |w|) of the amplitude, w in radians."""
+    return linked(
+        norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5,
+        truth,
+        args,
+    )
+
+
+def projected(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    return {"X": normal(rng, dtype, n, d), "W": normal(rng, dtype, d, m)}
+
+
+def product_bound(truth: Array, args: Args) -> Array:
+    """The worst case of d additions, before the link."""
+    size = norms(args["X"])[:, None] * norms(args["W"].T)
+    return linked((args["X"].shape[1] + 1) / 2 * size, truth, args)
+
+
+def hadamard_arrays(
+    rng: np.random.Generator, dtype: type, n: int, d: int, m: int, p: int = 0
+) -> Args:
+    p = p or 1 << max(d - 1, 0).bit_length()
+    signs = rng.choice(np.array([-1, 1], dtype=dtype), size=(-(-m // p), 3, p))
+    lengths = ((0.5 + rng.random(m)) / p**1.5).astype(dtype)
+    return {"X": normal(rng, dtype, n, d), "signs": signs, "lengths": lengths}
+
+
+def sparse_product(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    X = normal(rng, dtype, n, d) * (rng.random((n, d)) < 0.5)
+    parts = sparse_parts("", X.astype(dtype), (np.int32, np.int64)[(n + d + m) % 2])
+    return {**parts, "W": normal(rng, dtype, d, m), "out": np.empty((n, m), dtype=dtype)}
+
+
+def sparse_product_bound(truth: Array, args: Args) -> Array:
+    absolute = {k: np.abs(wide(args[k])) for k in ("data", "W")}
+    size = reference.csr_product(
+        args["indptr"], args["indices"], **absolute, out=np.empty_like(truth)
+    )
+    return eps(args) * (np.diff(args["indptr"])[:, None] + 1) / 2 * size
+
+
+def sparse_decay(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    args = sparse_product(rng, dtype, n, d, m)
+    offsets = normal(rng, dtype, m) if d % 2 else None
+    return {**args, "offsets": offsets, "scale": SCALE, "out": args["out"]}
+
+
+def sparse_decay_bound(truth: Array, args: Args) -> Array:
+    """2^-t moves by ln 2 of what t does, beside its own 2 ulp; adding an offset is one more
+    rounding of t.
+    """
+    shifts = 0 if args["offsets"] is None else np.abs(args["offsets"])
+    t = np.log2(SCALE / truth)
+    moved = sparse_product_bound(truth, args) + eps(args) * (np.abs(t) + shifts)
+    return exp2_bound(truth, {"T": args["out"]}) + truth * np.expm1(np.log(2) * moved)
+
+
+WAVES: dict[str, Case] = {
+    "cos_": Case(
+        lambda rng, t, n, d, m: {
+            "T": 5 * normal(rng, t, n, m),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+        },
+        phased_bound,
+        outputs=("T",),
+    ),
+    "cossin": Case(
+        lambda rng, t, n, d, m: {
+            "T": 5 * normal(rng, t, n, m),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
+        link_bound,
+    ),
+    "exp2neg_": Case(
+        lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE},
+        exp2_bound,
+        outputs=("T",),
+    ),
+    "hadamard": Case(
+        lambda rng, t, n, d, m: {
+            **hadamard_arrays(rng, t, n, d, m),
+            "out": np.empty((n, m), dtype=t),
+        },
+        hadamard_bound,
+    ),
+    "hadamard_cos": Case(
+        lambda rng, t, n, d, m: {
+            **hadamard_arrays(rng, t, n, d, m),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+            "out": np.empty((n, m), dtype=t),
+        },
+        hadamard_link_bound,
+    ),
+    "hadamard_cossin": Case(
+        lambda rng, t, n, d, m: {
+            **hadamard_arrays(rng, t, n, d, m),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
+        hadamard_link_bound,
+    ),
+    "product_cos": Case(
+        lambda rng, t, n, d, m: {
+            **projected(rng, t, n, d, m),
+            "scale": SCALE,
+            "phases": normal(rng, t, m) if d % 2 else None,
+            "out": np.empty((n, m), dtype=t),
+        },
+        product_bound,
+    ),
+    "product_cossin": Case(
+        lambda rng, t, n, d, m: {
+            **projected(rng, t, n, d, m),
+            "scale": SCALE,
+            "out": np.empty((n, 2 * m), dtype=t),
+        },
+        product_bound,
+    ),
+    "csr_exp2neg": Case(sparse_decay, sparse_decay_bound),
+    "csr_product": Case(sparse_product, sparse_product_bound),
+}

@@ -1,0 +1,291 @@
+"""Classifiers of squared hinge and logistic loss: equal to scikit-learn's on the same features, and
+what they refuse.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.helpers.loss_data import LOSS, data, rows_of
+from tests.helpers.normal_equations_data import INTERCEPT
+
+from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, open_stream
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.solvers.newton import choose_held_out, minimise
+from mercer.parallel.tile_size import plan_fit
+
+SMALL = "1kB"  # no room for blocks or matrices
+
+rng = np.random.default_rng(0)
+X = rng.random((240, 4))
+y = np.digitize(np.sin(5 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.normal(size=240), [0.2, 0.9])
+
+
+def fourier(**more) -> RandomFourier:
+    return RandomFourier(48, gamma=2.0, random_state=0, **more)
+
+
+def classifier(loss="logistic", alpha=0.3, feature_map=None, **more) -> KernelClassifier:
+    return KernelClassifier(
+        fourier() if feature_map is None else feature_map, loss=loss, alpha=alpha, **more
+    )
+
+
+def features() -> np.ndarray:
+    return fourier().fit(X).transform(X)
+
+
+@parametrize_with_checks(
+    [
+        KernelClassifier(Chi2Series(2, poles="minimax", signed=True), loss=loss, alpha=1.0)
+        for loss in sorted(LOSSES)
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("memory", [None, SMALL], ids=["matrices", "conjugate gradients"])
+@pytest.mark.parametrize("labels", [y, y == 1], ids=["three", "two"])
+@pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "csr"])
+def test_without_an_intercept_it_is_linear_svc_on_features(rows, labels, memory):
+    model = classifier("squared_hinge", fit_intercept=False, max_memory=memory).fit(rows, labels)
+    other = LinearSVC(C=1 / 0.3, fit_intercept=False, dual=False, tol=1e-10, max_iter=100_000).fit(
+        features(), labels
+    )
+    assert model.plan_.route == ("newton" if memory is None else "newton-cg")
+    theirs = np.squeeze(other.coef_)
+    assert np.abs(model.coef_ - theirs).max() <= 1e-6 * np.abs(theirs).max()
+    assert np.array_equal(model.predict(X), other.predict(features()))
+
+
+@pytest.mark.parametrize("memory", [None, SMALL], ids=["matrices", "conjugate gradients"])
+@INTERCEPT
+def test_two_classes_are_logistic_regression_on_features(fit_intercept, memory):
+    labels = y == 1
+    model = classifier(fit_intercept=fit_intercept, max_memory=memory).fit(X, labels)
+    other = LogisticRegression(
+        C=1 / 0.3, fit_intercept=fit_intercept, solver="newton-cholesky", tol=1e-12
+    ).fit(features(), labels)
+    assert np.abs(model.coef_ - other.coef_[0]).max() <= 1e-6 * np.abs(other.coef_).max()
+    assert model.intercept_ == pytest.approx(other.intercept_[0], abs=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba(X), other.predict_proba(features()), rtol=0, atol=1e-6
+    )
+
+
+@LOSS
+@pytest.mark.parametrize("weight", ["balanced", {0: 3.0, 2: 0.5}], ids=["balanced", "dict"])
+def test_classes_are_weighted(loss, weight):
+    model = classifier(loss, class_weight=weight).fit(X, y)
+    counts = np.bincount(y)
+    each = len(y) / (3 * counts) if weight == "balanced" else np.array([3.0, 1.0, 0.5])
+    other = classifier(loss).fit(X, y, sample_weight=each[y])
+    np.testing.assert_allclose(
+        model.coef_, other.coef_, rtol=0, atol=1e-6 * np.abs(other.coef_).max()
+    )
+
+
+def test_hashes_are_linear_svc_on_their_features():
+    hashing = GCWS(64, bits=4, random_state=0)
+    model = classifier("squared_hinge", feature_map=hashing, fit_intercept=False).fit(X, y)
+    other = LinearSVC(C=1 / 0.3, fit_intercept=False, dual=False, tol=1e-10, max_iter=100_000)
+    other.fit(hashing.fit_transform(X), y)
+    assert (model.plan_.route, model.plan_.features) == ("newton-cg", 1024)
+    assert np.abs(model.coef_ - other.coef_).max() <= 1e-6 * np.abs(other.coef_).max()
+
+
+@pytest.mark.parametrize("labels", [y, y == 1], ids=["three", "two"])
+def test_probabilities_add_up_and_follow_the_scores(labels):
+    model = classifier().fit(X, labels)
+    P, scores = model.predict_proba(X), model.decision_function(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-12)
+    assert P.shape == (240, len(model.classes_))
+    assert np.array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+    if scores.ndim == 1:
+        np.testing.assert_allclose(P[:, 1], 1 / (1 + np.exp(-scores)), rtol=1e-12)
+    else:
+        plain = 1 / (1 + np.exp(-scores))
+        np.testing.assert_allclose(P, plain / plain.sum(axis=1, keepdims=True), rtol=1e-10)
+    assert (
+        np.abs(P.mean(axis=0) - np.array([np.mean(labels == c) for c in model.classes_])).max()
+        < 0.03
+    )
+
+
+def test_probabilities_of_rows_that_no_class_wants_are_numbers():
+    from mercer.linear_model.labels import probabilities
+
+    P = probabilities(np.array([[-1000.0, -1001.0, -2000.0], [900.0, 900.0, -5.0]]))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_allclose(P[0, 1] / P[0, 0], np.exp(-1.0))
+    np.testing.assert_allclose(probabilities(np.array([[-1000.0]])), [[1.0, 0.0]])
+
+
+def test_only_logistic_loss_has_probabilities():
+    assert hasattr(classifier("logistic"), "predict_proba")
+    for loss in ("squared", "squared_hinge"):
+        assert not hasattr(classifier(loss), "predict_proba")
+
+
+@LOSS
+def test_auto_and_a_list_choose_and_are_fitted_to_all_rows(loss):
+    for alpha in ("auto", [0.03, 0.3, 3.0]):
+        model = classifier(loss, alpha).fit(X, y)
+        assert model.alpha_ == model.alphas_[np.argmin(model.gcv_)]
+        plain = classifier(loss, model.alpha_).fit(X, y)
+        np.testing.assert_allclose(
+            model.coef_, plain.coef_, rtol=0, atol=1e-6 * np.abs(plain.coef_).max()
+        )
+    assert len(classifier(loss, "auto").fit(X, y).alphas_) == 25
+
+
+@LOSS
+@pytest.mark.parametrize("memory", [None, SMALL], ids=["kept", "read anew"])
+def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
+    for i, start in enumerate(range(0, 240, 50)):
+        part = {f"c{j}": X[start : start + 50, j] for j in range(4)}
+        pq.write_table(
+            pa.table({**part, "y": y[start : start + 50]}), tmp_path / f"part-{i}.parquet"
+        )
+    model = classifier(loss, max_memory=memory).fit(open_stream(tmp_path, target="y"))
+    assert np.array_equal(model.coef_, classifier(loss, max_memory=memory).fit(X, y).coef_)
+
+
+@LOSS
+@pytest.mark.parametrize("memory", [None, SMALL])
+@pytest.mark.parametrize(
+    "feature_map",
+    [fourier(), GCWS(130, bits=4, random_state=0), Anchors(32)],
+    ids=["fourier", "gcws", "anchors"],
+)
+def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
+    monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
+    one, two, again = (
+        classifier(loss, 3.0, feature_map, n_jobs=jobs, max_memory=memory, tol=1e-3).fit(X, y).coef_
+        for jobs in (1, 2, 2)
+    )
+    assert np.array_equal(one, two)
+    assert np.array_equal(two, again)
+
+
+def test_steps_that_are_not_enough_are_a_warning_in_words():
+    words = (
+        r"KernelClassifier: Newton's method has not reached tol=1e-07 for class 0, 1, 2: the "
+        r"gradient is [\d.e-]+ of the first after 1 "
+        r"steps and \d+ passes. Take a larger max_iter \(it is 1\), alpha or tol"
+    )
+    for memory in (None, SMALL):
+        with pytest.warns(ConvergenceWarning, match=words):
+            classifier(max_iter=1, max_memory=memory).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="for class 'b': the gradient"):
+        classifier(max_iter=1).fit(X, np.where(y == 1, "b", "a"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier(max_iter=30).fit(X, y)
+
+
+def test_the_plan_says_how():
+    few = plan_fit(1000, 16, 256, limit=10**9, outputs=3)
+    assert few.route == "newton"
+    assert few.held < 10**7
+    assert few.room == 10**9 - few.held
+    assert "Newton's method by matrices, which hold" in str(few)
+    assert "blocks are kept where they fit into" in str(few)
+    assert plan_fit(1000, 16, 256, limit=few.held - 1, outputs=3).route == "newton-cg"
+    assert plan_fit(1000, 16, 8192, limit=10**12, outputs=3).route == "newton-cg"
+    assert plan_fit(1000, 5000, 4096, limit=10**12, outputs=3).route == "newton"
+    small = plan_fit(None, 16, 256, limit=1000, outputs=3, counts=True)
+    assert small.room == 0
+    assert "conjugate gradients over blocks" in str(small)
+    assert small.passes[0] == "classes and their weights"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: classifier("hinge").fit(X, y),
+            "loss must be one of 'squared', .*'squared_hinge'.*got 'hinge'",
+        ),
+        (
+            lambda: classifier(alpha="gcv").fit(X, y),
+            "alpha='gcv' needs loss='squared', got loss='logistic'. Use 'auto'",
+        ),
+        (lambda: classifier(alpha="kfold").fit(X, y), "alpha='kfold' needs loss='squared'"),
+        (lambda: classifier(alpha="loo").fit(X, y), "alpha='loo' needs loss='squared'"),
+        (
+            lambda: classifier(alpha=0).fit(X, y),
+            "alpha = 0 needs loss='squared': .*have no minimum. Give an alpha above 0",
+        ),
+        (lambda: classifier(alpha=[0.0, 1.0]).fit(X, y), "alpha = 0 needs loss='squared'"),
+        (lambda: classifier(alpha=-1.0).fit(X, y), "alpha must be a number of at least 0"),
+        (
+            lambda: classifier(pca=3).fit(X, y),
+            "pca=3 needs the moments of loss='squared', got loss='logistic'",
+        ),
+        (
+            lambda: classifier(checkpoint="a").fit(X, y),
+            "checkpoint='a' needs the moments of loss='squared'",
+        ),
+        (
+            lambda: classifier(max_iter=0).fit(X, y),
+            "max_iter must be a whole number of at least 1, got 0",
+        ),
+        (lambda: classifier(tol=0.0).fit(X, y), "tol must be a finite number above 0, got 0.0"),
+        (
+            lambda: classifier().fit(X, ["a"] * 240),
+            "needs rows of at least two classes, got one class: 'a'",
+        ),
+        (
+            lambda: classifier().fit(X, y, sample_weight=np.zeros(240)),
+            "at least one non-zero number",
+        ),
+        (
+            lambda: minimise(rows_of(*data()[:2], np.zeros(90)), LOSSES["logistic"], 1.0),
+            "needs rows with a weight above 0",
+        ),
+        (lambda: classifier(class_weight={7: 1.0}).fit(X, y), "class_weight has the label 7"),
+        (lambda: classifier("squared_hinge").fit(X, X[:, 0]), "Unknown label type: continuous"),
+        (
+            lambda: classifier(alpha="auto").fit(X[:1], y[:1]),
+            "needs rows of at least two classes|one sample only",
+        ),
+        (
+            lambda: classifier(alpha="auto").fit(X[:2], [0, 1]),
+            "no row is held out. Give more rows, or a number",
+        ),
+        (
+            lambda: minimise(rows_of(*data()[:2]), LOSSES["logistic"], 0.0),
+            "alpha must be a finite number above 0, got 0.0",
+        ),
+        (
+            lambda: choose_held_out(rows_of(*data()[:2]), LOSSES["logistic"], [0.0]),
+            "alphas must be above 0, got 0",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_words(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_rows_cannot_be_taken_in_later():
+    model = classifier("squared_hinge")
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError) as error:
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    assert (
+        "partial_fit adds the moments of loss='squared', got loss='squared_hinge'. Use fit"
+        in str(error.value.__cause__)
+    )
+    assert hasattr(classifier("squared"), "partial_fit")

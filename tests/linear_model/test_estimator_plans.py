@@ -1,0 +1,82 @@
+"""What a fit will do is said before, and is what it does; it goes on from a checkpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.helpers.estimator_data import X, classifier, fourier, y
+
+from mercer import KernelClassifier, RandomFourier
+from mercer.parallel import tile_size
+from mercer.parallel.tile_size import plan_fit
+
+
+def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
+    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
+    rows = np.random.default_rng(1).random(
+        (64 * 16 * 4 + 5, 3), dtype=np.float32
+    )  # four shards and some rows
+    np.savez(tmp_path / "rows.npz", X=rows, y=rows[:, 0] > rows[:, 1])
+    free = RandomFourier(64, gamma=1.0)
+
+    def model(**more):
+        return KernelClassifier(free, alpha=0.3, checkpoint=tmp_path / "sum", **more)
+
+    def stop(done, of):
+        if done > 64 * 16 * 2:
+            raise KeyboardInterrupt
+
+    broken = model(verbose=2)
+    broken._progress = lambda: stop
+    with pytest.raises(KeyboardInterrupt):
+        broken.fit(tmp_path / "rows.npz")
+    assert (tmp_path / "sum").exists()
+    resumed = model().fit(tmp_path / "rows.npz")  # without a seed: the checkpoint has it
+    assert resumed.seed_ == broken.seed_
+    whole = KernelClassifier(free, alpha=0.3, random_state=resumed.seed_).fit(tmp_path / "rows.npz")
+    assert np.array_equal(resumed.coef_, whole.coef_)
+    assert np.array_equal(model().fit(tmp_path / "rows.npz").coef_, whole.coef_)
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        model(random_state=1).fit(tmp_path / "rows.npz")
+
+
+def test_verbose_prints_the_plan(capsys):
+    model = classifier(class_weight="balanced", verbose=1).fit(X, y)
+    said = capsys.readouterr().out
+    assert said == f"KernelClassifier: {model.plan_}\n"
+    assert "240 rows x 4 columns -> 48 features; least squares from moments" in said
+    assert "Passes: classes and their weights, moments." in said
+    classifier().fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_plan_counts_passes_as_they_are_made():
+    """Passes over labels alone, and over features, as many as the plan says."""
+    from mercer.data.in_memory import ArrayStream
+
+    class Counting(ArrayStream):
+        passes = 0
+
+        def _read(self, start, rows):
+            Counting.passes += 1
+            return super()._read(start, rows)
+
+    for feature_map, more in (
+        (fourier(), {}),
+        (fourier(), {"alpha": "loo"}),
+        (fourier(), {"class_weight": "balanced"}),
+        (RandomFourier(48, random_state=0), {"class_weight": "balanced"}),
+        (RandomFourier(48, random_state=0) >> fourier(), {}),
+    ):
+        Counting.passes = 0
+        model = classifier(feature_map=feature_map, **more).fit(Counting(X).beside(y, None))
+        assert Counting.passes == len(model.plan_.passes), model.plan_
+
+
+def test_the_plan_goes_by_memory():
+    whole = plan_fit(None, 10, 1000, limit=10**9)
+    assert (whole.route, whole.held) == ("moments", 32_000_000)
+    assert plan_fit(None, 10, 1000, limit=whole.held - 1).route == "passes"
+    assert plan_fit(None, 10, 1000, limit=10**9, folds=5).held > 2 * whole.held
+    assert "rows of unknown number" in str(whole)

@@ -1,0 +1,314 @@
+"""select: which kernel and which size, on rows where the right answer is known, and on rows that
+say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from tests.helpers.selection_data import FEW, plane, rings
+
+import mercer
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, select
+from mercer.model_selection import select as selection
+from mercer.model_selection.candidates import TWINS
+from mercer.model_selection.halving import Contest
+from mercer.model_selection.select import Leaderboard
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+
+def steps(n: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two columns say it, by which side of a threshold they are on; eighteen say nothing."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 20))
+    return X, (X[:, 0] > 0.3) ^ (X[:, 1] > 0.6)
+
+
+@pytest.fixture(scope="module")
+def board() -> Leaderboard:
+    return select(*rings(), kernels=FEW, random_state=0)
+
+
+def facts(board: Leaderboard) -> list[tuple]:
+    return [
+        (one.name, one.score, one.spread, one.rounds, one.features, one.gram_error)
+        for one in board.entries
+    ]
+
+
+def test_a_map_wins_where_no_plane_parts_the_classes(board):
+    assert board.winner.kind == "map"
+    assert board.winner.finalist
+    linear = next(one for one in board.entries if one.kind == "linear" and one.finalist)
+    assert board.winner.score > 0.93 > 0.75 > linear.score
+    assert re.search(
+        r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.verdict
+    )
+    X, y = rings(seed=1)
+    model = board.best_
+    assert not hasattr(model, "feature_map_")
+    assert model.fit(*rings()).score(X, y) > 0.93
+
+
+def test_linear_is_enough_where_it_is():
+    board = select(*plane(), kernels=FEW, random_state=0)
+    assert board.winner.kind == "linear"
+    assert board.verdict.startswith("Linear is enough: 9")
+    assert board.best_.fit(*plane()).score(*plane(seed=1)) > 0.9
+
+
+@pytest.mark.full
+def test_trees_are_better_where_columns_are_cut_at_thresholds(monkeypatch):
+    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 25)
+    board = select(*steps(), kernels=["fourier"], random_state=0)
+    assert board.verdict.startswith("Trees are better here: gradient boosting has 9")
+    assert board.entries[0].name == "gradient boosting"
+    assert board.winner.kind != "outside"
+    assert isinstance(board.best_, KernelClassifier)
+
+
+def test_numbers_are_scored_by_r2():
+    X, _ = rings()
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    board = select(X, y, kernels=["fourier"], random_state=0)
+    assert board.numeric
+    assert isinstance(board.best_, KernelRegressor)
+    assert board.winner.kind == "map"
+    assert 0.9 < board.winner.score <= 1
+    assert "R^2" in str(board)
+    exact = [one for one in board.entries if one.kind == "exact"]
+    assert exact and exact[0].score > 0.9
+
+
+@pytest.mark.full
+def test_columns_of_unlike_units_are_divided_by_their_spread():
+    rng = np.random.default_rng(0)
+    X, y = rings()
+    X = np.column_stack([X, 1000 * rng.normal(size=len(X))])
+    board = select(X, y, kernels=["fourier"], random_state=0)
+    assert board.winner.name.startswith("scaled >> fourier")
+    plain = max(one.score for one in board.entries if one.name.startswith("fourier"))
+    assert board.winner.score > plain + 0.1
+
+
+def test_the_same_seed_gives_the_same_board_and_another_seed_another(board):
+    again = select(*rings(), kernels=FEW, random_state=0)
+    assert facts(again) == facts(board)
+    assert again.verdict == board.verdict
+    assert board.stopped is None
+    other = select(*rings(), kernels=FEW, random_state=1)
+    assert facts(other) != facts(board)
+
+
+def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
+    monkeypatch.setenv("MERCER_NUM_THREADS", "1")
+    assert facts(select(*rings(), kernels=FEW, random_state=0, max_seconds=1e6)) == facts(board)
+
+
+@pytest.mark.full
+def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(
+    monkeypatch,
+):
+    """The best of a round is better than guessing, since it was chosen for that; on the rows of the
+    final the finalists are not.
+    """
+    contests = []
+    judge = selection._board
+    monkeypatch.setattr(
+        selection,
+        "_board",
+        lambda contest, *rest: (contests.append(contest), judge(contest, *rest))[1],
+    )
+    X, _ = rings(300)
+    labels = np.arange(300) % 2
+    for seed in range(5):
+        select(
+            X,
+            np.random.default_rng(seed).permutation(labels),
+            kernels=["fourier"],
+            random_state=seed,
+        )
+    rounds = [max(one.score for one in contest.last.values()) for contest in contests]
+    final = [
+        np.mean([one.score for one in contest.final if one.contestant.kind == "map"])
+        for contest in contests
+    ]
+    assert np.mean(rounds) > 0.57
+    assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_enough(numbers):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    y = (
+        rng.normal(size=300)
+        if numbers
+        else np.where(np.arange(300) % 10, "often", "seldom").astype(object)
+    )
+    board = select(X, y, kernels=FEW, random_state=0)
+    words = "R^2 0" if numbers else "90.00%"
+    assert board.verdict.startswith(
+        f"Nothing here beats guessing ({words}): {board.winner.name} has "
+    )
+    alone = select(X, y, kernels=["linear"], random_state=0)
+    assert f", no better than guessing ({words}). No map beside it was asked for." in alone.verdict
+
+
+@pytest.fixture
+def splits(monkeypatch):
+    """(stage, learnt from, scored on) of every model that was tried, by the rows' own numbers."""
+    seen = []
+    tried = Contest._tried
+
+    def spy(self, one, size, splits, stage, until):
+        rows = self.sample.X[:, 0]
+        seen.extend((stage, set(rows[train]), set(rows[test])) for train, test in splits)
+        return tried(self, one, size, splits, stage, until)
+
+    monkeypatch.setattr(Contest, "_tried", spy)
+    return seen
+
+
+def test_no_round_sees_the_rows_of_the_final(splits):
+    X, y = rings(200)
+    X = np.column_stack([np.arange(200.0), X])
+    select(X, y, kernels=["fourier"], random_state=0)
+    rounds = [one for one in splits if one[0] != "the final"]
+    final = [one for one in splits if one[0] == "the final"]
+    selected = set().union(*(learnt | scored for _, learnt, scored in rounds))
+    judged = set().union(*(scored for _, _, scored in final))
+    assert rounds and final
+    assert not selected & judged
+    assert selected | judged == set(X[:, 0])
+    assert len({frozenset(scored) for _, _, scored in rounds}) == 1
+    for _, learnt, scored in splits:
+        assert learnt and scored and not learnt & scored
+    for _, learnt, scored in final:
+        assert learnt | scored == set(X[:, 0])
+
+
+def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
+    X = np.random.default_rng(0).dirichlet(np.ones(6), size=80)
+    heard = []
+    board = select(
+        X,
+        X[:, 0] * X[:, 1] > 0.02,
+        random_state=0,
+        tell=lambda stage, name: heard.append((stage, name)),
+    )
+    first = [name for stage, name in heard if stage == "round 1"]
+    assert first[0] == "linear"
+    places = {name: i for i, name in enumerate(first)}
+    tuned = [i for name, i in places.items() if "=" in name]
+    assert max(places[name] for name in ("gcws", "chi2-series", "hellinger")) < min(tuned)
+    assert first[-1] == "gradient boosting"
+    assert set(board.refused) == set(TWINS)
+
+
+def test_signed_rows_are_not_forced_into_histogram_kernels():
+    X, y = rings(300)
+    board = select(X[:80], y[:80], random_state=0)
+    nonnegative = {
+        name for name, cls in mercer.maps.registry().items() if cls().domain == "nonnegative"
+    } - set(TWINS)
+    assert nonnegative <= set(board.refused)
+    assert all("needs numbers of at least 0" in board.refused[name] for name in nonnegative)
+    assert not [one for one in board.entries if nonnegative & set(one.name.split())]
+
+
+def test_a_map_of_ones_own_races_as_it_is():
+    X = np.random.default_rng(0).dirichlet(np.ones(6), size=200)
+    mine = Chi2Series(2) >> RandomFourier(99, gamma=3.0, random_state=5)
+    board = select(X, X[:, 0] > X[:, 1], kernels=[mine, "hellinger"], random_state=0)
+    entry = next(one for one in board.entries if one.features == 99)
+    assert entry.model.feature_map.get_params()["randomfourier__gamma"] == 3.0
+    assert {one.kind for one in board.entries} == {"linear", "map", "outside", "exact"}
+
+
+def test_exact_kernels_and_trees_are_beside_the_race(board):
+    kinds = {one.kind for one in board.entries}
+    assert kinds == {"linear", "map", "exact", "outside"}
+    for one in board.entries:
+        assert (one.model is None) == (one.kind == "exact")
+        assert (one.gram_error is None) == (one.kind != "map" or not one.finalist)
+    assert len({one.name for one in board.entries}) == len(board.entries)
+    exact = max((one for one in board.entries if one.kind == "exact"), key=lambda one: one.score)
+    assert exact.score > 0.95
+    order = [one.score for one in board.entries if one.finalist]
+    assert order == sorted(order, reverse=True)
+
+
+def test_the_table_has_a_line_for_each_entry_and_the_verdict(board):
+    lines = str(board).splitlines()
+    assert len(lines) == len(board.entries) + 2
+    assert lines[-1] == board.verdict
+    assert lines[1].startswith(board.entries[0].name)
+
+
+@pytest.mark.parametrize("form", ["frame", "stream", "csr", "lists"])
+def test_rows_may_come_in_any_form(board, form, tmp_path):
+    X, y = rings()
+    if form == "frame":
+        found = select(
+            pd.DataFrame(X, columns=["a", "b"]), pd.Series(y), kernels=FEW, random_state=0
+        )
+    elif form == "stream":
+        np.savez(tmp_path / "rings.npz", X=X, y=y)
+        found = select(tmp_path / "rings.npz", kernels=FEW, random_state=0)
+    elif form == "csr":
+        found = select(sp.csr_matrix(X), y, kernels=FEW, random_state=0)
+    else:
+        found = select(X.tolist(), y.tolist(), kernels=FEW, random_state=0)
+    assert [one.name for one in found.entries if one.finalist] == [
+        one.name for one in board.entries if one.finalist
+    ]
+    assert found.winner.score == pytest.approx(board.winner.score, abs=0.01)
+
+
+def test_kernels_may_be_a_set_or_a_tuple():
+    X, y = rings(60)
+    boards = [
+        select(X, y, kernels=some, random_state=0)
+        for some in ({"fourier", "gcws"}, ("fourier", "gcws"))
+    ]
+    assert facts(boards[0]) == facts(boards[1])
+    assert any(one.name.startswith("fourier") for one in boards[0].entries)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "why"),
+    [
+        (
+            [Chi2Series()],
+            "Chi2Series() took no part: Chi2Series needs numbers of at least 0, and the rows "
+            "have others.",
+        ),
+        (
+            ["hellinger", "chi2-series"],
+            "hellinger took no part: Hellinger needs numbers of at least 0, and the rows have "
+            "others. 1 more ",
+        ),
+        (["linear"], "No map beside it was asked for."),
+    ],
+    ids=["refused", "two refused", "linear"],
+)
+def test_where_no_map_takes_part_linear_wins_by_its_final_and_the_verdict_says_why(kernels, why):
+    board = select(*plane(100), kernels=kernels, random_state=0)
+    assert board.winner.kind == "linear" and board.winner.finalist
+    assert board.winner in board.entries
+    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert f"%. {why}" in board.verdict
+
+
+def test_linear_goes_first_in_the_final(board):
+    heard = []
+    select(
+        *rings(), kernels=FEW, random_state=0, tell=lambda stage, name: heard.append((stage, name))
+    )
+    assert next(name for stage, name in heard if stage == "the final") == "linear"

@@ -1,0 +1,205 @@
+"""select with little time, little memory and few rows, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.helpers.selection_data import FEW, plane, rings
+
+from mercer import select
+from mercer.model_selection import schedule
+from mercer.model_selection.halving import Clock
+from mercer.model_selection.models import TREES
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+
+def test_of_many_rows_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(schedule, "_ROWS", 100)
+    board = select(*rings(900), kernels=["fourier"], random_state=0)
+    assert board.rows == 900
+    assert board.settings["rows"] == 100
+    assert board.winner.rows < 100
+
+
+def test_little_memory_means_few_rows_and_few_features():
+    X, y = rings()
+    board = select(X, y, kernels=["fourier"], max_memory="16kB", random_state=0)
+    assert board.settings["rows"] == 250  # a quarter of 16 kB, 16 bytes a row
+    assert max(one.features for one in board.entries if one.kind == "map") <= 256
+
+
+def test_the_least_memory_that_is_asked_for_is_enough():
+    board = select(*plane(40), kernels=["linear"], max_memory=8 * 5 * 8 * 4, random_state=0)
+    assert board.settings["rows"] == 8
+
+
+def test_without_time_linear_is_run_and_the_rest_is_said():
+    board = select(*rings(), max_seconds=1e-9, random_state=0)
+    assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
+    assert board.stopped.startswith("Their share of 1e-09 s was not enough for ")
+    assert re.search(r" in round 1\. 1e-09 s were not enough for .* in the final\.$", board.stopped)
+    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert board.verdict.endswith("There was no time for others.")
+    assert board.best_.fit(*rings()).score(*rings()) > 0
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(rings, "map"), (plane, "linear")])
+def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind, monkeypatch):
+    """Time is up when the first model of the final is tried, and that is linear, which is always
+    run.
+    """
+    over = []
+    left = Clock.left
+    monkeypatch.setattr(Clock, "left", lambda self, share=1.0: -1.0 if over else left(self, share))
+    heard = []
+
+    def tell(stage, name):
+        heard.append((stage, name))
+        over.extend([True] * (stage == "the final"))
+
+    board = select(*rows(), kernels=FEW, random_state=0, max_seconds=600, tell=tell)
+    assert [one for one in heard if one[0] == "the final"] == [("the final", "linear")]
+    assert [one.name for one in board.entries if one.finalist] == ["linear"]
+    assert board.winner.kind == kind and board.winner in board.entries
+    assert "No map got through the final" in board.verdict
+    assert "600 s were not enough for RandomFourier(" in board.stopped
+
+
+def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
+    """Time is up after eight models: what was tried is ranked as it would be without a limit."""
+    whole = select(*rings(), kernels=FEW, random_state=0)
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(
+        "mercer.model_selection.halving.Clock.spent", lambda self: float(next(ticks))
+    )
+    cut = select(*rings(), kernels=FEW, random_state=0, max_seconds=40)
+    assert cut.stopped is not None
+    known = {one.name: one.score for one in whole.entries if not one.finalist}
+    for one in cut.entries:
+        if not one.finalist and one.name in known:
+            assert one.score == known[one.name]
+
+
+@pytest.mark.parametrize(
+    "rows", [8, *(pytest.param(rows, marks=pytest.mark.full) for rows in (9, 13, 30))]
+)
+@pytest.mark.parametrize("words", [True, False])
+def test_few_rows_are_enough(rows, words):
+    X, y = rings(rows)
+    y = y.copy()
+    y[:3], y[3:6] = True, False
+    labels = np.where(y, "in", "out").astype(object) if words else X[:, 0] ** 2
+    board = select(X, labels, kernels=["fourier"], random_state=0)
+    assert np.isfinite(board.winner.score)
+    board.best_.fit(X, labels)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "words"),
+    [
+        (lambda x: x, "classify", "Unknown label type: continuous"),
+        (
+            lambda x: np.where(x > 0, "a", "b"),
+            "regress",
+            r"targets that are numbers \(could not convert string to float: '[ab]'\)",
+        ),
+        (lambda x: x * 1e200, "regress", "leave the range of float64: scale them down"),
+    ],
+    ids=["numbers as labels", "words as numbers", "too large"],
+)
+def test_targets_that_linear_refuses_are_refused_in_its_words(target, task, words):
+    X, _ = rings(60)
+    with pytest.raises(ValueError, match=words):
+        select(X, target(X[:, 0]), task=task, kernels=["fourier"], random_state=0)
+
+
+def test_trees_get_what_time_is_left_when_their_share_was_not_enough(monkeypatch):
+    monkeypatch.setattr("mercer.model_selection.halving._TREES_SHARE", 0.0)
+    heard = []
+    board = select(
+        *rings(),
+        kernels=FEW,
+        random_state=0,
+        max_seconds=600,
+        tell=lambda *words: heard.append(words),
+    )
+    assert heard[-1] == ("the final", TREES)
+    assert next(one for one in board.entries if one.name == TREES).finalist
+    assert board.stopped is None
+
+
+def test_a_class_of_one_row_is_learnt_from_and_never_scored():
+    X, y = rings(300)
+    labels = np.where(y, "outside", "inside").astype(object)
+    labels[17] = "alone"
+    board = select(X, labels, kernels=["fourier"], random_state=0)
+    assert board.winner.score > 0.9
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_seconds": 0}, "max_seconds must be a finite number above 0, got 0"),
+        ({"max_seconds": -3.0}, "max_seconds must be a finite number above 0"),
+        ({"max_memory": "lots"}, "max_memory must be a number of bytes"),
+        ({"kernels": ["furier"]}, "kernels must be one of .* got 'furier'. Did you mean 'fourier'"),
+        ({"kernels": []}, "kernels must be 'auto' or a list"),
+        ({"kernels": 3}, "kernels must be 'auto' or a list"),
+        ({"task": "rank"}, "task must be one of 'classify', 'regress', got 'rank'"),
+        ({"y": np.ones(40, int)}, "all 40 rows have one class: 1. Give rows of at least two"),
+        ({"y": np.full(40, "a")}, "all 40 rows have one class: 'a'. Give rows of at least two"),
+        (
+            {"y": np.full(40, 0.5)},
+            "all 40 rows have the same target: 0.5. Give rows of at least two",
+        ),
+        (
+            {"max_memory": 100},
+            "max_memory is 100 bytes, .* holds 1 row of 2 columns, and at least 8 .* give 512 "
+            "bytes or more",
+        ),
+        (
+            {"max_memory": 511},
+            "max_memory is 511 bytes, .* holds 7 rows of 2 columns, and at least 8 .* give 512 "
+            "bytes or more",
+        ),
+        ({"y": None}, "select needs targets"),
+        ({"y": np.ones((40, 2))}, "select takes one target, got 2"),
+        (
+            {"X": np.ones((40, 3))},
+            "All 40 rows are equal: no model can tell them apart. Give columns that differ",
+        ),
+        ({"X": sp.csr_matrix((40, 3))}, "All 40 rows are equal"),
+        (
+            {"X": np.ones((5, 3)), "y": np.arange(5)},
+            "needs at least 8 rows for that: got 5. Give more rows",
+        ),
+        (
+            {"X": np.full((40, 2), np.nan)},
+            "contains NaN: select needs finite numbers, got nan at row 0, column 0",
+        ),
+    ],
+)
+def test_what_cannot_be_raced_is_refused_in_a_sentence(given, words):
+    X, y = rings(40)
+    given = {"X": X, "y": y, "kernels": ["fourier"], **given}
+    with pytest.raises(ValueError, match=words):
+        select(given.pop("X"), given.pop("y"), **given)
+
+
+@pytest.mark.full
+def test_a_hundred_thousand_columns_stay_sparse():
+    rng = np.random.default_rng(0)
+    X = sp.random(120, 100_000, density=2e-4, random_state=rng, format="csr")
+    y = np.arange(120) % 2 == 0
+    X = sp.csr_matrix(
+        X + sp.csr_matrix((np.ones(60), (np.arange(0, 120, 2), np.zeros(60, int))), shape=X.shape)
+    )
+    board = select(X, y, max_seconds=3, max_memory="1GB", random_state=0)
+    assert board.columns == 100_000
+    assert board.winner.score > 0.9
+    assert board.stopped is not None or "gradient boosting" in board.refused
+    assert board.refused["gradient boosting"].startswith("Trees on 100,000 columns")

@@ -1,0 +1,291 @@
+"""Whatever happens to a cluster on the way: workers that die, rows that are wrong, schedulers that
+are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from tests.helpers.cluster_data import BLOCK, N, data, fourier, parquet, scale
+from tests.helpers.reduction_data import bits, both
+from tests.helpers.waiting import LIMIT, wait_until
+
+from mercer import Anchors, KernelClassifier, KernelRegressor, fold, open_stream
+from mercer.data.batches import Rows, features
+from mercer.data.in_memory import ArrayStream
+from mercer.maps.block import Dense
+from mercer.parallel.dask_worker import Job, summed
+from mercer.stats.checkpoint import Checkpoint
+from mercer.stats.moments import Moments
+
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed: pip install 'mercer[dask]'"
+)
+da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'mercer[dask]'")
+
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(cluster, client):
+    X, y, w = data(20 * BLOCK * 16 + 5)
+    rows = features(open_stream((X, y, w)), fourier(X, 200))
+    before, done = client.run(os.getpid), []
+
+    def progress(rows_done, of):
+        if not done:
+            os.kill(next(iter(before.values())), signal.SIGKILL)
+        done.append(rows_done)
+
+    there = fold(rows, both(), client=client, progress=progress)
+    assert there.parts[0].rows == len(X) and done == sorted(set(done)) and done[-1] == len(X)
+    assert bits(there) == bits(fold(rows, both()))
+    scale(cluster, client, 2)
+    assert set(client.run(os.getpid).values()) != set(before.values())
+
+
+def test_a_poisoned_row_is_named_as_it_is_without_a_cluster(client, tmp_path):
+    X, y, _ = data()
+    X[4000, 2] = X[5000, 1] = np.nan
+    folder = parquet(tmp_path / "rows", X, y)
+    words = r"got nan at part-2.parquet, row 878 of the file, column 2 \('c2'\)"
+    chunks = da.from_array(X, chunks=(1000, 4))
+    for source, expected in (
+        (open_stream(folder, target="label"), words),
+        (open_stream((chunks, y)), r"got nan at row 4000 \(chunk 4 of the Dask array\), column 2"),
+    ):
+        with pytest.raises(ValueError, match=expected) as error:
+            fold(features(source, fourier(X, 8)), both(), client=client)
+        assert "distributed" not in str(error.value)
+    labels = np.where(np.arange(N) == 3000, None, y.astype(object))
+    with pytest.raises(
+        ValueError, match="The target needs a value in every row, got None at row 3000"
+    ):
+        fold(open_stream((data()[0], labels)), both(), client=client)
+
+
+class Marking(ArrayStream):
+    """Writes a line to a file when a shard is read; the row `deadly` kills the process that reads
+    it.
+    """
+
+    log, deadly = "", -1
+
+    def _read(self, start, rows):
+        with Path(self.log).open("a") as file:
+            file.write(f"{start}\n")
+        if start <= self.deadly < start + 16 * BLOCK:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from super()._read(start, rows)
+
+
+def test_a_task_that_fails_is_not_tried_again(client, tmp_path):
+    X = data()[0]
+    X[100] = np.inf
+    stream = Marking(X)
+    stream.log = str(tmp_path / "log")
+    with pytest.raises(ValueError, match="got inf at row 100, column 0"):
+        fold(stream, Moments(), client=client)
+    tried = (tmp_path / "log").read_text().split()
+    assert tried.count("0") == 1
+
+
+def test_rows_that_kill_every_worker_are_named(cluster, client, tmp_path):
+    stream = Marking(data()[0])
+    stream.log, stream.deadly = str(tmp_path / "log"), 2100
+    with pytest.raises(
+        RuntimeError,
+        match=r"Every worker that summed rows 2048 to 3071 of the array has died, the last one "
+        r"at tcp://",
+    ):
+        fold(stream, Moments(), client=client)
+    assert (tmp_path / "log").read_text().split().count(
+        "2048"
+    ) <= 4  # twice among others, twice alone
+    scale(cluster, client, 2)
+
+
+@pytest.fixture
+def other_cluster(tmp_path, preload):
+    """The address of a scheduler in a process of its own, the process, and what starts a worker for
+    it.
+    """
+    file = tmp_path / "scheduler.json"
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command = [
+        sys.executable,
+        "-m",
+        "dask",
+        "scheduler",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--scheduler-file",
+        str(file),
+    ]
+    started = [subprocess.Popen([*command, "--host", "127.0.0.1"], **options)]
+    wait_until(lambda: file.exists() and file.read_text().strip().endswith("}"), "a scheduler")
+    address = json.loads(file.read_text())["address"]
+
+    def work():
+        named = [
+            "--scheduler-file",
+            str(file),
+            "--nthreads",
+            "2",
+            "--no-nanny",
+            "--no-dashboard",
+            "--preload",
+            preload,
+        ]
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "dask", "worker", *named], cwd=tmp_path, **options
+            )
+        )
+        with distributed.Client(address, timeout=LIMIT, set_as_default=False) as made:
+            made.wait_for_workers(1, timeout=LIMIT)
+
+    yield address, started[0], work
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
+    client, other_cluster, tmp_path, monkeypatch
+):
+    address, scheduler, work = other_cluster
+    X, y, _ = data()
+    rows = features(open_stream(parquet(tmp_path / "rows", X, y), target="label"), fourier(X))
+    with (
+        monkeypatch.context() as patch,
+        distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle,
+    ):
+        patch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
+        with pytest.raises(
+            ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"
+        ):
+            fold(rows, both(), client=idle)
+    work()
+
+    def lose(done, of):
+        if done == 2 * 16 * BLOCK:
+            scheduler.kill()
+            scheduler.wait()
+
+    with pytest.raises(
+        ConnectionError,
+        match=rf"The scheduler at {address} is gone. \d+ rows were summed: a checkpoint= has",
+    ):
+        fold(rows, both(), client=address, checkpoint=tmp_path / "sum", progress=lose)
+    assert Checkpoint.read(tmp_path / "sum").rows >= 2 * 16 * BLOCK
+    kept = (tmp_path / "sum").read_bytes()
+    whole = bits(fold(rows, both()))
+    assert bits(fold(rows, both(), checkpoint=tmp_path / "sum")) == whole
+    (tmp_path / "sum").write_bytes(kept)
+    assert bits(fold(rows, both(), checkpoint=tmp_path / "sum", client=client)) == whole
+
+
+def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
+    X, _, w = data(50)
+    words = r"No scheduler answers at 'tcp://127.0.0.1:1' within 0.5 s: .* Is it running"
+    with pytest.raises(ValueError, match=words):
+        fold(X, Moments(), client="tcp://127.0.0.1:1")
+    with pytest.raises(ValueError, match=words):
+        KernelRegressor(cluster="tcp://127.0.0.1:1").fit(X, w)
+    with pytest.raises(ValueError, match="No scheduler answers at 'nonsense'"):
+        KernelRegressor(cluster="nonsense").fit(X, w)
+    with pytest.raises(
+        ValueError, match=r"A cluster is a distributed.Client or the address .*, got a int"
+    ):
+        KernelRegressor(cluster=8786).fit(X, w)
+    assert clone(KernelRegressor(cluster="tcp://host:8786")).cluster == "tcp://host:8786"
+
+
+def test_a_closed_client_is_refused(cluster):
+    other = distributed.Client(cluster, set_as_default=False)
+    other.close()
+    with pytest.raises(
+        ValueError, match="connected and not asynchronous is needed, got one that is closed"
+    ):
+        fold(data(50)[0], Moments(), client=other)
+
+
+def test_a_worker_that_sees_other_files_or_rounds_otherwise_says_so(client, tmp_path):
+    path = tmp_path / "rows.npy"
+    np.save(path, data(100)[0])
+
+    def job(**more):
+        made = Job(Rows(open_stream(path)), Moments(), whole=False)
+        made.made.update(more)
+        return made
+
+    def run(one):
+        return client.submit(summed, one, 0, 100, {}, pure=False).result()
+
+    assert run(job())[1] == 100
+    with pytest.raises(
+        ValueError,
+        match=r"The worker at tcp://.* uses the instruction set .*, and the driver abacus",
+    ):
+        run(job(isa="abacus"))
+    with pytest.raises(
+        ValueError, match=r"The worker at tcp://.* has mercer .*, and 0.0 is needed: install that"
+    ):
+        run(job(mercer="0.0"))
+    touched, grown, gone = job(), job(), job()
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(
+        ValueError,
+        match=r"tcp://.* sees another rows.npy than the driver: its time of modification",
+    ):
+        run(touched)
+    with path.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(
+        ValueError, match=r"sees another rows.npy than the driver: its size differs"
+    ):
+        run(grown)
+    path.unlink()
+    with pytest.raises(
+        ValueError, match=r"The worker at tcp://.* cannot read .*rows.npy: No such file"
+    ):
+        run(gone)
+
+
+def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
+    X, _, w = data(100)
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(
+        ValueError, match=r"rows.csv cannot be read from the middle, .* convert it to Parquet first"
+    ):
+        fold(open_stream(tmp_path / "rows.csv"), Moments(), client=client)
+    with pytest.raises(ValueError, match="client= needs rows that can be read again"):
+        fold([Dense(X)], Moments(), client=client)
+    for model in (
+        KernelRegressor(alpha="loo", cluster=client),
+        KernelRegressor(max_memory=1000, cluster=client),
+        KernelClassifier(loss="logistic", cluster=client),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=r"a cluster sums moments, and this fit takes more passes.*Use loss='squared'",
+        ):
+            model.fit(X, (w > 0.5).astype(int))
+
+
+def test_warnings_come_home_once(client):
+    X = data()[0]
+    rows = features(open_stream(3 * X), Anchors(4).fit(X))
+    with pytest.warns(UserWarning, match="outside the range of the anchors") as said:
+        fold(rows, Moments(), client=client)
+    assert len(said) == 1

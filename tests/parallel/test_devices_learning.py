@@ -1,0 +1,206 @@
+"""Moments, models and their files on a device are those of the CPU; torch's CPU here, a GPU with
+MERCER_TEST_DEVICE=cuda.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from tests.helpers.device_data import back, place, there
+from tests.helpers.op_modules import every_dtype
+from tests.helpers.torch_ops import DEVICE
+
+import mercer
+from mercer.parallel import devices
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+
+def test_moments_are_right_when_the_device_is_full_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mercer.ops.torch import matmul
+
+    rng = np.random.default_rng(5)
+    X, y = rng.random((3000, 4)), rng.random(3000)
+    model = mercer.KernelRegressor(mercer.RandomFourier(48, random_state=0), alpha=0.1)
+    expected = clone(model).fit(X, y).coef_
+    right = matmul.add_gram
+
+    def small(Z: Any, panels: Any) -> None:
+        if len(Z) > 700:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        right(Z, panels)
+
+    monkeypatch.setattr(matmul, "add_gram", small)
+    with devices.at(place()), pytest.warns(UserWarning, match="halved"):
+        found = clone(model).fit(X, y).coef_
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+MODELS = {
+    "gcv": {},
+    "fixed alpha": {"alpha": 0.5},
+    "pseudo-inverse": {"alpha": 0.0},
+    "kfold": {"alpha": "kfold"},
+    "loo": {"alpha": "loo"},
+    "pca": {"pca": 20},
+    "lasso": {"penalty": "l1", "alpha": 1.0},
+    "passes": {"max_memory": 20_000, "alpha": 1.0},
+    "without an intercept": {"fit_intercept": False, "alpha": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@every_dtype
+def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(700, 6)).astype(dtype)
+    Y = np.stack([np.sin(X[:, 0] + X[:, 1]), X[:, 2] ** 2], axis=1)
+    weight = rng.integers(1, 4, 700).astype(float)
+    model = mercer.KernelRegressor(
+        mercer.RandomFourier(60, gamma=0.1, random_state=0), **MODELS[name]
+    )
+    expected = clone(model).fit(X, Y, weight).predict(X)
+    with devices.at(place()):
+        fitted = clone(model).fit(X, Y, weight)
+        found = fitted.predict(X)
+    tolerance = 2e-3 if dtype == np.float32 else 1e-6 if name in ("passes", "lasso") else 1e-9
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    if name == "passes":
+        assert fitted.plan_.route == "passes"
+    beside = clone(model).fit(there(X), there(Y), there(weight))
+    predicted = beside.predict(there(X))
+    assert isinstance(predicted, torch.Tensor) and predicted.device.type == DEVICE
+    np.testing.assert_allclose(
+        back(predicted), expected, rtol=0, atol=tolerance * np.abs(expected).max()
+    )
+    assert abs(beside.score(there(X), there(Y)) - fitted.score(X, Y)) < 1e-3
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], y[:600]
+    words = np.array(list("abcdefghij"))[y]
+    model = mercer.KernelClassifier(mercer.RandomFourier(100, random_state=0), loss=loss, alpha=1.0)
+    expected = clone(model).fit(X, words)
+    fitted = clone(model).fit(there(X), words)
+    np.testing.assert_allclose(
+        fitted.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max()
+    )
+    assert (fitted.predict(there(X)) == expected.predict(X)).all()
+    scores = fitted.decision_function(there(X))
+    assert isinstance(scores, torch.Tensor)
+    np.testing.assert_allclose(back(scores), expected.decision_function(X), atol=1e-6)
+    if loss == "logistic":
+        np.testing.assert_allclose(
+            back(fitted.predict_proba(there(X))), expected.predict_proba(X), atol=1e-6
+        )
+    numbers = clone(model).fit(there(X), there(y))
+    assert numbers.predict(there(X)).dtype == torch.int64
+    assert numbers.score(there(X), there(y)) == expected.score(X, words)
+
+
+def test_codes_and_lists_of_maps_are_learnt_from_on_a_device() -> None:
+    rng = np.random.default_rng(9)
+    X = rng.gamma(1.0, size=(400, 5))
+    y = X[:, 0] + np.sqrt(X[:, 1])
+    for feature_map in (
+        mercer.GCWS(16, bits=2, random_state=0),
+        mercer.Anchors(8),
+        [mercer.Chi2Series(), mercer.UnaryIntersection(5)],
+        mercer.Chi2Series() >> mercer.RandomFourier(32, random_state=0),
+    ):
+        model = mercer.KernelRegressor(feature_map, alpha=1.0)
+        expected = clone(model).fit(X, y).predict(X)
+        with devices.at(place()):
+            found = clone(model).fit(X, y).predict(X)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_moments_of_cpu_and_device_add_up() -> None:
+    rng = np.random.default_rng(10)
+    X, y = rng.random((500, 4)), rng.random(500)
+    model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=1.0, random_state=0), alpha=0.1)
+    expected = clone(model).fit(X, y).coef_
+    for first, second in ((X, there(X)), (there(X), X), (there(X), there(X))):
+        parts = clone(model).partial_fit(first[:200], y[:200]).partial_fit(second[200:], y[200:])
+        np.testing.assert_allclose(
+            parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max()
+        )
+
+
+def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
+    rng = np.random.default_rng(15)
+    X, y = rng.random((300, 20), dtype=np.float32), rng.random(300)
+    model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=0.1, random_state=0), alpha=1.0)
+    exact = clone(model).fit(there(X), y)
+    short = clone(model).set_params(precision="bf16").fit(there(X), y)
+    off = np.abs(short.coef_ - exact.coef_).max() / np.abs(exact.coef_).max()
+    assert 1e-5 < off < 0.3
+
+
+def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
+    from mercer.data.batches import features
+    from mercer.stats.basic import Range, Reservoir
+
+    X = np.random.default_rng(16).random((500, 4))
+    phi = mercer.RandomFourier(8, random_state=0).fit(X)
+    rows = features(mercer.open_stream(X), phi)
+    for make in (Range, lambda: Reservoir(10, 0)):
+        expected = mercer.fold(rows, make())
+        with devices.at(place()):
+            found = mercer.fold(rows, make())
+        names = ("low", "high") if isinstance(found, Range) else ("rows",)
+        for name in names:
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)
+
+
+def test_large_means_cost_no_digits_on_a_device() -> None:
+    from mercer.maps.block import Dense
+    from mercer.ops.torch import DeviceArray
+    from mercer.stats.moments import Moments
+
+    rng = np.random.default_rng(11)
+    X = (1e4 + rng.normal(size=(3000, 700))).astype(np.float32)
+    seen, found = Moments(), Moments()
+    for part in np.split(X, 3):
+        seen.add(Dense(part))
+        found.add(Dense(DeviceArray(there(part))))
+    np.testing.assert_allclose(found.scatter, seen.scatter, rtol=0, atol=1e-4 * seen.scatter.max())
+    again = Moments().from_state(found.state())
+    np.testing.assert_array_equal(again.scatter, found.scatter)
+    huge = Moments()
+    huge.add(Dense(DeviceArray(there(X * np.float32(1e20)))))
+    assert np.isfinite(huge.scatter).all()
+
+
+def test_a_model_of_a_device_is_saved_as_any_other(tmp_path: Any) -> None:
+    rng = np.random.default_rng(12)
+    X, y = rng.random((300, 4)), rng.random(300)
+    model = mercer.KernelRegressor(mercer.RandomFourier(30, random_state=0), alpha=0.1)
+    fitted = clone(model).fit(there(X), y)
+    mercer.save(fitted, tmp_path / "model.mercer")
+    again = mercer.load(tmp_path / "model.mercer")
+    assert again.device is None and again.precision is None
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> None:
+    rng = np.random.default_rng(13)
+    X, y = rng.random((300, 4)), rng.random(300)
+    model = mercer.KernelRegressor(
+        mercer.RandomFourier(30, random_state=0),
+        alpha=0.1,
+        checkpoint=tmp_path / "sums",
+        random_state=0,
+    )
+    clone(model).fit(X, y)
+    with devices.at(place()), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):
+        clone(model).fit(X, y)

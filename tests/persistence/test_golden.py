@@ -1,0 +1,61 @@
+"""Models that were saved once load for ever, and give what they gave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.persistence.golden.make import given_by
+
+import mercer
+from mercer.maps._coded import CodedMap
+from mercer.persistence.io import describe
+
+HERE = Path(__file__).parent / "golden"
+
+FILES = sorted(HERE.glob("*.mercer"))
+CLOSE = 1e-10  # of the largest: another instruction set rounds differently
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_model_that_was_saved_once_gives_what_it_gave(path):
+    expected = np.load(HERE / "expected.npz")
+    model = mercer.load(path)
+    found = given_by(model)
+    assert found
+    exact = isinstance(model, CodedMap)
+    for name, values in found.items():
+        wanted = expected[f"{path.stem}.{name}"]
+        assert values.shape == wanted.shape and values.dtype == wanted.dtype
+        if values.dtype.kind != "f" or (exact and name == "codes"):
+            np.testing.assert_array_equal(values, wanted)
+        else:
+            np.testing.assert_allclose(values, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_model_that_was_saved_once_has_its_kernel_and_can_be_saved_again(path, tmp_path):
+    model = mercer.load(path)
+    mercer.save(model, tmp_path / "again.mercer")
+    was, now = describe(path, verify=True), describe(tmp_path / "again.mercer", verify=True)
+    for part in ("class", "columns", "classes", "seed", "rows", "arrays"):
+        assert now[part] == was[part]
+    assert was["parameters"].items() <= now["parameters"].items()
+
+
+def test_there_is_a_model_of_every_kind():
+    names = {path.stem for path in FILES}
+    assert names >= {
+        "composed",
+        "stacked",
+        "regressor",
+        "classifier",
+        "fourier",
+        "gcws",
+        "anchors",
+        "nystroem",
+        "pca",
+    }
+
+    assert sum(path.stat().st_size for path in HERE.iterdir() if path.is_file()) < 300_000

@@ -1,0 +1,149 @@
+"""The report in headless Chromium: no error, no dialog, every figure there to be seen on a phone
+and on a desk, hostile words as text.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("selenium", reason="selenium is not installed: pip install --group dev")
+
+from selenium import webdriver
+from selenium.common.exceptions import NoAlertPresentException
+from selenium.webdriver.common.by import By
+from tests.helpers.leaderboards import HOSTILE, hostile_report, plain_report
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = [
+    "--headless=new",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WIDTHS = (390, 1280)
+
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER),
+    reason="chromium and chromedriver are not there: apt-get install chromium chromium-driver",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.add_argument("--no-sandbox")  # which Chromium does not have for root
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("unhandledPromptBehavior", "ignore")
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield started
+    started.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A plain report, and one in which every word from outside is hostile."""
+    folder = tmp_path_factory.mktemp("reports")
+    (folder / "plain.html").write_text(plain_report(), encoding="utf-8")
+    (folder / "hostile.html").write_text(hostile_report(), encoding="utf-8")
+    return folder
+
+
+def opened(browser, path, width: int) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["plain", "hostile"])
+def test_no_error_no_dialog_and_every_figure_is_seen_inside_the_page(name, width, browser, pages):
+    opened(browser, pages / f"{name}.html", width)
+    assert browser.get_log("browser") == []
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert.text
+    assert browser.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+    figures = browser.find_elements(By.CSS_SELECTOR, "figure > svg")
+    assert len(figures) == 5
+    for figure in figures:
+        box = figure.rect
+        assert figure.is_displayed() and box["width"] > 300 and box["height"] > 100
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+        assert figure.get_attribute("aria-label")
+    assert browser.execute_script("return document.scripts.length") == 0
+
+
+def test_lines_words_and_images_inside_the_figures_have_been_painted(browser, pages):
+    opened(browser, pages / "plain.html", 1280)
+    glyphs, pictures, text = browser.execute_script(
+        "const size = (one) => { const box = one.getBoundingClientRect(); return box.width * "
+        "box.height };"
+        "const all = (what) => [...document.querySelectorAll(what)];"
+        "return [all('figure svg use').filter(one => size(one) > 1).length, all('figure svg "
+        "image').map(size),"
+        " getComputedStyle(document.querySelector('figure svg path[style]')).fill]"
+    )
+    assert glyphs > 200  # marks and letters
+    assert len(pictures) >= 6 and min(pictures) > 50  # heat maps and their scales
+    assert text.startswith("rgb")
+
+
+def test_hostile_words_are_text_and_nothing_else(browser, pages):
+    opened(browser, pages / "hostile.html", 390)
+    text = browser.find_element(By.TAG_NAME, "body").get_attribute("textContent")
+    for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[4], HOSTILE[5], HOSTILE[7]):
+        assert words in text
+    assert browser.title == HOSTILE[2]
+    assert (
+        browser.find_elements(By.CSS_SELECTOR, "script, img, [onerror], [onload], [onmouseover]")
+        == []
+    )
+
+
+def test_a_wide_table_scrolls_inside_itself(browser, pages):
+    opened(browser, pages / "plain.html", 390)
+    inside, outside = browser.execute_script(
+        "const one = document.querySelector('.scroll'); return [one.scrollWidth, one.clientWidth]"
+    )
+    assert inside > outside <= 390
+
+
+def test_the_policy_stops_a_script_that_has_got_into_the_page(browser, pages, tmp_path):
+    text = (pages / "plain.html").read_text(encoding="utf-8")
+    broken = tmp_path / "broken.html"
+    broken.write_text(
+        text.replace("</main>", "<script>document.title = 'run'</script></main>"), encoding="utf-8"
+    )
+    opened(browser, broken, 390)
+    assert browser.title != "run"
+    assert any("Content Security Policy" in line["message"] for line in browser.get_log("browser"))
+
+
+def test_on_paper_the_table_is_whole(browser, pages):
+    opened(browser, pages / "plain.html", 700)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        inside, width, overflow = browser.execute_script(
+            "const one = document.querySelector('.scroll');"
+            "return [one.querySelector('table').getBoundingClientRect().right, "
+            "one.getBoundingClientRect().right,"
+            " getComputedStyle(one).overflowX]"
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert inside <= width + 1 and overflow == "visible"

@@ -1,0 +1,323 @@
+"""The report: one page, well formed, without script, the same bytes for the same leaderboard,
+hostile words as text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from tests.helpers.leaderboards import HOSTILE, board, hostile_report, plain_report, rows, written
+
+from mercer import write_report
+from mercer.report import figures, page
+from mercer.report.labels import place, short
+
+pytest.importorskip("matplotlib")
+VOID = {"meta", "link", "img", "br", "hr"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text outside of style; open and close tags must
+    match.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), "an attribute is there twice"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for found, attributes in self.elements if found == tag]
+
+
+def svgs(text: str) -> list[str]:
+    return re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+
+
+@pytest.fixture
+def plain() -> str:
+    return plain_report()
+
+
+@pytest.fixture
+def hostile() -> str:
+    return hostile_report()
+
+
+@pytest.mark.parametrize("which", ["plain", "hostile"])
+def test_a_page_is_well_formed_and_has_no_script_no_handler_and_no_address(which, request):
+    text = request.getfixturevalue(which)
+    parsed = Page(text)
+    tags = {tag for tag, _ in parsed.elements}
+    assert not tags & {
+        "script",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "a",
+        "img",
+        "base",
+        "foreignobject",
+    }
+    for tag, attributes in parsed.elements:
+        assert not [name for name in attributes if name.startswith("on")], tag
+        for name, value in attributes.items():
+            if name in ("href", "src", "xlink:href"):
+                assert (value or "").startswith(("#", "data:")), (tag, value)
+            if name != "xmlns" and name not in ("aria-label", "content"):
+                assert "://" not in (value or ""), (tag, name, value)
+    assert "@import" not in text and not re.search(r"url\((?!#)", text)
+
+
+@pytest.mark.parametrize("which", ["plain", "hostile"])
+def test_every_figure_is_xml_with_a_label_and_a_caption_and_ids_of_its_own(which, request):
+    text = request.getfixturevalue(which)
+    found = svgs(text)
+    assert len(found) == 5  # scores, errors, two heat maps, memory
+    seen: set[str] = set()
+    for svg in found:
+        tree = ElementTree.fromstring(svg)
+        assert (
+            tree.get("role") == "img"
+            and len(tree.get("aria-label", "")) > 40
+            and tree.get("viewBox")
+        )
+        assert tree.get("width") is None and tree.get("height") is None
+        here = {node.get("id") for node in tree.iter() if node.get("id")}
+        assert not here & seen
+        seen |= here
+        used = set(re.findall(r'(?:href="#|url\(#)([^")]*)', svg))
+        assert used <= here
+    assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 5
+
+
+def test_the_policy_comes_before_all_that_it_governs_and_lets_in_no_script(plain):
+    head = Page(plain).elements
+    tags = [tag for tag, _ in head]
+    policy = next(i for i, (_, attributes) in enumerate(head) if attributes.get("http-equiv"))
+    assert head[policy][1]["http-equiv"] == "Content-Security-Policy"
+    assert head[policy][1]["content"].startswith(
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    )
+    assert "script-src" not in head[policy][1]["content"]
+    assert policy < tags.index("style") and policy < tags.index("link")
+
+
+def test_it_has_the_verdict_every_entry_the_command_and_what_is_needed_to_run_it_again(plain):
+    text = "".join(Page(plain).words)
+    one = board()
+    for words in [
+        one.verdict,
+        "mercer compare data.csv --target y",
+        "random state",
+        "numpy",
+        "scikit-learn",
+        "column 3",
+    ]:
+        assert words in text
+    for entry in one.entries:
+        assert entry.name in text
+    assert "sign-cauchy" in text and "laborious" in text
+    assert "1,600 rows, 12 columns" in text
+    assert "NaN" not in text and "nan%" not in text
+
+
+def test_it_names_no_machine_and_no_folder(plain):
+    import getpass
+    import platform
+
+    assert str(Path.home()) not in plain and str(Path.cwd()) not in plain
+    assert not re.search(rf"\b{re.escape(platform.node())}\b", "".join(Page(plain).words))
+    assert getpass.getuser() not in Page(plain).words
+
+
+def test_hostile_words_are_shown_as_text(hostile):
+    text = "".join(Page(hostile).words)
+    for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[5], HOSTILE[7]):
+        assert words in text
+    assert HOSTILE[0] not in hostile
+    assert HOSTILE[3] not in text.partition("What was run")[0] and "x" * 60 + "…" in text
+    assert not re.search("[\x00-\x08\x0e-\x1f]", hostile)
+
+
+@pytest.mark.full
+def test_a_leaderboard_gives_the_same_bytes_in_every_process_and_with_any_matplotlib_settings(
+    tmp_path, plain
+):
+    settings = tmp_path / "matplotlibrc"
+    settings.write_text(
+        "font.size: 30\nsvg.fonttype: none\naxes.grid: False\nsvg.hashsalt: "
+        "other\nfigure.facecolor: red\nxtick.direction: in\n"
+    )
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path;"
+        "from tests.helpers import leaderboards;"
+        "Path('again.html').write_text(leaderboards.plain_report(), encoding='utf-8')"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parents[2])],
+        cwd=tmp_path,
+        env={**os.environ, "MATPLOTLIBRC": str(settings), "PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == plain
+
+
+@pytest.mark.full
+def test_models_without_a_seed_are_drawn_with_that_of_the_leaderboard(tmp_path):
+    from mercer import KernelClassifier, RandomFourier
+
+    one = board()
+    entries = tuple(entry for entry in one.entries if entry.name in ("fourier gamma=4", "linear"))
+    fourier = type(entries[0])(
+        **{**vars(entries[0]), "model": KernelClassifier(RandomFourier(64, gamma=4.0))}
+    )
+    pages = []
+    for seed in (3, 3, 4):
+        again = board(
+            entries=(fourier, entries[1]),
+            winner=fourier,
+            settings={**one.settings, "random_state": seed},
+        )
+        pages.append(svgs(written(tmp_path / "report.html", board=again)))
+    assert pages[0] == pages[1] != pages[2]
+
+
+@pytest.mark.full
+def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
+    X, y = rows()
+    some = board(numeric=True)
+    entries = tuple(
+        one for one in some.entries if one.name in ("fourier gamma=4", "chi2-series", "linear")
+    )
+    few = board(numeric=True, entries=entries, winner=entries[0])
+    text = written(tmp_path / "numbers.html", board=few, X=csr_array(X), y=y + 0.5)
+    assert "R²" in text and "sorted by the target" in text and len(svgs(text)) == 5
+    linear = next(one for one in board().entries if one.kind == "linear")
+    alone = board(
+        entries=(linear,),
+        winner=linear,
+        verdict="Linear is enough.",
+        refused={},
+        stopped="Time was up.",
+    )
+    text = written(tmp_path / "linear.html", board=alone)
+    assert len(svgs(text)) == 2 and "Time was up." in text
+    Page(text)
+
+
+def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(tmp_path):
+    linear = next(one for one in board().entries if one.kind == "linear")
+
+    def made(i: int, finalist: bool):
+        return type(linear)(
+            **{
+                **vars(linear),
+                "name": f"model {i:02}",
+                "kind": "map",
+                "model": None,
+                "finalist": finalist,
+            }
+        )
+
+    entries = (*(made(i, i < 3) for i in range(30)), linear)
+    text = written(tmp_path / "many.html", board=board(entries=entries, winner=entries[20]))
+    first, _, folded = text.partition("<details>")
+    folded = folded.partition("</details>")[0]
+    shown = [*range(15), 20]  # three finalists, twelve others, the winner
+    for i in range(30):
+        assert (f"<bdi>model {i:02}</bdi>" in first) == (i in shown) and (
+            f"<bdi>model {i:02}</bdi>" in folded
+        ) == (i not in shown)
+    assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
+    assert "the others by cross-validation, on rows that no round has seen." in text
+    assert first.count('<tr class="marked">') == 1 and first.count('<tr class="early">') == 12
+    Page(text)
+
+
+def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
+    X, y = rows()
+    wrong = [
+        ({"X": X[:, :5]}, "the leaderboard is of 12 columns, X has 5"),
+        ({"y": y[:9]}, r"one number or class for each of the 240 rows of X, got y of \(9,\)"),
+        ({"X": X[:4], "y": y[:4]}, "at least 8 rows, got 4"),
+        ({"names": ["a", "b"]}, "2 names for 12 columns"),
+    ]
+    for given, says in wrong:
+        with pytest.raises(ValueError, match=says):
+            write_report(board(), tmp_path / "report.html", **{"X": X, "y": y, **given})
+    with pytest.raises(FileNotFoundError):
+        write_report(board(), tmp_path / "no" / "report.html", X=X, y=y)
+    with pytest.raises(IsADirectoryError):
+        write_report(board(), tmp_path, X=X, y=y)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_a_sentence_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    X, y = rows()
+    with pytest.raises(
+        ValueError, match=r"A report needs matplotlib: pip install 'mercer\[plot\]'\."
+    ):
+        write_report(board(), tmp_path / "report.html", X=X, y=y)
+
+
+def test_words_beside_points_lie_on_no_other_word_and_no_point():
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(0)
+    with figures._style():
+        figure = Figure(figsize=(5.6, 4.2))
+        axes = figure.subplots()
+        points = [(float(x), float(y), 0.01) for x, y in rng.random((25, 2))]
+        axes.plot([x for x, _, _ in points], [y for _, y, _ in points], "o")
+        place(axes, points, [[f"{i} a name", str(i)] for i in range(25)], ["black"] * 25, range(25))
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in axes.texts]
+        spots = axes.transData.transform([(x, y) for x, y, _ in points])
+    assert len(boxes) > 15
+    for i, box in enumerate(boxes):
+        assert not any(
+            box.shrunk(0.98, 0.98).overlaps(other.shrunk(0.98, 0.98)) for other in boxes[:i]
+        )
+        assert not any(box.contains(*spot) for spot in spots)
+
+
+def test_names_in_figures_are_short_and_have_boxes_for_what_the_font_lacks():
+    assert short("fourier") == "fourier"
+    assert short("a" * 40, 10) == "a" * 9 + "…"
+    assert short("\U0001f9ff\n$x$") == "□□$x$"
+
+
+def test_escaped_text_has_no_character_that_a_page_cannot_have():
+    assert page.escaped("a\x00b\ud800c\tÄ<&'\"") == "a\ufffdb\ufffdc\tÄ&lt;&amp;&#x27;&quot;"
