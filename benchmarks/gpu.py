@@ -149,7 +149,7 @@ def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
                 ).fit(np.zeros((1, d)))
                 m = D if form == "offset" else D // 2
                 panel = W[:, :m]
-                link = phi.drawn_.stages[-1].link
+                link = phi.tile_transform_.stages[-1].link
                 phases = DeviceArray(torch.rand(m, device="cuda"))
 
                 def op(
@@ -260,7 +260,7 @@ def stage_there(phi: Any, X: torch.Tensor) -> Any:
     """The first stage of a fitted map, its arrays beside X."""
     from mercer.maps._transform import for_rows
 
-    return for_rows(phi.drawn_, array(X)).stages[0]
+    return for_rows(phi.tile_transform_, array(X)).stages[0]
 
 
 def sampling(top: Ceilings, rounds: int) -> Iterator[Row]:

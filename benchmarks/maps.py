@@ -21,7 +21,7 @@ def rows(rounds: int) -> Iterator[Row]:
     """One row for each rival of a case, or one without a rival."""
     for case in (case for cls in every_map() for case in cls.cases()):
         size = COLUMNS // 2 if isinstance(case.rate, Rate) and case.rate.ends else SIZE
-        feature_map = case.resized(size) if isinstance(case.rate, Rate) else clone(case)
+        feature_map = case.with_size(size) if isinstance(case.rate, Rate) else clone(case)
         X = data(case)
         ours = feature_map.fit(X)
         sample = X[:500]

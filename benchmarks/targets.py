@@ -212,7 +212,7 @@ def laplace(rounds: int) -> Iterator[Row]:
         ours = RandomLaplace(SIZE, beta=0.01, normalize=False, random_state=0, n_jobs=threads).fit(
             S
         )
-        panel = ours.drawn_.stages[0].linear.panel.astype(np.float32)
+        panel = ours.tile_transform_.stages[0].linear.panel.astype(np.float32)
 
         def theirs(panel: np.ndarray = panel) -> np.ndarray:
             T = S @ panel

@@ -89,7 +89,8 @@ def judged(row: Row, rows: list[Row]) -> Row:
         said = ", ".join(
             f"{'below' if row.published > other.published else 'above'} {other.label}"
             for other in wrong
-        )  # type: ignore[operator]
+            if other.published is not None
+        )
         return replace(row, verdict=MISSES, reason=f"{said}, and in the paper the other way round")
     off = row.ours.mean - row.published
     if abs(off) <= row.rule.points:

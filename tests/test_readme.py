@@ -75,15 +75,15 @@ def test_the_readme_shows_the_road_from_data_to_predictions():
     ]
 
 
-def knob(cls) -> str:
-    return f"`{cls.knob}`" if cls.knob else "-"
+def size_parameter(cls) -> str:
+    return f"`{cls.size_parameter}`" if cls.size_parameter else "-"
 
 
 def test_the_table_of_maps_is_the_registry():
     rows = [line for line in README.read_text().splitlines() if line.startswith("| `")]
     expected = [
         f"| `{name}` | `{cls.__name__}` | {', '.join(cls.kernels)} | {cls().domain} | "
-        f"{knob(cls)} | {cls.paper} |"
+        f"{size_parameter(cls)} | {cls.paper} |"
         for name, cls in sorted(registry().items())
     ]
     assert rows == expected

@@ -120,7 +120,7 @@ def test_rounding_is_that_of_float32():
 
 
 @pytest.mark.parametrize(
-    ("feature_map", "knob", "error"),
+    ("feature_map", "size_parameter", "error"),
     [
         (RandomFourier(128, gamma=5.0, design="iid", random_state=0), "n_components", 0.02),
         (RandomFourier(128, gamma=5.0, random_state=0), "n_components", 0.01),
@@ -131,13 +131,13 @@ def test_rounding_is_that_of_float32():
     ],
     ids=str,
 )
-def test_the_size_that_is_said_to_reach_an_error_reaches_it(feature_map, knob, error):
+def test_the_size_that_is_said_to_reach_an_error_reaches_it(feature_map, size_parameter, error):
     found = certify(feature_map.fit(TRAIN), TEST, error=error)
-    assert found.knob == knob
+    assert found.size_parameter == size_parameter
     assert found.needed > found.size
     reached = []
     for seed in range(4):
-        larger = feature_map.resized(found.needed).set_params(random_state=seed).fit(TRAIN)
+        larger = feature_map.with_size(found.needed).set_params(random_state=seed).fit(TRAIN)
         reached.append(certify(larger, TEST, pairs=2000).relative)
     assert 0.5 * error < np.sqrt(np.mean(np.square(reached))) < 1.5 * error
 
@@ -202,11 +202,11 @@ def test_maps_without_a_single_knob_have_no_size():
     assert "is not reached: this map has no single parameter that buys accuracy" in str(
         certify(both.fit(TRAIN), TEST, error=1e-4)
     )
-    assert certify(FeaturePCA().fit(TRAIN), TEST, error=0.1).knob is None
+    assert certify(FeaturePCA().fit(TRAIN), TEST, error=0.1).size_parameter is None
     composed = (Chi2Series(2, poles="minimax") >> RandomFourier(64, gamma=1.0, random_state=0)).fit(
         TRAIN
     )
-    assert certify(composed, TEST, error=0.001).knob == "randomfourier__n_components"
+    assert certify(composed, TEST, error=0.001).size_parameter == "randomfourier__n_components"
 
 
 def test_models_streams_and_sparse_rows(tmp_path):
@@ -267,7 +267,12 @@ def test_where_the_exact_kernel_is_0_for_every_pair_of_the_pilots_no_size_is_kno
     found = certify(GCWS(16, bits=2, random_state=0).fit(TRAIN), rows, error=0.1)
     assert found.relative > 0
     assert found.interval[0] < found.relative < found.interval[1]
-    assert (found.rate, found.needed, found.knob, found.size) == (None, None, "n_hashes", 16)
+    assert (found.rate, found.needed, found.size_parameter, found.size) == (
+        None,
+        None,
+        "n_hashes",
+        16,
+    )
     assert "which n_hashes has an error of 10% is not known" in str(found)
 
 
@@ -355,7 +360,7 @@ def test_sizes_are_those_that_pilots_have_seen():
     found = certify(phi, X[200:], error=0.05, pairs=2000)
     assert found.rate.sizes == (16, 32)
     assert found.needed == 16
-    again = certify(phi.resized(16).fit(X[:200]), X[200:], pairs=2000)
+    again = certify(phi.with_size(16).fit(X[:200]), X[200:], pairs=2000)
     assert again.relative == pytest.approx(found.rate.error(16), rel=0.5)
 
 

@@ -39,7 +39,7 @@ OUTLINE = Outline(
     numbers=1000.0,
     stored=300.0,
     form="dense",
-    looks=("A", "B"),
+    statistics_parts=("A", "B"),
     draws="A",
 )
 
@@ -50,7 +50,7 @@ def steps(rows: Rows, outline: Outline = OUTLINE, outputs: int = 1, **more) -> d
         rows.columns,
         outline.columns,
         limit=more.pop("limit", 10**9),
-        looks=len(outline.looks),
+        statistics_passes=len(outline.statistics_parts),
         **more,
     )
     return {step.what: step.seconds for step in steps_of(plan, rows, outline, SPEEDS, outputs)}

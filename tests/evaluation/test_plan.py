@@ -128,8 +128,8 @@ def test_an_exact_map_needs_nothing_and_several_maps_have_no_single_size():
 
 
 def _last_law() -> Law:
-    knob = str((Hellinger() >> RandomFourier(16)).knob)
-    return Law(knob, -0.5, 1.0, 0.0, None, (16,), (0.25,))
+    size_parameter = str((Hellinger() >> RandomFourier(16)).size_parameter)
+    return Law(size_parameter, -0.5, 1.0, 0.0, None, (16,), (0.25,))
 
 
 def test_a_budget_of_seconds_says_what_can_be_done_in_it():
@@ -280,9 +280,9 @@ def test_an_outline_is_the_cost_that_the_map_declares():
     ):
         fitted = made.fit(X)
         found = Outline.of(fitted)
-        assert found.cost.flops == pytest.approx(fitted.drawn_.cost(12).flops)
+        assert found.cost.flops == pytest.approx(fitted.tile_transform_.cost(12).flops)
         assert found.columns == fitted.transform(X).shape[1]
-    chain = RandomFourier(64, design="iid").fit(X).drawn_
+    chain = RandomFourier(64, design="iid").fit(X).tile_transform_
     assert kind_of(chain.stages[0]) == "Waves(Matrix)"
 
 
@@ -295,4 +295,4 @@ def test_planning_leaves_the_map_alone():
     assert np.array_equal(fitted.transform(X), before)
     unfitted = RandomFourier(32)
     plan(X, unfitted)
-    assert not hasattr(unfitted, "drawn_")
+    assert not hasattr(unfitted, "tile_transform_")

@@ -61,7 +61,7 @@ def gram_errors(case: Map, size: int, X: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     squares, along = [], []
     for draw in range(DRAWS):
-        fitted = seeded(case.resized(size), draw).fit(X)
+        fitted = seeded(case.with_size(size), draw).fit(X)
         assert fitted.limit_ is not None
         K = fitted.limit_(X)
         Z = next(fitted.blocks(X)).toarray()
@@ -77,7 +77,7 @@ def check_inner_products_approach_the_limit_at_the_stated_rate(case: Map) -> Non
     assert rate is not None
     if isinstance(rate, Decay):
         X = data(case)
-        errors = [relative_error(case.resized(size).fit(X), X) for size in rate.sizes]
+        errors = [relative_error(case.with_size(size).fit(X), X) for size in rate.sizes]
         for before, after in pairwise(errors):
             assert after <= rate.factor * before, errors
         return
@@ -89,7 +89,7 @@ def check_inner_products_approach_the_limit_at_the_stated_rate(case: Map) -> Non
     else:
         assert slope <= rate.slope, f"slope {slope:.3f}, errors {errors}"
     if rate.ends:
-        assert relative_error(case.resized(X.shape[1]).fit(X), X) < 1e-12
+        assert relative_error(case.with_size(X.shape[1]).fit(X), X) < 1e-12
 
 
 def relative_error(fitted: Map, X: np.ndarray) -> float:
@@ -143,7 +143,7 @@ def check_a_larger_knob_keeps_what_was_drawn(case: Map) -> None:
     least, most, X = (
         (16, 48, data(case, d=ENDING_COLUMNS)) if case.rate.ends else (64, 192, data(case))
     )
-    small, large = (dense(case.resized(size).fit(X).transform(X)) for size in (least, most))
+    small, large = (dense(case.with_size(size).fit(X).transform(X)) for size in (least, most))
     kept = small.shape[1]
     if getattr(case, "normalize", False):  # each row is then divided by the norm of all it has
         small, large = (
@@ -217,7 +217,7 @@ def check_pickle_and_clone(case: Map) -> None:
     fitted = clone(case).fit(X)
     same(dense(pickle.loads(pickle.dumps(fitted)).transform(X)), dense(fitted.transform(X)))
     copy = clone(fitted)
-    assert not hasattr(copy, "drawn_")
+    assert not hasattr(copy, "tile_transform_")
     assert repr(copy.get_params()) == repr(case.get_params())
 
 
@@ -225,7 +225,7 @@ def check_a_saved_map_comes_back_the_same(case: Map) -> None:
     X = data(case).astype(np.float32).astype(np.float64)
     fitted = clone(case).fit(X)
     assert all(
-        array.flags.c_contiguous for array in fitted.drawn_.arrays().values()
+        array.flags.c_contiguous for array in fitted.tile_transform_.arrays().values()
     )  # a file keeps no other order
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "first.mercer", Path(folder) / "second.mercer"
@@ -394,8 +394,8 @@ def check_rows_of_any_magnitude_are_fitted_or_refused(case: Map) -> None:
 
 def smallest(case: Map) -> Map:
     """The case with the smallest value of its knob that it can be fitted with."""
-    for size in range(1, 17) if case.knob else ():
-        small = case.resized(size)
+    for size in range(1, 17) if case.size_parameter else ():
+        small = case.with_size(size)
         try:
             clone(small).fit(data(case))
         except ValueError:

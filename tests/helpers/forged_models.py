@@ -123,7 +123,9 @@ def altered(
         del holder[key]
     elif act < 0.25 and isinstance(holder, dict):
         holder[
-            ["transform", "__class__", "drawn_", "n_jobs", "odd", "a.b"][int(rng.integers(6))]
+            ["transform", "__class__", "tile_transform_", "n_jobs", "odd", "a.b"][
+                int(rng.integers(6))
+            ]
         ] = 1
     elif act < 0.35:
         holder_2, key_2 = places[int(rng.integers(len(places)))]

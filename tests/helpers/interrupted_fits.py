@@ -98,7 +98,7 @@ class Profiler:
 def arrays(fitted: Map) -> dict[str, bytes]:
     return {
         name: np.ascontiguousarray(array).tobytes()
-        for name, array in fitted.drawn_.arrays().items()
+        for name, array in fitted.tile_transform_.arrays().items()
     }
 
 

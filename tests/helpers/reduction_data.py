@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from mercer import RandomFourier
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 BLOCK, N = 64, 64 * 16 * 3 + 100  # four shards, the last one short
@@ -22,7 +22,7 @@ def data(n=N, d=4, dtype=np.float32):
 
 
 def both():
-    return Together(Moments(target=False), ClassSums())
+    return CombinedStatistics(Moments(target=False), ClassSums())
 
 
 def bits(summary) -> dict[str, bytes]:

@@ -152,7 +152,7 @@ def test_a_composition_that_is_no_longer_used_is_freed():
 
     both = (fourier(0.3) >> fourier(1.0)).fit(X.astype(np.float32))
     both.transform(X.astype(np.float32))
-    drawn = weakref.ref(both.drawn_)
+    drawn = weakref.ref(both.tile_transform_)
     del both
     gc.collect()
     assert drawn() is None

@@ -49,7 +49,7 @@ def applies(case: Map, check: str) -> bool:
     if check == "exact_maps_are_exact":
         return case.rate is None
     if check == "a_larger_knob_keeps_what_was_drawn":
-        return case.extends and case.knob is not None
+        return case.nested and case.size_parameter is not None
     if "limit" in check and case.rate is not None and clone(case).fit(data(case)).limit_ is None:
         return False  # no closed form to approach
     if check == "draws_average_to_the_limit":
@@ -146,8 +146,8 @@ def test_scikit_learn_checks_that_are_not_in_the_common_list(case, check):
 class SharedPhase(RandomFourier):
     """Wrong on purpose: one phase for all features, as the compressive paper prints it."""
 
-    def draw(self, rng, d, seen):
-        (waves,) = super().draw(rng, d, seen).stages
+    def build(self, rng, d, statistics):
+        (waves,) = super().build(rng, d, statistics).stages
         phases = waves.link.phases
         return Chain((replace(waves, link=Cos(waves.link.scale, np.full_like(phases, phases[0]))),))
 
@@ -162,20 +162,20 @@ class HalfVariance(RandomFourier):
 class ThreePerCent(RandomFourier):
     """Wrong on purpose: features three per cent too long."""
 
-    def draw(self, rng, d, seen):
-        (waves,) = super().draw(rng, d, seen).stages
+    def build(self, rng, d, statistics):
+        (waves,) = super().build(rng, d, statistics).stages
         return Chain((replace(waves, link=Cos(1.03 * waves.link.scale, waves.link.phases)),))
 
 
 class Gossip(RandomFourier):
     """Wrong on purpose: each row is centred by the mean of its tile."""
 
-    def draw(self, rng, d, seen):
+    def build(self, rng, d, statistics):
         class Centred(Stage):
             def __call__(self, X, out=None):
                 return X - X.mean(axis=0)
 
-        return Chain((Centred(), *super().draw(rng, d, seen).stages))
+        return Chain((Centred(), *super().build(rng, d, statistics).stages))
 
 
 @pytest.mark.parametrize(

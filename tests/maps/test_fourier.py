@@ -141,7 +141,7 @@ def test_float32_keeps_its_word_on_the_error_of_a_projection():
     for design in ("iid", "hadamard"):
         phi = RandomFourier(256, gamma=0.01, design=design, random_state=0).fit(rows)
         error = np.abs(phi.transform(rows) - phi.transform(rows.astype(np.float64))).max(axis=1)
-        reach = 2 * np.pi * phi.drawn_.stages[0].reach
+        reach = 2 * np.pi * phi.tile_transform_.stages[0].reach
         bound = (
             np.finfo(np.float32).eps * (4 + np.linalg.norm(rows, axis=1) * reach) * np.sqrt(2 / 256)
         )
@@ -258,7 +258,7 @@ def test_float32_is_used_only_while_it_resolves_a_phase():
     not to a turn.
     """
     phi = RandomFourier(512, gamma=0.5, design="iid", random_state=0).fit(np.zeros((1, 4)))
-    waves = phi.drawn_.stages[0]
+    waves = phi.tile_transform_.stages[0]
     rows = (RNG.normal(size=(20, 4)) * 0.25 / np.finfo(np.float32).eps / waves.reach).astype(
         np.float32
     )
@@ -273,11 +273,11 @@ def test_fit_draws_with_one_blas_thread():
     seen = []
 
     class Watched(RandomFourier):
-        def draw(self, rng, d, seen_):
+        def build(self, rng, d, statistics):
             seen.extend(
                 info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"
             )
-            return super().draw(rng, d, seen_)
+            return super().build(rng, d, statistics)
 
     Watched(8, gamma=1.0).fit(X)
     assert seen

@@ -95,7 +95,7 @@ TABLE = [  # kernel, window, n, period, c, <psi(xA), psi(zA)>
 @pytest.mark.parametrize(("kernel", "window", "n", "period", "c", "product"), TABLE)
 def test_homogeneous_maps_have_their_reference_values(kernel, window, n, period, c, product):
     phi = Homogeneous(n, kernel=kernel, window=window).fit(A)
-    amplitudes = phi.drawn_.stages[0].amplitudes
+    amplitudes = phi.tile_transform_.stages[0].amplitudes
     assert phi.period_ == pytest.approx(period, abs=6e-7)
     np.testing.assert_allclose(amplitudes**2 / [1, *[2] * n], c, atol=6e-11)
     assert dot(phi) == pytest.approx(product, abs=6e-9)

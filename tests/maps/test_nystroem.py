@@ -275,7 +275,7 @@ def test_a_million_sparse_columns_stay_sparse():
     exact = mercer.gram(Chi2(), fitted.landmarks_)
     Z = fitted.transform(fitted.landmarks_)
     np.testing.assert_allclose(Z @ Z.T, exact, atol=1e-12)
-    assert sum(array.nbytes for array in fitted.drawn_.arrays().values()) < 10**6
+    assert sum(array.nbytes for array in fitted.tile_transform_.arrays().values()) < 10**6
 
 
 def test_landmarks_may_be_sparse_and_the_data_dense():
@@ -289,14 +289,14 @@ def test_float32_keeps_its_digits_where_the_landmarks_are_nearly_dependent():
     a tenth.
     """
     fitted = Nystroem(40, gamma=0.002, random_state=0).fit(X)
-    assert fitted.drawn_.careful
+    assert fitted.tile_transform_.careful
     single, double = (
         fitted.transform(Y.astype(np.float32)),
         fitted.transform(Y.astype(np.float32).astype(np.float64)),
     )
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, atol=1e-6)
-    assert not Nystroem(10, kernel="exp-chi2", random_state=0).fit(X).drawn_.careful
+    assert not Nystroem(10, kernel="exp-chi2", random_state=0).fit(X).tile_transform_.careful
 
 
 def test_the_kernel_composes():

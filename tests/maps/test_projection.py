@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 from scipy.stats import beta, chi2, kstest, ortho_group
 from tests.helpers.battery import CHECKS, close, data, same
+from tests.test_real_data import load
 
 from mercer import CompressiveFourier, Hellinger, RandomFourier, RandomProjection, theory
 from mercer.kernels import Gaussian, Laplacian, Linear
@@ -20,7 +21,6 @@ from mercer.maps._transform import Chain
 from mercer.maps.stages.linear import Matrix
 from mercer.maps.stages.projection import projection
 from mercer.rng import Rng
-from tests.test_real_data import load
 
 METHODS = ("orthoprojector", "bernoulli", "gaussian", "hadamard")
 
@@ -161,8 +161,8 @@ class Unscaled(RandomProjection):
 
     factor = staticmethod(lambda m, d: np.sqrt(m / d))
 
-    def draw(self, rng, d, seen):
-        (measured,) = super().draw(rng, d, seen).stages
+    def build(self, rng, d, statistics):
+        (measured,) = super().build(rng, d, statistics).stages
         panel = measured.linear.panel * self.factor(self.n_components, d)
         return Chain((replace(measured, linear=Matrix(panel)),))
 
@@ -223,7 +223,10 @@ def test_a_projection_and_a_map_with_the_same_seed_have_different_numbers():
         RandomProjection(30, method="gaussian", random_state=0)
         >> RandomFourier(60, gamma=0.5, design="iid", random_state=0)
     ).fit(X)
-    P, W = both.drawn_.parts[0].stages[0].linear.panel, both.drawn_.parts[1].stages[0].linear.panel
+    P, W = (
+        both.tile_transform_.parts[0].stages[0].linear.panel,
+        both.tile_transform_.parts[1].stages[0].linear.panel,
+    )
     assert abs(np.corrcoef(P.ravel(), W.ravel())[0, 1]) < 0.15
 
 

@@ -132,9 +132,9 @@ def test_what_a_map_sees_on_a_cluster_is_what_it_sees_alone(one, client):
     here = clone(one)._fit_stream(open_stream((X, y, w)))
     with folding_on(client):
         there = clone(one)._fit_stream(open_stream((X, y, w)))
-    assert here.drawn_.arrays().keys() == there.drawn_.arrays().keys()
-    for name, array in here.drawn_.arrays().items():
-        assert array.tobytes() == there.drawn_.arrays()[name].tobytes()
+    assert here.tile_transform_.arrays().keys() == there.tile_transform_.arrays().keys()
+    for name, array in here.tile_transform_.arrays().items():
+        assert array.tobytes() == there.tile_transform_.arrays()[name].tobytes()
 
 
 class Counted(RandomFourier):
@@ -144,10 +144,10 @@ class Counted(RandomFourier):
         super().__init__(n_components, gamma=gamma, random_state=random_state)
         self.log = log
 
-    def draw(self, rng, d, seen):
+    def build(self, rng, d, statistics):
         with Path(self.log).open("a") as file:
             file.write(f"{os.getpid()}\n")
-        return super().draw(rng, d, seen)
+        return super().build(rng, d, statistics)
 
 
 def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, m
     monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     one = Counted(1000, log=str(tmp_path / "log")).fit(X)
     rows = features(open_stream(X), one)
-    drawn_bytes = sum(array.nbytes for array in one.drawn_.arrays().values())
+    drawn_bytes = sum(array.nbytes for array in one.tile_transform_.arrays().values())
     assert drawn_bytes > 50 * len(pickle.dumps(Job(rows, Moments(), whole=False)))
     (tmp_path / "log").unlink()
     there = fold(rows, Moments(), client=client)

@@ -81,10 +81,11 @@ def test_a_parameter_and_a_field_that_came_later_than_the_file_have_their_defaul
     save(RandomProjection(3, random_state=0).fit(X), path)
     facts, arrays = content(path)
     _, params, kept = facts["model"]["model"]
-    del params["basis"], kept["drawn_"]["record"][1]["stages"]["tuple"][0]["record"][1]["most"]
+    stages = kept["tile_transform_"]["record"][1]["stages"]
+    del params["basis"], stages["tuple"][0]["record"][1]["most"]
     container.write(path, "model", 1, facts, arrays)
     back = load(path)
-    assert back.basis is None and back.drawn_.stages[0].most == np.inf
+    assert back.basis is None and back.tile_transform_.stages[0].most == np.inf
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, np.float32(-np.inf), 0.1, -0.0])

@@ -255,12 +255,18 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
     def hellinger(**kept: Any) -> Any:
         drawn = {"record": ["Chain", {"stages": {"tuple": [{"record": ["SquareRoot", {}]}]}}]}
         return {
-            "model": ["Hellinger", {}, {"drawn_": drawn, "n_features_in_": 3, "seed_": 0, **kept}]
+            "model": [
+                "Hellinger",
+                {},
+                {"tile_transform_": drawn, "n_features_in_": 3, "seed_": 0, **kept},
+            ]
         }
 
     def stage(name: str, **fields: Any) -> Any:
         return hellinger(
-            drawn_={"record": ["Chain", {"stages": {"tuple": [{"record": [name, fields]}]}}]}
+            tile_transform_={
+                "record": ["Chain", {"stages": {"tuple": [{"record": [name, fields]}]}}]
+            }
         )
 
     deep: Any = 1
@@ -301,7 +307,9 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
         "an array that nobody refers to": (hellinger(), {"a": np.ones(3)}),
         "an array that is not there": (stage("SeriesLift", poles={"array": "a"}, signed=False), {}),
         "hashes without end": (
-            hellinger(drawn_={"record": ["Hashes", {**hashes, "dtype": {"dtype": "float64"}}]}),
+            hellinger(
+                tile_transform_={"record": ["Hashes", {**hashes, "dtype": {"dtype": "float64"}}]}
+            ),
             {},
         ),
         "terms without end": (stage("ChebyshevLift", n_terms=2**62, center=1.0, signed=False), {}),
@@ -321,7 +329,7 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
             {},
         ),
         "a CSR matrix of 2^61 rows": (
-            hellinger(drawn_={"record": ["Landmarks", landmarks]}),
+            hellinger(tile_transform_={"record": ["Landmarks", landmarks]}),
             {"a": np.ones(2), "b": np.zeros(2, dtype=np.int64)},
         ),
         "rows of a transform that are not there": (

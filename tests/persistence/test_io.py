@@ -174,10 +174,10 @@ def test_what_is_shared_is_stored_once_and_comes_back_shared(tmp_path):
     path = tmp_path / "model.mercer"
     save(model, path)
     arrays = describe(path)["arrays"]
-    assert [name for name in arrays if "mean" in name] == ["maps_.0.drawn_.stages.0.mean"]
+    assert [name for name in arrays if "mean" in name] == ["maps_.0.mean_"]
     back = load(path)
-    assert back.maps_[0].mean_ is back.maps_[0].drawn_.stages[0].mean
-    assert back.drawn_.parts[1] is back.maps_[1].drawn_
+    assert back.maps_[0].mean_ is back.maps_[0].tile_transform_.stages[0].mean
+    assert back.tile_transform_.parts[1] is back.maps_[1].tile_transform_
 
 
 def test_a_loaded_model_can_be_fitted_and_cloned_but_not_added_to(tmp_path):
@@ -215,8 +215,8 @@ def test_other_readers_of_safetensors_read_the_arrays(tmp_path):
 
     model = fourier().fit(X)
     save(model, tmp_path / "model.mercer")
-    panel = load_file(tmp_path / "model.mercer")["drawn_.stages.0.linear.panel"]
-    np.testing.assert_array_equal(panel, model.drawn_.stages[0].linear.panel)
+    panel = load_file(tmp_path / "model.mercer")["tile_transform_.stages.0.linear.panel"]
+    np.testing.assert_array_equal(panel, model.tile_transform_.stages[0].linear.panel)
 
 
 def test_describe_says_what_is_in_a_file_without_reading_arrays(tmp_path, monkeypatch):

@@ -56,7 +56,7 @@ def test_the_mean_square_of_many_draws_is_what_theory_expects(feature_map, halve
     ]
     measured = [measure(one, halves.unseen, pairs) for one in draws]
     found = expected(draws[0], halves.unseen, pairs)
-    size = feature_map.get_params()[feature_map.knob]
+    size = feature_map.get_params()[feature_map.size_parameter]
     for parts, square in (
         ([one.errors for one in measured], found.error(size) ** 2),
         ([one.sampling for one in measured], found.constant**2 / size),
@@ -123,7 +123,9 @@ def test_a_curve_falls_at_the_known_rate_and_its_law_goes_through_it(halves):
         "fourier", KernelClassifier(RandomFourier(256, gamma=4.0, design="iid")), halves, 0
     )
     assert (
-        found.sizes == (16, 32, 64, 128, 256) and found.knob == "n_components" and found.size == 256
+        found.sizes == (16, 32, 64, 128, 256)
+        and found.size_parameter == "n_components"
+        and found.size == 256
     )
     slope = np.polyfit(np.log(found.sizes), np.log(found.errors), 1)[0]
     assert -0.65 < slope < -0.35

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mercer import fold
 from mercer.maps.block import Dense, Sparse
 from mercer.stats.basic import ColumnSpread, Range, Reservoir, RowMean, Spread
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 from mercer.stats.histogram import ColumnHistogram, Histogram
 from mercer.stats.moments import Moments
 
@@ -24,7 +24,7 @@ MAKERS = {
     "moments": Moments,
     "row mean": lambda: RowMean(np.abs),
     "histogram by column": ColumnHistogram,
-    "together": lambda: Together(Range(), Spread()),
+    "together": lambda: CombinedStatistics(Range(), Spread()),
 }
 
 
@@ -55,7 +55,7 @@ def facts(summary) -> dict[str, np.ndarray]:
     if isinstance(summary, Reservoir):
         kept = summary.rows
         return {"keys": summary.keys, "rows": kept.toarray() if hasattr(kept, "toarray") else kept}
-    if isinstance(summary, Together):
+    if isinstance(summary, CombinedStatistics):
         return {
             f"{name}.{key}": value
             for name, part in enumerate(summary.parts)

@@ -21,7 +21,7 @@ from mercer.maps.block import Dense
 from mercer.stats.basic import Range, Spread
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 from mercer.stats.reduce import Total
 
@@ -234,7 +234,10 @@ def test_other_columns_of_the_same_files_are_refused(begun):
             r"another summary is asked for: it was 'Together\(Moments\(target=False, "
             r"wide=False\), ClassSums\(\)\)'",
         ),
-        ({"summary": lambda: Together(Moments(), ClassSums())}, "another summary is asked for"),
+        (
+            {"summary": lambda: CombinedStatistics(Moments(), ClassSums())},
+            "another summary is asked for",
+        ),
     ],
 )
 def test_a_sum_of_something_else_is_refused(begun, changed, words):
@@ -303,7 +306,7 @@ def test_what_cannot_be_kept_in_a_checkpoint_says_so(tmp_path):
     with pytest.raises(TypeError, match="Spread cannot be kept in a checkpoint"):
         fold(X, Spread(), checkpoint=tmp_path / "sum")
     with pytest.raises(TypeError, match="Range cannot be kept in a checkpoint"):
-        fold(X, Together(Moments(), Range()), checkpoint=tmp_path / "sum")
+        fold(X, CombinedStatistics(Moments(), Range()), checkpoint=tmp_path / "sum")
     with pytest.raises(ValueError, match="checkpoint= needs rows that can be read again"):
         fold([Dense(X)], Moments(), checkpoint=tmp_path / "sum")
     with pytest.raises(

@@ -17,7 +17,7 @@ from mercer.maps.block import Dense, Sparse
 from mercer.parallel.tile_size import PANEL, SHARD, most_classes
 from mercer.stats.basic import State
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import Together, described, fresh
+from mercer.stats.combined import CombinedStatistics, described, fresh
 from mercer.stats.moments import Moments
 from mercer.stats.packed_symmetric import Symmetric
 
@@ -185,7 +185,7 @@ def test_classes_have_the_counts_and_sums_of_numpy(name, kind):
 def test_class_sums_are_the_cross_products_of_one_against_all():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(70, 4)), rng.integers(0, 3, 70)
-    both = Together(Moments(), ClassSums())
+    both = CombinedStatistics(Moments(), ClassSums())
     for rows in (slice(0, 30), slice(30, 70)):
         both.add(Dense(X[rows]), y=y[rows])
     moments, classes = both.parts
@@ -251,15 +251,18 @@ def test_numbers_to_be_predicted_are_no_classes(monkeypatch):
 
 def test_summaries_together_are_each_alone():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    first, second = Together(Moments(), ClassSums()), Together(Moments(), ClassSums())
+    first, second = (
+        CombinedStatistics(Moments(), ClassSums()),
+        CombinedStatistics(Moments(), ClassSums()),
+    )
     first.add(Dense(X[:10]), y=y[:10])
     second.add(Dense(X[10:]), y=y[10:])
     moments, classes = (first + second).parts
     assert moments.rows == 30 and first.parts[0].rows == 10
     np.testing.assert_array_equal(classes.counts, [10, 10, 10])
     with pytest.raises(ValueError, match="Moments, ClassSums together do not merge with Moments"):
-        _ = first + Together(Moments())
-    empty = fresh(Together(Moments(target=False), ClassSums()))
+        _ = first + CombinedStatistics(Moments())
+    empty = fresh(CombinedStatistics(Moments(target=False), ClassSums()))
     assert described(empty) == "Together(Moments(target=False, wide=False), ClassSums())"
 
 

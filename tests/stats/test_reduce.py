@@ -16,7 +16,7 @@ from mercer.maps.block import Coded, Dense, Sparse
 from mercer.parallel import threads
 from mercer.parallel.tile_size import grid
 from mercer.stats.basic import Range, Spread
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 
@@ -183,8 +183,8 @@ def test_a_map_that_does_not_fit_the_stream_says_so():
 def test_a_map_that_looks_at_a_stream_is_the_map_of_its_rows(one, sparse):
     X = data(20_000)[0]
     rows = sp.csr_array(X) if sparse else X
-    whole = clone(one).fit(rows).drawn_.arrays()
-    for name, array in clone(one)._fit_stream(open_stream(rows)).drawn_.arrays().items():
+    whole = clone(one).fit(rows).tile_transform_.arrays()
+    for name, array in clone(one)._fit_stream(open_stream(rows)).tile_transform_.arrays().items():
         np.testing.assert_allclose(array, whole[name], rtol=1e-12)
 
 
@@ -210,9 +210,9 @@ def test_progress_counts_rows(small_grid, tmp_path):
 
 def test_a_summary_with_rows_takes_more():
     X = data(200)[0]
-    for make in (Moments, Spread, lambda: Together(Moments(), Range())):
+    for make in (Moments, Spread, lambda: CombinedStatistics(Moments(), Range())):
         twice = fold(X[50:], fold(X[:50], make()))
         one, other = (
-            s.parts[0] if isinstance(s, Together) else s for s in (twice, fold(X, make()))
+            s.parts[0] if isinstance(s, CombinedStatistics) else s for s in (twice, fold(X, make()))
         )
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-6)

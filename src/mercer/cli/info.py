@@ -44,16 +44,16 @@ def maps(name: str | None, voice: Voice) -> None:
         return
     from mercer.maps import registry
 
-    table = plain_table("=name", "=class(knob)", "kernels; domain; paper")
+    table = plain_table("=name", "=class(size)", "kernels; domain; paper")
     for known, cls in sorted(registry().items()):
         about = f"{', '.join(cls.kernels)}; {cls().domain}\n{cls.paper}\n"
-        table.add_row(known, f"{cls.__name__}({cls.knob or ''})", about)
+        table.add_row(known, f"{cls.__name__}({cls.size_parameter or ''})", about)
         voice.event(
             "map",
             name=known,
             kernels=cls.kernels,
             domain=cls().domain,
-            knob=cls.knob,
+            size_parameter=cls.size_parameter,
             options=signatures()[known].parameters,
         )
     voice.table(table)
@@ -78,7 +78,11 @@ def _show_map(name: str, voice: Voice) -> None:
     for option, default in options.items():
         table.add_row(option, default, described.get(option, ""))
     voice.table(table)
-    size = {cls.knob: _map_syntax.literal(options[cls.knob])} if cls.knob else {}
+    size = (
+        {cls.size_parameter: _map_syntax.literal(options[cls.size_parameter])}
+        if cls.size_parameter
+        else {}
+    )
     voice.say(f"--map {_map_syntax.spell(_map_syntax.Named(name, size))}")
 
 

@@ -324,7 +324,7 @@ def _digest(maps: Iterable[Any]) -> str:
     """A hash of what maps have drawn."""
     digest = hashlib.sha256()
     for part in maps:
-        for name, array in sorted(part.drawn_.arrays().items()):
+        for name, array in sorted(part.tile_transform_.arrays().items()):
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
             digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

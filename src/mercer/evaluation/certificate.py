@@ -82,7 +82,7 @@ class Certificate:
     sampling: float | None
     bias: float | None
     rounding: float | None
-    knob: str | None
+    size_parameter: str | None
     size: int | None
     rate: Law | Table | None
     wanted: float | None = None
@@ -125,7 +125,7 @@ class Certificate:
                 f"an error of {share(wanted)} is relative to the exact kernel, and undefined "
                 "with it"
             )
-        if self.knob is None:
+        if self.size_parameter is None:
             exact = self.sampling == 0 and self.bias == 0
             why = (
                 "this map is exact"
@@ -138,17 +138,19 @@ class Certificate:
             )
         if self.rate is None:
             return (
-                f"which {self.knob} has an error of {share(wanted)} is not known: the exact "
+                f"which {self.size_parameter} has an error of {share(wanted)} is not known: the "
+                "exact "
                 "kernel is 0 for every pair "
                 "that pilots are measured on. Give more rows"
             )
         if self.needed is None:
             return (
-                f"an error of {share(wanted)} is not reachable by {self.knob}: "
+                f"an error of {share(wanted)} is not reachable by {self.size_parameter}: "
                 f"{self.rate.why_not(wanted)}"
             )
         return (
-            f"an error of {share(wanted)} needs {self.knob} = {self.needed:,} (it is {self.size:,})"
+            f"an error of {share(wanted)} needs {self.size_parameter} = {self.needed:,} (it "
+            f"is {self.size:,})"
         )
 
 
@@ -215,7 +217,7 @@ def certify(
             measured, sampling=np.zeros_like(measured.exact), rounding=measured.errors
         )
     relative = interval = sampling = bias = rounding = rate = None
-    knob = size = None
+    size_parameter = size = None
     with suppress(ZeroKernelError):
         relative, interval = measured.relative(confidence)
         sampling, bias, rounding = (
@@ -223,7 +225,7 @@ def certify(
             for differences in (measured.sampling, measured.bias, measured.rounding)
         )
         size = None if fitted.rate is None else fitted_size(fitted)
-        knob = None if size is None else fitted.knob
+        size_parameter = None if size is None else fitted.size_parameter
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", UserWarning
@@ -245,7 +247,7 @@ def certify(
         sampling=sampling,
         bias=bias,
         rounding=rounding,
-        knob=knob,
+        size_parameter=size_parameter,
         size=size,
         rate=rate,
         wanted=error,

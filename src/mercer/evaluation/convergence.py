@@ -40,7 +40,7 @@ class Law:
         The pilots, and the fitted map itself, that the constant comes from.
     """
 
-    knob: str
+    size_parameter: str
     slope: float
     constant: float
     floor: float
@@ -107,7 +107,7 @@ class Table:
         Sizes, rising, and the relative error of each.
     """
 
-    knob: str
+    size_parameter: str
     sizes: tuple[int, ...]
     errors: tuple[float, ...]
 
@@ -138,11 +138,11 @@ def fitted_size(fitted: Map) -> int | None:
     """The size of a fitted map: its parameter, or what fit made of "auto"; None where it has no
     single one.
     """
-    knob = str(fitted.knob)
-    size = fitted.get_params().get(knob)
+    size_parameter = str(fitted.size_parameter)
+    size = fitted.get_params().get(size_parameter)
     if isinstance(size, str):
         last = fitted.maps_[-1] if isinstance(fitted, Composed) else fitted
-        size = getattr(last, f"{knob.rpartition('__')[2]}_")
+        size = getattr(last, f"{size_parameter.rpartition('__')[2]}_")
     return int(size) if isinstance(size, int | np.integer) else None
 
 
@@ -157,7 +157,7 @@ def law_of(
     measured. Deterministic ones are tried at sizes that double until the error is the wanted one or
     the map takes no larger size, then between the last two.
     """
-    rate, knob, size = fitted.rate, str(fitted.knob), fitted_size(fitted)
+    rate, size_parameter, size = fitted.rate, str(fitted.size_parameter), fitted_size(fitted)
     if rate is None or size is None:
         return None
     apart = rows.shape[0] >= 4
@@ -166,25 +166,27 @@ def law_of(
 
     @cache
     def pilot(of: int, draw: int) -> Measured:
-        return measure(seeded(fitted.resized(of), seed + draw).fit(seen), unseen, pairs)
+        return measure(seeded(fitted.with_size(of), seed + draw).fit(seen), unseen, pairs)
 
     end = rows.shape[1] if isinstance(rate, Rate) and rate.ends else None
     small = max(1, size // 4)
     sizes = tuple(of for of in (small, max(small + 1, size // 2)) if end is None or of < end)
     if isinstance(rate, Rate) and sizes:
-        law = _law(rate, knob, sizes, (size, measured), pilot, end)
+        law = _law(rate, size_parameter, sizes, (size, measured), pilot, end)
         near = None if wanted is None else law.below(wanted)
         return (
             law
             if near is None
-            else _law(rate, knob, (near, 2 * near), (size, measured), pilot, end, near=True)
+            else _law(
+                rate, size_parameter, (near, 2 * near), (size, measured), pilot, end, near=True
+            )
         )
-    return _table(knob, size, measured, pilot, wanted)
+    return _table(size_parameter, size, measured, pilot, wanted)
 
 
 def _law(
     rate: Rate,
-    knob: str,
+    size_parameter: str,
     sizes: tuple[int, ...],
     own: tuple[int, Measured],
     pilot: Callable[[int, int], Measured],
@@ -221,11 +223,13 @@ def _law(
         slope = float(np.clip((np.polyfit(at, errors, 1)[0] - 0.5) / 2, _STEEPEST, rate.slope))
     constant = math.exp(float(np.mean(errors - slope * at)))
     floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
-    return Law(knob, slope, constant, floor, end, tried, tuple(math.sqrt(one) for one in squares))
+    return Law(
+        size_parameter, slope, constant, floor, end, tried, tuple(math.sqrt(one) for one in squares)
+    )
 
 
 def _table(
-    knob: str,
+    size_parameter: str,
     size: int,
     measured: Measured,
     pilot: Callable[[int, int], Measured],
@@ -255,7 +259,7 @@ def _table(
             else:
                 low = middle
     sizes = tuple(sorted(found))
-    return Table(knob, sizes, tuple(found[of] for of in sizes))
+    return Table(size_parameter, sizes, tuple(found[of] for of in sizes))
 
 
 def _reached(error: Callable[[int], float], size: int, wanted: float) -> bool:

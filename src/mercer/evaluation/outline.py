@@ -50,7 +50,7 @@ class Outline:
         sparse row.
     form : "dense", "sparse" or "coded"
         Of its blocks.
-    looks : tuple of str
+    statistics_parts : tuple of str
         The classes of the maps that must see the rows before they are drawn, one pass for each.
     draws : str
         The class of the map.
@@ -61,7 +61,7 @@ class Outline:
     numbers: float
     stored: float
     form: str
-    looks: tuple[str, ...] = ()
+    statistics_parts: tuple[str, ...] = ()
     draws: str = ""
 
     @property
@@ -72,7 +72,7 @@ class Outline:
     @classmethod
     def of(cls, fitted: Map, *, density: float | None = None) -> Outline:
         """That of a fitted map, on rows of so many entries of d where they are sparse."""
-        d, drawn = fitted.n_features_in_, fitted.drawn_
+        d, drawn = fitted.n_features_in_, fitted.tile_transform_
         row = _row(d, density)
         block: Any = fitted._block(row)
         columns = drawn.columns(d)
@@ -139,8 +139,8 @@ class Outlines:
         """The map's own; None where it has no single knob."""
         value = (
             None
-            if self.feature_map.knob is None
-            else self.feature_map.get_params().get(str(self.feature_map.knob))
+            if self.feature_map.size_parameter is None
+            else self.feature_map.get_params().get(str(self.feature_map.size_parameter))
         )
         return int(value) if isinstance(value, int | np.integer) else None
 
@@ -169,7 +169,7 @@ class Outlines:
 
     def _drawn(self, size: int | None) -> Outline:
         if size not in self._seen:
-            made = clone(self.feature_map) if size is None else self.feature_map.resized(size)
+            made = clone(self.feature_map) if size is None else self.feature_map.with_size(size)
             rows = np.random.default_rng(0).random(
                 (max(_ROWS, min(size or 0, _DRAWN // self.d)), self.d)
             )
@@ -258,5 +258,7 @@ def lookers(fitted: Map) -> tuple[str, ...]:
     """
     parts = getattr(fitted, "maps_", None)
     if parts is None:
-        return (type(fitted).__name__,) * (fitted.look(fitted.n_features_in_) is not None)
+        return (type(fitted).__name__,) * (
+            fitted.required_statistics(fitted.n_features_in_) is not None
+        )
     return tuple(name for part in parts for name in lookers(part))

@@ -66,7 +66,7 @@ class Quotation(Plan):
     """
 
     feature_map: str
-    knob: str | None
+    size_parameter: str | None
     amount: int | None
     why: str
     error: float | None
@@ -94,8 +94,8 @@ class Quotation(Plan):
             f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> {self.features:,} "
             f"features of {self.feature_map}",
         ]
-        if self.knob is not None and self.amount is not None:
-            lines.append(f"  {self.knob + ' ':<14}{self.amount:,}: {self.why}")
+        if self.size_parameter is not None and self.amount is not None:
+            lines.append(f"  {self.size_parameter + ' ':<14}{self.amount:,}: {self.why}")
         if self.error is not None:
             lines.append(f"  {'error':<14}about {share(self.error)}")
         route = f"{_ROUTES[self.route]}; passes: {', '.join(self.passes)}"
@@ -256,9 +256,10 @@ def _rate_of(who: str, rate: Any, fitted: Map) -> Law | Table | None:
         raise TypeError(
             f"{who}: rate must be a Certificate or its rate, got a {type(rate).__name__}."
         )
-    if found.knob != fitted.knob:
+    if found.size_parameter != fitted.size_parameter:
         raise ValueError(
-            f"{who}: rate is one of {found.knob}, and {type(fitted).__name__} has {fitted.knob}."
+            f"{who}: rate is one of {found.size_parameter}, and {type(fitted).__name__} has "
+            f"{fitted.size_parameter}."
         )
     return found
 
@@ -267,7 +268,7 @@ def _expected(fitted: Map, measured: Law | Table | None, amount: int | None) -> 
     """The relative error at a size; None where nothing says."""
     if measured is not None and amount is not None:
         return measured.error(amount)
-    return 0.0 if fitted.rate is None and fitted.knob is None else None
+    return 0.0 if fitted.rate is None and fitted.size_parameter is None else None
 
 
 def _size(
@@ -284,7 +285,7 @@ def _size(
     if error is None:
         return own, "as given", ()
     if own is None:
-        exact = fitted.rate is None and fitted.knob is None
+        exact = fitted.rate is None and fitted.size_parameter is None
         many = (
             f"{name} has no single parameter that buys accuracy: certify measures the error "
             "that it has"
@@ -294,7 +295,7 @@ def _size(
         found = measured.size_for(error)
         if found is None:
             why_not = (
-                f"an error of {share(error)} is not reachable by {fitted.knob}: "
+                f"an error of {share(error)} is not reachable by {fitted.size_parameter}: "
                 f"{measured.why_not(error)}"
             )
             return own, "as given", (why_not,)
@@ -308,7 +309,9 @@ def _size(
         return bound, said, ()
     vacuous = "no bound that holds for any data"
     if bound is not None:
-        vacuous = f"a bound that asks for {fitted.knob} = {bound:,}, more than there are rows"
+        vacuous = (
+            f"a bound that asks for {fitted.size_parameter} = {bound:,}, more than there are rows"
+        )
     raise ValueError(
         f"{who}: theory has {vacuous}, for {name} and an error of {error:g}. Measure how its "
         "error falls on rows of your own, and pass it "
@@ -333,14 +336,14 @@ def _quoted(
         rows.columns,
         outline.columns,
         limit=limit,
-        looks=len(outline.looks),
+        statistics_passes=len(outline.statistics_parts),
         outputs=0 if loss == "squared" else outputs,
     )
-    shown = type(fitted).__name__ if amount is None else repr(fitted.resized(amount))
+    shown = type(fitted).__name__ if amount is None else repr(fitted.with_size(amount))
     return Quotation(
         **vars(made),
         feature_map=shown,
-        knob=fitted.knob,
+        size_parameter=fitted.size_parameter,
         amount=amount,
         why=why,
         error=expected,
@@ -399,8 +402,10 @@ def _instead(
 
 
 def _needs(found: Quotation) -> str:
-    knob = "" if found.amount is None else f", with {found.knob} = {found.amount:,}"
-    return f"about {_time(found.seconds)} and {size(found.bytes)}{knob}"
+    size_parameter = (
+        "" if found.amount is None else f", with {found.size_parameter} = {found.amount:,}"
+    )
+    return f"about {_time(found.seconds)} and {size(found.bytes)}{size_parameter}"
 
 
 def _counts(step: Step, whole: Quotation) -> bool:

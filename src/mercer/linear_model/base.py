@@ -33,7 +33,7 @@ from mercer.parallel.dask_cluster import in_use, on_its_cluster
 from mercer.parallel.threads import width
 from mercer.parallel.tile_size import plan_fit, tolerance
 from mercer.rng import seed_from
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 from mercer.stats.reduce import fold
@@ -272,7 +272,7 @@ class KernelModel(Keeping, Intake):
             D,
             limit=limit,
             folds=heads.FOLDS if heads.by_folds(self.alpha, self.penalty) else 1,
-            looks=len(lookers(self.feature_map_)),
+            statistics_passes=len(lookers(self.feature_map_)),
             labels=not self._numeric(),
             counts=getattr(self, "class_weight", None) == "balanced",
             again=isinstance(self.alpha, str) and self.alpha == "loo",
@@ -445,9 +445,9 @@ class KernelModel(Keeping, Intake):
     def _let_in(self, part: Any) -> None:
         """Refuse rows of partial_fit that do not go with those before."""
 
-    def _summary(self, first: int = 0) -> Summary:
+    def _summary(self, first: int = 0) -> Statistic:
         if not heads.by_folds(self.alpha, self.penalty):
-            return cast(Summary, self._parts())
+            return cast(Statistic, self._parts())
         return Folds(*(self._parts() for _ in range(heads.FOLDS)), first=first)
 
     def _again(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:

@@ -35,7 +35,7 @@ from mercer.parallel import devices
 from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.threads import at_most, one_blas_thread
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 
@@ -219,7 +219,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return labels
 
     def _parts(self) -> Any:
-        return Together(Moments(target=False), ClassSums())
+        return CombinedStatistics(Moments(target=False), ClassSums())
 
     def _normals(self, seen: Any) -> list[Normal]:
         if not self._announced:

@@ -10,10 +10,10 @@ import numpy as np
 from mercer.linear_model.normal_equations import Array
 from mercer.maps.block import Block, as_block, matrix
 from mercer.rng import Rng
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 
 
-class Folds(Together):
+class Folds(CombinedStatistics):
     """One summary for each fold. A row's fold is a hash of its index: it does not depend on blocks
     or workers.
 

@@ -94,7 +94,7 @@ def predict_rows(
     tile only.
     """
     d = stream.width
-    drawn = in_dtype(feature_map.drawn_, stream.dtype)
+    drawn = in_dtype(feature_map.tile_transform_, stream.dtype)
     with np.errstate(over="ignore"):
         coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
     if not np.isfinite(coef).all():
@@ -111,7 +111,10 @@ def predict_rows(
         def work(rows: slice, X: Any = X, out: Array = out) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
                 out[rows] = (
-                    feature_map._tile(for_rows(feature_map.drawn_, X), X, rows, look=True) @ coef
+                    feature_map._tile(
+                        for_rows(feature_map.tile_transform_, X), X, rows, check_values=True
+                    )
+                    @ coef
                 )
 
         try:

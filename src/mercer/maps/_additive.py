@@ -11,9 +11,9 @@ class AdditiveMap(Map):
     x.
     """
 
-    instead = "For signed data use signed=True, GCWS or RandomFourier."
-    knob = "n_terms"
-    extends = False
+    domain_advice = "For signed data use signed=True, GCWS or RandomFourier."
+    size_parameter = "n_terms"
+    nested = False
     signed: bool
 
     @property

@@ -33,49 +33,49 @@ def logarithmic(low: float, high: float, count: int) -> Array:
     return np.append(0.0, np.geomspace(low, high, count - 1))
 
 
-def lowest(seen: Histogram, count: int) -> tuple[float, float]:
+def lowest(statistics: Histogram, count: int) -> tuple[float, float]:
     """The range of logarithmic anchors: up to the largest value, down to where a share 1/count^2 of
     the total of all values is below.
 
     Values below it are few and small: what they are worth falls as fast as the error of the anchors
     does.
     """
-    values, weights = seen.centers()
+    values, weights = statistics.centers()
     if not len(values):
         return 0.5, 1.0
     shares = np.cumsum(values * weights / np.max(values))
     low = float(values[np.searchsorted(shares, shares[-1] / count**2)])
-    return min(low, seen.high), seen.high
+    return min(low, statistics.high), statistics.high
 
 
-def cover(seen: Histogram, radius: float) -> Array:
+def cover(statistics: Histogram, radius: float) -> Array:
     """The fewest anchors, from left to right, such that none of the values seen is farther than
     radius from one.
 
     0 is an anchor. Values are known by their bins, 1/16 octave wide, so that whole bins are
     covered.
     """
-    lows, highs = seen.edges()
-    lows, highs = np.clip(lows, None, seen.high), np.clip(highs, None, seen.high)
-    if seen.low < 0:
-        lows, highs = np.append(seen.low, lows), np.append(0.0, highs)
-    anchors: list[float] = [] if seen.low < 0 else [0.0]
-    reached = -np.inf if seen.low < 0 else radius
+    lows, highs = statistics.edges()
+    lows, highs = np.clip(lows, None, statistics.high), np.clip(highs, None, statistics.high)
+    if statistics.low < 0:
+        lows, highs = np.append(statistics.low, lows), np.append(0.0, highs)
+    anchors: list[float] = [] if statistics.low < 0 else [0.0]
+    reached = -np.inf if statistics.low < 0 else radius
     for low, high in zip(lows, highs, strict=True):
         left = max(low, reached)
         while left < high or (left == low and reached < low):
-            anchors.append(min(left + radius, seen.high))
+            anchors.append(min(left + radius, statistics.high))
             left = reached = anchors[-1] + radius
             if len(anchors) > _MOST:
                 raise ValueError(
                     f"Anchors: a cover of radius {radius:g} needs more than {_MOST} anchors up "
-                    f"to {seen.high:g}. Take a larger cover."
+                    f"to {statistics.high:g}. Take a larger cover."
                 )
     places = np.unique(np.array([*anchors, 0.0]))
     return places if len(places) > 1 else np.append(places, places + radius)
 
 
-def k_means(seen: ColumnHistogram, count: int, zero: bool) -> tuple[Array, Array]:
+def k_means(statistics: ColumnHistogram, count: int, zero: bool) -> tuple[Array, Array]:
     """(anchors, constant): for each column the centers of its best clusters, padded with inf, and
     the columns with a single value.
 
@@ -83,11 +83,11 @@ def k_means(seen: ColumnHistogram, count: int, zero: bool) -> tuple[Array, Array
     zero, 0 is an anchor besides.
     """
     rows, constant = [], []
-    for j in range(len(seen.low)):
-        values, weights = seen.column(j)
+    for j in range(len(statistics.low)):
+        values, weights = statistics.column(j)
         if zero:
             values, weights = values[values != 0], weights[values != 0]
-        if len(values) < 2 and seen.low[j] == seen.high[j]:
+        if len(values) < 2 and statistics.low[j] == statistics.high[j]:
             constant.append(j)
         centers = _lloyd(values, weights, count - zero) if len(values) else values
         rows.append(np.unique(np.append(0.0, centers)) if zero else centers)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import ops, validation
-from mercer.stats.basic import Reservoir, Spread, Summary
+from mercer.stats.basic import Reservoir, Spread, Statistic
 
 Array = NDArray[Any]
 
@@ -85,7 +85,7 @@ class Gamma:
                 f"kernel={self.kernel!r} is not one."
             )
 
-    def look(self, seed: int) -> Summary | None:
+    def required_statistics(self, seed: int) -> Statistic | None:
         """What must be known of the data."""
         word = self._word()
         return (
@@ -96,12 +96,12 @@ class Gamma:
             else None
         )
 
-    def value(self, d: int, seen: Any) -> float:
+    def value(self, d: int, statistics: Any) -> float:
         """The number, for d columns of which look() has seen all rows."""
         word = self._word()
         if not isinstance(word, str):
             return float(word)
-        size = d * seen.variance if word == "scale" else self._median(seen.rows)
+        size = d * statistics.variance if word == "scale" else self._median(statistics.rows)
         if size == 0:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 @runtime_checkable
-class Drawn(Protocol):
+class TileTransform(Protocol):
     """drawn(tile) -> Block. The tile is a 2-d array or a canonical CSR matrix, of the dtype of the
     arrays.
     """
@@ -43,9 +43,9 @@ class Chain:
     stages: tuple[Stage, ...]
 
     @property
-    def looks(self) -> bool:
+    def validates_input(self) -> bool:
         """Whether it refuses numbers outside its domain itself."""
-        return self.stages[0].looks
+        return self.stages[0].validates_input
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         """The block of features of a tile; written into out where the features are dense and out is
@@ -173,7 +173,7 @@ class Featured(Kernel):
         False  # the features have as many columns as they were drawn for
     )
     kernel: Kernel
-    features: tuple[Drawn, ...]
+    features: tuple[TileTransform, ...]
     needs: str  # the domain of the first of them
 
     @property

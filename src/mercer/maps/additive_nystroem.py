@@ -22,7 +22,7 @@ from mercer.maps.base import Array, Decay, Map
 from mercer.maps.stages.base import require
 from mercer.maps.stages.elementwise import Lift
 from mercer.rng import Rng
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.histogram import ColumnHistogram, Histogram
 
 _KERNELS = additive_names()
@@ -74,7 +74,7 @@ class AdditiveNystroem(AdditiveMap):
     """
 
     name = "additive-nystroem"
-    keeps_arrays = True
+    numpy_attributes = True
     kernels = tuple(_KERNELS)
     paper = (
         "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 "
@@ -134,21 +134,21 @@ class AdditiveNystroem(AdditiveMap):
                 f"per_column=False, got {self.landmarks!r} with per_column={self.per_column}."
             )
 
-    def look(self, d: int) -> Summary | None:
+    def required_statistics(self, d: int) -> Statistic | None:
         given = not isinstance(self.landmarks, str)
         kind = ColumnHistogram if self.per_column else Histogram
         return None if given else kind(magnitudes=self.signed)
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         kernel = self.additive()
         vanishes = self.signed or bool(
             kernel.term(np.zeros(1), np.ones(1))[0] == 0 == kernel.term(np.zeros(1), np.zeros(1))[0]
         )
-        if seen is None:
+        if statistics is None:
             found = [_newton(kernel, np.asarray(self.landmarks, dtype=np.float64), self.n_terms)]
         elif self.per_column:
-            columns = [seen.column(j) for j in range(d)]
-            x, h = seen.pooled()
+            columns = [statistics.column(j) for j in range(d)]
+            x, h = statistics.pooled()
             pooled = self._subspace(rng, kernel, "pooled", *_split(x, h, vanishes))
             found = [
                 self._subspace(rng, kernel, f"column {j}", *_split(x, h, vanishes))
@@ -157,8 +157,8 @@ class AdditiveNystroem(AdditiveMap):
                 for j, (x, h) in enumerate(columns)
             ]
         else:
-            zeros = 0.0 if vanishes else seen.zeros
-            found = [self._subspace(rng, kernel, "pooled", *_known(seen.centers(), zeros))]
+            zeros = 0.0 if vanishes else statistics.zeros
+            found = [self._subspace(rng, kernel, "pooled", *_known(statistics.centers(), zeros))]
         most = max(len(points) for points, _ in found)
         landmarks = np.stack(
             [np.pad(points, (0, most - len(points)), mode="edge") for points, _ in found]

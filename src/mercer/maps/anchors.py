@@ -91,11 +91,11 @@ class Anchors(CodedMap):
     """
 
     name = "anchors"
-    keeps_arrays = True
+    numpy_attributes = True
     kernels = tuple(_KERNELS)
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
-    knob = "n_anchors"
-    extends = False
+    size_parameter = "n_anchors"
+    nested = False
     anchors_: Array
     table_: Array
     _range: tuple[Any, Any]
@@ -203,15 +203,15 @@ class Anchors(CodedMap):
             )
         check_range(who, self.feature_range, above=0.0 if self.spacing == "log" else None)
 
-    def look(self, d: int) -> Histogram | ColumnHistogram | None:
+    def required_statistics(self, d: int) -> Histogram | ColumnHistogram | None:
         if self.feature_range is not None:
             return None
         return ColumnHistogram() if self.spacing == "kmeans" and self.cover is None else Histogram()
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Lookup:
+    def build(self, rng: Rng, d: int, statistics: Any) -> Lookup:
         with np.errstate(all="ignore"):
             zero = bool(np.all(self.kernel_.term(np.zeros(1), np.zeros(1)) == 0))
-        anchors, self._range = self._places(seen, zero)
+        anchors, self._range = self._places(statistics, zero)
         tables = _tables(type(self).__name__, self.kernel_, anchors, float(self.energy), zero)
         pooled = len(anchors) == 1
         self.anchors_ = anchors[0] if pooled else anchors
@@ -235,14 +235,17 @@ class Anchors(CodedMap):
             cls(16, kernel="hellinger", n_neighbors=2, weights="equal"),
         ]
 
-    def _places(self, seen: Any, zero: bool) -> tuple[Array, tuple[Any, Any]]:
+    def _places(self, statistics: Any, zero: bool) -> tuple[Array, tuple[Any, Any]]:
         """Anchors, (1 or d, count), and the range outside which values are said to be."""
         nonnegative = self.domain == "nonnegative"
         if self.cover is not None:
-            return _anchor_grid.cover(seen, float(self.cover))[None], (seen.low, seen.high)
+            return _anchor_grid.cover(statistics, float(self.cover))[None], (
+                statistics.low,
+                statistics.high,
+            )
         assert self.n_anchors is not None
         if self.spacing == "kmeans":
-            anchors, constant = _anchor_grid.k_means(seen, self.n_anchors, zero)
+            anchors, constant = _anchor_grid.k_means(statistics, self.n_anchors, zero)
             if len(constant):
                 few = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
                 warnings.warn(
@@ -250,13 +253,16 @@ class Anchors(CodedMap):
                     "single k-means anchor.",
                     stacklevel=2,
                 )
-            return anchors, (np.minimum(seen.low, 0.0) if zero else seen.low, seen.high)
+            return anchors, (
+                np.minimum(statistics.low, 0.0) if zero else statistics.low,
+                statistics.high,
+            )
         if self.spacing == "log":
-            low, high = self.feature_range or _anchor_grid.lowest(seen, self.n_anchors)
+            low, high = self.feature_range or _anchor_grid.lowest(statistics, self.n_anchors)
             return _anchor_grid.logarithmic(low, high, self.n_anchors)[None], (0.0, high)
         low, high = self.feature_range or (
-            min(seen.low, 0.0) if nonnegative else seen.low,
-            seen.high,
+            min(statistics.low, 0.0) if nonnegative else statistics.low,
+            statistics.high,
         )
         anchors = _anchor_grid.uniform(low, high, self.n_anchors, zero)
         return anchors[None], (anchors[0], anchors[-1])

@@ -19,8 +19,8 @@ from mercer.data.batches import Piece, Tiles, blocks_of
 from mercer.data.dask import is_lazy
 from mercer.data.stream import as_float
 from mercer.kernels import Kernel
-from mercer.maps._statistics import summarize
-from mercer.maps._transform import Drawn, for_rows
+from mercer.maps._statistics import compute_statistics
+from mercer.maps._transform import TileTransform, for_rows
 from mercer.maps.block import Block, Dense, fresh, matrix, stacked
 from mercer.maps.moving import room, tensor_rows, there_and_back
 from mercer.maps.packing import Packing
@@ -34,7 +34,7 @@ from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.threads import each, one_blas_thread, spans, width
 from mercer.parallel.tile_size import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
 from mercer.rng import Rng, seed_from
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import refuse_times
 
@@ -76,12 +76,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     kernels: ClassVar[tuple[str, ...]] = ()  # the kernels that its parameters choose from, by name
     paper: ClassVar[str] = ""
     domain: ClassVar[str] = "real"
-    instead: ClassVar[str] = (
+    domain_advice: ClassVar[str] = (
         "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
     )
-    knob: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
-    extends: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
-    keeps_arrays: ClassVar[bool] = (
+    size_parameter: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
+    nested: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
+    numpy_attributes: ClassVar[bool] = (
         # fitted attributes that are arrays of NumPy, whatever X is: not what the array API asks for
         False
     )
@@ -90,7 +90,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others.
     # A subclass adds its own.
     seed_: Any  # the seed in use; a list of seeds for compositions
-    drawn_: Drawn
+    tile_transform_: TileTransform
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
@@ -126,11 +126,11 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def check(self, d: int) -> None:
         """Refuse parameters that are wrong for d columns, in one sentence each."""
 
-    def look(self, d: int) -> Summary | None:
+    def required_statistics(self, d: int) -> Statistic | None:
         """What the map must know of the data before it is drawn; None when that is nothing."""
         return None
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Drawn:
+    def build(self, rng: Rng, d: int, statistics: Any) -> TileTransform:
         """The map for d columns; seen is the summary that look() asked for, filled."""
         raise NotImplementedError
 
@@ -177,9 +177,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """
         return super().transform(X) if out is None else self._features(X, out)
 
-    def resized(self, size: int) -> Self:
+    def with_size(self, size: int) -> Self:
         """An unfitted copy with another value of the knob."""
-        return clone(self).set_params(**{str(self.knob): size})
+        return clone(self).set_params(**{str(self.size_parameter): size})
 
     def __rshift__(self, other: Map) -> Map:
         """self >> other: other on the features of self."""
@@ -198,12 +198,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.domain == "nonnegative"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.array_api_support = not self.keeps_arrays and not getattr(self, "sparse_output", False)
+        tags.array_api_support = not self.numpy_attributes and not getattr(
+            self, "sparse_output", False
+        )
         return tags
 
     @property
     def _n_features_out(self) -> int:
-        return self.drawn_.columns(self.n_features_in_)
+        return self.tile_transform_.columns(self.n_features_in_)
 
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
         """fit for rows that were let in already, or that another map makes; a Piece has weights
@@ -213,14 +215,18 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         width(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
-        summary = self.look(d)
+        summary = self.required_statistics(d)
         with (
             devices.at(None),
             one_blas_thread(),
         ):  # the CPU, and one thread: nothing else changes a bit of what is drawn
-            seen = None if summary is None else summarize(type(self).__name__, blocks(), summary)
-            self.drawn_ = self.draw(Rng(self.seed_), d, seen)
-        self._remember(seen)
+            statistics = (
+                None
+                if summary is None
+                else compute_statistics(type(self).__name__, blocks(), summary)
+            )
+            self.tile_transform_ = self.build(Rng(self.seed_), d, statistics)
+        self._remember(statistics)
         return self
 
     def _fit_stream(self, stream: Stream) -> Self:
@@ -236,7 +242,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """The features of a block, in the domain of the map that follows."""
         try:
             rows = matrix(block)
-            made: Block = for_rows(self.drawn_, rows)(rows)
+            made: Block = for_rows(self.tile_transform_, rows)(rows)
             if following is not None:
                 following._require_domain(matrix(made))
         except validation.RowError as error:
@@ -253,10 +259,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
                 X,
                 self._n_features_out,
                 as_float([X.dtype]),
-                sparse=not self.drawn_.dense(sparse),
+                sparse=not self.tile_transform_.dense(sparse),
             )
 
-        def make(rows: Any, drawn: Drawn, out: Array | None) -> Any:
+        def make(rows: Any, drawn: TileTransform, out: Array | None) -> Any:
             dense = drawn.dense(hasattr(rows, "indptr"))
             return (self._dense_features if dense else self._sparse_features)(rows, drawn, out)
 
@@ -267,15 +273,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         not depend on which tile came first.
         """
         if not hasattr(
-            self, "drawn_"
+            self, "tile_transform_"
         ):  # check_is_fitted makes tags, which takes as long as a row does
             check_is_fitted(self)
         X = self._form(X, reset=False)
         try:
             if devices.here() is not None and not ops.is_device(X):
-                Z = there_and_back(type(self).__name__, X, self.drawn_, make, out)
+                Z = there_and_back(type(self).__name__, X, self.tile_transform_, make, out)
             else:
-                Z = make(X, for_rows(self.drawn_, X), out)
+                Z = make(X, for_rows(self.tile_transform_, X), out)
         except validation.RowError:
             self._let_in(X)  # the first of all rows, whichever tile came first
             raise
@@ -283,22 +289,24 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             self.bounds_(X)
         return Z
 
-    def _dense_features(self, X: Any, drawn: Drawn, out: Array | None) -> Array:
+    def _dense_features(self, X: Any, drawn: TileTransform, out: Array | None) -> Array:
         n, d = X.shape
         shape = (n, drawn.columns(d))
         if out is None:
             out = ops.empty(shape, X.dtype, X) if ops.is_device(X) else fresh(shape, X.dtype)
         else:
             out = self._check_out(X, out, shape)
-        return self._fill(X, drawn, out, look=True)
+        return self._fill(X, drawn, out, check_values=True)
 
-    def _fill(self, X: Any, drawn: Drawn, out: Array, *, look: bool = False) -> Array:
-        """The dense features of X, written into out; with look, its numbers are checked on the
-        way.
+    def _fill(
+        self, X: Any, drawn: TileTransform, out: Array, *, check_values: bool = False
+    ) -> Array:
+        """The dense features of X, written into out. With check_values, its numbers are checked on
+        the way.
         """
 
         def work(rows: slice) -> None:
-            self._tile(drawn, X, rows, out[rows], look=look)
+            self._tile(drawn, X, rows, out[rows], check_values=check_values)
 
         n, d = X.shape
         cost, most_rows = drawn.cost(d), TILE_ROWS
@@ -321,14 +329,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """The features of rows that were let in as one block, of the kind that the map makes of a
         row.
         """
-        drawn = for_rows(self.drawn_, X)
+        drawn = for_rows(self.tile_transform_, X)
         if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
-            return self._whole_block(X, drawn, drawn, look=False)
+            return self._whole_block(X, drawn, drawn, check_values=False)
         return Dense(
             self._fill(X, drawn, ops.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype, X))
         )
 
-    def _sparse_features(self, X: Any, drawn: Drawn, out: Array | None) -> Any:
+    def _sparse_features(self, X: Any, drawn: TileTransform, out: Array | None) -> Any:
         if out is not None:
             raise ValueError(
                 f"{type(self).__name__}: out= is for dense features, and this input gives sparse "
@@ -340,10 +348,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         )
 
     def _whole_block(
-        self, X: Any, make: Callable[..., Block], drawn: Drawn, *, look: bool = True
+        self, X: Any, make: Callable[..., Block], drawn: TileTransform, *, check_values: bool = True
     ) -> Block:
         """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long.
-        With look, rows are checked.
+        With check_values, rows are checked.
         """
         n, d = X.shape
         cost, share = drawn.cost(d), X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
@@ -351,12 +359,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         parts: dict[int, Block] = {}
 
         def work(rows: slice) -> None:
-            parts[rows.start] = self._tile(make, X, rows, look=look)
+            parts[rows.start] = self._tile(make, X, rows, check_values=check_values)
 
         self._each(work, X, cost, long_tile_rows(cost))
         return stacked([parts[start] for start in sorted(parts)])
 
-    def _tiles(self, X: Any, drawn: Drawn) -> Iterator[Block]:
+    def _tiles(self, X: Any, drawn: TileTransform) -> Iterator[Block]:
         n, d = X.shape
         place = devices.place_of(X) if ops.is_device(X) else None
         cost = drawn.cost(d)
@@ -374,16 +382,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         rows: slice,
         out: Array | None = None,
         *,
-        look: bool = False,
+        check_values: bool = False,
     ) -> Block:
-        """The features of some rows. With look, their numbers are checked: here, where they come
-        into the cache anyway.
+        """The features of some rows. With check_values, their numbers are checked: here, where they
+        come into the cache anyway.
         """
         tile = X if rows == slice(0, X.shape[0]) else X[rows]
         if not hasattr(tile, "indptr"):
             tile = np.ascontiguousarray(tile, like=tile)  # the same bits for every memory order
         try:
-            wanted = look and not getattr(drawn, "looks", False)
+            wanted = check_values and not getattr(drawn, "validates_input", False)
             if wanted and ops.is_device(tile):
                 tile.look()  # and see what was found when the device has its work
             elif wanted:
@@ -395,12 +403,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         except validation.RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
 
-    def _ready(self, X: Any) -> tuple[Any, Drawn]:
+    def _ready(self, X: Any) -> tuple[Any, TileTransform]:
         check_is_fitted(self)
         X = self._enter(X, reset=False)
         if self.bounds_ is not None:
             self.bounds_(X)
-        return X, for_rows(self.drawn_, X)
+        return X, for_rows(self.tile_transform_, X)
 
     def _enter(self, X: Any, *, reset: bool) -> Any:
         """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the
@@ -459,7 +467,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":
-            validation.require_nonnegative(type(self).__name__, rows, names, instead=self.instead)
+            validation.require_nonnegative(
+                type(self).__name__, rows, names, instead=self.domain_advice
+            )
 
     def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> Any:
         """out as an array that features can be written to; refused where it is none."""

@@ -13,7 +13,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Decay, Map
 from mercer.maps.stages.elementwise import ChebyshevLift
 from mercer.rng import Rng
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
 
 
@@ -76,11 +76,13 @@ class Chi2Chebyshev(AdditiveMap):
         validation.flag(who, "signed", self.signed)
         validation.positive_or_word(who, "center", self.center, ("fit",))
 
-    def look(self, d: int) -> Summary | None:
+    def required_statistics(self, d: int) -> Statistic | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.center, str) else None
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
-        self.center_ = float(self.center) if seen is None else _best_center(seen, self.n_terms)
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
+        self.center_ = (
+            float(self.center) if statistics is None else _best_center(statistics, self.n_terms)
+        )
         return Chain((ChebyshevLift(self.n_terms, self.center_, self.signed),))
 
     @classmethod
@@ -88,11 +90,11 @@ class Chi2Chebyshev(AdditiveMap):
         return [cls(4), cls(4, center=1.0), cls(4, signed=True)]
 
 
-def _best_center(seen: Histogram, n_terms: int) -> float:
+def _best_center(statistics: Histogram, n_terms: int) -> float:
     """The center with the smallest sum h (x - |phi(x)|^2), the trace of the error's Gram matrix:
     the best of a grid, refined once.
     """
-    values, weights = seen.centers()
+    values, weights = statistics.centers()
     if len(values) == 0:
         return 1.0
     x = values[:, None]

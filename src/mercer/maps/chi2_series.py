@@ -16,7 +16,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.stages.elementwise import SeriesLift
 from mercer.rng import Rng
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
 
 POLES = ("fit", "greedy", "minimax")
@@ -55,7 +55,7 @@ class Chi2Series(AdditiveMap):
     """
 
     name = "chi2-series"
-    keeps_arrays = True
+    numpy_attributes = True
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     rate = Decay((2, 4, 8), 0.2)
@@ -92,21 +92,21 @@ class Chi2Series(AdditiveMap):
                     f"term), got {self.poles!r}."
                 )
 
-    def look(self, d: int) -> Summary | None:
+    def required_statistics(self, d: int) -> Statistic | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.poles, str) else None
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
-        self.poles_ = self._poles(seen)
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
+        self.poles_ = self._poles(statistics)
         return Chain((SeriesLift(self.poles_, self.signed),))
 
     @classmethod
     def cases(cls) -> list[Map]:
         return [cls(3), cls(3, poles="greedy"), cls(3, poles="minimax"), cls(3, signed=True)]
 
-    def _poles(self, seen: Histogram | None) -> Array:
-        if seen is None:
+    def _poles(self, statistics: Histogram | None) -> Array:
+        if statistics is None:
             return np.asarray(self.poles, dtype=np.float64)
-        values, weights = seen.centers()
+        values, weights = statistics.centers()
         if len(values) == 0:  # nothing but zeros: every pole is right
             values, weights = np.ones(1), np.ones(1)
         if self.poles == "greedy":

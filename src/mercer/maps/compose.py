@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validation
 from mercer.data.batches import Piece, Tiles
 from mercer.kernels import Kernel, Sum
-from mercer.maps._transform import Drawn, Featured
+from mercer.maps._transform import Featured, TileTransform
 from mercer.maps.base import Bounds, Decay, Map, Rate
 from mercer.maps.block import Block
 from mercer.maps.fourier import RandomFourier
@@ -91,20 +91,20 @@ class _Several(_BaseComposition, Map):
     def _packed(self) -> Self:
         other = copy.copy(self)
         other.maps_ = [part._packed() for part in self.maps_]
-        del other.drawn_
+        del other.tile_transform_
         return other
 
     def _unpacked(self) -> Self:
-        if hasattr(self, "drawn_"):
+        if hasattr(self, "tile_transform_"):
             return self
         other = copy.copy(self)
         other.maps_ = [part._unpacked() for part in self.maps_]
-        other.drawn_ = other._joined()
+        other.tile_transform_ = other._joined()
         return other
 
     def _kept(self) -> dict[str, Any]:
         return {
-            name: value for name, value in super()._kept().items() if name != "drawn_"
+            name: value for name, value in super()._kept().items() if name != "tile_transform_"
         }  # which the parts have
 
     def _keep(self, kept: dict[str, Any]) -> None:
@@ -119,9 +119,9 @@ class _Several(_BaseComposition, Map):
             )
         for part, width in zip(self._parts, self._inputs(), strict=True):
             part.check(width)
-        self.drawn_ = self._joined()
+        self.tile_transform_ = self._joined()
 
-    def _joined(self) -> Drawn:
+    def _joined(self) -> TileTransform:
         """What the fitted parts have drawn, as one."""
         raise NotImplementedError
 
@@ -146,24 +146,24 @@ class Composed(_Several):
     Examples
     --------
     >>> from mercer import RandomFourier
-    >>> both = RandomFourier(64, gamma=0.5, random_state=0) >> RandomFourier(256, gamma=2.0,
-    random_state=1)
+    >>> first = RandomFourier(64, gamma=0.5, random_state=0)
+    >>> both = first >> RandomFourier(256, gamma=2.0, random_state=1)
     >>> both.fit([[0.0, 1.0], [1.0, 0.0]]).kernel_
     Gaussian(gamma=2.0).over(Gaussian(gamma=0.5))
     """
 
     @property
-    def knob(self) -> str | None:  # type: ignore[override]
+    def size_parameter(self) -> str | None:  # type: ignore[override]
         name, last = self._named[-1] if self._parts else ("", Map)
-        return f"{name}__{last.knob}" if self._parts and last.knob else None
+        return f"{name}__{last.size_parameter}" if self._parts and last.size_parameter else None
 
     @property
     def domain(self) -> str:  # type: ignore[override]
         return self._parts[0].domain if self._parts else "real"
 
     @property
-    def extends(self) -> bool:  # type: ignore[override]
-        return bool(self._parts) and self._parts[-1].extends
+    def nested(self) -> bool:  # type: ignore[override]
+        return bool(self._parts) and self._parts[-1].nested
 
     @property
     def rate(self) -> Rate | Decay | None:
@@ -184,7 +184,7 @@ class Composed(_Several):
     def limit_(self) -> Kernel | None:
         check_is_fitted(self)
         last = self.maps_[-1].limit_
-        before = tuple(part.drawn_ for part in self.maps_[:-1])
+        before = tuple(part.tile_transform_ for part in self.maps_[:-1])
         return None if last is None else Featured(last, before, self.domain) if before else last
 
     @classmethod
@@ -209,15 +209,15 @@ class Composed(_Several):
             d = fitted._n_features_out
             following = self.maps[len(self.maps_)] if len(self.maps_) < len(self.maps) else None
             blocks = partial(_features_of, fitted, following, blocks)
-        self.drawn_ = self._joined()
+        self.tile_transform_ = self._joined()
         return self
 
     def _joined(self) -> After:
         guards = tuple(
-            Guard(type(part).__name__, part.domain, part.instead, part.bounds_)
+            Guard(type(part).__name__, part.domain, part.domain_advice, part.bounds_)
             for part in self.maps_[1:]
         )
-        return After(tuple(part.drawn_ for part in self.maps_), guards)
+        return After(tuple(part.tile_transform_ for part in self.maps_), guards)
 
     def _inputs(self) -> list[int]:
         return [self.n_features_in_, *(part._n_features_out for part in self.maps_[:-1])]
@@ -243,8 +243,8 @@ class Stacked(_Several):
     Gaussian(gamma=0.5) + Laplacian(gamma=1.0)
     """
 
-    knob = None
-    extends = False
+    size_parameter = None
+    nested = False
 
     @property
     def domain(self) -> str:  # type: ignore[override]
@@ -276,9 +276,11 @@ class Stacked(_Several):
         plain = RandomFourier(32, gamma=0.3, design="iid", random_state=3)
         return [plain + RandomFourier(32, kernel="laplacian", gamma=0.4, random_state=4)]
 
-    def resized(self, size: int) -> Stacked:
+    def with_size(self, size: int) -> Stacked:
         """An unfitted copy with another value of every part's knob."""
-        return Stacked([part.resized(size) if part.knob else clone(part) for part in self.maps])
+        return Stacked(
+            [part.with_size(size) if part.size_parameter else clone(part) for part in self.maps]
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of each part's features after the part's name, as in FeatureUnion."""
@@ -293,11 +295,11 @@ class Stacked(_Several):
         self.check(d)
         self.maps_ = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
-        self.drawn_ = self._joined()
+        self.tile_transform_ = self._joined()
         return self
 
     def _joined(self) -> Beside:
-        return Beside(tuple(part.drawn_ for part in self.maps_))
+        return Beside(tuple(part.tile_transform_ for part in self.maps_))
 
     def _inputs(self) -> list[int]:
         return [self.n_features_in_] * len(self.maps_)

@@ -18,7 +18,7 @@ from mercer.maps.projection import as_basis, check_projection, projection_size
 from mercer.maps.stages.fourier import Waves
 from mercer.maps.stages.projection import Measured, projection
 from mercer.rng import Rng
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 
 
 class CompressiveFourier(Map):
@@ -76,9 +76,9 @@ class CompressiveFourier(Map):
     >>> signals = rng.normal(size=(100, 784)) * (rng.random((100, 784)) < 0.1)
     >>> phi = CompressiveFourier(2000, n_measurements=200, gamma=0.005, random_state=0).fit(signals)
     >>> Z, K = phi.transform(signals), phi.kernel_(signals)
-    >>> print(f"{abs(Z @ Z.T - K).mean():.4f} off, {abs(phi.limit_(signals) - K).mean():.4f} by the
-    projection; k = {K.mean():.2f}")
-    0.0248 off, 0.0241 by the projection; k = 0.46
+    >>> error, bias = abs(Z @ Z.T - K).mean(), abs(phi.limit_(signals) - K).mean()
+    >>> print(f"mean error {error:.4f}, of the projection {bias:.4f}, mean of k {K.mean():.2f}")
+    mean error 0.0248, of the projection 0.0241, mean of k 0.46
 
     Measurements that arrive compressed, from a camera that takes P x, are mapped by RandomFourier
     with the same gamma. The error against the kernel of the signals, which nobody had to see, is
@@ -129,13 +129,13 @@ class CompressiveFourier(Map):
     def limit_(self) -> Kernel:
         """The Gaussian of the projected rows."""
         check_is_fitted(self)
-        return on_first(Gaussian(self.gamma_), self.drawn_, self.domain)
+        return on_first(Gaussian(self.gamma_), self.tile_transform_, self.domain)
 
     @property
     def n_measurements_(self) -> int:
         """Columns of P x."""
         check_is_fitted(self)
-        chain: Any = self.drawn_
+        chain: Any = self.tile_transform_
         return int(chain.stages[0].columns(self.n_features_in_))
 
     @property
@@ -149,14 +149,14 @@ class CompressiveFourier(Map):
         self._gamma().check()
         self._fourier(self.gamma).check(m)
 
-    def look(self, d: int) -> Summary | None:
-        return self._gamma().look(self.seed_)
+    def required_statistics(self, d: int) -> Statistic | None:
+        return self._gamma().required_statistics(self.seed_)
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         m = projection_size(self.n_measurements, d, self.method)
-        self.gamma_ = self._gamma().value(d, seen)
+        self.gamma_ = self._gamma().value(d, statistics)
         fourier = self._fourier(self.gamma_)
-        (waves,) = fourier.draw(rng, m, None).stages
+        (waves,) = fourier.build(rng, m, None).stages
         assert isinstance(waves, Waves)
         self.design_ = fourier.design_
         measured = projection(rng, self.method, m, d, as_basis(self.basis))

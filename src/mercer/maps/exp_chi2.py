@@ -16,7 +16,7 @@ from mercer.maps.base import Array, Map, Rate
 from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
 from mercer.rng import Rng
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 
 
 class ExpChi2(Map):
@@ -98,7 +98,7 @@ class ExpChi2(Map):
     def limit_(self) -> Kernel:
         """The Gaussian of the series' features."""
         check_is_fitted(self)
-        return on_first(Gaussian(float(self.gamma)), self.drawn_, self.domain)
+        return on_first(Gaussian(float(self.gamma)), self.tile_transform_, self.domain)
 
     @property
     def rate(self) -> Rate:
@@ -110,12 +110,12 @@ class ExpChi2(Map):
         self._series().check(d)
         self._fourier().check(d * self.n_terms)
 
-    def look(self, d: int) -> Summary | None:
-        return self._series().look(d)
+    def required_statistics(self, d: int) -> Statistic | None:
+        return self._series().required_statistics(d)
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
-        series = self._series().draw(rng, d, seen)
-        return Chain((*series.stages, *self._fourier().draw(rng, d * self.n_terms, None).stages))
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
+        series = self._series().build(rng, d, statistics)
+        return Chain((*series.stages, *self._fourier().build(rng, d * self.n_terms, None).stages))
 
     @classmethod
     def cases(cls) -> list[Map]:

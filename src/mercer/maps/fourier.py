@@ -28,7 +28,7 @@ from mercer.maps.stages import linear
 from mercer.maps.stages.fourier import frequencies, waves
 from mercer.maps.stages.links import RowNorm
 from mercer.rng import Rng, chi_quantile
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.theory import components_for_pair
 
 _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
@@ -198,12 +198,12 @@ class RandomFourier(Map):
                 f"kernel={self.kernel!r} is not one. Use 'iid' or 'sobol'."
             )
 
-    def look(self, d: int) -> Summary | None:
-        return self._gamma().look(self.seed_)
+    def required_statistics(self, d: int) -> Statistic | None:
+        return self._gamma().required_statistics(self.seed_)
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         law = _LAWS[self.kernel]
-        self.gamma_ = self._gamma().value(d, seen)
+        self.gamma_ = self._gamma().value(d, statistics)
         self.design_ = self._design(d) if self.design == "auto" else self.design
         count = frequencies(self.n_components, self.form)
         projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))

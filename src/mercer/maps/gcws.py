@@ -82,7 +82,7 @@ class GCWS(CodedMap):
     name = "gcws"
     kernels = ("gmm",)
     paper = "Li, KDD 2017"
-    knob = "n_hashes"
+    size_parameter = "n_hashes"
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class GCWS(CodedMap):
         validation.one_of(who, "scheme", self.scheme, ("full", "0-bit"))
         validation.positive(who, "power", self.power)
 
-    def draw(self, rng: Rng, d: int, seen: None) -> _Hashes:
+    def build(self, rng: Rng, d: int, statistics: None) -> _Hashes:
         return _Hashes(
             bool(self.sparse_output),
             rng.seed,

@@ -32,7 +32,7 @@ class Hellinger(Map):
     kernels = ("hellinger",)
     paper = "the square root of histograms"
     domain = "nonnegative"
-    knob = None
+    size_parameter = None
     rate = None
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
@@ -43,7 +43,7 @@ class Hellinger(Map):
         """The exact kernel, which the features have without error."""
         return HellingerKernel()
 
-    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         return Chain((SquareRoot(),))
 
     @classmethod

@@ -157,7 +157,7 @@ class Homogeneous(AdditiveMap):
         validation.flag(who, "signed", self.signed)
         validation.positive_or_word(who, "period", self.period, ("auto",))
 
-    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         signature = _SIGNATURES[self.kernel]
         auto = signature.rectangular if self.window == "rectangular" else signature.uniform
         self.period_ = (

@@ -32,7 +32,7 @@ class Identity(Map):
     name = "linear"
     kernels = ("linear",)
     paper = "the columns as they are"
-    knob = None
+    size_parameter = None
     rate = None
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
@@ -43,7 +43,7 @@ class Identity(Map):
         """The exact kernel, which the features have without error."""
         return LinearKernel()
 
-    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         return Chain((Same(),))
 
     @classmethod

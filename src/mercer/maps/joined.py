@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mercer import ops, validation
-from mercer.maps._transform import Drawn, in_dtype
+from mercer.maps._transform import TileTransform, in_dtype
 from mercer.maps.base import Array, Bounds
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.parallel.tile_size import Cost
@@ -22,12 +22,12 @@ class Guard:
 
     who: str
     domain: str
-    instead: str
+    domain_advice: str
     bounds: Bounds | None = None
 
     def __call__(self, rows: Any) -> None:
         if self.domain == "nonnegative":
-            validation.require_nonnegative(self.who, rows, instead=self.instead)
+            validation.require_nonnegative(self.who, rows, instead=self.domain_advice)
         if self.bounds is not None:
             self.bounds(rows, numbered=False)
 
@@ -38,7 +38,7 @@ class After:
     part's domain.
     """
 
-    parts: tuple[Drawn, ...]
+    parts: tuple[TileTransform, ...]
     guards: tuple[Guard, ...]  # of all parts but the first
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
@@ -84,7 +84,7 @@ class After:
 class Beside:
     """The features of several maps side by side: dense when all are, otherwise CSR."""
 
-    parts: tuple[Drawn, ...]
+    parts: tuple[TileTransform, ...]
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         n, d = tile.shape
@@ -121,7 +121,7 @@ class Beside:
         return sum((part.cost(d) for part in self.parts), Cost(0, 0))
 
 
-def _numbered(parts: Iterable[Drawn]) -> dict[str, Array]:
+def _numbered(parts: Iterable[TileTransform]) -> dict[str, Array]:
     return {
         f"{i}.{name}": array
         for i, part in enumerate(parts)

@@ -24,7 +24,7 @@ from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import Shift
 from mercer.maps.stages.laplace import Decays, Exponent
 from mercer.rng import Rng
-from mercer.stats.basic import RowMean, Summary
+from mercer.stats.basic import RowMean, Statistic
 
 _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
 
@@ -138,7 +138,7 @@ class RandomLaplace(Map):
         self.n_jobs = n_jobs
 
     @property
-    def extends(self) -> bool:  # type: ignore[override]
+    def nested(self) -> bool:  # type: ignore[override]
         """A Latin hypercube is a new one at every size."""
         return self.design != "lhs"
 
@@ -172,13 +172,17 @@ class RandomLaplace(Map):
         if self.shift != 0:
             validation.positive(who, "shift", self.shift)
 
-    def look(self, d: int) -> Summary | None:
+    def required_statistics(self, d: int) -> Statistic | None:
         return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         law = _LAWS[self.kernel]
         self.beta_ = (
-            float(self.beta) if seen is None else law.auto(seen.mean) if seen.mean > 0 else 1.0
+            float(self.beta)
+            if statistics is None
+            else law.auto(statistics.mean)
+            if statistics.mean > 0
+            else 1.0
         )
         panel = np.minimum(self._weights(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None

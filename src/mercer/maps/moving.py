@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_n_features
 
 from mercer import ops, validation
-from mercer.maps._transform import Drawn, for_rows, in_dtype
+from mercer.maps._transform import TileTransform, for_rows, in_dtype
 from mercer.maps.block import Array, Coded, Dense, Sparse, at_home, fresh, stacked
 from mercer.parallel import devices
 from mercer.parallel.threads import spans
@@ -36,7 +36,7 @@ def tensor_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def there_and_back(
-    who: str, X: Any, drawn: Drawn, make: Callable[[Any, Any, None], Any], out: Array | None
+    who: str, X: Any, drawn: TileTransform, make: Callable[[Any, Any, None], Any], out: Array | None
 ) -> Any:
     """make(rows, drawn, None) for rows of NumPy, which go to the device some at a time; what it
     makes comes back as NumPy has it.
@@ -85,19 +85,19 @@ def room(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
     alike = ops.is_device(out) == ops.is_device(X) and ops.is_array(out)
     if ops.is_device(out) and alike:
         if out.shape != shape or out.dtype != X.dtype or out.tensor.device != X.tensor.device:
-            seen = f"a {out.dtype} {out.shape} on {out.tensor.device}"
+            found = f"a {out.dtype} {out.shape} on {out.tensor.device}"
             raise ValueError(
-                f"{who}: out must be a {X.dtype} tensor of shape {shape} beside X, got {seen}."
+                f"{who}: out must be a {X.dtype} tensor of shape {shape} beside X, got {found}."
             )
         return out
     if not alike or out.shape != shape or out.dtype != X.dtype or not out.flags.writeable:
-        seen = (
+        found = (
             f"{'a' if out.flags.writeable else 'a read-only'} {out.dtype} {out.shape}"
             if isinstance(out, np.ndarray)
             else type(out).__name__
         )
         raise ValueError(
-            f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {seen}."
+            f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {found}."
         )
     data = X.data if hasattr(X, "indptr") else X
     if np.may_share_memory(out, data) and np.shares_memory(out, data):

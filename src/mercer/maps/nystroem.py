@@ -24,8 +24,8 @@ from mercer.maps.block import Block, Dense
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
-from mercer.stats.basic import Reservoir, Summary
-from mercer.stats.combined import Together
+from mercer.stats.basic import Reservoir, Statistic
+from mercer.stats.combined import CombinedStatistics
 
 _CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
     "uniform": lambda rng, kernel, pool, count: np.arange(count),
@@ -96,8 +96,8 @@ class Nystroem(Map):
     name = "nystroem"
     kernels = tuple(names())
     paper = "Williams and Seeger, NIPS 2000; a comparator of arXiv 1206.4074"
-    instead = "For signed data use a kernel of all numbers, such as 'gaussian'."
-    extends = False
+    domain_advice = "For signed data use a kernel of all numbers, such as 'gaussian'."
+    nested = False
     gamma_: float | None
     rate = Decay(
         (10, 20, 40), 0.75
@@ -142,8 +142,8 @@ class Nystroem(Map):
     @property
     def landmarks_(self) -> Any:
         check_is_fitted(self)
-        assert isinstance(self.drawn_, Landmarks)
-        return self.drawn_.landmarks
+        assert isinstance(self.tile_transform_, Landmarks)
+        return self.tile_transform_.landmarks
 
     @property
     def n_components_(self) -> int:
@@ -166,21 +166,21 @@ class Nystroem(Map):
         validation.require_finite(f"{who} (landmarks)", given)
         kernel.check(given)
 
-    def look(self, d: int) -> Summary | None:
+    def required_statistics(self, d: int) -> Statistic | None:
         gamma = self._gamma()
         size = (
             self.n_components * (1 if self.landmarks == "uniform" else POOL) if self._chooses else 0
         )
         wanted = [
-            None if gamma is None else gamma.look(self.seed_),
+            None if gamma is None else gamma.required_statistics(self.seed_),
             Reservoir(size, self.seed_) if size else None,
         ]
         parts = [part for part in wanted if part is not None]
-        return Together(*parts) if parts else None
+        return CombinedStatistics(*parts) if parts else None
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Landmarks:
+    def build(self, rng: Rng, d: int, statistics: Any) -> Landmarks:
         who = type(self).__name__
-        parts = [] if seen is None else list(seen.parts)
+        parts = [] if statistics is None else list(statistics.parts)
         sample = parts.pop() if self._chooses else None
         gamma = self._gamma()
         self.gamma_ = None if gamma is None else gamma.value(d, parts[0] if parts else None)

@@ -15,7 +15,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.stages.linear import Components
 from mercer.rng import Rng
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.moments import Moments
 
 
@@ -55,8 +55,8 @@ class FeaturePCA(Map):
     >>> import numpy as np
     >>> from mercer import FeaturePCA, RandomFourier
     >>> X = np.random.default_rng(0).normal(size=(200, 5))
-    >>> both = (RandomFourier(256, gamma=0.1, random_state=0) >> FeaturePCA(0.99,
-    center=False)).fit(X)
+    >>> fourier = RandomFourier(256, gamma=0.1, random_state=0)
+    >>> both = (fourier >> FeaturePCA(0.99, center=False)).fit(X)
     >>> both.kernel_
     Gaussian(gamma=0.1)
     >>> bool(both.transform(X).shape[1] < 100)
@@ -64,10 +64,10 @@ class FeaturePCA(Map):
     """
 
     name = "pca"
-    keeps_arrays = True
+    numpy_attributes = True
     kernels = ("linear",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
-    extends = False
+    nested = False
     n_components_: int
     mean_: Array
     explained_variance_: Array
@@ -98,7 +98,7 @@ class FeaturePCA(Map):
     @property
     def components_(self) -> Array:
         check_is_fitted(self)
-        return self.drawn_.arrays()["0.panel"].T
+        return self.tile_transform_.arrays()["0.panel"].T
 
     def check(self, d: int) -> None:
         who = type(self).__name__
@@ -118,11 +118,11 @@ class FeaturePCA(Map):
                 f"{who}: n_components={given} is more than the {d} feature(s) of the data."
             )
 
-    def look(self, d: int) -> Summary:
+    def required_statistics(self, d: int) -> Statistic:
         return Moments(wide=True)
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
-        moments: Moments = seen
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
+        moments: Moments = statistics
         with np.errstate(over="ignore", invalid="ignore"):
             scatter = moments.scatter
             if not self.center:

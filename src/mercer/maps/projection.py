@@ -119,7 +119,7 @@ class RandomProjection(Map):
             type(self).__name__, "n_components", self.n_components, d, self.method, self.basis
         )
 
-    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         m = projection_size(self.n_components, d, self.method)
         return Chain((Measured(projection(rng, self.method, m, d, as_basis(self.basis))),))
 

@@ -45,10 +45,10 @@ class Scaled(Map):
     """
 
     name = "scaled"
-    keeps_arrays = True
+    numpy_attributes = True
     kernels = ("linear",)
     paper = "columns divided by their standard deviation"
-    knob = None
+    size_parameter = None
     rate = None
     scale_: Array
 
@@ -61,11 +61,11 @@ class Scaled(Map):
         check_is_fitted(self)
         return ScaledKernel(self.scale_)
 
-    def look(self, d: int) -> ColumnSpread:
+    def required_statistics(self, d: int) -> ColumnSpread:
         return ColumnSpread()
 
-    def draw(self, rng: Rng, d: int, seen: Any) -> Chain:
-        deviation: Array = seen.deviation
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
+        deviation: Array = statistics.deviation
         if not np.isfinite(deviation).all():
             column = int(np.argmin(np.isfinite(deviation)))
             raise ValueError(

@@ -82,7 +82,7 @@ class SignCauchy(CodedMap):
         if validation.positive(who, "alpha", self.alpha) > 2:
             raise ValueError(f"{who}: alpha must be above 0 and at most 2, got {self.alpha!r}.")
 
-    def draw(self, rng: Rng, d: int, seen: None) -> _Signs:
+    def build(self, rng: Rng, d: int, statistics: None) -> _Signs:
         return _Signs(
             bool(self.sparse_output), _stable(rng, self.n_components, d, float(self.alpha))
         )

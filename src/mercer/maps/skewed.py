@@ -98,7 +98,7 @@ class SkewedFourier(Map):
         validation.positive(who, "skew", self.skew)
         validation.one_of(who, "form", self.form, ("paired", "offset"))
 
-    def draw(self, rng: Rng, d: int, seen: None) -> Chain:
+    def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         quantile = _LAWS[self.kernel][1]
         count = frequencies(self.n_components, self.form)
         panel = Matrix(independent(rng, count, d, quantile) / (2 * np.pi))

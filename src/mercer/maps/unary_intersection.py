@@ -47,8 +47,8 @@ class UnaryIntersection(CodedMap):
     kernels = ("intersection",)
     paper = "Maji and Berg, ICCV 2009; a comparator of Wang et al., ICCV 2015"
     domain = "nonnegative"
-    knob = "n_levels"
-    extends = False
+    size_parameter = "n_levels"
+    nested = False
     kernel_ = Intersection()
     high_: float
 
@@ -84,15 +84,15 @@ class UnaryIntersection(CodedMap):
                     f"{who}: feature_range must begin at 0, got {self.feature_range!r}."
                 )
 
-    def look(self, d: int) -> Histogram | None:
+    def required_statistics(self, d: int) -> Histogram | None:
         return Histogram() if self.feature_range is None else None
 
-    def draw(self, rng: Rng, d: int, seen: Histogram | None) -> Lookup:
+    def build(self, rng: Rng, d: int, statistics: Histogram | None) -> Lookup:
         high = (
             float(self.feature_range[1])
             if self.feature_range is not None
-            else seen.high
-            if seen is not None
+            else statistics.high
+            if statistics is not None
             else 0.0
         )
         self.high_ = high if high > 0 else 1.0

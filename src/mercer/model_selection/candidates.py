@@ -97,7 +97,7 @@ class Candidate:
     def sized(self, features: int) -> Map:
         """The map with about so many features; as it is where it does not grow."""
         return (
-            self.feature_map.resized(self.units(features))
+            self.feature_map.with_size(self.units(features))
             if self.grows
             else clone(self.feature_map)
         )
@@ -241,7 +241,7 @@ def _bandwidth(base: Map, parameter: str, rows: Any) -> float:
         positive = stored[stored > 0]
         return float(positive.mean()) if positive.size else 1.0
     if isinstance(getattr(base, parameter), str):
-        found = base.resized(_PROBE).fit(rows)
+        found = base.with_size(_PROBE).fit(rows)
         return float(getattr(found, f"{parameter}_"))
     return Gamma(type(base).__name__, "exp-chi2", "median").value(rows.shape[1], _Rows(rows))
 
@@ -260,10 +260,10 @@ def _probed(
     last = feature_map.maps[-1] if isinstance(feature_map, Composed) else feature_map
     grows = (
         grows
-        and last.knob in ("n_components", "n_hashes")
-        and last.get_params().get(last.knob) is not None
+        and last.size_parameter in ("n_components", "n_hashes")
+        and last.get_params().get(last.size_parameter) is not None
     )
-    probe = feature_map.resized(_PROBE) if grows else clone(feature_map)
+    probe = feature_map.with_size(_PROBE) if grows else clone(feature_map)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -277,8 +277,8 @@ def _probed(
     rows = matrix(block)
     entries = rows.nnz / rows.shape[0] if hasattr(rows, "indptr") else features
     kind = "linear" if family in LINEAR else "map"
-    weights = sum(array.size for array in fitted.drawn_.arrays().values())
-    flops = fitted.drawn_.cost(X.shape[1]).flops
+    weights = sum(array.size for array in fitted.tile_transform_.arrays().values())
+    flops = fitted.tile_transform_.cost(X.shape[1]).flops
     return Candidate(
         name,
         family,

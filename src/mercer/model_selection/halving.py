@@ -329,7 +329,9 @@ def kernel_of(fitted: Map) -> Kernel:
     except AttributeError:
         assert isinstance(fitted, Composed)
         return Featured(
-            fitted.maps_[-1].kernel_, tuple(one.drawn_ for one in fitted.maps_[:-1]), fitted.domain
+            fitted.maps_[-1].kernel_,
+            tuple(one.tile_transform_ for one in fitted.maps_[:-1]),
+            fitted.domain,
         )
 
 

@@ -217,11 +217,11 @@ def select(
     >>> import numpy as np
     >>> from mercer import select
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
-    >>> board = select(X, X[:, 0] * X[:, 1] > 0, kernels=["fourier"], random_state=0)
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> board = select(X, y, kernels=["fourier"], random_state=0)
     >>> board.winner.kind
     'map'
-    >>> bool(board.best_.fit(X[:200], X[:200, 0] * X[:200, 1] > 0).score(X[200:], X[200:, 0] *
-    X[200:, 1] > 0) > 0.9)
+    >>> bool(board.best_.fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9)
     True
     """
     clock = Clock(validation.positive("select", "max_seconds", max_seconds))

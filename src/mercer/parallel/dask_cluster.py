@@ -27,7 +27,7 @@ from mercer.parallel.dask_worker import DrawnOtherwise, Job, summed
 from mercer.parallel.threads import at_most
 from mercer.parallel.tile_size import shards_in_flight
 from mercer.parallel.warnings import hearing, say
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 
 _ANSWERS_WITHIN = 10.0  # seconds for a scheduler, and for its first worker
 _KNOCKS = 2.0  # seconds for a worker that the driver would like to reach
@@ -130,7 +130,7 @@ def connect(address: Any) -> Any:
 
 
 def shards(
-    client: Any, rows: Rows, like: Summary, first: int
+    client: Any, rows: Rows, like: Statistic, first: int
 ) -> Generator[tuple[Any, int], None, None]:
     """(sum, number of rows) of each shard from that number on, in order. A few for each thread of
     the cluster are on their way at once.

@@ -9,7 +9,7 @@ from mercer import __version__, ops
 from mercer.data.batches import Rows
 from mercer.parallel.threads import at_most, one_blas_thread
 from mercer.parallel.warnings import hearing
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.combined import fresh
 
 
@@ -18,7 +18,7 @@ class Job:
     it needs it first.
     """
 
-    def __init__(self, rows: Rows, like: Summary, *, whole: bool) -> None:
+    def __init__(self, rows: Rows, like: Statistic, *, whole: bool) -> None:
         self.rows = rows.with_rows(rows.stream.held(0, 0), 0) if whole else rows.packed()
         self.like = like
         self.made = {"mercer": __version__, "isa": ops.cpu.isa()}

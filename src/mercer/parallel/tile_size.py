@@ -237,7 +237,7 @@ def plan_fit(
     *,
     limit: int,
     folds: int = 1,
-    looks: int = 0,
+    statistics_passes: int = 0,
     labels: bool = False,
     counts: bool = False,
     again: bool = False,
@@ -257,7 +257,7 @@ def plan_fit(
         Bytes.
     folds : int
         Moments that are kept apart, for k-fold cross-validation; 1 otherwise.
-    looks : int
+    statistics_passes : int
         How often the rows are seen before the map is drawn: once for each part that must know
         something.
     labels, counts, again : bool
@@ -272,7 +272,7 @@ def plan_fit(
     outputs : int
         Of a loss that needs Newton's method; 0 for squared loss.
     """
-    first = ["what the map must know"] * looks + ["classes and their weights"] * counts
+    first = ["what the map must know"] * statistics_passes + ["classes and their weights"] * counts
     if outputs:
         first += ["classes"] * (not counts)
         return _plan_newton(rows, columns, features, outputs, limit, first)

@@ -31,12 +31,13 @@ from mercer.linear_model.heads import Head
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.solvers.ridge import Choice
 from mercer.maps import every_map, stages
-from mercer.maps._transform import Drawn
+from mercer.maps._transform import TileTransform
 from mercer.maps.base import Map
 from mercer.parallel.tile_size import Plan
 from mercer.persistence import container
 from mercer.persistence.allowed_types import Known
 from mercer.persistence.codec import Packer, Unpacker, names_in
+from mercer.persistence.renamed import with_current_names
 from mercer.rng import seed_from
 
 _FORMAT = 1
@@ -212,7 +213,7 @@ def _stored(file: container.Opened) -> Any:
     library = file.facts["library"]
     if not isinstance(library, dict) or not all(isinstance(one, str) for one in library.values()):
         raise ValueError("its library versions are not words")
-    stored = file.facts["model"]
+    stored = with_current_names(file.facts["model"])
     if set(names_in(stored)) != set(file.tensors):
         raise ValueError("its arrays are not those that the model refers to")
     return stored
@@ -259,11 +260,11 @@ def _judge(model: Any) -> None:
         _judge_properties(model)
         return
     model.check(d)
-    if not isinstance(model.drawn_, Drawn):
+    if not isinstance(model.tile_transform_, TileTransform):
         raise ValueError(f"{who} has drawn nothing")
     if not hasattr(model, "maps_"):  # whose parts were judged one by one
         seed_from(who, model.seed_)
-        model.drawn_.check(d)
+        model.tile_transform_.check(d)
     _judge_properties(model)
     _judge_bounds(model, d)
     _judge_row(model, d)
@@ -297,7 +298,7 @@ def _judge_row(model: Map, d: int) -> None:
     """A row of zeros has as many features as the map says; it is not tried where that would take
     much memory.
     """
-    drawn = model.drawn_
+    drawn = model.tile_transform_
     columns = drawn.columns(d)
     if columns < 1 or max(d, columns) >= 2**63:
         raise ValueError(f"{type(model).__name__} has no features, or more than can be counted")

@@ -77,7 +77,7 @@ class Curve:
     """
 
     name: str
-    knob: str
+    size_parameter: str
     size: int
     sizes: tuple[int, ...]
     draws: tuple[tuple[float, ...], ...]
@@ -145,7 +145,7 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
     two sizes can be had.
     """
     rows, feature_map = _parts(model, rows)
-    rate, size = feature_map.rate, feature_map.get_params().get(str(feature_map.knob))
+    rate, size = feature_map.rate, feature_map.get_params().get(str(feature_map.size_parameter))
     if rate is None or not isinstance(size, int | np.integer):
         return None
     rows = _let_in(feature_map, rows)
@@ -166,7 +166,7 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
                 found[of] = tuple(draws)
         if len(found) < 2:
             return None
-        fitted = seeded(feature_map.resized(max(found)), seed).fit(rows.seen)
+        fitted = seeded(feature_map.with_size(max(found)), seed).fit(rows.seen)
         pairs = _pairs(fitted.kernel_, rows, seed)
         law = (
             law_of(fitted, _interleaved(rows), measure(fitted, rows.unseen, pairs), seed, None)
@@ -175,7 +175,7 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
         )
     return Curve(
         name,
-        str(feature_map.knob),
+        str(feature_map.size_parameter),
         int(size),
         tuple(found),
         tuple(found.values()),
@@ -186,7 +186,7 @@ def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
 
 def _drawn(feature_map: Map, size: int, rows: Rows, seed: int) -> float:
     """The relative error of one draw; not a number where the kernel has no formula."""
-    fitted = seeded(feature_map.resized(size), seed).fit(rows.seen)
+    fitted = seeded(feature_map.with_size(size), seed).fit(rows.seen)
     if not hasattr(fitted, "kernel_"):
         return float("nan")
     measured = measure(fitted, rows.unseen, _pairs(fitted.kernel_, rows, seed))
@@ -282,17 +282,17 @@ def _fitted(model: Any, rows: Rows, seed: int) -> tuple[Map, Rows]:
             try:
                 return unfitted.fit(rows.seen), rows
             except ValueError:
-                size = unfitted.get_params().get(str(unfitted.knob))
+                size = unfitted.get_params().get(str(unfitted.size_parameter))
                 if not isinstance(size, int | np.integer) or size < 2:
                     raise
-                unfitted = unfitted.resized(int(size) // 2)
+                unfitted = unfitted.with_size(int(size) // 2)
 
 
 def _reduced(model: Any, fitted: Map) -> str:
-    asked, knob = map_of(model), str(fitted.knob)
+    asked, size_parameter = map_of(model), str(fitted.size_parameter)
     assert asked is not None
-    before, after = (one.get_params().get(knob) for one in (asked[1], fitted))
-    return "" if before == after else f"{knob} = {after}"
+    before, after = (one.get_params().get(size_parameter) for one in (asked[1], fitted))
+    return "" if before == after else f"{size_parameter} = {after}"
 
 
 def _products(fitted: Map, rows: Any) -> Array:

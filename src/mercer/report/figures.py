@@ -187,7 +187,7 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
             handles["bound for a pair, 95%"] = line
     axes.axvline(one.size, color=GREY, linewidth=0.8, zorder=0)
     axes.set_title(short(one.name, 26), fontsize=10)
-    axes.set_xlabel(one.knob.rpartition("__")[2])
+    axes.set_xlabel(one.size_parameter.rpartition("__")[2])
     ticks = [size for size in one.sizes if size in one.sizes[::2]]
     axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
     _plain_decades(axes.yaxis, lambda value: f"{100 * value:.3g}%")

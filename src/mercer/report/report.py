@@ -271,7 +271,7 @@ def _gram_errors(board: Leaderboard, rows: Rows) -> Iterator[str]:
 
 def _of_curves(curves: list[Curve]) -> str:
     parts = [
-        f"{one.name}: {share(one.errors[0])} at {one.knob} {one.sizes[0]:,}, "
+        f"{one.name}: {share(one.errors[0])} at {one.size_parameter} {one.sizes[0]:,}, "
         f"{share(one.errors[-1])} at {one.sizes[-1]:,}."
         for one in curves
     ]

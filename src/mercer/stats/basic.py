@@ -27,7 +27,7 @@ _REACH = {
 }  # of numbers that a fit takes squares of
 
 
-class Summary(Protocol):
+class Statistic(Protocol):
     """add(block) takes rows in; start is the index of the block's first row in the whole stream.
 
     What the constructor takes is kept under its own name, as in scikit-learn, so that an empty

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
 from mercer.maps.block import Block
-from mercer.stats.basic import Array, State, Summary
+from mercer.stats.basic import Array, State, Statistic
 
-S = TypeVar("S", bound=Summary)
+S = TypeVar("S", bound=Statistic)
 
 
-class Together:
+class CombinedStatistics:
     """Several summaries of the same rows: Together(Moments(target=False), ClassSums()).parts has
     them, in this order.
     """
@@ -71,7 +71,7 @@ class Together:
     def _like(self, parts: Sequence[Any]) -> Self:
         return type(self)(*parts)
 
-    def _must_match(self, other: Together) -> None:
+    def _must_match(self, other: CombinedStatistics) -> None:
         mine, theirs = ([type(part).__name__ for part in one.parts] for one in (self, other))
         if mine != theirs:
             raise ValueError(f"{', '.join(mine)} together do not merge with {', '.join(theirs)}.")

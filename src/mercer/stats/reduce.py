@@ -23,11 +23,11 @@ from mercer.parallel import dask_cluster, devices
 from mercer.parallel.threads import at_most, one_blas_thread
 from mercer.parallel.tile_size import SHARD, worth_writing
 from mercer.persistence.atomic_write import remove_leftovers
-from mercer.stats.basic import Summary
+from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint, plain
 from mercer.stats.combined import described, fresh, state_of
 
-S = TypeVar("S", bound=Summary)
+S = TypeVar("S", bound=Statistic)
 
 
 def fold(

@@ -78,7 +78,7 @@ def steps_of(
     steps = [Step("start", speeds.rates("start", "")[0])]
     steps += [
         Step("what the map must know", read + numbers * speeds.rates("look", name)[0])
-        for name in outline.looks
+        for name in outline.statistics_parts
     ]
     fixed, each = speeds.rates("draw", outline.draws)
     steps.append(Step("drawing the map", fixed + each * outline.numbers))

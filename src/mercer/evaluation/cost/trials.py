@@ -89,9 +89,11 @@ def _maps(times: int, d: int) -> Iterator[Map]:
         made = cls()
         if "n_measurements" in made.get_params():
             made.set_params(n_measurements=d // 2)
-        size = None if made.knob is None else made.get_params()[made.knob]
+        size = None if made.size_parameter is None else made.get_params()[made.size_parameter]
         ends = getattr(made.rate, "ends", False)
-        yield made if size is None else made.resized(d // 2 if ends else max(2, size // 4 * times))
+        yield (
+            made if size is None else made.with_size(d // 2 if ends else max(2, size // 4 * times))
+        )
     for design in ("iid", "hadamard"):
         yield RandomFourier(256 * times, design=design, gamma=1.0)
     yield RandomProjection(d // 2, method="hadamard")
@@ -109,11 +111,11 @@ def _fit(
     )
     seconds = fastest(lambda: made.fit(rows), rounds=2)
     looked = 0.0
-    summary = made.look(d)
+    summary = made.required_statistics(d)
     if summary is not None:
         looked = fastest(lambda: fold(blocks_of(rows), fresh(summary)))
         tables["look"][type(made).__name__] = (looked / rows.size,)
-    numbers = sum(array.size for array in made.drawn_.arrays().values())
+    numbers = sum(array.size for array in made.tile_transform_.arrays().values())
     drawn.setdefault(type(made).__name__, []).append((float(numbers), max(seconds - looked, 1e-6)))
     return made
 
@@ -230,8 +232,9 @@ def _read() -> Table:
             except ImportError:  # an extra that is not here
                 continue
             found[kind] = (
-                fastest(lambda path=path: [None for _ in open_stream(path).chunks()]) / rows.size,
-            )  # type: ignore[misc]
+                fastest(lambda path=path: [None for _ in open_stream(path).chunks()])  # type: ignore[misc]
+                / rows.size,
+            )
     memory = fastest(lambda: [None for _ in open_stream(rows).blocks(512)]) / rows.size
     return {ANY: (max(rate for (rate,) in found.values()),), **found, "array": (memory,)}
 

@@ -17,7 +17,7 @@ from mercer.data.batches import Features
 from mercer.linear_model.normal_equations import Array, Normal
 from mercer.maps.block import Block, Dense, as_block, matrix
 from mercer.parallel.tile_size import Grid
-from mercer.stats.combined import Together
+from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 
@@ -125,7 +125,7 @@ class Components:
         return basis, basis.reduce(normal, own=self.beside is None)
 
 
-class Apart(Together):
+class Apart(CombinedStatistics):
     """The moments of each map's features by themselves, in one pass: sums of D_i x D_i where D x D
     would be too large.
 

@@ -58,7 +58,9 @@ class Stage(Frozen):
     """
 
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
-    looks: ClassVar[bool] = False  # refuses numbers outside its domain itself, while it reads them
+    validates_input: ClassVar[bool] = (
+        False  # refuses numbers outside its domain itself, while it reads them
+    )
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         raise NotImplementedError

@@ -120,7 +120,7 @@ class Shift(Stage):
 class SeriesLift(Lift):
     """x -> the direct chi2 series with these poles."""
 
-    looks: ClassVar[bool] = True
+    validates_input: ClassVar[bool] = True
     poles: Array
     signed: bool = False
 
@@ -141,7 +141,7 @@ class SeriesLift(Lift):
 class ChebyshevLift(Lift):
     """x -> the Chebyshev series of chi2 about a center."""
 
-    looks: ClassVar[bool] = True
+    validates_input: ClassVar[bool] = True
     n_terms: int
     center: float
     signed: bool = False
@@ -162,7 +162,7 @@ class ChebyshevLift(Lift):
 class HomogeneousLift(Lift):
     """x -> x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), ...)."""
 
-    looks: ClassVar[bool] = True
+    validates_input: ClassVar[bool] = True
     amplitudes: Array
     harmonics: tuple[int, ...]
     step: float

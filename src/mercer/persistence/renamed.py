@@ -1,0 +1,49 @@
+"""Current names of classes, attributes and fields that older model files call otherwise.
+
+A class, a fitted attribute or a field of a record that is renamed gets a line here, so that every
+file that was ever written still loads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+CLASSES: dict[str, str] = {}
+"""Old name of a model or record class -> current name."""
+
+ATTRIBUTES: dict[str, str] = {"drawn_": "tile_transform_"}
+"""Old name of a fitted attribute, of any model -> current name."""
+
+FIELDS: dict[str, dict[str, str]] = {}
+"""Current name of a record class -> {old name of a field: current name}."""
+
+
+def with_current_names(stored: Any) -> Any:
+    """Return a stored value, as parsed from JSON, with the current name of everything renamed.
+
+    Raises
+    ------
+    ValueError
+        If an attribute or a field is there under both names.
+    """
+    if isinstance(stored, list):
+        return [with_current_names(value) for value in stored]
+    if not isinstance(stored, dict):
+        return stored
+    found = {key: with_current_names(value) for key, value in stored.items()}
+    for tag, position in (("model", 2), ("record", 1)):
+        body = found.get(tag)
+        if len(found) == 1 and isinstance(body, list) and len(body) > 1:
+            if isinstance(body[0], str):
+                body[0] = CLASSES.get(body[0], body[0])
+            if len(body) > position and isinstance(body[position], dict):
+                table = ATTRIBUTES if tag == "model" else FIELDS.get(str(body[0]), {})
+                body[position] = _rename_keys(body[position], table)
+    return found
+
+
+def _rename_keys(values: dict[str, Any], table: dict[str, str]) -> dict[str, Any]:
+    renamed = {table.get(name, name): value for name, value in values.items()}
+    if len(renamed) != len(values):
+        raise ValueError(f"it has {min(set(table) & set(values))!r} under two names")
+    return renamed
