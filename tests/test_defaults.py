@@ -99,7 +99,7 @@ def test_a_default_projection_of_few_columns_loses_nothing():
 def test_other_words_than_auto_are_refused(cls):
     name = "n_components" if cls is RandomProjection else "n_measurements"
     with pytest.raises(
-        ValueError, match=f"{name} must be a whole number of at least 1, or 'auto', got 'all'"
+        ValueError, match=f"{name} must be an integer of at least 1, or 'auto', got 'all'"
     ):
         cls(**{name: "all"}).fit(np.eye(3))
 

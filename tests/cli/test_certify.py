@@ -49,7 +49,7 @@ def test_a_certificate_is_that_of_python(name, files):
     [
         ("--error 0", "Error: --error must be a finite number above 0, got 0.0."),
         ("--confidence 2", "confidence"),
-        ("--pairs 1", "pairs must be a whole number of at least 2, got 1"),
+        ("--pairs 1", "pairs must be an integer of at least 2, got 1"),
     ],
 )
 def test_what_cannot_be_certified_is_one_sentence(more, words, files):

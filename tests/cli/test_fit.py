@@ -174,7 +174,7 @@ def test_columns_of_matrices_are_chosen_by_number(folder):
         (
             "fit data.csv --target digit --map fourier:n_components=-3 -o m",
             1,
-            "n_components must be a whole number",
+            "n_components must be an integer",
         ),
         (
             "fit data.csv --target digit --map fourier:gamma=wide -o m",

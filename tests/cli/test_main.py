@@ -199,8 +199,7 @@ def test_an_error_is_one_sentence_and_exit_code_1():
     result = call("info", MERCER_NUM_THREADS="abc")
     assert result.exit_code == 1
     assert (
-        result.output
-        == "Error: MERCER_NUM_THREADS must be a whole number of at least 1, got 'abc'.\n"
+        result.output == "Error: MERCER_NUM_THREADS must be an integer of at least 1, got 'abc'.\n"
     )
 
 

@@ -330,11 +330,9 @@ def test_small_integers_are_read_in_chunks_that_stay_small_as_float64(tmp_path):
 
 def test_bad_grids_are_refused():
     stream = open_stream(X)
-    with pytest.raises(
-        ValueError, match="rows of a block must be a whole number of at least 1, got 0"
-    ):
+    with pytest.raises(ValueError, match="rows of a block must be an integer of at least 1, got 0"):
         stream.blocks(0)
-    with pytest.raises(ValueError, match="start must be a whole number of at least 0, got -1"):
+    with pytest.raises(ValueError, match="start must be an integer of at least 0, got -1"):
         stream.blocks(5, -1)
 
 

@@ -26,7 +26,9 @@ from tests.helpers.stream_data import (
     y,
 )
 
-from mercer import open_stream, validation
+from mercer import open_stream
+from mercer.errors import RowError
+from mercer.validation.rows import require_finite
 
 
 def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path):
@@ -42,12 +44,12 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
     def check() -> None:
         for number, block in enumerate(stream.blocks(5)):
             try:
-                validation.require_finite("fold", block.X, stream.columns)
-            except validation.RowError as error:
+                require_finite("fold", block.X, stream.columns)
+            except RowError as error:
                 assert number == 37
                 raise stream.located(error, block.start) from None
 
-    with pytest.raises(validation.RowError) as caught:
+    with pytest.raises(RowError) as caught:
         check()
     assert str(caught.value) == (
         "Input X contains NaN: fold needs finite numbers, got nan at part-0001.parquet, row 87 "

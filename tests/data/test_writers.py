@@ -152,7 +152,7 @@ def test_places_that_cannot_be_written_to_are_refused(tmp_path):
             "d.xls is of no kind that is written. Those are .parquet, .npy, .csv",
         ),
         (tmp_path / "gone" / "d.npy", 2, "There is no folder .*gone to write to"),
-        (tmp_path / "d.npy", 0, "columns must be a whole number of at least 1, got 0"),
+        (tmp_path / "d.npy", 0, "columns must be an integer of at least 1, got 0"),
         (tmp_path / "d.npy", [], "d.npy needs at least one column"),
         (tmp_path / "d.npy", ["a", "a"], "two columns have one name"),
         (tmp_path / "d.npy", {"a": "f4", "b": "f8"}, "d.npy needs numbers of one dtype"),

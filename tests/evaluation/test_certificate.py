@@ -299,7 +299,7 @@ def test_where_the_exact_kernel_is_0_for_every_pair_of_the_pilots_no_size_is_kno
         (
             lambda phi: certify(phi, TEST, pairs=1),
             ValueError,
-            "pairs must be a whole number of at least 2",
+            "pairs must be an integer of at least 2",
         ),
         (
             lambda phi: certify(phi, TEST[:, :3]),

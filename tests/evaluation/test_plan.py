@@ -179,7 +179,7 @@ def test_a_budget_of_memory_chooses_the_route_and_says_what_does_not_fit():
         ),
         ({"max_memory": "much"}, "max_memory must be a number of bytes"),
         ({"loss": "hinge"}, "loss must be one of"),
-        ({"outputs": 0}, "outputs must be a whole number of at least 1"),
+        ({"outputs": 0}, "outputs must be an integer of at least 1"),
         (
             {"rate": Table("n_terms", (1,), (0.1,))},
             "rate is one of n_terms, and RandomFourier has n_components",
@@ -195,9 +195,9 @@ def test_what_cannot_be_planned_is_one_sentence(more, words):
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        ((0, 5), "rows must be a whole number of at least 1, got 0"),
-        ((5, 0), "columns must be a whole number of at least 1, got 0"),
-        ((5, 2.5), "columns must be a whole number"),
+        ((0, 5), "rows must be an integer of at least 1, got 0"),
+        ((5, 0), "columns must be an integer of at least 1, got 0"),
+        ((5, 2.5), "columns must be an integer"),
         ((5, 5, 0.0), "density must be a finite number above 0"),
         ((5, 5, 1.5), "density is a share of entries, at most 1"),
         ((5,), r"a shape is \(rows, columns\)"),

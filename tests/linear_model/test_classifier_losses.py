@@ -239,7 +239,7 @@ def test_the_plan_says_how():
         ),
         (
             lambda: classifier(max_iter=0).fit(X, y),
-            "max_iter must be a whole number of at least 1, got 0",
+            "max_iter must be an integer of at least 1, got 0",
         ),
         (lambda: classifier(tol=0.0).fit(X, y), "tol must be a finite number above 0, got 0.0"),
         (

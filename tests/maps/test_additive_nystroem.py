@@ -245,7 +245,7 @@ def test_nothing_but_zeros_is_mapped_to_zeros(per_column):
             {"landmarks": [0.1], "n_terms": 1, "per_column": True},
             "with per_column=False, got .* with per_column=True",
         ),
-        ({"n_terms": 0}, "n_terms must be a whole number of at least 1"),
+        ({"n_terms": 0}, "n_terms must be an integer of at least 1"),
         ({"per_column": 1}, "per_column must be True or False"),
     ],
 )

@@ -240,7 +240,7 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"n_anchors": 1}, "n_anchors must be a whole number of at least 2"),
+        ({"n_anchors": 1}, "n_anchors must be an integer of at least 2"),
         ({"energy": 0.0}, "energy must be a finite number above 0"),
         ({"energy": 1.5}, "energy must be above 0 and at most 1, got 1.5"),
         (

@@ -184,10 +184,10 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"n_components": 0}, r"n_components must be a whole number of at least 1, got 0"),
+        ({"n_components": 0}, r"n_components must be an integer of at least 1, got 0"),
         ({"n_components": -5}, r"at least 1, got -5"),
-        ({"n_components": 2.5}, r"a whole number of at least 1, got 2.5"),
-        ({"n_components": True}, r"a whole number of at least 1, got True"),
+        ({"n_components": 2.5}, r"an integer of at least 1, got 2.5"),
+        ({"n_components": True}, r"an integer of at least 1, got True"),
         (
             {"kernel": "gausian"},
             r"kernel must be one of 'gaussian', .* got 'gausian'. Did you mean 'gaussian'\?",
@@ -219,7 +219,7 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
         ({"kernel": "matern", "nu": 1.0}, r"nu must be 0.5, 1.5 or 2.5, got 1.0"),
         ({"normalize": "yes"}, r"normalize must be True or False, got 'yes'"),
         ({"random_state": -1}, r"random_state must be None, a whole number"),
-        ({"n_jobs": 0}, r"n_jobs must be None, a whole number of at least 1, or negative"),
+        ({"n_jobs": 0}, r"n_jobs must be None, an integer of at least 1, or negative"),
     ],
 )
 def test_parameters_that_are_wrong_are_refused_in_fit_with_a_sentence(params, words):

@@ -461,7 +461,7 @@ def test_zeros_are_exact_and_extremes_stay_finite(feature_map):
 @pytest.mark.parametrize(
     ("feature_map", "words"),
     [
-        (Homogeneous(-1), "n_terms must be a whole number of at least 0, got -1"),
+        (Homogeneous(-1), "n_terms must be an integer of at least 0, got -1"),
         (
             Homogeneous(window="round"),
             "window must be one of 'rectangular', 'uniform', got 'round'",
@@ -469,7 +469,7 @@ def test_zeros_are_exact_and_extremes_stay_finite(feature_map):
         (Homogeneous(period=0), "period must be a finite number above 0, or 'auto', got 0"),
         (Homogeneous(degree=0), "degree must be a finite number above 0, got 0"),
         (Homogeneous(kernel="chi"), "kernel must be one of .* Did you mean 'chi2'"),
-        (Chi2Series(0), "n_terms must be a whole number of at least 1, got 0"),
+        (Chi2Series(0), "n_terms must be an integer of at least 1, got 0"),
         (
             Chi2Series(2, poles="best"),
             "poles must be one of 'fit', 'greedy', 'minimax', got 'best'",
@@ -486,7 +486,7 @@ def test_zeros_are_exact_and_extremes_stay_finite(feature_map):
         (RandomLaplace(8, shift=-1), "shift must be a finite number above 0, got -1"),
         (RandomLaplace(8, design="orthogonal"), "design must be one of 'iid', 'sobol', 'lhs'"),
         (ExpChi2(8, gamma="auto"), "gamma must be a finite number above 0, got 'auto'"),
-        (ExpChi2(8, n_terms=0), "n_terms must be a whole number"),
+        (ExpChi2(8, n_terms=0), "n_terms must be an integer"),
     ],
     ids=str,
 )

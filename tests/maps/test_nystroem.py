@@ -346,7 +346,7 @@ def test_the_kernel_composes():
             "gamma='scale' is for kernels of squared distances",
         ),
         ({"gamma": -1.0}, "gamma must be a finite number above 0, or one of"),
-        ({"n_components": 0}, "n_components must be a whole number of at least 1, got 0"),
+        ({"n_components": 0}, "n_components must be an integer of at least 1, got 0"),
         ({"landmarks": "kmeans"}, "landmarks must be one of .* got 'kmeans'. Did you mean 'kmeans"),
         (
             {"landmarks": X[:, :4]},

@@ -312,8 +312,8 @@ SPELT = partial(CompressiveFourier, 16, gamma=1.0)
             r"n_features=5, got 6",
         ),
         (RandomProjection(6, method="hadamard"), r"Use a smaller one, or method='gaussian'"),
-        (RandomProjection(0), r"n_components must be a whole number of at least 1, got 0"),
-        (RandomProjection(2.0), r"n_components must be a whole number of at least 1, got 2.0"),
+        (RandomProjection(0), r"n_components must be an integer of at least 1, got 0"),
+        (RandomProjection(2.0), r"n_components must be an integer of at least 1, got 2.0"),
         (
             RandomProjection(2, method="bernouli"),
             r"method must be one of .*Did you mean 'bernoulli'\?",

@@ -9,12 +9,12 @@ from scipy.linalg import hadamard
 from scipy.special import ndtri
 from scipy.stats import chi, kstest, qmc
 
+from mercer.errors import RowError
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import ChebyshevLift, HomogeneousLift, SeriesLift
 from mercer.maps.stages.fourier import Waves
 from mercer.maps.stages.links import Cos, CosSin, RowNorm
 from mercer.rng import Rng
-from mercer.validation import RowError
 
 
 def test_orthogonal_rows_are_orthogonal_in_blocks_with_chi_lengths():

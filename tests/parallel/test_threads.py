@@ -234,7 +234,7 @@ def test_threads_come_from_the_environment_then_from_the_machine(monkeypatch, me
 def test_a_number_of_threads_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("MERCER_NUM_THREADS", "many")
     with pytest.raises(
-        ValueError, match="MERCER_NUM_THREADS must be a whole number of at least 1, got 'many'"
+        ValueError, match="MERCER_NUM_THREADS must be an integer of at least 1, got 'many'"
     ):
         pool.threads()
     for bad in (0, 1.5, True, "2"):

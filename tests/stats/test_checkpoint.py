@@ -231,7 +231,7 @@ def test_other_columns_of_the_same_files_are_refused(begun):
         ({"seed": 1}, "the map has drawn other weights: give it the seed"),
         (
             {"summary": Moments},
-            r"another summary is asked for: it was 'Together\(Moments\(target=False, "
+            r"another summary is asked for: it was 'CombinedStatistics\(Moments\(target=False, "
             r"wide=False\), ClassSums\(\)\)'",
         ),
         (

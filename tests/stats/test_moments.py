@@ -263,7 +263,7 @@ def test_summaries_together_are_each_alone():
     with pytest.raises(ValueError, match="Moments, ClassSums together do not merge with Moments"):
         _ = first + CombinedStatistics(Moments())
     empty = fresh(CombinedStatistics(Moments(target=False), ClassSums()))
-    assert described(empty) == "Together(Moments(target=False, wide=False), ClassSums())"
+    assert described(empty) == "CombinedStatistics(Moments(target=False, wide=False), ClassSums())"
 
 
 MEMORY = """

@@ -139,12 +139,12 @@ def test_an_unknown_form_is_refused():
         ),
         (
             lambda: theory.components_uniform(0.1, 0.1, 0, 1.0, 1.0),
-            "d must be a whole number of at least 1",
+            "d must be an integer of at least 1",
         ),
         (lambda: theory.bound_uniform(2.0, 10, 3, 1.0, 1.0), "error must be at most spread"),
         (
             lambda: theory.variance(0.5, 0.2, -3),
-            "n_components must be a whole number of at least 1",
+            "n_components must be an integer of at least 1",
         ),
     ],
 )

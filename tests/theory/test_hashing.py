@@ -69,7 +69,7 @@ def test_the_error_of_anchors_is_within_its_bound():
     [
         (lambda: theory.gmm_variance(1.5, 10), "gmm must be a number from 0 to 1"),
         (lambda: theory.gmm_of_correlation(2.0), "rho must be a number from -1 to 1"),
-        (lambda: theory.anchors_error(0.1, 0, 0.1), "d must be a whole number"),
+        (lambda: theory.anchors_error(0.1, 0, 0.1), "d must be an integer"),
     ],
 )
 def test_wrong_arguments_are_refused_in_words(call, words):

@@ -72,7 +72,7 @@ def sentence(error: Exception, options: Collection[str] = ()) -> str:
     """What went wrong, in words; parameters for which the command has options are named by
     these.
     """
-    from mercer.validation import RowError
+    from mercer.errors import RowError
 
     if isinstance(error, OSError):
         return _of_file(error)

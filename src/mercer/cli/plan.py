@@ -69,11 +69,11 @@ def plan(
       mercer plan data.parquet --target digit --map exp-chi2 --error 0.01
       mercer plan data.csv --target digit --map fourier --error 0.05 --max-seconds 10
     """
-    from mercer import validation
     from mercer.evaluation.plan import plan as quote
+    from mercer.validation.parameters import validate_positive
 
     if error is not None:
-        validation.positive("plan", "error", error)
+        validate_positive("plan", "error", error)
     stream = open_data(data, target=target, weight=weight, columns=columns, drop=drop)
     if stream.left_out:
         voice.say(describe_index(stream))

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mercer import validation
 from mercer.data.csv import CsvStream
 from mercer.data.dask import DaskStream, is_lazy
 from mercer.data.files import ChangedFileError as ChangedFileError
@@ -23,6 +22,7 @@ from mercer.data.stream import rechunk as rechunk
 from mercer.data.svmlight import SVMLIGHT, SvmlightStream
 from mercer.data.writers import Sink as Sink
 from mercer.data.writers import open_sink as open_sink
+from mercer.validation.rows import drop_index_columns
 
 _SUFFIXES: dict[str, Callable[..., Stream]] = {
     ".npy": NpyStream,
@@ -129,7 +129,7 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
         return ParquetStream(f"{paths[0].name} and {len(paths) - 1} more", paths, **roles)
     if is_lazy(source):
         return DaskStream(source, **roles)
-    source = validation.without_index(source)
+    source = drop_index_columns(source)
     library = frame_library(source)
     if library == "polars lazy":
         raise ValueError(

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data.column_roles import ENCODE, assign
 from mercer.data.stream import Array, Parts, Stream, as_float
+from mercer.errors import ParameterError
+from mercer.validation.rows import index_columns
 
 
 def pyarrow(doing: str, module: str = "") -> Any:
@@ -61,7 +62,7 @@ def describe(schema: Any) -> list[Column]:
     holds.
     """
     pa = pyarrow("Reading")
-    types, index = pa.types, validation.index_columns(schema)
+    types, index = pa.types, index_columns(schema)
     found = []
     for one in schema:
         kind, size = one.type, 0
@@ -94,7 +95,7 @@ class TableStream(Stream):
         self._weights = None if roles.weight is None else table[roles.weight]
         for column in self._inputs + ([self._weights] if self._weights else []):
             if not column.number:
-                raise validation.ParameterError(
+                raise ParameterError(
                     "",
                     f"{who}: column {column.name!r} is {column.type}, and inputs must be numbers "
                     "or lists of them of one length. ",

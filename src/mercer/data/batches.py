@@ -13,12 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer import validation
 from mercer.data import Chunk, Stream
+from mercer.errors import RowError
 from mercer.maps.block import Array, Block, Dense, as_block, matrix
 from mercer.parallel import devices
 from mercer.parallel.threads import spans, width
 from mercer.parallel.tile_size import Cost, Grid, grid, tile_rows
+from mercer.validation.rows import require_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class Rows:
             part = chunk.part(rows.start, rows.stop)
             try:
                 return part, self._block(part)
-            except validation.RowError as error:
+            except RowError as error:
                 raise self.stream.located(error, part.start) from None
 
         if self.place is None:
@@ -136,7 +137,7 @@ class Rows:
 
     def _let_in(self, X: Any) -> None:
         if self.feature_map is None:
-            validation.require_finite("fold", X, self.stream.columns)
+            require_finite("fold", X, self.stream.columns)
         else:
             self.feature_map._let_in(X, self.stream.columns)
 
@@ -238,7 +239,7 @@ class Tiles(Rows):
                 weight = None if piece.weight is None else piece.weight[at:end]
                 try:
                     block = self._features(tile)
-                except validation.RowError as error:
+                except RowError as error:
                     raise self.stream.located(error, piece.start + at) from None
                 yield Piece(block, None, weight, piece.start + at)
                 at = end

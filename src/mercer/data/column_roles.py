@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.validation import Setting
+from mercer.errors import Setting
 
 COLUMNS = Setting("columns", text="columns=[...]")
 TARGET = Setting("target", text="open_stream(source, target='column')")

@@ -10,10 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mercer import validation
 from mercer.data.arrow import Column, TableStream, describe, pyarrow, skip
 from mercer.data.column_roles import COLUMNS
 from mercer.data.files import OneFile, one_file
+from mercer.errors import RowError
+from mercer.validation.rows import reads_as_number
 
 _BLOCK = 2**20  # bytes parsed at a time
 _LONGEST = 2**28  # of a line
@@ -139,9 +140,9 @@ def _first_misfit(values: Any, kind: Any) -> int | None:
     return low
 
 
-def _misfit(column: Column, row: int, value: str) -> validation.RowError:
+def _misfit(column: Column, row: int, value: str) -> RowError:
     kind = {"int64": "whole numbers", "bool": "true and false"}.get(column.type, "numbers")
-    return validation.RowError(
+    return RowError(
         row,
         f"Column {column.name!r} has {kind} in the first rows, and then {value!r} at",
         "",
@@ -161,7 +162,7 @@ def require_header(name: str, names: list[str]) -> None:
             f"{name} has one column, {names[0]!r}: columns are separated by commas (.csv) or "
             "tabs (.tsv)."
         )
-    numbers = [text for text in names if validation.reads_as_number(text)]
+    numbers = [text for text in names if reads_as_number(text)]
     if not numbers or (
         all(text.isdigit() for text in numbers) and len(set(numbers)) == len(numbers)
     ):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data.column_roles import ENCODE, assign
 from mercer.data.matrix import MatrixStream, csr_row_bytes
 from mercer.data.stream import Array, Parts, Stream, as_float, hash_chunks
+from mercer.errors import ParameterError
+from mercer.validation.rows import as_numpy, describe_text
 from mercer.validation.sparse import canonical_csr
 
 
@@ -25,12 +26,8 @@ class ArrayStream(MatrixStream):
         if sparse:
             matrix = canonical_csr("open_stream", matrix)
         else:
-            words, matrix = matrix, validation.as_array("open_stream", matrix)
-            sentence = (
-                None
-                if matrix.dtype.kind in "biuf"
-                else validation.describe_text("open_stream", words)
-            )
+            words, matrix = matrix, as_numpy("open_stream", matrix)
+            sentence = None if matrix.dtype.kind in "biuf" else describe_text("open_stream", words)
             if sentence:
                 raise ValueError(sentence)
         super().__init__("the array", matrix.shape, matrix.dtype, sparse=sparse, **roles)
@@ -75,7 +72,7 @@ class FrameStream(Stream):
         types = list(frame.dtypes)
         for place in (*roles.inputs, *([] if roles.weight is None else [roles.weight])):
             if not self._is_number(types[place]):
-                raise validation.ParameterError(
+                raise ParameterError(
                     "",
                     f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs "
                     "must be numbers. ",

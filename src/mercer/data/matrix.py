@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data.column_roles import assign
 from mercer.data.stream import Array, Parts, Stream, as_float
+from mercer.errors import RowError
+from mercer.validation.rows import validate_rows
 from mercer.validation.sparse import canonical_csr
 
 
@@ -62,7 +63,7 @@ class MatrixStream(Stream):
         if hasattr(matrix, "tocsr"):
             try:
                 matrix = canonical_csr(self.name, matrix)
-            except validation.RowError as error:
+            except RowError as error:
                 raise self.located(error, start) from None
         if roles.target:
             y = (
@@ -76,7 +77,7 @@ class MatrixStream(Stream):
         if not self.sparse:
             X = np.ascontiguousarray(X, dtype=self.dtype, like=X)
         else:
-            X = X.astype(self.dtype, copy=False) if roles.plain else validation.rows(self.name, X)
+            X = X.astype(self.dtype, copy=False) if roles.plain else validate_rows(self.name, X)
         return X, y, None if weight is None else weight.astype(np.float64, copy=False)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from mercer.data.arrow import TableStream, describe, pyarrow, skip
 from mercer.data.column_roles import COLUMNS
 from mercer.data.files import FileSet, FileStream, place
-from mercer.validation import ParameterError
+from mercer.errors import ParameterError
 
 _BUFFER = 2**20  # of one column's read-ahead
 _BUFFERS = 64 * 2**20  # of all of them

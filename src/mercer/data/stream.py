@@ -13,7 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import validation
+from mercer.errors import RowError
+from mercer.validation.parameters import validate_integer
+from mercer.validation.rows import as_numpy, first_missing
 
 Array = NDArray[Any]
 Parts = tuple[Any, Array | None, Array | None]  # X, y, weight
@@ -112,7 +114,7 @@ class Stream:
         rows : int
             Chunks have a multiple of so many rows where the source lets us choose.
         """
-        start = validation.whole(self.name, "start", start, least=0)
+        start = validate_integer(self.name, "start", start, least=0)
         if self.rows is not None and start > self.rows:
             raise ValueError(
                 f"{self.name} has {self.rows} rows: there is no row {start} to start from."
@@ -135,7 +137,7 @@ class Stream:
         >>> [(block.start, len(block)) for block in stream.blocks(2, start=2, stop=4)]
         [(2, 2)]
         """
-        rows = validation.whole(self.name, "rows of a block", rows)
+        rows = validate_integer(self.name, "rows of a block", rows)
         return rechunk(self.chunks(start, rows), rows, stop)
 
     def where(self, row: int) -> str:
@@ -144,7 +146,7 @@ class Stream:
         """
         return f"row {row}"
 
-    def located(self, error: validation.RowError, start: int = 0) -> validation.RowError:
+    def located(self, error: RowError, start: int = 0) -> RowError:
         """The error of a block whose first row is row `start` of the stream, with the place that
         where() names.
         """
@@ -272,7 +274,7 @@ class Stream:
             self._watch(row, self.rows)
 
     def _values(self, what: str, values: Any) -> Array:
-        array = validation.as_array(self.name, values)
+        array = as_numpy(self.name, values)
         if self.rows is None:
             raise ValueError(
                 f"{self.name}: the number of rows is not known, so {what} must be the name of a "
@@ -292,7 +294,7 @@ class Stream:
     def _require_labels(self, chunk: Chunk) -> None:
         if chunk.y is None:
             return
-        missing = validation.missing(chunk.y)
+        missing = first_missing(chunk.y)
         if missing is not None:
             row, column, value = missing
             names = self.target if isinstance(self.target, list) else [self.target]
@@ -300,9 +302,7 @@ class Stream:
                 "" if names[-1] in (None, "given") else f" {names[min(column, len(names) - 1)]!r}"
             )
             before = f"The target{name} needs a value in every row, got {value} at"
-            raise self.located(
-                validation.RowError(row, before, ". Drop such rows first."), chunk.start
-            )
+            raise self.located(RowError(row, before, ". Drop such rows first."), chunk.start)
 
     def _require_weight(self, chunk: Chunk) -> None:
         if chunk.weight is None:
@@ -310,7 +310,7 @@ class Stream:
         bad = ~(np.isfinite(chunk.weight) & (chunk.weight >= 0))
         if bad.any():
             row = int(np.argmax(bad))
-            error = validation.RowError(
+            error = RowError(
                 row, f"Weights must be finite and not negative, got {chunk.weight[row]} at", "."
             )
             raise self.located(error, chunk.start)

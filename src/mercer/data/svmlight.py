@@ -13,11 +13,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data.files import OneFile, one_file, place
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import Parts
+from mercer.errors import ParameterError, Setting
 from mercer.persistence.atomic_write import replacing
+from mercer.validation.parameters import validate_integer
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _RANGE = 4 * 2**20  # bytes read at a time
@@ -67,23 +68,21 @@ class SvmlightStream(OneFile, MatrixStream):
             raise ValueError(f"{path.name} has no {'rows' if rows == 0 else 'entries'}.")
         if zero_based is False and lowest == 0:
             sentence = f"{path.name} uses column 0, so that its columns cannot count from 1: give "
-            raise validation.ParameterError(
-                "", sentence, validation.Setting("zero_based", "True"), "."
-            )
+            raise ParameterError("", sentence, Setting("zero_based", "True"), ".")
         if zero_based is None and n_features is not None and lowest > 0 and highest < n_features:
-            raise validation.ParameterError(
+            raise ParameterError(
                 "",
                 f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: "
                 "they may count from 0 or from 1. ",
                 "Say which: ",
-                validation.Setting("zero_based", "True"),
+                Setting("zero_based", "True"),
                 ", or ",
-                validation.Setting("zero_based", "False"),
+                Setting("zero_based", "False"),
                 ".",
             )
         self._base = int(lowest > 0 if zero_based is None else not zero_based)
         width = highest + 1 - self._base
-        if n_features is not None and validation.whole(path.name, "n_features", n_features) < width:
+        if n_features is not None and validate_integer(path.name, "n_features", n_features) < width:
             raise ValueError(
                 f"{path.name}: n_features is {n_features}, and the file uses {width} columns."
             )

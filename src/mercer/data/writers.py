@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer import validation
 from mercer.data.arrow import pyarrow
 from mercer.data.csv import DELIMITERS
 from mercer.data.stream import Array
 from mercer.persistence.atomic_write import replacing
+from mercer.validation.parameters import validate_integer
 
 _GROUP_BYTES = 32 * 2**20  # of a Parquet row group, before it is packed
 _NPY_HEADER = 128  # bytes, so that the number of rows can be filled in at the end
@@ -64,7 +64,7 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
     else:
         types = {
             f"x{place}": np.dtype(dtype)
-            for place in range(validation.whole("open_sink", "columns", columns))
+            for place in range(validate_integer("open_sink", "columns", columns))
         }
     if not types:
         raise ValueError(f"open_sink: {path.name} needs at least one column.")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Rows
 from mercer.evaluation.convergence import Law, Table, fitted_size, law_of
@@ -22,6 +21,7 @@ from mercer.maps.base import Map
 from mercer.parallel import devices
 from mercer.stats.basic import Reservoir
 from mercer.stats.reduce import fold
+from mercer.validation.parameters import validate_integer, validate_positive, validate_probability
 
 
 @dataclass(frozen=True)
@@ -205,10 +205,10 @@ def certify(
             f"{type(feature_map).__name__}."
         )
     check_is_fitted(fitted)
-    validation.whole(who, "pairs", pairs, least=2)
-    validation.probability(who, "confidence", confidence)
+    validate_integer(who, "pairs", pairs, least=2)
+    validate_probability(who, "confidence", confidence)
     if error is not None:
-        validation.positive(who, "error", error)
+        validate_positive(who, "error", error)
     rows = _sample(fitted, X, pairs, random_state)
     chosen = drawn_pairs(rows.shape[0], pairs, random_state)
     measured = measure(fitted, rows, chosen)

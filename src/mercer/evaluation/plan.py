@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer import system, validation
+from mercer import system
 from mercer.data import open_stream
+from mercer.errors import ParameterError
 from mercer.evaluation.certificate import Certificate, share
 from mercer.evaluation.convergence import Law, Table
 from mercer.evaluation.cost import speeds
@@ -31,6 +32,13 @@ from mercer.linear_model.mapping import make_map
 from mercer.maps.base import Map
 from mercer.parallel.threads import threads
 from mercer.parallel.tile_size import Plan, plan_fit, size, width_for
+from mercer.validation.parameters import (
+    parse_memory,
+    validate_integer,
+    validate_option,
+    validate_positive,
+    validate_probability,
+)
 
 _FINER = 4  # sizes that are tried between one and its half, where a budget decides
 
@@ -177,10 +185,10 @@ def plan(
     who = "plan"
     fitted = feature_map if isinstance(feature_map, Map) else make_map(who, feature_map, None, None)
     if error is not None:
-        validation.positive(who, "error", error)
-    validation.probability(who, "confidence", confidence)
-    validation.one_of(who, "loss", loss, ("squared", *LOSSES))
-    validation.whole(who, "outputs", outputs)
+        validate_positive(who, "error", error)
+    validate_probability(who, "confidence", confidence)
+    validate_option(who, "loss", loss, ("squared", *LOSSES))
+    validate_integer(who, "outputs", outputs)
     measured = _rate_of(who, rate, fitted)
     rows = _rows_of(who, source, error)
     outlines = Outlines(fitted, rows.columns, rows.density)
@@ -198,13 +206,13 @@ def plan(
         """What may be used; a budget of nothing is refused, and told what the least is."""
         try:
             return None if value is None else check(who, name, value)
-        except validation.ParameterError as error:
+        except ParameterError as error:
             least = quote(None if outlines.size is None else 1)
             raise error.extended(f" The least that this fit takes is {_needs(least)}.") from None
 
     room, time = (
-        budget("max_memory", max_memory, validation.memory),
-        budget("max_seconds", max_seconds, validation.positive),
+        budget("max_memory", max_memory, parse_memory),
+        budget("max_seconds", max_seconds, validate_positive),
     )
     amount, why, short = _size(who, fitted, outlines.size, error, confidence, measured, rows.rows)
     found = quote(amount, why, room)
@@ -222,12 +230,12 @@ def _rows_of(who: str, source: Any, error: float | None) -> Rows:
                 f"{who}: a shape is (rows, columns) or (rows, columns, density), got {source!r}."
             )
         rows, columns = (
-            validation.whole(who, name, part)
+            validate_integer(who, name, part)
             for name, part in zip(("rows", "columns"), source[:2], strict=True)
         )
         density = None
         if len(source) == 3:
-            density = validation.positive(who, "density", source[2])
+            density = validate_positive(who, "density", source[2])
             if density > 1:
                 raise ValueError(
                     f"{who}: density is a share of entries, at most 1, got {source[2]!r}."

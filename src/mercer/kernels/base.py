@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import validation
+from mercer.validation.parameters import validate_positive
+from mercer.validation.rows import as_numpy, require_nonnegative
 from mercer.validation.sparse import validate_sparse
 
 Array = NDArray[np.float64]
@@ -28,7 +29,7 @@ class Kernel:
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.type == "float":
-                validation.positive(type(self).__name__, field.name, getattr(self, field.name))
+                validate_positive(type(self).__name__, field.name, getattr(self, field.name))
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Gram matrix of the rows of X and Z (of X and X when Z is None)."""
@@ -95,7 +96,7 @@ class Kernel:
 
     def _rows(self, X: Any) -> Array:
         validate_sparse(repr(self), X)
-        rows = X.toarray() if hasattr(X, "toarray") else validation.as_array(repr(self), X)
+        rows = X.toarray() if hasattr(X, "toarray") else as_numpy(repr(self), X)
         if rows.ndim != 2 or rows.dtype.kind not in "biuf":
             raise ValueError(
                 f"{self!r} needs a 2-d array of real numbers, got {rows.ndim}-d of {rows.dtype}."
@@ -107,7 +108,7 @@ class Kernel:
     def check(self, X: Any) -> None:
         """Refuse rows outside the domain; an array or a CSR matrix."""
         if self.domain == "nonnegative":
-            validation.require_nonnegative(repr(self), X)
+            require_nonnegative(repr(self), X)
 
 
 @dataclass(frozen=True)

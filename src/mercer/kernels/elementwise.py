@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.kernels.additive import Chi2
 from mercer.kernels.base import Array, Kernel, multiply_columns, ratio, sum_columns
+from mercer.validation.rows import require_above
 
 _HUGE, _SMALLER = 1e280, 2.0**-200
 
@@ -46,7 +46,7 @@ class Skewed(Kernel):
         raise NotImplementedError
 
     def check(self, X: Array) -> None:
-        validation.require_above(repr(self), X, -self.skew)
+        require_above(repr(self), X, -self.skew)
 
     def _value(self, X: Array, Z: Array) -> Array:
         return multiply_columns(self.factor, X + self.skew, Z + self.skew)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import ops, validation
+from mercer import ops
+from mercer.errors import RowError
 from mercer.kernels import (
     GMM,
     Called,
@@ -30,6 +31,7 @@ from mercer.kernels import (
 from mercer.parallel import devices
 from mercer.parallel.threads import each, spans
 from mercer.parallel.tile_size import Cost
+from mercer.validation.rows import largest_entry, validate_rows
 
 Array = NDArray[Any]
 
@@ -93,8 +95,8 @@ def gram(
 
 def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     same = Z is None
-    X = validation.rows("gram", X)
-    Z = X if same else validation.rows("gram", Z)
+    X = validate_rows("gram", X)
+    Z = X if same else validate_rows("gram", Z)
     place = devices.place_of(X)
     if place is not None and not ops.is_device(X):
         return _there_and_back(kernel, X, Z, place)
@@ -122,9 +124,9 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
         if np.isinf(K[rows]).any():
             i, j = (int(place) for place in np.argwhere(np.isinf(K[rows]))[0])
             row = i + rows.start
-            column, value = validation.largest(X, row)
+            column, value = largest_entry(X, row)
             after = f", column {column}, with row {j} of Z. Scale the data or use float64."
-            raise validation.RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
+            raise RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
 
     if place is None:
         each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
@@ -146,7 +148,7 @@ def _there_and_back(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Arr
             at = slice(span.start + rows.start, span.start + rows.stop)
             try:
                 back.bring(_gram(kernel, left[rows], right, None), K[at])
-            except validation.RowError as error:
+            except RowError as error:
                 raise error.at(at.start) from None
 
         devices.each(work, left.shape[0], left.shape[0], place)

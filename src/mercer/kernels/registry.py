@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, fields
 
-from mercer import validation
 from mercer.kernels import additive, elementwise, euclidean, hashing
 from mercer.kernels.additive import Additive
 from mercer.kernels.base import Kernel
+from mercer.validation.parameters import validate_option
 
 _ALSO = {"rbf": "gaussian"}  # scikit-learn's names for the same kernels
 
@@ -38,7 +38,7 @@ def additive_names() -> dict[str, type[Additive]]:
 def named(who: str, name: object) -> type[Kernel]:
     """The kernel class of that name; otherwise a ValueError with the nearest one."""
     known = names()
-    return known[validation.one_of(who, "kernel", _ALSO.get(str(name), name), known)]
+    return known[validate_option(who, "kernel", _ALSO.get(str(name), name), known)]
 
 
 def _name(cls: type[Kernel]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer.data import open_sink
+from mercer.errors import ParameterError, Setting
 from mercer.linear_model.labels import probabilities
-from mercer.validation import ParameterError, Setting
 
 
 def write_answers(

@@ -11,10 +11,11 @@ from typing import Any, Self, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import system, validation
+from mercer import system
 from mercer.data import Stream
 from mercer.data.batches import Rows, features
 from mercer.data.dask import is_lazy
+from mercer.errors import ParameterError, Setting
 from mercer.evaluation.outline import lookers
 from mercer.linear_model import heads
 from mercer.linear_model.answers import write_answers
@@ -37,7 +38,7 @@ from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 from mercer.stats.reduce import fold
-from mercer.validation import ParameterError, Setting
+from mercer.validation.parameters import parse_memory, validate_flag
 
 
 class KernelModel(Keeping, Intake):
@@ -245,12 +246,12 @@ class KernelModel(Keeping, Intake):
         who = type(self).__name__
         self._forget()
         heads.check_alpha(who, self.alpha)
-        validation.flag(who, "fit_intercept", self.fit_intercept)
+        validate_flag(who, "fit_intercept", self.fit_intercept)
         width(self.n_jobs, who)
         limit = (
             system.memory() // 2
             if self.max_memory is None
-            else validation.memory(who, "max_memory", self.max_memory)
+            else parse_memory(who, "max_memory", self.max_memory)
         )
         stream = self._open(X, y, sample_weight, reset=True)
         self._columns = isinstance(stream.target, list) or (

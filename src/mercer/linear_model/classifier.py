@@ -11,7 +11,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer import validation
 from mercer.data import Stream
 from mercer.data.batches import features
 from mercer.data.dask import is_lazy
@@ -37,6 +36,7 @@ from mercer.parallel.threads import at_most, one_blas_thread
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
+from mercer.validation.parameters import validate_integer, validate_positive
 
 
 class KernelClassifier(ClassifierMixin, KernelModel):
@@ -306,8 +306,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _check_loss(self) -> None:
         who = type(self).__name__
         heads.check_loss(who, self.loss, self.alpha, self.penalty, self.pca, self.checkpoint)
-        validation.whole(who, "max_iter", self.max_iter)
-        validation.positive(who, "tol", self.tol)
+        validate_integer(who, "max_iter", self.max_iter)
+        validate_positive(who, "tol", self.tol)
 
     def _outputs(self) -> int:
         return 0 if self.loss == "squared" else len(self.classes_) if self._wide else 1

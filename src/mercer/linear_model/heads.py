@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
+from mercer.errors import ParameterError, Setting
 from mercer.linear_model.losses import LOSSES, Loss
 from mercer.linear_model.normal_equations import Array, Normal
 from mercer.linear_model.penalties import Penalty
@@ -30,7 +30,7 @@ from mercer.linear_model.solvers.ridge import (
     solve,
 )
 from mercer.parallel.tile_size import Plan
-from mercer.validation import ParameterError, Setting
+from mercer.validation.parameters import validate_integer, validate_option, warn_not_converged
 
 FOLDS = 5
 WORDS = ("auto", "gcv", "kfold", "loo")
@@ -100,7 +100,7 @@ def check_alpha(who: str, alpha: Any) -> None:
     words.
     """
     if isinstance(alpha, str):
-        validation.one_of(who, "alpha", alpha, WORDS)
+        validate_option(who, "alpha", alpha, WORDS)
         return
     values = np.asarray(alpha)
     if (
@@ -118,7 +118,7 @@ def check_alpha(who: str, alpha: Any) -> None:
 
 def check_loss(who: str, loss: str, alpha: Any, penalty: Any, pca: Any, checkpoint: Any) -> None:
     """Refuse a loss that is not known, and what does not go with a loss that needs passes."""
-    validation.one_of(who, "loss", loss, ("squared", *LOSSES))
+    validate_option(who, "loss", loss, ("squared", *LOSSES))
     if loss == "squared":
         return
     check_alpha(who, alpha)
@@ -174,11 +174,11 @@ def check_head(who: str, penalty: str, alpha: Any, pca: Any, widths: Sequence[in
     """Refuse more components than a map has features, a penalty that is not known, and what does
     not go with it.
     """
-    if pca is not None and validation.whole(who, "pca", pca) > max(widths):
+    if pca is not None and validate_integer(who, "pca", pca) > max(widths):
         raise ValueError(
             f"{who}: pca must be at most the number of features of a map, {max(widths)}, got {pca}."
         )
-    validation.one_of(who, "penalty", penalty, PENALTIES)
+    validate_option(who, "penalty", penalty, PENALTIES)
     if penalty == "l2":
         return
     if penalty == "group" and len(widths) < 2:
@@ -315,7 +315,7 @@ def from_newton(
         late = np.flatnonzero(found.late)
         names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        validation.warn_unfinished(
+        warn_not_converged(
             f"{who}: Newton's method has not reached tol={tol:g} for class {some}: the gradient "
             f"is {found.gradient[late].max():.2g} of the "
             f"first after {found.steps} steps and {found.passes} passes. Take a larger max_iter "

@@ -9,19 +9,20 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from mercer import validation
 from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
 from mercer.data.matrix import MatrixStream
+from mercer.errors import ParameterError, Setting
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.targets import is_source, require_targets
 from mercer.maps.base import Map
 from mercer.maps.moving import tensor_rows
 from mercer.parallel import devices
+from mercer.validation.rows import drop_index_columns
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import refuse_times
 
-_COLUMNS = validation.Setting("columns", text="open_stream(source, columns=[...])")
+_COLUMNS = Setting("columns", text="open_stream(source, columns=[...])")
 
 
 class Intake(BaseEstimator):
@@ -62,7 +63,7 @@ class Intake(BaseEstimator):
                 del self.feature_names_in_
             self._must_have_target(stream)
         if stream.width != self.n_features_in_:
-            raise validation.ParameterError(
+            raise ParameterError(
                 "",
                 f"{stream.name} has {stream.width} columns, but {who} is expecting "
                 f"{self.n_features_in_}. ",
@@ -73,7 +74,7 @@ class Intake(BaseEstimator):
         known = getattr(self, "feature_names_in_", None)
         if known is not None and names is not None and list(names) != list(known):
             seen, fitted = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
-            raise validation.ParameterError(
+            raise ParameterError(
                 "",
                 f"{stream.name} has the column {seen!r} where {who} was fitted on {fitted!r}. ",
                 "Put them in order with ",
@@ -89,7 +90,7 @@ class Intake(BaseEstimator):
             "ensure_all_finite": False,
         }
         targets = weights = None
-        X = validation.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
+        X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
         y, sample_weight = (devices.brought_home(values) for values in (y, sample_weight))
         who = type(self).__name__
         for values, what in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
@@ -123,6 +124,6 @@ class Intake(BaseEstimator):
     def _must_have_target(self, stream: Stream) -> None:
         if stream.target is None:
             who = type(self).__name__
-            raise validation.ParameterError(
+            raise ParameterError(
                 "", f"{who} requires y: open the rows with a target, ", TARGET, "."
             )

@@ -10,13 +10,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mercer import validation
 from mercer.linear_model import heads
 from mercer.linear_model.mapping import make_map, widths_of
 from mercer.maps.base import Map
 from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.tile_size import Plan
 from mercer.rng import seed_from
+from mercer.validation.parameters import validate_flag
 
 MOMENTS = (
     "_seen",
@@ -78,7 +78,7 @@ class Keeping(BaseEstimator):
         self.__dict__.update(kept)
         who = type(self).__name__
         heads.check_alpha(who, self.alpha)
-        validation.flag(who, "fit_intercept", self.fit_intercept)
+        validate_flag(who, "fit_intercept", self.fit_intercept)
         seed_from(who, self.seed_)
         head, made = self._head, self.feature_map_
         if head is None:

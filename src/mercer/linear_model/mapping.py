@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data import Chunk, Stream
+from mercer.errors import RowError
 from mercer.linear_model.heads import Head
 from mercer.linear_model.normal_equations import Array
 from mercer.maps import registry
@@ -20,6 +20,8 @@ from mercer.parallel import devices
 from mercer.parallel.threads import each
 from mercer.parallel.tile_size import Cost, rows_at_once
 from mercer.rng import Rng, seed_from
+from mercer.validation.parameters import validate_option
+from mercer.validation.rows import require_finite_features
 
 
 def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) -> Map:
@@ -30,7 +32,7 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
     if isinstance(feature_map, list | tuple) and feature_map:
         made = Stacked.flat(*(make_map(who, part, None, None) for part in feature_map))
     elif isinstance(feature_map, str):
-        made = registry()[validation.one_of(who, "feature_map", feature_map, sorted(registry()))]()
+        made = registry()[validate_option(who, "feature_map", feature_map, sorted(registry()))]()
     elif isinstance(feature_map, Map):
         made = copied(feature_map)
     else:
@@ -122,8 +124,8 @@ def predict_rows(
                 each(work, len(chunk), cost, n_jobs)
             else:
                 devices.each(work, len(chunk), devices.tile_rows(cost.bytes, place), place)
-            validation.require_reach(chunk.X, out)
-        except validation.RowError as error:
+            require_finite_features(chunk.X, out)
+        except RowError as error:
             raise stream.located(
                 _first_error(feature_map, chunk.X, stream.columns, error), chunk.start
             ) from None
@@ -144,14 +146,12 @@ def _chunks(stream: Stream, cost: Cost, place: devices.Place | None) -> Iterator
     )
 
 
-def _first_error(
-    feature_map: Map, X: Any, columns: Any, error: validation.RowError
-) -> validation.RowError:
+def _first_error(feature_map: Map, X: Any, columns: Any, error: RowError) -> RowError:
     """What is wrong with the first of all rows, whichever tile came first; the tile's own error
     where the map only objects.
     """
     try:
         feature_map._let_in(X, columns)
-    except validation.RowError as first:
+    except RowError as first:
         return first
     return error

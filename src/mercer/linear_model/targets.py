@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data import Stream, open_stream
 from mercer.data.dask import is_lazy
+from mercer.errors import RowError
 from mercer.linear_model.normal_equations import Array
 from mercer.parallel import devices
+from mercer.validation.rows import first_missing
 
 
 def is_source(X: Any) -> bool:
@@ -27,13 +28,13 @@ def is_source(X: Any) -> bool:
 def require_targets(who: str, y: Any) -> None:
     """Refuse the first target in memory that is None, NaN or infinite."""
     values = np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
-    bad = validation.missing(values) if values.ndim in (1, 2) else None
+    bad = first_missing(values) if values.ndim in (1, 2) else None
     if bad is None:
         return
     row, _, value = bad
     infinite = isinstance(value, float | np.floating) and np.isinf(value)
     what = "infinity or a value too large for dtype('float64')" if infinite else "NaN"
-    raise validation.RowError(
+    raise RowError(
         row,
         f"Input y contains {what}: {who} needs a target in every row, got {value} at",
         ". Drop such rows first.",

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.stats.basic import Reservoir, Spread, Statistic
+from mercer.validation.parameters import validate_positive_or_option
 
 Array = NDArray[Any]
 
@@ -72,7 +73,7 @@ class Gamma:
     def check(self) -> None:
         """Refuse what is neither a number above 0 nor a word that this kernel has."""
         kind = KINDS[self.kernel]
-        validation.positive_or_word(self.who, "gamma", self.given, ("auto", "scale", "median"))
+        validate_positive_or_option(self.who, "gamma", self.given, ("auto", "scale", "median"))
         if self.given == "scale" and kind.distances is not _squared:
             raise ValueError(
                 f"{self.who}: gamma='scale' is for kernels of squared distances, and "

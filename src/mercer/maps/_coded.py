@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mercer import validation
 from mercer.maps.base import Array, Map
 from mercer.maps.block import Block, Coded
 from mercer.maps.stages.base import Frozen
 from mercer.parallel import devices
 from mercer.parallel.tile_size import Cost
+from mercer.validation.parameters import validate_flag
 
 
 class CodedMap(Map):
@@ -38,7 +38,7 @@ class CodedMap(Map):
         return block
 
     def check(self, d: int) -> None:
-        validation.flag(type(self).__name__, "sparse_output", self.sparse_output)
+        validate_flag(type(self).__name__, "sparse_output", self.sparse_output)
 
 
 @dataclass(frozen=True, eq=False)

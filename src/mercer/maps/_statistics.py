@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mercer import validation
 from mercer.data.batches import Piece, Tiles
+from mercer.errors import RowError
 from mercer.maps.block import Block
 from mercer.stats.basic import Magnitude, Statistic
 from mercer.stats.combined import CombinedStatistics
@@ -20,7 +20,7 @@ def compute_statistics(
     """
     try:
         magnitude, statistics = fold(blocks, CombinedStatistics(Magnitude(who), summary)).parts
-    except validation.RowError as error:
+    except RowError as error:
         if isinstance(blocks, Tiles) and not error.place:
             raise blocks.stream.located(error) from None
         raise

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
-from mercer import validation
 from mercer.kernels import Additive
 from mercer.kernels.gram import gram
 from mercer.kernels.registry import additive_names
@@ -24,6 +23,7 @@ from mercer.maps.stages.elementwise import Lift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import ColumnHistogram, Histogram
+from mercer.validation.parameters import validate_flag, validate_integer, validate_option
 
 _KERNELS = additive_names()
 _SAMPLE = 128  # values that kernel PCA is given
@@ -118,13 +118,13 @@ class AdditiveNystroem(AdditiveMap):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        n = validation.whole(who, "n_terms", self.n_terms)
-        validation.flag(who, "per_column", self.per_column)
-        validation.flag(who, "signed", self.signed)
+        n = validate_integer(who, "n_terms", self.n_terms)
+        validate_flag(who, "per_column", self.per_column)
+        validate_flag(who, "signed", self.signed)
         if not isinstance(self.kernel, Additive):
-            validation.one_of(who, "kernel", self.kernel, _KERNELS)
+            validate_option(who, "kernel", self.kernel, _KERNELS)
         if isinstance(self.landmarks, str):
-            validation.one_of(who, "landmarks", self.landmarks, ("greedy", "sample"))
+            validate_option(who, "landmarks", self.landmarks, ("greedy", "sample"))
             return
         given = np.asarray(self.landmarks, dtype=np.float64)
         if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)) or self.per_column:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import kernels, validation
+from mercer import kernels
 from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
 from mercer.kernels.registry import additive_names
@@ -26,6 +26,7 @@ from mercer.maps.stages.lookup import Between, Nearest
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.histogram import ColumnHistogram, Histogram
+from mercer.validation.parameters import validate_integer, validate_option, validate_positive
 
 _KERNELS = additive_names()
 _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
@@ -154,7 +155,7 @@ class Anchors(CodedMap):
         super().check(d)
         who = type(self).__name__
         if isinstance(self.kernel, str):
-            validation.one_of(who, "kernel", self.kernel, _KERNELS)
+            validate_option(who, "kernel", self.kernel, _KERNELS)
         elif not isinstance(self.kernel, Additive) and (
             isinstance(self.kernel, kernels.Kernel) or not callable(self.kernel)
         ):
@@ -162,15 +163,15 @@ class Anchors(CodedMap):
                 f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a "
                 f"callable k(x, z), got {self.kernel!r}."
             )
-        validation.one_of(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
-        validation.one_of(who, "weights", self.weights, ("linear", "equal"))
-        validation.whole(who, "n_neighbors", self.n_neighbors)
+        validate_option(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
+        validate_option(who, "weights", self.weights, ("linear", "equal"))
+        validate_integer(who, "n_neighbors", self.n_neighbors)
         if self.weights == "linear" and self.n_neighbors > 2:
             raise ValueError(
                 f"{who}: weights='linear' needs 1 or 2 neighbours, got "
                 f"n_neighbors={self.n_neighbors}. Use weights='equal'."
             )
-        if validation.positive(who, "energy", self.energy) > 1:
+        if validate_positive(who, "energy", self.energy) > 1:
             raise ValueError(f"{who}: energy must be above 0 and at most 1, got {self.energy!r}.")
         self._check_places(who)
 
@@ -181,9 +182,9 @@ class Anchors(CodedMap):
                     f"{who}: n_anchors=None needs cover, the farthest that a value may be from "
                     "an anchor."
                 )
-            validation.positive(who, "cover", self.cover)
+            validate_positive(who, "cover", self.cover)
         else:
-            validation.whole(who, "n_anchors", self.n_anchors, least=2)
+            validate_integer(who, "n_anchors", self.n_anchors, least=2)
             if self.cover is not None:
                 raise ValueError(
                     f"{who}: cover={self.cover!r} chooses the number of anchors: it needs "

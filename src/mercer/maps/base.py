@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Piece, Tiles, blocks_of
 from mercer.data.dask import is_lazy
 from mercer.data.stream import as_float
+from mercer.errors import RowError
 from mercer.kernels import Kernel
 from mercer.maps._statistics import compute_statistics
 from mercer.maps._transform import TileTransform, for_rows
@@ -35,6 +36,16 @@ from mercer.parallel.threads import each, one_blas_thread, spans, width
 from mercer.parallel.tile_size import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
 from mercer.rng import Rng, seed_from
 from mercer.stats.basic import Statistic
+from mercer.validation.parameters import Constraints, validate_parameters
+from mercer.validation.rows import (
+    as_numpy,
+    describe_text,
+    drop_index_columns,
+    require_finite,
+    require_nonnegative,
+    value_range,
+    warn_outside,
+)
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import refuse_times
 
@@ -55,7 +66,7 @@ class Bounds:
         """Warn about rows that are outside, and say whether there were any; numbered, when rows
         count from the first of the data.
         """
-        return validation.warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
+        return warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
 
 
 class _Contained(TransformerMixin, BaseEstimator):
@@ -85,6 +96,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         # fitted attributes that are arrays of NumPy, whatever X is: not what the array API asks for
         False
     )
+    parameter_constraints: ClassVar[Constraints] = {}
     random: ClassVar[bool] = True  # another random_state is another map, where there is one
 
     # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others.
@@ -211,6 +223,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         """fit for rows that were let in already, or that another map makes; a Piece has weights
         too.
         """
+        validate_parameters(self)
         self.check(d)
         width(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
@@ -245,7 +258,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             made: Block = for_rows(self.tile_transform_, rows)(rows)
             if following is not None:
                 following._require_domain(matrix(made))
-        except validation.RowError as error:
+        except RowError as error:
             raise error.at(0, type(self).__name__) from None
         return made
 
@@ -282,7 +295,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
                 Z = there_and_back(type(self).__name__, X, self.tile_transform_, make, out)
             else:
                 Z = make(X, for_rows(self.tile_transform_, X), out)
-        except validation.RowError:
+        except RowError:
             self._let_in(X)  # the first of all rows, whichever tile came first
             raise
         if self.bounds_ is not None:
@@ -400,7 +413,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
             if wanted and ops.is_device(tile):
                 self._let_in(tile)
             return block
-        except validation.RowError as error:
+        except RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
 
     def _ready(self, X: Any) -> tuple[Any, TileTransform]:
@@ -423,8 +436,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         who = type(self).__name__
         if devices.is_tensor(X):
             return tensor_rows(self, X, reset=reset)
-        X = validation.as_array(who, X) if isinstance(X, np.ma.MaskedArray) else X
-        X = validation.without_index(X, () if reset else getattr(self, "feature_names_in_", ()))
+        X = as_numpy(who, X) if isinstance(X, np.ma.MaskedArray) else X
+        X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
         refuse_times(who, X)
         sparse = hasattr(X, "tocsr")
         X = canonical_csr(who, X) if sparse else X
@@ -438,7 +451,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         try:
             rows = validate_data(self, X, reset=reset, **options)
         except ValueError as error:
-            sentence = validation.describe_text(who, X)
+            sentence = describe_text(who, X)
             raise (ValueError(sentence) if sentence else error) from None
         of_frame = hasattr(rows, "indptr") and not sparse  # whose columns are sparse
         return canonical_csr(who, rows) if of_frame else rows
@@ -459,17 +472,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
     def _let_in(self, rows: Any, names: Any = None) -> None:
         """Refuse rows that are not finite or not in the domain; names are those of the columns."""
         names = getattr(self, "feature_names_in_", None) if names is None else names
-        least, largest = validation.extremes(rows)
+        least, largest = value_range(rows)
         if not (np.isfinite(least) and np.isfinite(largest)):
-            validation.require_finite(type(self).__name__, rows, names)
+            require_finite(type(self).__name__, rows, names)
         if least < 0:
             self._require_domain(rows, names)
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":
-            validation.require_nonnegative(
-                type(self).__name__, rows, names, instead=self.domain_advice
-            )
+            require_nonnegative(type(self).__name__, rows, names, instead=self.domain_advice)
 
     def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> Any:
         """out as an array that features can be written to; refused where it is none."""

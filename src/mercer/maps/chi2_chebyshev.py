@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.kernels import Additive, Chi2
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._transform import Chain
@@ -15,6 +15,11 @@ from mercer.maps.stages.elementwise import ChebyshevLift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
+from mercer.validation.parameters import (
+    validate_flag,
+    validate_integer,
+    validate_positive_or_option,
+)
 
 
 class Chi2Chebyshev(AdditiveMap):
@@ -72,9 +77,9 @@ class Chi2Chebyshev(AdditiveMap):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.whole(who, "n_terms", self.n_terms)
-        validation.flag(who, "signed", self.signed)
-        validation.positive_or_word(who, "center", self.center, ("fit",))
+        validate_integer(who, "n_terms", self.n_terms)
+        validate_flag(who, "signed", self.signed)
+        validate_positive_or_option(who, "center", self.center, ("fit",))
 
     def required_statistics(self, d: int) -> Statistic | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.center, str) else None

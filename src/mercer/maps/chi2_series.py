@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.kernels import Additive, Chi2
 from mercer.maps import _chi2_poles
 from mercer.maps._additive import AdditiveMap
@@ -18,6 +17,7 @@ from mercer.maps.stages.elementwise import SeriesLift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
+from mercer.validation.parameters import validate_flag, validate_integer, validate_option
 
 POLES = ("fit", "greedy", "minimax")
 
@@ -79,10 +79,10 @@ class Chi2Series(AdditiveMap):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        n = validation.whole(who, "n_terms", self.n_terms)
-        validation.flag(who, "signed", self.signed)
+        n = validate_integer(who, "n_terms", self.n_terms)
+        validate_flag(who, "signed", self.signed)
         if isinstance(self.poles, str):
-            validation.one_of(who, "poles", self.poles, POLES)
+            validate_option(who, "poles", self.poles, POLES)
         else:
             given = np.asarray(self.poles, dtype=np.float64)
             if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)):

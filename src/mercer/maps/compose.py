@@ -17,8 +17,8 @@ from sklearn.pipeline import _name_estimators
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.data.batches import Piece, Tiles
+from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
 from mercer.maps._transform import Featured, TileTransform
 from mercer.maps.base import Bounds, Decay, Map, Rate
@@ -339,7 +339,7 @@ def _steps(
         block = rows.block if isinstance(rows, Piece) else rows
         try:
             made = fitted._step(block, following)
-        except validation.RowError as error:
+        except RowError as error:
             raise error.at(start) from None
         yield replace(rows, block=made) if isinstance(rows, Piece) else made
         start += block.shape[0]

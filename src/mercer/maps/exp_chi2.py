@@ -8,7 +8,6 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps._transform import Chain, on_first
@@ -17,6 +16,7 @@ from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
+from mercer.validation.parameters import validate_positive
 
 
 class ExpChi2(Map):
@@ -106,7 +106,7 @@ class ExpChi2(Map):
         return self._fourier().rate
 
     def check(self, d: int) -> None:
-        validation.positive(type(self).__name__, "gamma", self.gamma)
+        validate_positive(type(self).__name__, "gamma", self.gamma)
         self._series().check(d)
         self._fourier().check(d * self.n_terms)
 

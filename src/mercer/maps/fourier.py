@@ -19,7 +19,6 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
 from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain
@@ -30,6 +29,7 @@ from mercer.maps.stages.links import RowNorm
 from mercer.rng import Rng, chi_quantile
 from mercer.stats.basic import Statistic
 from mercer.theory import components_for_pair
+from mercer.validation.parameters import validate_flag, validate_integer, validate_option
 
 _DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
 
@@ -183,11 +183,11 @@ class RandomFourier(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.whole(who, "n_components", self.n_components)
-        law = _LAWS[validation.one_of(who, "kernel", self.kernel, _LAWS)]
-        validation.one_of(who, "form", self.form, ("paired", "offset"))
-        validation.one_of(who, "design", self.design, _DESIGNS)
-        validation.flag(who, "normalize", self.normalize)
+        validate_integer(who, "n_components", self.n_components)
+        law = _LAWS[validate_option(who, "kernel", self.kernel, _LAWS)]
+        validate_option(who, "form", self.form, ("paired", "offset"))
+        validate_option(who, "design", self.design, _DESIGNS)
+        validate_flag(who, "normalize", self.normalize)
         if self.kernel == "matern":
             Matern(self.nu)
         self._gamma().check()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.kernels import GMM, Bits, Kernel
 from mercer.maps._coded import CodedDrawn, CodedMap
 from mercer.maps.base import Array, Map
@@ -19,6 +19,7 @@ from mercer.maps.block import Coded, OneHot, code_type
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost, blocks_in, worth_keeping, worth_marking
 from mercer.rng import Rng
+from mercer.validation.parameters import validate_integer, validate_option, validate_positive
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
@@ -118,11 +119,11 @@ class GCWS(CodedMap):
     def check(self, d: int) -> None:
         super().check(d)
         who = type(self).__name__
-        validation.whole(who, "n_hashes", self.n_hashes)
-        if validation.whole(who, "bits", self.bits) > 16:
+        validate_integer(who, "n_hashes", self.n_hashes)
+        if validate_integer(who, "bits", self.bits) > 16:
             raise ValueError(f"{who}: bits must be a whole number from 1 to 16, got {self.bits!r}.")
-        validation.one_of(who, "scheme", self.scheme, ("full", "0-bit"))
-        validation.positive(who, "power", self.power)
+        validate_option(who, "scheme", self.scheme, ("full", "0-bit"))
+        validate_positive(who, "power", self.power)
 
     def build(self, rng: Rng, d: int, statistics: None) -> _Hashes:
         return _Hashes(

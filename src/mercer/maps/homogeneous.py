@@ -13,13 +13,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer import kernels, validation
+from mercer import kernels
 from mercer.kernels import Additive, Kernel
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.stages.elementwise import HomogeneousLift
 from mercer.rng import Rng
+from mercer.validation.parameters import (
+    validate_flag,
+    validate_integer,
+    validate_option,
+    validate_positive,
+    validate_positive_or_option,
+)
 
 _NODES = 400  # Gauss-Legendre nodes for the coefficients of the rectangular window
 
@@ -150,12 +157,12 @@ class Homogeneous(AdditiveMap):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.whole(who, "n_terms", self.n_terms, least=0)
-        validation.one_of(who, "kernel", self.kernel, _SIGNATURES)
-        validation.one_of(who, "window", self.window, ("rectangular", "uniform"))
-        validation.positive(who, "degree", self.degree)
-        validation.flag(who, "signed", self.signed)
-        validation.positive_or_word(who, "period", self.period, ("auto",))
+        validate_integer(who, "n_terms", self.n_terms, least=0)
+        validate_option(who, "kernel", self.kernel, _SIGNATURES)
+        validate_option(who, "window", self.window, ("rectangular", "uniform"))
+        validate_positive(who, "degree", self.degree)
+        validate_flag(who, "signed", self.signed)
+        validate_positive_or_option(who, "period", self.period, ("auto",))
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         signature = _SIGNATURES[self.kernel]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.maps._transform import TileTransform, in_dtype
 from mercer.maps.base import Array, Bounds
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.parallel.tile_size import Cost
+from mercer.validation.rows import require_nonnegative
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Guard:
 
     def __call__(self, rows: Any) -> None:
         if self.domain == "nonnegative":
-            validation.require_nonnegative(self.who, rows, instead=self.domain_advice)
+            require_nonnegative(self.who, rows, instead=self.domain_advice)
         if self.bounds is not None:
             self.bounds(rows, numbered=False)
 

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import erfcinv
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
 from mercer.maps._transform import Chain, Featured
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
@@ -25,6 +24,13 @@ from mercer.maps.stages.elementwise import Shift
 from mercer.maps.stages.laplace import Decays, Exponent
 from mercer.rng import Rng
 from mercer.stats.basic import RowMean, Statistic
+from mercer.validation.parameters import (
+    validate_flag,
+    validate_integer,
+    validate_option,
+    validate_positive,
+    validate_positive_or_option,
+)
 
 _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
 
@@ -164,13 +170,13 @@ class RandomLaplace(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.whole(who, "n_components", self.n_components)
-        validation.one_of(who, "kernel", self.kernel, _LAWS)
-        validation.one_of(who, "design", self.design, ("iid", "sobol", "lhs"))
-        validation.flag(who, "normalize", self.normalize)
-        validation.positive_or_word(who, "beta", self.beta, ("auto",))
+        validate_integer(who, "n_components", self.n_components)
+        validate_option(who, "kernel", self.kernel, _LAWS)
+        validate_option(who, "design", self.design, ("iid", "sobol", "lhs"))
+        validate_flag(who, "normalize", self.normalize)
+        validate_positive_or_option(who, "beta", self.beta, ("auto",))
         if self.shift != 0:
-            validation.positive(who, "shift", self.shift)
+            validate_positive(who, "shift", self.shift)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None

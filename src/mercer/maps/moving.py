@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_n_features
 
-from mercer import ops, validation
+from mercer import ops
+from mercer.errors import RowError
 from mercer.maps._transform import TileTransform, for_rows, in_dtype
 from mercer.maps.block import Array, Coded, Dense, Sparse, at_home, fresh, stacked
 from mercer.parallel import devices
@@ -59,7 +60,7 @@ def there_and_back(
             at = slice(rows.start + part.start, rows.start + part.stop)
             try:
                 made = make(tile[part], for_rows(drawn, tile), None)
-            except validation.RowError as error:
+            except RowError as error:
                 raise error.at(at.start) from None
             if ops.is_device(made) and sparse:
                 made = Dense(made).tocsr()

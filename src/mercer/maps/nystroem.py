@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import ops, validation
+from mercer import ops
+from mercer.errors import RowError
 from mercer.kernels import Called, Kernel
 from mercer.kernels.gram import gram
 from mercer.kernels.registry import named, names
@@ -26,6 +27,8 @@ from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir, Statistic
 from mercer.stats.combined import CombinedStatistics
+from mercer.validation.parameters import validate_integer, validate_option
+from mercer.validation.rows import require_finite, require_finite_features, validate_rows
 
 _CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
     "uniform": lambda rng, kernel, pool, count: np.arange(count),
@@ -151,10 +154,10 @@ class Nystroem(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.whole(who, "n_components", self.n_components)
+        validate_integer(who, "n_components", self.n_components)
         kernel = self._kernel(None)
         if isinstance(self.landmarks, str):
-            validation.one_of(who, "landmarks", self.landmarks, _CHOICES)
+            validate_option(who, "landmarks", self.landmarks, _CHOICES)
             return
         given = self._given()
         if given.shape[1] != d or given.shape[0] == 0:
@@ -163,7 +166,7 @@ class Nystroem(Map):
                 f"of {d} columns as the data "
                 f"have, got an array of shape {given.shape}."
             )
-        validation.require_finite(f"{who} (landmarks)", given)
+        require_finite(f"{who} (landmarks)", given)
         kernel.check(given)
 
     def required_statistics(self, d: int) -> Statistic | None:
@@ -188,7 +191,7 @@ class Nystroem(Map):
         try:
             rows = self._choose(rng, kernel, sample.rows) if sample is not None else self._given()
             return Landmarks.of(who, kernel, rows.astype(np.float64))
-        except validation.RowError as error:
+        except RowError as error:
             raise ValueError(f"{who}: of the landmarks, {error}") from None
 
     @classmethod
@@ -217,7 +220,7 @@ class Nystroem(Map):
         return pool[_CHOICES[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
 
     def _given(self) -> Any:
-        return validation.rows(f"{type(self).__name__}: landmarks", self.landmarks)
+        return validate_rows(f"{type(self).__name__}: landmarks", self.landmarks)
 
     def _gamma(self) -> Gamma | None:
         """The gamma of a kernel by name that has one."""
@@ -308,7 +311,7 @@ class Landmarks:
 
     def check(self, d: int) -> None:
         """Refuse landmarks and a projection that do not go together, or not with d columns."""
-        rows = validation.rows("Landmarks", self.landmarks)
+        rows = validate_rows("Landmarks", self.landmarks)
         good = (
             self.projection.ndim == 2
             and rows.shape == (len(self.projection), d)
@@ -317,8 +320,8 @@ class Landmarks:
         good = good and self.landmarks.dtype == self.projection.dtype == np.float64
         good = good and (not hasattr(rows, "indptr") or self.landmarks.has_canonical_format)
         require(good, self, f"landmarks of {d} columns, and a row of its projection for each")
-        validation.require_finite("Landmarks", rows)
-        validation.require_finite("Landmarks (projection)", self.projection)
+        require_finite("Landmarks", rows)
+        require_finite("Landmarks (projection)", self.projection)
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
@@ -334,7 +337,7 @@ class Landmarks:
                 np.matmul(K, self.projection, out=Z)
             else:
                 Z[...] = K @ self.projection
-        validation.require_reach(tile, Z)
+        require_finite_features(tile, Z)
         return Dense(Z)
 
     def columns(self, d: int) -> int:

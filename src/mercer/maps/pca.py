@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.kernels import Centred, Kernel, Linear
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
@@ -17,6 +16,7 @@ from mercer.maps.stages.linear import Components
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.moments import Moments
+from mercer.validation.parameters import validate_flag, validate_integer
 
 
 class FeaturePCA(Map):
@@ -102,18 +102,18 @@ class FeaturePCA(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.flag(who, "center", self.center)
+        validate_flag(who, "center", self.center)
         given = self.n_components
         if given is None:
             return
         if isinstance(given, float | np.floating):
             if not 0 < given < 1:
                 raise ValueError(
-                    f"{who}: n_components must be None, a whole number of at least 1, or a share "
+                    f"{who}: n_components must be None, an integer of at least 1, or a share "
                     "of the variance between 0 and 1, "
                     f"got {given!r}."
                 )
-        elif validation.whole(who, "n_components", given) > d:
+        elif validate_integer(who, "n_components", given) > d:
             raise ValueError(
                 f"{who}: n_components={given} is more than the {d} feature(s) of the data."
             )

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validation
 from mercer.kernels import Kernel, Linear
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, SUBSPACE, Array, Map, Rate
 from mercer.maps.stages.projection import METHODS, Measured, projection
 from mercer.rng import Rng
+from mercer.validation.parameters import validate_integer, validate_option
+from mercer.validation.rows import as_numpy
 
 _AUTO_SIZE = 50
 _ORTHONORMAL = (
@@ -147,10 +148,10 @@ def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis:
     size = projection_size(size, d, method)
     if isinstance(size, str):
         raise ValueError(
-            f"{who}: {name} must be a whole number of at least 1, or 'auto', got {size!r}."
+            f"{who}: {name} must be an integer of at least 1, or 'auto', got {size!r}."
         )
-    validation.whole(who, name, size)
-    if validation.one_of(who, "method", method, METHODS) != "gaussian" and size > d:
+    validate_integer(who, name, size)
+    if validate_option(who, "method", method, METHODS) != "gaussian" and size > d:
         raise ValueError(
             f"{who}: {name} must be at most the number of columns, n_features={d}, got {size}: "
             f"{d} orthogonal rows lose nothing. "
@@ -167,7 +168,7 @@ def as_basis(basis: Any) -> Array | None:
 
 
 def _check_basis(who: str, basis: Any, d: int) -> None:
-    array = validation.as_array(who, basis)
+    array = as_numpy(who, basis)
     if array.shape != (d, d) or array.dtype.kind not in "biuf":
         raise ValueError(
             f"{who}: basis must be a ({d}, {d}) array of real numbers, a column for each column "

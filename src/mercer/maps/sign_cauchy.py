@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.kernels import SignStable
 from mercer.maps._coded import CodedDrawn, CodedMap
 from mercer.maps.base import Array, Map
@@ -17,6 +16,7 @@ from mercer.maps.block import Coded, OneHot
 from mercer.maps.stages.linear import Matrix, require_panel
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
+from mercer.validation.parameters import validate_integer, validate_positive
 
 
 class SignCauchy(CodedMap):
@@ -78,8 +78,8 @@ class SignCauchy(CodedMap):
     def check(self, d: int) -> None:
         super().check(d)
         who = type(self).__name__
-        validation.whole(who, "n_components", self.n_components)
-        if validation.positive(who, "alpha", self.alpha) > 2:
+        validate_integer(who, "n_components", self.n_components)
+        if validate_positive(who, "alpha", self.alpha) > 2:
             raise ValueError(f"{who}: alpha must be above 0 and at most 2, got {self.alpha!r}.")
 
     def build(self, rng: Rng, d: int, statistics: None) -> _Signs:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Map
@@ -21,6 +20,7 @@ from mercer.maps.stages.elementwise import LogSkew
 from mercer.maps.stages.fourier import frequencies, waves
 from mercer.maps.stages.linear import Matrix, independent
 from mercer.rng import Rng
+from mercer.validation.parameters import validate_integer, validate_option, validate_positive
 
 
 def _secant(u: Array) -> Array:
@@ -93,10 +93,10 @@ class SkewedFourier(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validation.whole(who, "n_components", self.n_components)
-        validation.one_of(who, "kernel", self.kernel, _LAWS)
-        validation.positive(who, "skew", self.skew)
-        validation.one_of(who, "form", self.form, ("paired", "offset"))
+        validate_integer(who, "n_components", self.n_components)
+        validate_option(who, "kernel", self.kernel, _LAWS)
+        validate_positive(who, "skew", self.skew)
+        validate_option(who, "form", self.form, ("paired", "offset"))
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         quantile = _LAWS[self.kernel][1]

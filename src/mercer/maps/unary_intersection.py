@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer import validation
 from mercer.kernels import Intersection
 from mercer.maps._coded import CodedMap
 from mercer.maps.anchors import Lookup, check_range
@@ -12,6 +11,7 @@ from mercer.maps.base import Bounds, Decay, Map
 from mercer.maps.stages.lookup import Between, Nearest
 from mercer.rng import Rng
 from mercer.stats.histogram import Histogram
+from mercer.validation.parameters import validate_flag, validate_integer
 
 
 class UnaryIntersection(CodedMap):
@@ -75,8 +75,8 @@ class UnaryIntersection(CodedMap):
     def check(self, d: int) -> None:
         super().check(d)
         who = type(self).__name__
-        validation.whole(who, "n_levels", self.n_levels)
-        validation.flag(who, "interpolate", self.interpolate)
+        validate_integer(who, "n_levels", self.n_levels)
+        validate_flag(who, "interpolate", self.interpolate)
         if self.feature_range is not None:
             check_range(who, self.feature_range, above=None)
             if self.feature_range[0] != 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from mercer import validation
+from mercer.errors import ParameterError, Setting
 from mercer.maps import registry
 from mercer.maps._bandwidth import Gamma
 from mercer.maps.base import Array, Map
@@ -20,6 +20,7 @@ from mercer.maps.compose import Composed
 from mercer.maps.scaled import Scaled
 from mercer.model_selection.schedule import is_wide, probe_rows
 from mercer.stats.basic import ColumnSpread
+from mercer.validation.parameters import validate_option
 
 _COUNTED_ROWS = 16  # rows whose stored features are counted
 _PROBE = 16  # value of the knob of a map that is only asked about
@@ -187,13 +188,11 @@ def _chosen(kernels: Any) -> tuple[list[str], list[Map]]:
     asked: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
     if not isinstance(asked, list | tuple | set | frozenset) or not asked:
         needed = " must be 'auto' or a list of names of maps and maps"
-        raise validation.ParameterError(
-            "select", validation.Setting("kernels"), f"{needed}, got {kernels!r}."
-        )
+        raise ParameterError("select", Setting("kernels"), f"{needed}, got {kernels!r}.")
     if isinstance(asked, set | frozenset):
         asked = sorted(asked, key=str)  # which has no order of its own
     names = [
-        validation.one_of("select", "kernels", one, sorted(registry()))
+        validate_option("select", "kernels", one, sorted(registry()))
         for one in asked
         if not isinstance(one, Map)
     ]

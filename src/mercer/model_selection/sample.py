@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import validation
 from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
+from mercer.errors import ParameterError, Setting
 from mercer.maps.block import Dense
 from mercer.model_selection.schedule import least_limit, race_rows
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
 from mercer.stats.class_sums import are_classes
+from mercer.validation.rows import require_finite, validate_rows, value_range
 
 Array = NDArray[Any]
 
@@ -50,7 +51,7 @@ class Sample:
     @property
     def domain(self) -> str:
         """ "nonnegative", or "real" where there are numbers below 0."""
-        return "nonnegative" if validation.extremes(self.X)[0] >= 0 else "real"
+        return "nonnegative" if value_range(self.X)[0] >= 0 else "real"
 
     @property
     def outputs(self) -> int:
@@ -68,7 +69,7 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
     """
     stream = _opened(X, y)
     if stream.target is None:
-        raise validation.ParameterError(
+        raise ParameterError(
             "", "select needs targets: give y, or open the rows with ", TARGET, "."
         )
     total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
@@ -80,7 +81,7 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
             "KernelClassifier(), KernelRegressor()."
         )
     rows, targets = _read(stream, total, limit, seed)
-    validation.require_finite("select", rows, stream.columns)
+    require_finite("select", rows, stream.columns)
     if targets.ndim > 1:
         if targets.shape[1] > 1:
             raise ValueError(f"select takes one target, got {targets.shape[1]}.")
@@ -97,7 +98,7 @@ def _opened(X: Any, y: Any) -> Stream:
         stream = open_stream(X)
         return stream if y is None else stream.beside(y, None)
     if not hasattr(X, "tocsr") and not hasattr(X, "columns"):
-        X = validation.rows("select", X)
+        X = validate_rows("select", X)
     return open_stream(X).beside(getattr(y, "to_numpy", lambda: y)(), None)
 
 
@@ -108,9 +109,9 @@ def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array
     )  # what a sparse row has is not known before it is read
     fitting = race_rows(8.0 * width, limit)
     if fitting < LEAST_ROWS:
-        raise validation.ParameterError(
+        raise ParameterError(
             "select",
-            validation.Setting("max_memory"),
+            Setting("max_memory"),
             f" is {limit:,} bytes, a quarter of which holds {fitting} "
             f"{'row' if fitting == 1 else 'rows'} of "
             f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give "

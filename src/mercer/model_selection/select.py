@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from mercer import system, validation
+from mercer import system
 from mercer.kernels import Kernel
 from mercer.model_selection.candidates import candidates
 from mercer.model_selection.halving import Clock, Contest, Trial, kernel_of
@@ -20,6 +20,7 @@ from mercer.model_selection.sample import draw
 from mercer.model_selection.schedule import plan_course
 from mercer.model_selection.summary import judged, stopped
 from mercer.rng import seed_from
+from mercer.validation.parameters import parse_memory, validate_option, validate_positive
 
 _PROBING = 0.25  # of the time, at most, goes into finding out who can take part
 
@@ -224,16 +225,16 @@ def select(
     >>> bool(board.best_.fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9)
     True
     """
-    clock = Clock(validation.positive("select", "max_seconds", max_seconds))
+    clock = Clock(validate_positive("select", "max_seconds", max_seconds))
     limit = (
         system.memory() // 2
         if max_memory is None
-        else validation.memory("select", "max_memory", max_memory)
+        else parse_memory("select", "max_memory", max_memory)
     )
     numeric = (
         None
         if task is None
-        else validation.one_of("select", "task", task, ("classify", "regress")) == "regress"
+        else validate_option("select", "task", task, ("classify", "regress")) == "regress"
     )
     seed = seed_from("select", random_state)
     sample = draw(X, y, numeric=numeric, limit=limit, seed=seed)

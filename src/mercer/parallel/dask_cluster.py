@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer import validation
 from mercer.data.batches import Rows
+from mercer.errors import RowError
 from mercer.parallel.dask_worker import DrawnOtherwise, Job, summed
 from mercer.parallel.threads import at_most
 from mercer.parallel.tile_size import shards_in_flight
@@ -375,7 +375,7 @@ def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: An
     try:
         with at_most(1), hearing() as heard:
             made = getattr(model, method)(chunk)
-    except validation.RowError as error:
+    except RowError as error:
         raise (error.at(int(start)) if known else error) from None
     where = (
         f"Rows from {int(start)} on, counted from there"

@@ -42,7 +42,7 @@ def threads() -> int:
         if text:
             if not text.isdigit() or int(text) < 1:
                 raise ValueError(
-                    f"{name} must be a whole number of at least 1, got {os.environ[name]!r}."
+                    f"{name} must be an integer of at least 1, got {os.environ[name]!r}."
                 )
             return int(text)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -55,7 +55,7 @@ def width(n_jobs: int | None, who: str = "") -> int:
     if n_jobs is None:
         return getattr(_inside, "most", None) or threads()
     if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
-        needed = " must be None, a whole number of at least 1, or negative (-1 for all)"
+        needed = " must be None, an integer of at least 1, or negative (-1 for all)"
         raise ParameterError(who, Setting("n_jobs"), f"{needed}, got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
 

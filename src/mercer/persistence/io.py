@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__, kernels, maps, validation
+from mercer import __version__, kernels, maps
+from mercer.errors import RowError
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.heads import Head
 from mercer.linear_model.regressor import KernelRegressor
@@ -39,6 +40,7 @@ from mercer.persistence.allowed_types import Known
 from mercer.persistence.codec import Packer, Unpacker, names_in
 from mercer.persistence.renamed import with_current_names
 from mercer.rng import seed_from
+from mercer.validation.parameters import validate_integer
 
 _FORMAT = 1
 _ROW = 2.0**28  # bytes that the features of a single row may take, to be looked at
@@ -248,7 +250,7 @@ def _shown(stored: Any) -> Any:
 def _judge(model: Any) -> None:
     """Refuse a fitted map or estimator that no fit could have made."""
     who = type(model).__name__
-    d = validation.whole(who, "n_features_in_", model.n_features_in_)
+    d = validate_integer(who, "n_features_in_", model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
     if names is not None and (
         names.shape != (d,)
@@ -308,7 +310,7 @@ def _judge_row(model: Map, d: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             block = drawn(np.zeros((1, d)))
-    except validation.RowError:  # a map may refuse rows, not fail on them
+    except RowError:  # a map may refuse rows, not fail on them
         return
     if block.shape != (1, columns) or block.dtype != np.float64:
         raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import system, validation
+from mercer import system
 from mercer.evaluation.certificate import share
 from mercer.kernels.additive import Additive
 from mercer.model_selection.select import Entry, Leaderboard, shown
@@ -20,6 +20,7 @@ from mercer.parallel.tile_size import size as in_words
 from mercer.persistence.atomic_write import remove_leftovers, replacing
 from mercer.report import figures, page
 from mercer.report.data import HEAT_ROWS, Curve, Heat, Rows, curve, heat, map_of, scalar_heat
+from mercer.validation.rows import validate_rows
 
 LEAST_ROWS = 8
 OTHERS = 12  # models beside the finalists that are shown at once
@@ -111,7 +112,7 @@ def require_ready(path: Path) -> None:
 
 def _checked(board: Leaderboard, X: Any, y: Any, names: Sequence[object] | None) -> Rows:
     who = "write_report"
-    X, y = validation.rows(who, X), np.asarray(y)
+    X, y = validate_rows(who, X), np.asarray(y)
     if X.shape[1] != board.columns:
         raise ValueError(
             f"{who}: the leaderboard is of {board.columns} columns, X has {X.shape[1]}."

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer import ops, validation
+from mercer import ops
+from mercer.errors import RowError
 from mercer.maps.block import Block, matrix
 from mercer.parallel.threads import share, spans
 from mercer.parallel.tile_size import PANEL, Cost, most_classes
 from mercer.stats.basic import Array, State, frequency_weights
+from mercer.validation.rows import first_missing
 
 _KINDS = {bool: "number", int: "number", float: "number", str: "word", bytes: "bytes"}
 
@@ -57,9 +59,9 @@ class ClassSums:
                 f"{'none' if y is None else labels.shape}."
             )
         w = frequency_weights(n, weight)
-        missing = validation.missing(labels)
+        missing = first_missing(labels)
         if missing is not None:
-            raise validation.RowError(
+            raise RowError(
                 missing[0],
                 f"Every row needs a label, got {missing[2]} at",
                 ". Drop such rows first.",

@@ -1,4 +1,4 @@
-"""Together: several summaries filled in one pass."""
+"""CombinedStatistics: several summaries filled in one pass."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ S = TypeVar("S", bound=Statistic)
 
 
 class CombinedStatistics:
-    """Several summaries of the same rows: Together(Moments(target=False), ClassSums()).parts has
-    them, in this order.
+    """Several summaries of the same rows: CombinedStatistics(Moments(target=False),
+    ClassSums()).parts has them, in this order.
     """
 
     def __init__(self, *parts: Any) -> None:
@@ -95,14 +95,14 @@ def state_of(summary: Any) -> State:
         raise TypeError(
             f"{type(summary).__name__} cannot be kept in a checkpoint: fold it without "
             "checkpoint=. "
-            "Moments, ClassSums and Together can."
+            "Moments, ClassSums and CombinedStatistics can."
         )
     state: State = summary.state()
     return state
 
 
 def described(summary: Any) -> str:
-    """The kind and the settings of a summary in words: "Together(Moments(target=False),
+    """The kind and the settings of a summary in words: "CombinedStatistics(Moments(target=False),
     ClassSums())".
     """
     settings = []

@@ -15,7 +15,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mercer import validation
 from mercer.data import ChangedFileError, Stream, open_stream
 from mercer.data.batches import Piece, Rows
 from mercer.maps.block import Block, at_home, is_block
@@ -26,6 +25,7 @@ from mercer.persistence.atomic_write import remove_leftovers
 from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint, plain
 from mercer.stats.combined import described, fresh, state_of
+from mercer.validation.rows import validate_rows
 
 S = TypeVar("S", bound=Statistic)
 
@@ -263,7 +263,7 @@ def _rows_of(source: Any) -> Rows | None:
         return source
     if isinstance(source, Stream):
         return Rows(source)
-    return Rows(open_stream(validation.rows("fold", source))) if hasattr(source, "shape") else None
+    return Rows(open_stream(validate_rows("fold", source))) if hasattr(source, "shape") else None
 
 
 def _pieces(source: Iterable[Block]) -> Generator[Piece, None, None]:

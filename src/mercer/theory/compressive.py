@@ -10,8 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mercer import validation
 from mercer.theory.fourier import _FORMS, _columns
+from mercer.validation.parameters import (
+    validate_integer,
+    validate_option,
+    validate_positive,
+    validate_probability,
+)
 
 _METHODS = ("orthoprojector", "gaussian")
 
@@ -107,7 +112,7 @@ def bound_sparse(
         c.
     """
     who = "bound_sparse"
-    validation.whole(who, "n_components", n_components)
+    validate_integer(who, "n_components", n_components)
     log_factor, rate = _sparse(who, error, d, k, spread, diameter, form, constant)
     frequencies = n_components / 2 if form == "paired" else n_components
     return math.exp(min(log_factor - frequencies * rate, 0.0))
@@ -131,7 +136,7 @@ def components_sparse(
     still no guide to what is enough.
     """
     who = "components_sparse"
-    validation.probability(who, "delta", delta)
+    validate_probability(who, "delta", delta)
     log_factor, rate = _sparse(who, error, d, k, spread, diameter, form, constant)
     return _columns((log_factor - math.log(delta)) / rate, form)
 
@@ -147,7 +152,7 @@ def bound_isometry(distortion: float, n_measurements: int, d: int, k: int) -> fl
     who = "bound_isometry"
     log_factor, rate = _isometry(who, distortion, d, k)
     return math.exp(
-        min(log_factor - validation.whole(who, "n_measurements", n_measurements) * rate, 0.0)
+        min(log_factor - validate_integer(who, "n_measurements", n_measurements) * rate, 0.0)
     )
 
 
@@ -158,7 +163,7 @@ def measurements_isometry(distortion: float, delta: float, d: int, k: int) -> in
     and delta .01 it asks for 12,460.
     """
     who = "measurements_isometry"
-    validation.probability(who, "delta", delta)
+    validate_probability(who, "delta", delta)
     log_factor, rate = _isometry(who, distortion, d, k)
     return max(1, math.ceil((log_factor - math.log(delta)) / rate))
 
@@ -183,7 +188,7 @@ def bound_compressive(
     """
     who = "bound_compressive"
     t = _distortion(who, error, gamma, diameter)
-    spread = math.sqrt(2 * gamma * validation.whole(who, "n_measurements", n_measurements))
+    spread = math.sqrt(2 * gamma * validate_integer(who, "n_measurements", n_measurements))
     features = bound_sparse(error / 2, n_components, d, k, spread, (1 + t) * diameter, form)
     return min(features + bound_isometry(t, n_measurements, d, k), 1.0)
 
@@ -205,9 +210,9 @@ def sizes_compressive(
 
 
 def _measurements(who: str, m: int, d: int, method: str) -> int:
-    validation.whole(who, "n_measurements", m)
-    validation.whole(who, "d", d)
-    if validation.one_of(who, "method", method, _METHODS) == "orthoprojector" and m > d:
+    validate_integer(who, "n_measurements", m)
+    validate_integer(who, "d", d)
+    if validate_option(who, "method", method, _METHODS) == "orthoprojector" and m > d:
         raise ValueError(
             f"{who}: n_measurements must be at most d={d} for an orthoprojector, got {m}."
         )
@@ -216,8 +221,8 @@ def _measurements(who: str, m: int, d: int, method: str) -> int:
 
 def _differences(who: str, d: int, k: int) -> int:
     """2k, the entries of a difference that may be other than zero."""
-    validation.whole(who, "d", d)
-    if 2 * validation.whole(who, "k", k) > d:
+    validate_integer(who, "d", d)
+    if 2 * validate_integer(who, "k", k) > d:
         raise ValueError(
             f"{who}: k must be at most d/2 = {d / 2:g}, since differences of k-sparse rows have "
             f"2k entries, got {k}."
@@ -242,23 +247,23 @@ def _sparse(
         ("diameter", diameter),
         ("constant", constant),
     ):
-        validation.positive(who, name, value)
+        validate_positive(who, name, value)
     z = _differences(who, d, k)
-    width = {"paired": 4.0, "offset": 16.0}[validation.one_of(who, "form", form, _FORMS)]
+    width = {"paired": 4.0, "offset": 16.0}[validate_option(who, "form", form, _FORMS)]
     base = math.log(constant * math.e * d * spread * diameter / (z * error))
     return math.log(3) + 2 * z / (z + 2) * base, error**2 / (width * (z + 2))
 
 
 def _isometry(who: str, distortion: float, d: int, k: int) -> tuple[float, float]:
     """ln of the factor before the exponential, and what each measurement adds to the exponent."""
-    t = validation.probability(who, "distortion", distortion)
+    t = validate_probability(who, "distortion", distortion)
     s = _differences(who, d, k)
     return math.log(2) + s * math.log(12 * math.e * d / (s * t)), t**2 / 16 - t**3 / 48
 
 
 def _distortion(who: str, error: float, gamma: float, diameter: float) -> float:
     for name, value in (("error", error), ("gamma", gamma), ("diameter", diameter)):
-        validation.positive(who, name, value)
+        validate_positive(who, name, value)
     slope = math.sqrt(2 * gamma) * math.exp(-0.5)
     if error >= 2 * slope * diameter:
         raise ValueError(

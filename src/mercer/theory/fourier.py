@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
-from mercer import validation
+from mercer.validation.parameters import (
+    validate_integer,
+    validate_option,
+    validate_positive,
+    validate_probability,
+)
 
 _FORMS = ("paired", "offset")
 
@@ -21,8 +26,8 @@ def variance(k: float, k2: float, n_components: int, form: str = "paired") -> fl
         D, output columns; even in the paired form.
     form : {"paired", "offset"}
     """
-    validation.one_of("variance", "form", form, _FORMS)
-    validation.whole("variance", "n_components", n_components)
+    validate_option("variance", "form", form, _FORMS)
+    validate_integer("variance", "n_components", n_components)
     per_column = 1 + k2 - 2 * k**2 if form == "paired" else 1 + k2 / 2 - k**2
     return per_column / n_components
 
@@ -33,7 +38,7 @@ def nrff_variance(k: float, n_components: int) -> float:
 
     It is (1 + k^2/4) times the variance of the paired form, which is never worse and has no bias.
     """
-    validation.whole("nrff_variance", "n_components", n_components)
+    validate_integer("nrff_variance", "n_components", n_components)
     return (1 - k**2) ** 2 * (1 + k**2 / 4) / n_components
 
 
@@ -61,7 +66,7 @@ def bound_uniform(
         Of the set that x and z come from.
     form : {"paired", "offset"}
     """
-    validation.whole("bound_uniform", "n_components", n_components)
+    validate_integer("bound_uniform", "n_components", n_components)
     log_factor, constant = _uniform("bound_uniform", error, d, spread, diameter, form)
     frequencies = n_components / 2 if form == "paired" else n_components
     return math.exp(min(log_factor - frequencies * error**2 / constant, 0.0))
@@ -73,7 +78,7 @@ def components_uniform(
     """D for which bound_uniform is at most delta: c/error^2 ln(a (spread diameter/error)^2/delta)
     frequencies.
     """
-    validation.probability("components_uniform", "delta", delta)
+    validate_probability("components_uniform", "delta", delta)
     log_factor, constant = _uniform("components_uniform", error, d, spread, diameter, form)
     return _columns(constant / error**2 * (log_factor - math.log(delta)), form)
 
@@ -86,9 +91,9 @@ def components_for_pair(error: float, delta: float, form: str = "paired") -> int
     rows at once take delta/(n (n - 1)/2).
     """
     who = "components_for_pair"
-    validation.positive(who, "error", error)
-    validation.probability(who, "delta", delta)
-    constant = {"paired": 2.0, "offset": 8.0}[validation.one_of(who, "form", form, _FORMS)]
+    validate_positive(who, "error", error)
+    validate_probability(who, "delta", delta)
+    constant = {"paired": 2.0, "offset": 8.0}[validate_option(who, "form", form, _FORMS)]
     return _columns(constant / error**2 * math.log(2 / delta), form)
 
 
@@ -97,15 +102,15 @@ def _uniform(
 ) -> tuple[float, float]:
     """ln(a (spread diameter/error)^2) and c."""
     for name, value in (("error", error), ("spread", spread), ("diameter", diameter)):
-        validation.positive(who, name, value)
-    validation.whole(who, "d", d)
+        validate_positive(who, name, value)
+    validate_integer(who, "d", d)
     if error > spread * diameter:
         raise ValueError(
             f"{who}: error must be at most spread * diameter = {spread * diameter:g} for the "
             f"bound to hold, got {error!r}."
         )
     a, c = {"paired": (2.0**8, 4.0 * (d + 2)), "offset": (98.0, 32.0 * (d + 1))}[
-        validation.one_of(who, "form", form, _FORMS)
+        validate_option(who, "form", form, _FORMS)
     ]
     return math.log(a) + 2 * math.log(spread * diameter / error), c
 

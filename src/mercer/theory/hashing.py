@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from mercer import validation
+from mercer.validation.parameters import validate_integer, validate_positive, validate_probability
 
 
 def gmm_variance(gmm: float, n_hashes: int, bits: int | None = None) -> float:
@@ -17,8 +17,8 @@ def gmm_variance(gmm: float, n_hashes: int, bits: int | None = None) -> float:
     """
     who = "gmm_variance"
     _share(who, "gmm", gmm)
-    validation.whole(who, "n_hashes", n_hashes)
-    chance = 0.0 if bits is None else 2.0 ** -validation.whole(who, "bits", bits)
+    validate_integer(who, "n_hashes", n_hashes)
+    chance = 0.0 if bits is None else 2.0 ** -validate_integer(who, "bits", bits)
     m = gmm + (1 - gmm) * chance
     return m * (1 - m) / (n_hashes * (1 - chance) ** 2)
 
@@ -52,8 +52,8 @@ def rbf_from_gmm_variance(rho: float, gamma: float, n_hashes: int) -> float:
     Fourier features of the same kernel.
     """
     who = "rbf_from_gmm_variance"
-    validation.positive(who, "gamma", gamma)
-    validation.whole(who, "n_hashes", n_hashes)
+    validate_positive(who, "gamma", gamma)
+    validate_integer(who, "n_hashes", n_hashes)
     g = gmm_of_correlation(rho)
     slope = math.exp(-gamma * (1 - rho)) * 8 * gamma * (1 - g) / (1 + g) ** 3
     return slope**2 * g * (1 - g) / n_hashes
@@ -77,10 +77,10 @@ def anchors_error(spacing: float, d: int, delta: float, gradient: float = 2.0) -
     """
     who = "anchors_error"
     for name, value in (("spacing", spacing), ("gradient", gradient)):
-        validation.positive(who, name, value)
-    validation.probability(who, "delta", delta)
+        validate_positive(who, name, value)
+    validate_probability(who, "delta", delta)
     return (
-        gradient * spacing / 2 * math.sqrt(2 * math.log(2 / delta) / validation.whole(who, "d", d))
+        gradient * spacing / 2 * math.sqrt(2 * math.log(2 / delta) / validate_integer(who, "d", d))
     )
 
 

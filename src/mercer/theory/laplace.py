@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer import validation
 from mercer.kernels import ExponentialSemigroup, ReciprocalSemigroup
+from mercer.validation.parameters import validate_integer, validate_positive, validate_probability
 
 Semigroup = ExponentialSemigroup | ReciprocalSemigroup
 
@@ -23,7 +23,7 @@ def laplace_curvature(kernel: Semigroup, r: float) -> float:
     beta = kernel.beta
     if isinstance(kernel, ReciprocalSemigroup):
         return 2 * beta / (beta + 2 * r) ** 3
-    root = beta * math.sqrt(2 * validation.positive("laplace_curvature", "r", r))
+    root = beta * math.sqrt(2 * validate_positive("laplace_curvature", "r", r))
     return beta / 4 * (root + 1) / ((2 * r) ** 1.5 * math.exp(root))
 
 
@@ -41,7 +41,7 @@ def laplace_bound(
     Theorem 5, corrected. c = 288 is rigorous, with L = laplace_curvature(kernel, 2 r); c = 2^10
     with L at r is the paper's own proof. R is the radius of the set that x and z come from.
     """
-    validation.whole("laplace_bound", "n_components", n_components)
+    validate_integer("laplace_bound", "n_components", n_components)
     log_factor = _laplace_factor("laplace_bound", error, d, radius, curvature, constant)
     return math.exp(min(log_factor - n_components * error**2 / (d + 2), 0.0))
 
@@ -50,7 +50,7 @@ def laplace_components(
     error: float, delta: float, d: int, radius: float, curvature: float, constant: float = 288.0
 ) -> int:
     """D for which laplace_bound is at most delta."""
-    validation.probability("laplace_components", "delta", delta)
+    validate_probability("laplace_components", "delta", delta)
     log_factor = _laplace_factor("laplace_components", error, d, radius, curvature, constant)
     return math.ceil((d + 2) / error**2 * (log_factor - math.log(delta)))
 
@@ -59,16 +59,16 @@ def laplace_shift(error: float, beta: float, d: int) -> float:
     """ln(1/(1 - error/2))^2/(2 beta^2 d^2): the shift that lowers the exponential-semigroup kernel
     by error/2 at most (Lemma 7).
     """
-    validation.probability("laplace_shift", "error", error)
+    validate_probability("laplace_shift", "error", error)
     return math.log(1 - error / 2) ** 2 / (
-        2 * validation.positive("laplace_shift", "beta", beta) ** 2 * d**2
+        2 * validate_positive("laplace_shift", "beta", beta) ** 2 * d**2
     )
 
 
 def laplace_variance(kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int) -> float:
     """Var <phi(x), phi(z)> of the plain map: (phi(2s) - phi(s)^2)/D, s = x + z."""
     s = np.asarray(x, dtype=np.float64) + np.asarray(z)
-    return (_phi(kernel, 2 * s) - _phi(kernel, s) ** 2) / validation.whole(
+    return (_phi(kernel, 2 * s) - _phi(kernel, s) ** 2) / validate_integer(
         "laplace_variance", "n_components", n_components
     )
 
@@ -77,7 +77,7 @@ def laplace_normalized_variance(
     kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int
 ) -> float:
     """Var <phi(x), phi(z)> of the normalized map, to first order in 1/D (the delta method)."""
-    validation.whole("laplace_normalized_variance", "n_components", n_components)
+    validate_integer("laplace_normalized_variance", "n_components", n_components)
     x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
     k, kx, kz = (_phi(kernel, s) for s in (x + z, 2 * x, 2 * z))
     both = _phi(kernel, 2 * x + 2 * z)
@@ -104,7 +104,7 @@ def _laplace_factor(
         ("curvature", curvature),
         ("constant", constant),
     ):
-        validation.positive(who, name, value)
-    validation.whole(who, "d", d)
+        validate_positive(who, name, value)
+    validate_integer(who, "d", d)
     base = math.log(constant * d * radius**2 * curvature / error**2)
     return (1 + 2 / (d + 2)) * math.log(2) + d / (d + 2) * base

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer import validation
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.passes import Pass, column_squares, split, weighted
 from mercer.linear_model.solvers.ridge import FLAT, Rows, grid
+from mercer.validation.parameters import validate_positive, validate_probability, warn_not_converged
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def solve_blocks(
     Solution
     """
     who = "solve_blocks"
-    validation.positive(who, "alpha", alpha)
+    validate_positive(who, "alpha", alpha)
     system = _System.of(who, rows, fit_intercept)
     coef, residual = np.zeros_like(system.cross), system.cross.copy()
     if coef0 is not None:
@@ -89,7 +89,7 @@ def solve_blocks(
     solution = system.solution(coef, residual, iterations)
     worst = solution.residual.max(initial=0.0)
     if worst > tol:
-        validation.warn_unfinished(
+        warn_not_converged(
             f"{who}: conjugate gradients have a relative residual of {worst:.2g} after "
             f"{iterations} passes, tol={tol:g} was asked for. "
             "Take a larger max_iter, alpha or tol."
@@ -136,7 +136,7 @@ def choose_held_out(
     HeldOut
     """
     who = "choose_held_out"
-    validation.probability(who, "share", share)
+    validate_probability(who, "share", share)
     system = _System.of(who, lambda: split(rows, seed, share, held=False), fit_intercept)
     tried = grid(who, alphas, float(system.diagonal.mean()) or 1.0)
     if not tried.min() > 0:

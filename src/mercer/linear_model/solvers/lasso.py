@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from mercer import validation
 from mercer.linear_model.normal_equations import Array, Normal
 from mercer.linear_model.solvers.pca import spans
+from mercer.validation.parameters import warn_not_converged
 
 # of the optimality conditions, in units of the smallest alpha that makes all coefficients 0
 _TOLERANCE = 1e-9
@@ -167,7 +167,7 @@ class GroupLasso:
                     off = self._off(coef, left, alpha)
             if off <= near or still:  # a gradient that changes nothing is rounding
                 return coef
-        validation.warn_unfinished(
+        warn_not_converged(
             f"group LASSO is {off / most:.2g} of the largest gradient from optimal after "
             f"{_SWEEPS} sweeps. Take a larger alpha."
         )
@@ -251,7 +251,7 @@ def _by_signs(H: Array, v: Array, alpha: float, start: Array) -> Array:
         used = np.flatnonzero(w)
         g = v - H[:, used] @ w[used]
         _must_be_positive(w, v - g)
-    validation.warn_unfinished(
+    warn_not_converged(
         f"LASSO has not settled the signs of its coefficients after {_STEPS} steps. Take a "
         "larger alpha."
     )
@@ -322,7 +322,7 @@ def _lifted(H: Array, alpha: float) -> Array:
 
     least = float(eigvalsh(H, subset_by_index=[0, 0], check_finite=False)[0])
     more = 2 * abs(least) + len(H) * _EPS * float(np.diag(H).max())
-    validation.warn_unfinished(
+    warn_not_converged(
         f"the rounding of moments, whose smallest eigenvalue is {least:.2g}, hides the minimum "
         f"at alpha = {alpha:.3g}: {more:.2g} is added "
         "to their diagonal. Take a larger alpha; float64 rows have smaller rounding than float32."

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mercer import validation
 from mercer.linear_model.losses import Loss, SquaredHinge
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.dual import Span
@@ -20,6 +19,7 @@ from mercer.linear_model.solvers.products import back, product
 from mercer.linear_model.solvers.ridge import FLAT, Choice, grid
 from mercer.maps.block import Block, Coded, OneHot, matrix
 from mercer.stats.packed_symmetric import Symmetric
+from mercer.validation.parameters import validate_positive, validate_probability
 
 _PARTS = 0.5 ** np.arange(8)  # of a step, whose losses are summed in one pass
 _ROUNDS = 4  # of such passes, each from where the last one ended
@@ -91,7 +91,7 @@ def minimise(
     -------
     Minimum
     """
-    validation.positive("minimise", "alpha", alpha)
+    validate_positive("minimise", "alpha", alpha)
     return _descend(
         Objective.of("minimise", rows, loss, float(alpha), fit_intercept),
         start,
@@ -122,7 +122,7 @@ def choose_held_out(
     alphas so large that w is next to 0 aside: those that were not tried have the score infinity.
     """
     who = "choose_held_out"
-    validation.probability(who, "share", share)
+    validate_probability(who, "share", share)
     objective = Objective.of(who, _Part(rows, seed, share, held=False), loss, 1.0, fit_intercept)
     tried = grid(who, alphas, objective.scale)
     if not tried.min() > 0:

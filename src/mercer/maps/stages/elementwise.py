@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.maps.stages.base import Array, Stage, require
+from mercer.validation.rows import require_finite, require_nonnegative
 
 _TERMS = 2**20  # of a series: none was ever of use beyond a few dozen
 
@@ -54,8 +55,8 @@ class Lift(Stage):
         with np.errstate(divide="ignore", invalid="ignore"):  # of numbers that are refused below
             self._signed_lift(stored, out, bad)
         if bad[0]:
-            validation.require_finite(type(self).__name__, X)
-            validation.require_nonnegative(type(self).__name__, X)
+            require_finite(type(self).__name__, X)
+            require_nonnegative(type(self).__name__, X)
         return self._columns_of(X, out.ravel()) if sparse else out
 
     def columns(self, d: int) -> int:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer.errors import RowError
 from mercer.maps.stages.base import Array, Stage, require
 from mercer.maps.stages.linear import Hadamard, Matrix
 from mercer.maps.stages.links import Cos, CosSin
 from mercer.rng import Rng
-from mercer.validation import RowError, extremes
+from mercer.validation.rows import value_range
 
 _RESOLVED = 1 / 8  # the error of a phase, in turns, up to which a dtype is used for it
 
@@ -85,7 +86,7 @@ class Waves(Stage):
     def _beyond(self, X: Any, dtype: Any) -> Array:
         """The rows whose phases this dtype does not resolve."""
         most = self.largest(dtype, X.shape[1])
-        least, largest = extremes(X)
+        least, largest = value_range(X)
         if max(largest, -least) <= most:
             return np.empty(0, dtype=np.intp)
         sizes = abs(X).max(axis=1)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer import ops, validation
+from mercer import ops
 from mercer.maps.stages.base import Array, Stage, require
 from mercer.rng import Rng
+from mercer.validation.rows import require_finite_features
 
 # below this size the rows of three HD products are too few to look independent (a bias of -.005 at
 # 16)
@@ -88,13 +89,13 @@ class Divide(Stage):
         if not hasattr(X, "indptr"):
             with np.errstate(over="ignore"):
                 Z = np.divide(X, self.scales, out=out)
-            validation.require_reach(X, Z)
+            require_finite_features(X, Z)
             return Z
         scaled = X.copy()
         with np.errstate(over="ignore"):
             scaled.data /= self.scales[X.indices]
         if not np.isfinite(scaled.data).all():
-            validation.require_reach(X, scaled.toarray())
+            require_finite_features(X, scaled.toarray())
         return scaled
 
 
@@ -125,7 +126,7 @@ class Components(Stage):
                 Z -= self.offset
             else:
                 Z = np.matmul(X - self.mean, self.panel, out=out)
-        validation.require_reach(X, Z)
+        require_finite_features(X, Z)
         return Z
 
     def columns(self, d: int) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mercer import ops
+from mercer.errors import RowError
 from mercer.maps.stages.base import Array, Stage, require
 from mercer.maps.stages.linear import Matrix, independent, orthonormal, require_signs
 from mercer.rng import Rng
-from mercer.validation import RowError
 
 # what a row of signs has beside the rows before it, as a part of its length, when it is a
 # combination of them
