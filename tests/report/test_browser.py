@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
 pytest.importorskip("selenium", reason="selenium is not installed: pip install --group dev")
 
 from selenium import webdriver

@@ -18,10 +18,12 @@ from scipy.sparse import csr_array
 from tests.helpers.leaderboards import HOSTILE, board, hostile_report, plain_report, rows, written
 
 from mercer import write_report
-from mercer.report import figures, page
+from mercer.report import figures
 from mercer.report.labels import place, short
+from mercer.report.report import environment
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
 VOID = {"meta", "link", "img", "br", "hr"}
 
 
@@ -268,10 +270,10 @@ def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(
 def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
     X, y = rows()
     wrong = [
-        ({"X": X[:, :5]}, "the leaderboard is of 12 columns, X has 5"),
-        ({"y": y[:9]}, r"one number or class for each of the 240 rows of X, got y of \(9,\)"),
+        ({"X": X[:, :5]}, "the leaderboard has 12 columns and X has 5"),
+        ({"y": y[:9]}, r"one class or number for each of the 240 rows of X, got y of shape \(9,\)"),
         ({"X": X[:4], "y": y[:4]}, "at least 8 rows, got 4"),
-        ({"names": ["a", "b"]}, "2 names for 12 columns"),
+        ({"names": ["a", "b"]}, "got 2 names for 12 columns"),
     ]
     for given, says in wrong:
         with pytest.raises(ValueError, match=says):
@@ -283,13 +285,15 @@ def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_without_matplotlib_a_sentence_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_a_missing_package_is_named_with_its_extra(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
     X, y = rows()
     with pytest.raises(
-        ValueError, match=r"A report needs matplotlib: pip install 'mercer\[plot\]'\."
+        ValueError, match=rf"A report needs {package}: pip install 'mercer\[plot\]'\."
     ):
         write_report(board(), tmp_path / "report.html", X=X, y=y)
+    assert not list(tmp_path.iterdir())
 
 
 def test_words_beside_points_lie_on_no_other_word_and_no_point():
@@ -319,5 +323,6 @@ def test_names_in_figures_are_short_and_have_boxes_for_what_the_font_lacks():
     assert short("\U0001f9ff\n$x$") == "□□$x$"
 
 
-def test_escaped_text_has_no_character_that_a_page_cannot_have():
-    assert page.escaped("a\x00b\ud800c\tÄ<&'\"") == "a\ufffdb\ufffdc\tÄ&lt;&amp;&#x27;&quot;"
+def test_text_is_escaped_and_has_no_character_that_a_page_cannot_have():
+    page = environment().from_string("{{ text }}").render(text="a\x00b\ud800c\tÄ<&'\"")
+    assert page == "a\ufffdb\ufffdc\tÄ&lt;&amp;&#39;&#34;"

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,18 +52,17 @@ _STYLE = {
 }
 
 
-def require_matplotlib() -> None:
-    """A sentence where it is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ValueError("A report needs matplotlib: pip install 'mercer[plot]'.") from None
+class Svg(NamedTuple):
+    """Content of an svg element, with its end tag, and the viewBox attribute of its start tag."""
+
+    view_box: str
+    content: str
 
 
 Ranked = Sequence[tuple[int, Any]]  # rank in the leaderboard, and the entry
 
 
-def scores(ranked: Ranked, winner: Any, numeric: bool) -> str:
+def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
     """Score against seconds to fit, with one standard error; finalists have their rank as a number,
     a few have their name.
     """
@@ -125,7 +124,7 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> str:
         return _svg(figure, "scores")
 
 
-def errors(curves: Sequence[Curve]) -> str:
+def errors(curves: Sequence[Curve]) -> Svg:
     """Gram error against size, a panel for each map: what was measured, the line of its known rate,
     and what theory says.
     """
@@ -195,7 +194,7 @@ def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
     return handles
 
 
-def heats(shown: Heat, name: str) -> str:
+def heats(shown: Heat, name: str) -> Svg:
     """Exact | approximate | difference, as heat maps of one scale; the difference has its own,
     symmetric about 0.
     """
@@ -250,7 +249,7 @@ def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:
         axes.axvline(at, color="white", linewidth=0.3)
 
 
-def memory(ranked: Ranked, rows: int) -> str:
+def memory(ranked: Ranked, rows: int) -> Svg:
     """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel;
     the best of each bandwidth.
     """
@@ -319,7 +318,6 @@ def _seconds(entry: Any) -> float:
 
 def _style() -> AbstractContextManager[Any]:
     """matplotlib's own defaults and ours, whatever the user's settings are."""
-    require_matplotlib()
     from matplotlib import style
 
     return style.context(["default", _STYLE])
@@ -359,7 +357,7 @@ def _plain_decades(axis: Any, words: Callable[[float], str]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _svg(figure: Any, name: str) -> str:
+def _svg(figure: Any, name: str) -> Svg:
     """The figure as an svg element: no prologue, no metadata, no width and height, all ids with the
     figure's name before them.
     """
@@ -373,9 +371,9 @@ def _svg(figure: Any, name: str) -> str:
         r"<!--.*?-->\s*",
     ):
         text = re.sub(unwanted, "", text, flags=re.DOTALL)
-    opening, rest = text.split(">", 1)
-    box = re.search(r'viewBox="[^"]*"', opening)
-    assert box is not None
-    rest = rest.replace("xlink:href=", "href=")
-    rest = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", rest)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{rest}'
+    opening, content = text.split(">", 1)
+    view_box = re.search(r'viewBox="([^"]*)"', opening)
+    assert view_box is not None
+    content = content.replace("xlink:href=", "href=")
+    content = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", content)
+    return Svg(view_box[1], content)
