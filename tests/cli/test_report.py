@@ -1,4 +1,4 @@
-"""mercer compare --report: the page beside the table, checked before the race and not after it."""
+"""mercer compare --report: the page, and errors that are raised before the comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it_again(table):
+def test_compare_writes_the_report_with_the_summary_and_the_command(table):
     (table / "pages").mkdir()
     said = run(
         f"compare {table}/table.csv --target kind --kernels hellinger,fourier --seed 3 "
@@ -39,12 +39,12 @@ def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it
     )
     assert "The report is in pages/report.html." in said
     text = (table / "pages" / "report.html").read_text(encoding="utf-8")
-    verdict = next(
+    summary = next(
         line
         for line in said.splitlines()
         if line in html.unescape(text) and "linear" in line.lower()
     )
-    assert f'<p class="verdict">{verdict}' in html.unescape(text)
+    assert f'<p class="summary">{summary}' in html.unescape(text)
     again = (
         "mercer compare table.csv --target kind --max-seconds 9000 --kernels "
         "hellinger,fourier --seed 3 --report report.html"
@@ -67,11 +67,11 @@ def test_among_json_lines_the_report_is_an_event(table):
     }
 
 
-def test_a_report_that_cannot_be_written_is_said_before_the_race(table, monkeypatch):
-    def race(*rows, **how):
-        raise AssertionError("the race has begun")
+def test_a_report_that_cannot_be_written_is_refused_before_the_comparison(table, monkeypatch):
+    def select(*rows, **options):
+        raise AssertionError("the comparison has begun")
 
-    monkeypatch.setattr("mercer.model_selection.select.select", race)
+    monkeypatch.setattr("mercer.model_selection.select.select", select)
     start = "compare table.csv --target kind --report"
     assert fails(f"{start} no/report.html") == "no: There is no such folder."
     assert (

@@ -1,6 +1,4 @@
-"""The report in headless Chromium: no error, no dialog, every figure there to be seen on a phone
-and on a desk, hostile words as text.
-"""
+"""The report in headless Chromium: no error, no dialog, visible figures, hostile names as text."""
 
 from __future__ import annotations
 

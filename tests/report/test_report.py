@@ -1,6 +1,4 @@
-"""The report: one page, well formed, without script, the same bytes for the same leaderboard,
-hostile words as text.
-"""
+"""The report: one well-formed page without script, deterministic, hostile names as text."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from tests.helpers.leaderboards import HOSTILE, board, hostile_report, plain_rep
 
 from mercer import write_report
 from mercer.report import figures
-from mercer.report.labels import place, short
+from mercer.report.labels import place_labels, shorten
 from mercer.report.report import environment
 
 pytest.importorskip("matplotlib")
@@ -135,7 +133,7 @@ def test_the_policy_comes_before_all_that_it_governs_and_lets_in_no_script(plain
     assert policy < tags.index("style") and policy < tags.index("link")
 
 
-def test_it_has_the_verdict_every_entry_the_command_and_what_is_needed_to_run_it_again(plain):
+def test_it_has_the_summary_every_entry_the_command_and_the_settings(plain):
     text = "".join(Page(plain).words)
     one = board()
     for words in [
@@ -163,12 +161,12 @@ def test_it_names_no_machine_and_no_folder(plain):
     assert getpass.getuser() not in Page(plain).words
 
 
-def test_hostile_words_are_shown_as_text(hostile):
+def test_hostile_names_are_shown_as_text(hostile):
     text = "".join(Page(hostile).words)
     for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[5], HOSTILE[7]):
         assert words in text
     assert HOSTILE[0] not in hostile
-    assert HOSTILE[3] not in text.partition("What was run")[0] and "x" * 60 + "…" in text
+    assert HOSTILE[3] not in text.partition("Settings")[0] and "x" * 60 + "…" in text
     assert not re.search("[\x00-\x08\x0e-\x1f]", hostile)
 
 
@@ -224,7 +222,7 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     )
     few = board(numeric=True, entries=entries, winner=entries[0])
     text = written(tmp_path / "numbers.html", board=few, X=csr_array(X), y=y + 0.5)
-    assert "R²" in text and "sorted by the target" in text and len(svgs(text)) == 5
+    assert "R²" in text and "sorted by target" in text and len(svgs(text)) == 5
     linear = next(one for one in board().entries if one.kind == "linear")
     alone = board(
         entries=(linear,),
@@ -262,12 +260,12 @@ def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(
             f"<bdi>model {i:02}</bdi>" in folded
         ) == (i not in shown)
     assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
-    assert "the others by cross-validation, on rows that no round has seen." in text
-    assert first.count('<tr class="marked">') == 1 and first.count('<tr class="early">') == 12
+    assert "cross-validation on rows that no round has used." in " ".join(text.split())
+    assert first.count('<tr class="best">') == 1 and first.count('<tr class="unfinished">') == 12
     Page(text)
 
 
-def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
+def test_wrong_arguments_raise_and_leave_no_file(tmp_path):
     X, y = rows()
     wrong = [
         ({"X": X[:, :5]}, "the leaderboard has 12 columns and X has 5"),
@@ -296,7 +294,7 @@ def test_a_missing_package_is_named_with_its_extra(package, tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-def test_words_beside_points_lie_on_no_other_word_and_no_point():
+def test_labels_overlap_no_other_label_and_no_point():
     from matplotlib.figure import Figure
 
     rng = np.random.default_rng(0)
@@ -305,7 +303,9 @@ def test_words_beside_points_lie_on_no_other_word_and_no_point():
         axes = figure.subplots()
         points = [(float(x), float(y), 0.01) for x, y in rng.random((25, 2))]
         axes.plot([x for x, _, _ in points], [y for _, y, _ in points], "o")
-        place(axes, points, [[f"{i} a name", str(i)] for i in range(25)], ["black"] * 25, range(25))
+        place_labels(
+            axes, points, [[f"{i} a name", str(i)] for i in range(25)], ["black"] * 25, range(25)
+        )
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for text in axes.texts]
         spots = axes.transData.transform([(x, y) for x, y, _ in points])
@@ -318,9 +318,9 @@ def test_words_beside_points_lie_on_no_other_word_and_no_point():
 
 
 def test_names_in_figures_are_short_and_have_boxes_for_what_the_font_lacks():
-    assert short("fourier") == "fourier"
-    assert short("a" * 40, 10) == "a" * 9 + "…"
-    assert short("\U0001f9ff\n$x$") == "□□$x$"
+    assert shorten("fourier") == "fourier"
+    assert shorten("a" * 40, 10) == "a" * 9 + "…"
+    assert shorten("\U0001f9ff\n$x$") == "□□$x$"
 
 
 def test_text_is_escaped_and_has_no_character_that_a_page_cannot_have():

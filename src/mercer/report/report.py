@@ -20,7 +20,15 @@ from mercer.model_selection.select import Entry, Leaderboard, shown
 from mercer.parallel.tile_size import size as in_words
 from mercer.persistence.atomic_write import remove_leftovers, replacing
 from mercer.report import figures
-from mercer.report.data import Curve, Heat, Rows, curve, heat, map_of, scalar_heat
+from mercer.report.data import (
+    ErrorCurve,
+    HeatMap,
+    SampleSplit,
+    gram_heat_map,
+    measure_curve,
+    scalar_heat_map,
+    split_model,
+)
 from mercer.validation.rows import validate_rows
 
 LEAST_ROWS = 8
@@ -31,8 +39,7 @@ _SETTINGS = {  # name in Leaderboard.settings -> text of the page
     "rows": "rows drawn",
     "rounds": "rounds, rows × features",
     "held_out": "rows held out of rounds",
-    "final": "rows of the final",
-    "folds": "folds of the final",
+    "final": "rows cross-validated",
 }
 # of mercer.system.facts: those that do not identify the machine
 _FACTS = ("mercer", "python", "packages", "threads", "blas", "core")
@@ -101,7 +108,9 @@ def require_ready(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
 
 
-def _validate_sample(board: Leaderboard, X: Any, y: Any, names: Sequence[object] | None) -> Rows:
+def _validate_sample(
+    board: Leaderboard, X: Any, y: Any, names: Sequence[object] | None
+) -> SampleSplit:
     who = "write_report"
     X, y = validate_rows(who, X), np.asarray(y)
     if X.shape[1] != board.columns:
@@ -117,27 +126,28 @@ def _validate_sample(board: Leaderboard, X: Any, y: Any, names: Sequence[object]
         raise ValueError(f"{who} needs at least {LEAST_ROWS} rows, got {X.shape[0]}.")
     if names is not None and len(names) != X.shape[1]:
         raise ValueError(f"{who}: got {len(names)} names for {X.shape[1]} columns.")
-    return Rows.of(X, y)
+    return SampleSplit.of(X, y)
 
 
 def _render(
-    board: Leaderboard, rows: Rows, names: Sequence[object] | None, command: str, title: str
+    board: Leaderboard,
+    sample: SampleSplit,
+    names: Sequence[object] | None,
+    command: str,
+    title: str,
 ) -> str:
-    """Return the page; the only function that reads the attributes of a leaderboard."""
-    winner, leading = board.winner, _leading(board)
+    best, leading = board.winner, _leading(board)
     others = [pair for pair in enumerate(board.entries, 1) if pair not in leading]
-    baselines = [one for one in board.entries if one.kind in ("linear", "outside")]
-    score = "{:.4f}" if board.numeric else "{:.2%}"
-    metric = "R²" if board.numeric else "Accuracy"
+    references = [entry for entry in board.entries if entry.kind in ("linear", "outside")]
+    metric, score = ("R²", "{:.4f}") if board.numeric else ("Accuracy", "{:.2%}")
     seed = board.settings.get("random_state")
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
-    curves, matrix, scalar = _approximations(board, rows, seed)
-    exact_bytes = 8.0 * board.rows  # a row of the Gram matrix
+    curves, heat, scalar = _approximations(board, sample, seed)
     drawings = {
-        "scores": figures.scores(leading, winner, board.numeric),
+        "scores": figures.scores(leading, best, board.numeric),
         "errors": figures.errors(curves) if curves else None,
-        "gram": figures.heats(matrix, "gram") if matrix else None,
-        "scalar": figures.heats(scalar, "scalar") if scalar else None,
+        "gram": figures.heat_map(heat, "gram") if heat else None,
+        "scalar": figures.heat_map(scalar, "scalar") if scalar else None,
         "memory": figures.memory(leading, board.rows),
     }
     facts = system.facts()
@@ -152,33 +162,33 @@ def _render(
         *((name, facts[name]) for name in _FACTS),
     ]
     template = files("mercer.report").joinpath("template.html.jinja").read_text("utf-8")
-    return (
+    page: str = (
         environment()
         .from_string(template)
         .render(
             title=title,
-            verdict=board.verdict,
+            summary=board.verdict,
             metric=metric,
             numeric=board.numeric,
             columns=("#", "model", metric if board.numeric else metric.lower(), *_COLUMNS),
             leading=_table(board, leading),
             others=_table(board, others),
-            early=any(not entry.finalist for _, entry in leading),
+            unfinished=any(not entry.finalist for _, entry in leading),
             stopped=board.stopped,
-            baselines=[
-                (one.name, score.format(one.score), f"{one.fit_seconds:.3g}")
-                for one in (winner, *(one for one in baselines if one is not winner))
+            highlights=[
+                (entry.name, score.format(entry.score), f"{entry.fit_seconds:.3g}")
+                for entry in (best, *(entry for entry in references if entry is not best))
             ],
             figures=drawings,
-            fitted_rows=rows.seen.shape[0],
-            measured_rows=rows.unseen.shape[0],
+            fitted_rows=sample.train.shape[0],
+            measured_rows=sample.test.shape[0],
             curves=curves,
-            heat=matrix,
+            heat=heat,
             scalar=scalar,
-            winner=winner.name,
+            best=best.name,
             rows=board.rows,
-            row_bytes=winner.bytes_per_row,
-            exact_bytes=exact_bytes,
+            row_bytes=best.bytes_per_row,
+            exact_bytes=8.0 * board.rows,
             command=command,
             settings=settings,
             column_names=None if names is None else list(names),
@@ -186,6 +196,7 @@ def _render(
             notes=board.notes,
         )
     )
+    return page
 
 
 def environment() -> Any:
@@ -234,7 +245,7 @@ def _table(
     """Return (CSS class, cells) of each row."""
     return [
         (
-            "marked" if entry is board.winner else "" if entry.finalist else "early",
+            "best" if entry is board.winner else "" if entry.finalist else "unfinished",
             (str(rank), *shown(entry, numeric=board.numeric)),
         )
         for rank, entry in ranked
@@ -242,38 +253,40 @@ def _table(
 
 
 def _approximations(
-    board: Leaderboard, rows: Rows, seed: int
-) -> tuple[list[Curve], Heat | None, Heat | None]:
-    """Return the Gram errors of maps, and the heat maps of a Gram matrix and of a scalar kernel.
+    board: Leaderboard, sample: SampleSplit, seed: int
+) -> tuple[list[ErrorCurve], HeatMap | None, HeatMap | None]:
+    """Return the error curves of maps, and the heat maps of a Gram matrix and a scalar kernel.
 
-    The best entry of each class of maps has a curve, up to _CURVES of them. The first heat map is
-    that of the winner, or else of the best map that has one.
+    The best entry of each class of maps has a curve, for at most _CURVES classes. The Gram matrix
+    is that of the best model, or else of the first map that has one.
     """
     maps = [
-        one
-        for one in board.entries
-        if one.kind == "map" and one.kernel is not None and map_of(one.model)
+        (entry, parts[1])
+        for entry in board.entries
+        if entry.kind == "map" and entry.kernel is not None and (parts := split_model(entry.model))
     ]
-    curves: dict[type, Curve] = {}
-    for one in maps:
-        family = type(map_of(one.model)[1])  # type: ignore[index]
-        if family not in curves and len(curves) < _CURVES:
-            measured = curve(one.name, one.model, rows, seed)
-            if measured is not None:
-                curves[family] = measured
-    first = sorted(maps, key=lambda one: one is not board.winner)
-    matrices = (heat(one.name, one.model, rows, board.numeric, seed) for one in first)
-    matrix = next(filter(None, matrices), None)
-    scalars = (
-        scalar_heat(one.name, one.model, rows, seed)
-        for one in maps
-        if isinstance(one.kernel, Additive)
+    curves: dict[type, ErrorCurve] = {}
+    for entry, feature_map in maps:
+        if type(feature_map) not in curves and len(curves) < _CURVES:
+            curve = measure_curve(entry.name, entry.model, sample, seed)
+            if curve is not None:
+                curves[type(feature_map)] = curve
+    heat_maps = (
+        gram_heat_map(entry.name, entry.model, sample, board.numeric, seed)
+        for entry, _ in sorted(maps, key=lambda pair: pair[0] is not board.winner)
     )
-    return list(curves.values()), matrix, matrix and next(filter(None, scalars), None)
+    heat = next(filter(None, heat_maps), None)
+    scalars = (
+        scalar_heat_map(entry.name, entry.model, sample, seed)
+        for entry, _ in maps
+        if isinstance(entry.kernel, Additive)
+    )
+    scalar = None if heat is None else next(filter(None, scalars), None)
+    return list(curves.values()), heat, scalar
 
 
 def _format_setting(value: Any) -> str:
     if isinstance(value, np.ndarray | list | tuple):
-        between = " × " if all(isinstance(one, int) for one in value) else ", "
-        return between.join(map(_format_setting, value))
+        separator = " × " if all(isinstance(item, int) for item in value) else ", "
+        return separator.join(map(_format_setting, value))
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
