@@ -1,4 +1,4 @@
-"""Models that were saved once load for ever, and give what they gave."""
+"""Model files of earlier versions load and give the same features and predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model files: what is saved comes back, and what cannot be saved says so."""
+"""save, load and describe: what is loaded equals what was saved, and what cannot be saved."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from mercer import (
     load,
     save,
 )
-from mercer.persistence import container
-from mercer.persistence.codec import HOW
+from mercer.persistence.codec import RUN_PARAMETERS
+from mercer.persistence.container import canonical_json
 from mercer.persistence.io import describe
 
 
@@ -155,7 +155,7 @@ def test_parameters_of_every_kind_come_back(case, tmp_path):
         np.testing.assert_array_equal(_dense(back.transform(rows)), _dense(model.transform(rows)))
         for name, value in model.get_params().items():
             mine = getattr(back, name)
-            if name in HOW or isinstance(value, np.random.RandomState):
+            if name in RUN_PARAMETERS or isinstance(value, np.random.RandomState):
                 assert mine is None
             elif hasattr(value, "toarray"):
                 np.testing.assert_array_equal(mine.toarray(), value.toarray())
@@ -219,13 +219,12 @@ def test_other_readers_of_safetensors_read_the_arrays(tmp_path):
     np.testing.assert_array_equal(panel, model.tile_transform_.stages[0].linear.panel)
 
 
-def test_describe_says_what_is_in_a_file_without_reading_arrays(tmp_path, monkeypatch):
+def test_describe_returns_the_content_of_a_file(tmp_path):
     path = tmp_path / "model.mercer"
     model = KernelClassifier(Chi2Series(2) >> fourier(), class_weight={"red": 2.0}).fit(
         pd.DataFrame(X, columns=list("abcde")), WORDS
     )
     save(model, path)
-    monkeypatch.setattr(container.Opened, "arrays", lambda self: pytest.fail("arrays were read"))
     seen = describe(path)
     assert (
         seen["class"] == "KernelClassifier"
@@ -243,12 +242,27 @@ def test_describe_says_what_is_in_a_file_without_reading_arrays(tmp_path, monkey
     assert seen["arrays"]["_head.coef"] == {"dtype": "float64", "shape": [16, 3]}
     assert set(seen["library"]) == {"mercer", "numpy", "scipy", "scikit-learn", "python"}
     json.dumps(seen, allow_nan=False)
-    monkeypatch.undo()
     assert describe(path, verify=True) == seen
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     describe(path)
-    with pytest.raises(ValueError, match="digest"):
+    with pytest.raises(ValueError, match="its checksum does not match"):
         describe(path, verify=True)
+
+
+def test_describe_reads_no_array(tmp_path):
+    """The array has 1 TiB, in a sparse file."""
+    size = 2**40
+    stored = {"model": ["Hellinger", {}, {"scale_": {"array": "scale_"}}]}
+    facts = {"kind": "model", "format": 1, "sha256": "0", "library": {}, "model": stored}
+    entry = {"dtype": "F64", "shape": [size // 8], "data_offsets": [0, size]}
+    table = {"__metadata__": {"mercer": canonical_json(facts)}, "scale_": entry}
+    header = canonical_json(table).encode()
+    header += b" " * (-len(header) % 8)
+    with (tmp_path / "model.mercer").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + size)
+    seen = describe(tmp_path / "model.mercer")
+    assert seen["arrays"] == {"scale_": {"dtype": "float64", "shape": [size // 8]}}
 
 
 # What cannot be saved.
@@ -265,7 +279,9 @@ def test_a_map_that_holds_a_function_is_refused(tmp_path):
         ),
     ):
         fitted = model.fit(X, Y) if isinstance(model, KernelRegressor) else model.fit(X)
-        with pytest.raises(ValueError, match=f"cannot be saved: {words}.* never runs code"):
+        with pytest.raises(
+            ValueError, match=rf"cannot be saved: {words}.*\. A model file never runs code"
+        ):
             save(fitted, tmp_path / "model.mercer")
     assert not list(tmp_path.iterdir())
 
@@ -290,7 +306,7 @@ def test_what_is_not_ours_or_not_fitted_is_refused(tmp_path):
     ):
         with pytest.raises(
             ValueError,
-            match="save is for fitted maps, compositions and estimators of mercer, got a",
+            match="save needs a fitted map, composition or estimator of mercer, got a",
         ):
             save(model, path)
     for model in (fourier(), Hellinger() >> fourier(), KernelRegressor()):
@@ -305,7 +321,7 @@ def test_what_is_not_ours_or_not_fitted_is_refused(tmp_path):
     strange = fourier().fit(X)
     strange.note_ = "mine"
     with pytest.raises(
-        ValueError, match="its class does not say of what type the attribute note_ is"
+        ValueError, match="its class has no type annotation for the attribute note_"
     ):
         save(strange, path)
     nested = fourier().fit(X)
@@ -322,7 +338,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
         save(model, tmp_path)
     with pytest.raises(ValueError, match=r"There is no folder .*gone to write to"):
         save(model, tmp_path / "gone" / "model.mercer")
-    monkeypatch.setattr("mercer.persistence.atomic_write.Path.open", _denied)
+    monkeypatch.setattr(Path, "open", _denied)
     with pytest.raises(PermissionError, match=r"There is no permission to write to .*"):
         save(model, tmp_path / "model.mercer")
     assert not list(tmp_path.iterdir())

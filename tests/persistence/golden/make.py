@@ -1,5 +1,5 @@
 """Models that must load for ever, and what they give in expected.npz. For a new one: add it to
-models(), run python tests/golden/make.py.
+models(), run python -m tests.persistence.golden.make.
 
 A file that is there is never written again: it was made by the version that it names, and that is
 its use.
