@@ -334,10 +334,7 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
         ),
         "rows of a transform that are not there": (
             stage(
-                "SampledHadamard",
-                signs={"array": "a"},
-                lengths={"array": "b"},
-                rows={"array": "c"},
+                "SampledHadamard", signs={"array": "a"}, lengths={"array": "b"}, rows={"array": "c"}
             ),
             {"a": np.ones((1, 1, 4)), "b": np.ones(4), "c": np.array([0, -1, 2**40])},
         ),
@@ -419,10 +416,7 @@ def test_malicious_files_are_refused_before_anything_is_allocated_or_run(files, 
         assert (
             sentence.startswith(f"{file_name} is damaged or not a model file: ")
             and len(sentence) < 300
-        ), (
-            names[file_name],
-            sentence,
-        )
+        ), (names[file_name], sentence)
     said = {names[file_name]: sentence for file_name, sentence in words.items()}
     for name, reason in REASONS.items():
         assert reason in said[name], (name, said[name])

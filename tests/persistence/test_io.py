@@ -305,8 +305,7 @@ def test_what_is_not_ours_or_not_fitted_is_refused(tmp_path):
         RandomFourier,
     ):
         with pytest.raises(
-            ValueError,
-            match="save needs a fitted map, composition or estimator of mercer, got a",
+            ValueError, match="save needs a fitted map, composition or estimator of mercer, got a"
         ):
             save(model, path)
     for model in (fourier(), Hellinger() >> fourier(), KernelRegressor()):

@@ -47,7 +47,6 @@ _DTYPES = {
     for code in ("?", "f4", "f8", *(f"{s}{n}" for s in "iu" for n in (1, 2, 4, 8)))
 }
 _CHARACTERS = 2**22  # most characters of a fixed-width array of strings, padding included
-_NON_FINITE = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 
 @dataclass(eq=False)
@@ -196,11 +195,11 @@ class Decoder:
 
     def decode_model(self, stored: Any, *, fitted: bool, depth: int = 0) -> Any:
         """Construct a map or an estimator and set its fitted attributes."""
-        tag, body = _split_tag(stored)
-        require(
-            tag == "model" and _is_list(body, 3), "a model needs a class, parameters and attributes"
-        )
-        name, params, state = body
+        match stored:
+            case {"model": [name, dict(params), dict() | None as state]} if len(stored) == 1:
+                pass
+            case _:
+                raise ValueError("a model needs a class, parameters and attributes")
         require(
             isinstance(name, str) and name in self.allowed.models,
             f"there is no model class {_short(name)}",
@@ -210,7 +209,7 @@ class Decoder:
             f"{name} is {'not fitted' if fitted else 'fitted, but a parameter'}",
         )
         cls = self.allowed.models[name]
-        unknown = set(_keys(params)) - (set(inspect.signature(cls).parameters) - RUN_PARAMETERS)
+        unknown = set(params) - (set(inspect.signature(cls).parameters) - RUN_PARAMETERS)
         require(not unknown, f"{name} has no parameter {_short(min(unknown, default=''))}")
         values = {key: self.decode(value, depth + 1, fitted=False) for key, value in params.items()}
         seed = values.get("random_state")
@@ -219,13 +218,13 @@ class Decoder:
             f"the random_state of {name} is invalid",
         )
         model = cls(**values)
-        if fitted:
+        if state is not None:
             self._set_state(model, name, state, depth)
         return model
 
-    def _set_state(self, model: Any, name: str, stored: Any, depth: int) -> None:
+    def _set_state(self, model: Any, name: str, stored: dict[str, Any], depth: int) -> None:
         types = self.allowed.attributes[name]
-        state = {key: self.decode(stored[key], depth + 1, fitted=True) for key in _keys(stored)}
+        state = {key: self.decode(item, depth + 1, fitted=True) for key, item in stored.items()}
         for key, value in state.items():
             require(
                 key in types and has_type(value, types[key]),
@@ -246,128 +245,49 @@ class Decoder:
             return [self.decode(item, depth + 1, fitted=fitted) for item in stored]
         if not isinstance(stored, dict):
             return stored
-        tag, body = _split_tag(stored)
-        if tag == "model" and fitted is not None:
-            return self.decode_model(stored, fitted=fitted, depth=depth + 1)
-        if tag == "tuple":
-            require(isinstance(body, list), "a tuple is not a list of values")
-            return tuple(self.decode(body, depth + 1, fitted=fitted))
-        require(tag in _DECODERS, f"there is no value of the kind {_short(tag)}")
-        return _DECODERS[tag](self, body, depth + 1)
+        require(len(stored) == 1, "an object needs exactly one tag")
+        depth += 1
+        match stored:
+            case {"model": _} if fitted is not None:
+                return self.decode_model(stored, fitted=fitted, depth=depth)
+            case {"tuple": list(items)}:
+                return tuple(self.decode(items, depth, fitted=fitted))
+            case {"dict": list(pairs)}:
+                return self._decode_dict(pairs, depth)
+            case {"float": "inf" | "-inf" | "nan" as text}:
+                return float(text)
+            case {"dtype": str(name)} if name in _DTYPES:
+                return _DTYPES[name]
+            case {"number": [str(name), value]} if name in _DTYPES:
+                return _decode_number(_DTYPES[name], self.decode(value, depth))
+            case {"array": str(name)} if name in self.arrays:
+                return self.arrays[name]
+            case {"words": [str(dtype), list(items)]}:
+                return _decode_strings(dtype, items)
+            case {"csr": ["array" | "matrix" as form, [rows, columns], data, indices, indptr]}:
+                parts = [self.decode(part, depth) for part in (data, indices, indptr)]
+                return _decode_csr(form, rows, columns, parts)
+            case {"record": [str(name), dict(fields)]}:
+                return self._decode_record(name, fields, depth)
+        raise ValueError(f"{_short(stored)} is not a valid value")
 
-    def _dict(self, body: Any, depth: int) -> Any:
+    def _decode_dict(self, stored: list[Any], depth: int) -> Any:
         require(
-            isinstance(body, list) and all(_is_list(pair, 2) for pair in body),
+            all(isinstance(pair, list) and len(pair) == 2 for pair in stored),
             "a dict is not a list of pairs",
         )
-        pairs = [(self.decode(key, depth), self.decode(value, depth)) for key, value in body]
+        pairs = [(self.decode(key, depth), self.decode(value, depth)) for key, value in stored]
         require(
             all(isinstance(key, str | int | float | np.generic) for key, _ in pairs),
             "a key of a dict is not a string or a number",
         )
-        value = dict(pairs)
-        require(len(value) == len(pairs), "a dict has a duplicate key")
-        return value
+        require(len(dict(pairs)) == len(pairs), "a dict has a duplicate key")
+        return dict(pairs)
 
-    def _float(self, body: Any, depth: int) -> Any:
-        require(isinstance(body, str) and body in _NON_FINITE, "a float is not inf, -inf or nan")
-        return float(_NON_FINITE[body])
-
-    def _number(self, body: Any, depth: int) -> Any:
-        require(_is_list(body, 2), "a number needs a dtype and a value")
-        dtype, value = self._dtype(body[0], depth), self.decode(body[1], depth)
-        message = f"{_short(value)} is not a {dtype}"
-        require(type(value) is {"b": bool, "f": float}.get(dtype.kind, int), message)
-        try:
-            number = dtype.type(value)
-        except OverflowError:
-            raise ValueError(message) from None
-        require(number.item() == value or value != value, message)
-        return number
-
-    def _dtype(self, body: Any, depth: int) -> Any:
-        require(isinstance(body, str) and body in _DTYPES, f"there is no dtype {_short(body)}")
-        return _DTYPES[body]
-
-    def _array(self, body: Any, depth: int) -> Any:
-        require(isinstance(body, str) and body in self.arrays, f"there is no array {_short(body)}")
-        return self.arrays[body]
-
-    def _words(self, body: Any, depth: int) -> Any:
-        require(
-            _is_list(body, 2) and isinstance(body[1], list),
-            "an array of strings needs a dtype and a list",
-        )
-        dtype, items = body
-        if dtype == "object":
-            require(
-                all(type(item) in (str, int, bool) for item in items),
-                "an array of objects has other values than strings, integers and booleans",
-            )
-            objects = np.empty(len(items), dtype=object)
-            objects[:] = items
-            return objects
-        require(all(type(item) is str for item in items), "an array of strings has other values")
-        valid = isinstance(dtype, str) and dtype[:2] == "<U" and dtype[2:].isdecimal()
-        width = int(dtype[2:]) if valid and len(dtype) < 10 else 0
-        require(
-            max(map(len, items), default=0) <= width <= _CHARACTERS // max(1, len(items)),
-            "the width of an array of strings is too small or too large",
-        )
-        return np.array(items, dtype=f"=U{width}")
-
-    def _csr(self, body: Any, depth: int) -> Any:
-        from scipy.sparse import csr_array, csr_matrix
-
-        require(
-            _is_list(body, 5) and body[0] in ("array", "matrix") and _is_list(body[1], 2),
-            "a CSR matrix needs a form, a shape and three arrays",
-        )
-        (rows, columns), parts = body[1], [self.decode(part, depth) for part in body[2:]]
-        require(
-            all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts),
-            "a CSR matrix needs three one-dimensional arrays",
-        )
-        data, indices, indptr = parts
-        require(
-            type(rows) is int
-            and type(columns) is int
-            and 0 <= rows < 2**62
-            and 0 < columns < 2**62,
-            "the shape of a CSR matrix is invalid",
-        )
-        require(
-            data.dtype.kind in "bfiu"
-            and indices.dtype == indptr.dtype
-            and indices.dtype in (np.int32, np.int64),
-            "a CSR matrix needs numbers, and indices of int32 or int64",
-        )
-        complete = (
-            len(indptr) == rows + 1
-            and len(indices) == len(data)
-            and indptr[0] == 0
-            and indptr[-1] == len(data)
-        )
-        require(
-            bool(complete and np.all(indptr[:-1] <= indptr[1:])),
-            "a CSR matrix has an invalid indptr",
-        )
-        require(
-            bool(np.all((indices >= 0) & (indices < columns))), "a CSR matrix has invalid indices"
-        )
-        matrix = (csr_array if body[0] == "array" else csr_matrix)(
-            (rows, columns), dtype=data.dtype
-        )
-        # set, not passed to the constructor, which may cast indices
-        matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-        return matrix
-
-    def _record(self, body: Any, depth: int) -> Any:
-        require(_is_list(body, 2) and isinstance(body[0], str), "a record needs a class and fields")
-        name, stored = body
+    def _decode_record(self, name: str, stored: dict[str, Any], depth: int) -> Any:
         require(name in self.allowed.records, f"there is no record {_short(name)}")
         cls = self.allowed.records[name]
-        wrong = (set(_keys(stored)) - set(field_names(cls))) | (required_fields(cls) - set(stored))
+        wrong = (set(stored) - set(field_names(cls))) | (required_fields(cls) - set(stored))
         require(
             not wrong, f"the field {_short(min(wrong, default=''))} of {name} is unknown or missing"
         )
@@ -380,10 +300,66 @@ class Decoder:
         return cls(**values)
 
 
-_DECODERS = {
-    tag: getattr(Decoder, f"_{tag}")
-    for tag in ("dict", "float", "number", "dtype", "array", "words", "csr", "record")
-}
+def _decode_number(dtype: np.dtype[Any], value: Any) -> Any:
+    message = f"{_short(value)} is not a {dtype}"
+    require(type(value) is {"b": bool, "f": float}.get(dtype.kind, int), message)
+    try:
+        number = dtype.type(value)
+    except OverflowError:
+        raise ValueError(message) from None
+    require(number.item() == value or value != value, message)
+    return number
+
+
+def _decode_strings(dtype: str, items: list[Any]) -> Array:
+    if dtype == "object":
+        require(
+            all(type(item) in (str, int, bool) for item in items),
+            "an array of objects has other values than strings, integers and booleans",
+        )
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
+        return array
+    require(all(type(item) is str for item in items), "an array of strings has other values")
+    valid = dtype[:2] == "<U" and dtype[2:].isdecimal() and len(dtype) < 10
+    width = int(dtype[2:]) if valid else 0
+    require(
+        max(map(len, items), default=0) <= width <= _CHARACTERS // max(1, len(items)),
+        "the width of an array of strings is too small or too large",
+    )
+    return np.array(items, dtype=f"=U{width}")
+
+
+def _decode_csr(form: str, rows: Any, columns: Any, parts: list[Any]) -> Any:
+    from scipy.sparse import csr_array, csr_matrix
+
+    require(
+        all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts),
+        "a CSR matrix needs three one-dimensional arrays",
+    )
+    data, indices, indptr = parts
+    require(
+        type(rows) is type(columns) is int and 0 <= rows < 2**62 and 0 < columns < 2**62,
+        "the shape of a CSR matrix is invalid",
+    )
+    require(
+        data.dtype.kind in "bfiu"
+        and indices.dtype == indptr.dtype
+        and indices.dtype in (np.int32, np.int64),
+        "a CSR matrix needs numbers, and indices of int32 or int64",
+    )
+    require(
+        len(indptr) == rows + 1
+        and len(indices) == len(data) == indptr[-1]
+        and indptr[0] == 0
+        and bool(np.all(indptr[:-1] <= indptr[1:])),
+        "a CSR matrix has an invalid indptr",
+    )
+    require(bool(np.all((indices >= 0) & (indices < columns))), "a CSR matrix has invalid indices")
+    matrix = (csr_array if form == "array" else csr_matrix)((rows, columns), dtype=data.dtype)
+    # set, not passed to the constructor, which may cast indices
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    return matrix
 
 
 def array_names(stored: Any) -> Iterator[str]:
@@ -399,20 +375,6 @@ def array_names(stored: Any) -> Iterator[str]:
 
 def _class_name(classes: Mapping[str, type], value: Any) -> str | None:
     return next((name for name, cls in classes.items() if cls is type(value)), None)
-
-
-def _split_tag(stored: Any) -> tuple[str, Any]:
-    require(isinstance(stored, dict) and len(stored) == 1, "an object needs exactly one tag")
-    return next(iter(stored.items()))
-
-
-def _keys(stored: Any) -> list[str]:
-    require(isinstance(stored, dict), "parameters, attributes and fields are not an object")
-    return list(stored)
-
-
-def _is_list(value: Any, size: int) -> bool:
-    return isinstance(value, list) and len(value) == size
 
 
 def _short(value: Any) -> str:

@@ -20,8 +20,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ class Container:
 
     metadata: dict[str, Any]
     entries: dict[str, ArrayEntry]
-    _file: IO[bytes]
+    _file: BufferedReader
     _unsigned_header: bytes  # with an empty checksum
 
     def read_arrays(self) -> dict[str, Array]:
@@ -74,7 +75,8 @@ class Container:
         for name, entry in sorted(self.entries.items(), key=lambda item: item[1].offsets):
             array = np.empty(entry.shape, np.uint8 if entry.dtype == bool else entry.dtype)
             view = array.reshape(-1).view(np.uint8).data
-            _read_into(self._file, view)
+            count = self._file.readinto(view)
+            require(count == len(view), "it was truncated while it was read")
             checksum.update(view)
             if entry.dtype == bool:
                 require(array.max(initial=0) <= 1, f"{name} has a boolean that is not 0 or 1")
@@ -165,7 +167,7 @@ class _RefusedFile(ValueError):
     """An undamaged file of another kind or a newer format; the message names the file."""
 
 
-def _read_container(file: IO[bytes], name: str, kind: str, version: int) -> Container:
+def _read_container(file: BufferedReader, name: str, kind: str, version: int) -> Container:
     size = os.fstat(file.fileno()).st_size
     first = file.read(8)
     length = int.from_bytes(first, "little")
@@ -198,7 +200,7 @@ def _encode_header(metadata: dict[str, Any], table: dict[str, Any]) -> bytes:
 def _parse_json(text: str | bytes) -> dict[str, Any]:
     value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     require(isinstance(value, dict), "its header is not a JSON object")
-    return dict(value)
+    return value
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -249,19 +251,19 @@ def _parse_entry(name: str, fields: Any) -> ArrayEntry:
     )
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     require(isinstance(dtype, str) and dtype in _DTYPES, f"{name} has an unsupported dtype")
+    counts = [*shape, *offsets] if type(shape) is type(offsets) is list else [None]
     require(
-        _is_counts(shape) and len(shape) <= _AXES and _is_counts(offsets) and len(offsets) == 2,
+        all(type(count) is int and count >= 0 for count in counts)
+        and len(shape) <= _AXES
+        and len(offsets) == 2,
         f"{name} has a shape or offsets that are not non-negative integers",
     )
+    begin, end = offsets
     require(
-        math.prod(shape) * _DTYPES[dtype].itemsize == offsets[1] - offsets[0],
+        math.prod(shape) * _DTYPES[dtype].itemsize == end - begin,
         f"{name} has offsets that do not match its shape",
     )
-    return ArrayEntry(_DTYPES[dtype], tuple(shape), (offsets[0], offsets[1]))
-
-
-def _is_counts(value: Any) -> bool:
-    return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
+    return ArrayEntry(_DTYPES[dtype], tuple(shape), (begin, end))
 
 
 def _validate_offsets(entries: dict[str, ArrayEntry], size: int) -> None:
@@ -273,14 +275,6 @@ def _validate_offsets(entries: dict[str, ArrayEntry], size: int) -> None:
     require(
         previous == size, f"its arrays need {str(previous)[:20]} bytes, and the file has {size:,}"
     )
-
-
-def _read_into(file: IO[bytes], view: memoryview) -> None:
-    position = 0
-    while position < len(view):
-        count = file.readinto(view[position:])  # type: ignore[attr-defined]
-        require(count > 0, "it was truncated while it was read")
-        position += count
 
 
 def _little_endian(name: str, array: Array) -> Array:
