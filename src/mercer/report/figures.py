@@ -37,6 +37,9 @@ _STYLE = {
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "image.interpolation": "none",
     "xtick.color": "#555555",
     "ytick.color": "#555555",
     "xtick.labelcolor": INK,
@@ -67,29 +70,25 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
     """
     with _style():
         figure, axes = _axes(4.2)
+        points = [(_seconds(entry), entry.score, _standard_error(entry)) for _, entry in ranked]
         named = _named(ranked, winner)
         # without finalists, all entries are drawn as such
-        no_finalist = not any(entry.finalist for _, entry in ranked)
+        finalists = {rank for rank, entry in ranked if entry.finalist} or {
+            rank for rank, _ in ranked
+        }
+        handles: dict[str, Any] = {}
         for kind, (legend, marker, colour) in KINDS.items():
             for final, size, opacity in ((True, 5.5, 1.0), (False, 3.5, 0.45)):
                 group = [
-                    entry
-                    for _, entry in ranked
-                    if entry.kind == kind and (entry.finalist or no_finalist) == final
+                    point
+                    for (rank, entry), point in zip(ranked, points, strict=True)
+                    if entry.kind == kind and (rank in finalists) == final
                 ]
                 if group:
-                    axes.errorbar(
-                        [_seconds(entry) for entry in group],
-                        [entry.score for entry in group],
-                        yerr=[_standard_error(entry) for entry in group],
-                        fmt=marker,
-                        color=colour,
-                        ecolor=GREY,
-                        elinewidth=0.8,
-                        markersize=size,
-                        alpha=opacity,
-                        label=legend,
-                    )
+                    x, y, bars = zip(*group, strict=True)
+                    style = {"fmt": marker, "color": colour, "markersize": size, "alpha": opacity}
+                    bar = axes.errorbar(x, y, yerr=bars, ecolor=GREY, elinewidth=0.8, **style)
+                    handles.setdefault(legend, bar)
         axes.set_xscale("log")
         axes.margins(x=0.16, y=0.1)
         axes.set_xlabel("seconds to fit")
@@ -97,25 +96,16 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
         if not numeric:
             axes.yaxis.set_major_formatter(_formatter(_percent))
         _format_decades(axes.xaxis, lambda value: f"{value:g}")
-        handles, texts = axes.get_legend_handles_labels()
-        # each kind once, with the handle of its finalists, which come first
-        legends = dict(reversed(list(zip(texts, handles, strict=True))))
         figure.legend(
-            list(legends.values())[::-1],
-            list(legends)[::-1],
+            handles.values(),
+            handles.keys(),
             loc="outside upper left",
             ncols=len(KINDS),
-            frameon=False,
-            fontsize=10,
             handletextpad=0.2,
         )
-        points = [(_seconds(entry), entry.score, _standard_error(entry)) for _, entry in ranked]
         labels = [
-            [f"{rank} {shorten(entry.name)}", str(rank)]
-            if rank in named
-            else [str(rank)]
-            if entry.finalist or no_finalist
-            else []
+            [f"{rank} {shorten(entry.name)}"] * (rank in named)
+            + [str(rank)] * (rank in named or rank in finalists)
             for rank, entry in ranked
         ]
         colours = [KINDS[entry.kind][2] for _, entry in ranked]
@@ -139,46 +129,32 @@ def errors(curves: Sequence[ErrorCurve]) -> Svg:
         for axes in panels[::columns]:
             axes.set_ylabel("relative Gram error")
         figure.legend(
-            handles.values(),
-            handles.keys(),
-            loc="outside upper left",
-            ncols=2,
-            frameon=False,
-            fontsize=10,
-            columnspacing=1,
+            handles.values(), handles.keys(), loc="outside upper left", ncols=2, columnspacing=1
         )
         return _svg(figure, "errors")
 
 
 def _draw_errors(axes: Any, curve: ErrorCurve) -> dict[str, Any]:
-    handles: dict[str, Any] = {}
     sizes, errors = np.asarray(curve.sizes, dtype=float), np.maximum(curve.errors, 1e-16)
     low, high = ([max(end(draws), 1e-16) for draws in curve.draws] for end in (min, max))
     lengths = [errors - low, np.asarray(high) - errors]
-    handles["measured on held-out pairs"] = axes.errorbar(
-        sizes,
-        errors,
-        yerr=np.maximum(lengths, 0),
-        fmt="o",
-        color=BEST,
-        ecolor=BEST,
-        elinewidth=1,
-        markersize=4.5,
-    )
+    style = {"fmt": "o", "color": BEST, "ecolor": BEST, "elinewidth": 1, "markersize": 4.5}
+    handles = {
+        "measured on held-out pairs": axes.errorbar(
+            sizes, errors, yerr=np.maximum(lengths, 0), **style
+        )
+    }
     axes.set_xscale("log")
     axes.set_yscale("log")
     along = np.unique(np.geomspace(sizes[0], max(sizes[-1], curve.size) * 2, 40).round())
     if curve.law is not None:
-        (line,) = axes.plot(
-            along, [curve.law.error(int(at)) for at in along], "--", color=BEST, linewidth=1.1
-        )
-        handles["known rate"] = line
+        law = [curve.law.error(int(size)) for size in along]
+        (handles["known rate"],) = axes.plot(along, law, "--", color=BEST, linewidth=1.1)
     if curve.theory is not None:
-        (line,) = axes.plot(
-            along, [curve.theory.error(at) for at in along], "-", color=INK, linewidth=1
-        )
+        theory = [curve.theory.error(size) for size in along]
+        (line,) = axes.plot(along, theory, "-", color=INK, linewidth=1)
         handles["theory, independent draws"] = line
-        bounds = [(at, bound) for at in along if (bound := curve.theory.pair_bound(at)) is not None]
+        bounds = [(size, bound) for size in along if (bound := curve.theory.pair_bound(size))]
         if bounds:
             (line,) = axes.plot(*zip(*bounds, strict=True), ":", color=RED, linewidth=1.4)
             handles["bound for one pair, 95%"] = line
@@ -206,34 +182,26 @@ def heat_map(values: HeatMap, name: str) -> Svg:
             ("approximate", values.approximate, "viridis", low, high),
             ("difference", values.approximate - values.exact, "RdBu_r", -gap, gap),
         )
+        frame = (
+            {"origin": "upper", "extent": (0, end, end, 0)}
+            if values.grid is None
+            else {"origin": "lower", "extent": (0, end, 0, end)}
+        )
         for axes, (title, matrix, colours, least, most) in zip(panels, parts, strict=True):
-            origin = "upper" if values.grid is None else "lower"
-            extent = (0, end, end, 0) if values.grid is None else (0, end, 0, end)
-            image = axes.imshow(
-                matrix,
-                cmap=colours,
-                vmin=least,
-                vmax=most,
-                interpolation="none",
-                origin=origin,
-                extent=extent,
-            )
+            image = axes.imshow(matrix, cmap=colours, vmin=least, vmax=most, **frame)
             axes.grid(visible=False)
             axes.set_title(title)
             if values.grid is None:
                 _class_ticks(axes, values.groups)
             else:
-                axes.set_xticks([0, end], ["0", _format_number(end)])
-                axes.set_yticks(
-                    [0, end], ["0", _format_number(end)] if title == "exact" else ["", ""]
-                )
+                ticks = ["0", _format_number(end)]
+                axes.set_xticks([0, end], ticks)
+                axes.set_yticks([0, end], ticks if title == "exact" else ["", ""])
             bar = figure.colorbar(
                 image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14
             )
             bar.set_ticks([least, most] if title != "difference" else [least, 0, most])
-            bar.ax.set_xticklabels(
-                [_format_number(value) for value in bar.get_ticks()], fontsize=9.5
-            )
+            bar.ax.set_xticklabels(map(_format_number, bar.get_ticks()), fontsize=9.5)
             bar.outline.set_linewidth(0.5)
         return _svg(figure, name)
 
@@ -242,11 +210,9 @@ def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:
     """Draw thin lines between classes; their names are in the caption."""
     axes.set_xticks([])
     axes.set_yticks([])
-    at = 0
-    for _, count in groups[:-1]:
-        at += count
-        axes.axhline(at, color="white", linewidth=0.3)
-        axes.axvline(at, color="white", linewidth=0.3)
+    for end in np.cumsum([count for _, count in groups[:-1]]):
+        axes.axhline(end, color="white", linewidth=0.3)
+        axes.axvline(end, color="white", linewidth=0.3)
 
 
 def memory(ranked: Ranked, rows: int) -> Svg:
