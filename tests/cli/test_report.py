@@ -16,9 +16,7 @@ pytest.importorskip("jinja2")
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """table.csv in the current folder: three classes, and columns of which one has a hostile
-    name.
-    """
+    """Write table.csv to the current folder: three classes, and one hostile column name."""
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     X = rng.gamma(1 + 2 * np.eye(3)[y])
@@ -55,7 +53,7 @@ def test_compare_writes_the_report_with_the_summary_and_the_command(table):
 
 
 @pytest.mark.full
-def test_among_json_lines_the_report_is_an_event(table):
+def test_with_json_the_report_is_an_event(table):
     lines = run(
         "compare table.csv --target kind --kernels hellinger --report report.html --json"
     ).splitlines()

@@ -87,7 +87,7 @@ def test_parameters_and_fields_added_after_a_file_was_written_have_their_default
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, np.float32(-np.inf), 0.1, -0.0])
-def test_every_number_comes_back_from_its_stored_form(number):
+def test_every_number_is_decoded_exactly(number):
     stored = json.loads(
         json.dumps(Encoder(allowed_classes(), "a model").encode(number, "params.p"))
     )

@@ -26,9 +26,7 @@ VOID = {"meta", "link", "img", "br", "hr"}
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, and the text outside of style; open and close tags must
-    match.
-    """
+    """Parser of a page: elements with attributes, and text outside of style; tags must match."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -100,7 +98,7 @@ def test_a_page_is_well_formed_and_has_no_script_no_handler_and_no_address(which
 
 
 @pytest.mark.parametrize("which", ["plain", "hostile"])
-def test_every_figure_is_xml_with_a_label_and_a_caption_and_ids_of_its_own(which, request):
+def test_every_figure_is_xml_with_a_label_a_caption_and_unique_ids(which, request):
     text = request.getfixturevalue(which)
     found = svgs(text)
     assert len(found) == 5  # scores, errors, two heat maps, memory
@@ -121,7 +119,7 @@ def test_every_figure_is_xml_with_a_label_and_a_caption_and_ids_of_its_own(which
     assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 5
 
 
-def test_the_policy_comes_before_all_that_it_governs_and_lets_in_no_script(plain):
+def test_the_policy_precedes_style_and_link_and_allows_no_script(plain):
     head = Page(plain).elements
     tags = [tag for tag, _ in head]
     policy = next(i for i, (_, attributes) in enumerate(head) if attributes.get("http-equiv"))
@@ -236,7 +234,7 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     Page(text)
 
 
-def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(tmp_path):
+def test_models_after_the_finalists_and_the_best_others_are_in_a_details_element(tmp_path):
     linear = next(one for one in board().entries if one.kind == "linear")
 
     def made(i: int, finalist: bool):
@@ -317,7 +315,7 @@ def test_labels_overlap_no_other_label_and_no_point():
         assert not any(box.contains(*spot) for spot in spots)
 
 
-def test_names_in_figures_are_short_and_have_boxes_for_what_the_font_lacks():
+def test_names_in_figures_are_short_and_missing_glyphs_are_boxes():
     assert shorten("fourier") == "fourier"
     assert shorten("a" * 40, 10) == "a" * 9 + "…"
     assert shorten("\U0001f9ff\n$x$") == "□□$x$"

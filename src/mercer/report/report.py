@@ -111,21 +111,20 @@ def require_ready(path: Path) -> None:
 def _validate_sample(
     board: Leaderboard, X: Any, y: Any, names: Sequence[object] | None
 ) -> SampleSplit:
-    who = "write_report"
-    X, y = validate_rows(who, X), np.asarray(y)
+    X, y = validate_rows("write_report", X), np.asarray(y)
     if X.shape[1] != board.columns:
         raise ValueError(
-            f"{who}: the leaderboard has {board.columns} columns and X has {X.shape[1]}."
+            f"write_report: the leaderboard has {board.columns} columns and X has {X.shape[1]}."
         )
     if y.shape != (X.shape[0],):
         raise ValueError(
-            f"{who} needs one class or number for each of the {X.shape[0]} rows of X, got y of "
-            f"shape {y.shape}."
+            f"write_report needs one class or number for each of the {X.shape[0]} rows of X, got y "
+            f"of shape {y.shape}."
         )
     if X.shape[0] < LEAST_ROWS:
-        raise ValueError(f"{who} needs at least {LEAST_ROWS} rows, got {X.shape[0]}.")
+        raise ValueError(f"write_report needs at least {LEAST_ROWS} rows, got {X.shape[0]}.")
     if names is not None and len(names) != X.shape[1]:
-        raise ValueError(f"{who}: got {len(names)} names for {X.shape[1]} columns.")
+        raise ValueError(f"write_report: got {len(names)} names for {X.shape[1]} columns.")
     return SampleSplit.of(X, y)
 
 
