@@ -160,40 +160,37 @@ def _render(
         ("seconds", f"{board.seconds:.3g}"),
         *((name, facts[name]) for name in _FACTS),
     ]
-    template = files("mercer.report").joinpath("template.html.jinja").read_text("utf-8")
-    page: str = (
-        environment()
-        .from_string(template)
-        .render(
-            title=title,
-            summary=board.verdict,
-            metric=metric,
-            numeric=board.numeric,
-            columns=("#", "model", metric if board.numeric else metric.lower(), *_COLUMNS),
-            leading=_table(board, leading),
-            others=_table(board, others),
-            unfinished=any(not entry.finalist for _, entry in leading),
-            stopped=board.stopped,
-            highlights=[
-                (entry.name, score.format(entry.score), f"{entry.fit_seconds:.3g}")
-                for entry in (best, *(entry for entry in references if entry is not best))
-            ],
-            figures=drawings,
-            fitted_rows=sample.train.shape[0],
-            measured_rows=sample.test.shape[0],
-            curves=curves,
-            heat=heat,
-            scalar=scalar,
-            best=best.name,
-            rows=board.rows,
-            row_bytes=best.bytes_per_row,
-            exact_bytes=8.0 * board.rows,
-            command=command,
-            settings=settings,
-            column_names=None if names is None else list(names),
-            excluded=list(board.refused.items()),
-            notes=board.notes,
-        )
+    source = files("mercer.report").joinpath("template.html.jinja").read_text("utf-8")
+    template = environment().from_string(source)
+    page: str = template.render(
+        title=title,
+        summary=board.verdict,
+        metric=metric,
+        numeric=board.numeric,
+        columns=("#", "model", metric if board.numeric else metric.lower(), *_COLUMNS),
+        leading=_table(board, leading),
+        others=_table(board, others),
+        unfinished=any(not entry.finalist for _, entry in leading),
+        stopped=board.stopped,
+        highlights=[
+            (entry.name, score.format(entry.score), f"{entry.fit_seconds:.3g}")
+            for entry in (best, *(entry for entry in references if entry is not best))
+        ],
+        figures=drawings,
+        fitted_rows=sample.train.shape[0],
+        measured_rows=sample.test.shape[0],
+        curves=curves,
+        heat=heat,
+        scalar=scalar,
+        best=best.name,
+        rows=board.rows,
+        row_bytes=best.bytes_per_row,
+        exact_bytes=8.0 * board.rows,
+        command=command,
+        settings=settings,
+        column_names=None if names is None else list(names),
+        excluded=list(board.refused.items()),
+        notes=board.notes,
     )
     return page
 
@@ -215,11 +212,7 @@ def environment() -> Any:
 
 def _replace_invalid(value: Any) -> Any:
     """Replace the characters that HTML or UTF-8 does not have; markup is left as it is."""
-    return (
-        value
-        if hasattr(value, "__html__")
-        else _INVALID.sub("\N{REPLACEMENT CHARACTER}", str(value))
-    )
+    return value if hasattr(value, "__html__") else _INVALID.sub("\ufffd", str(value))
 
 
 def _leading(board: Leaderboard) -> list[tuple[int, Entry]]:
