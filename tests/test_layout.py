@@ -49,6 +49,7 @@ HOMES = {
     "dask": {"parallel/dask_cluster.py", "data/dask.py"},
     "distributed": {"parallel/dask_cluster.py", "parallel/dask_worker.py"},
     "pyarrow": {"data/arrow.py"},
+    "jinja2": {"report/report.py"},
     "matplotlib": {"report/figures.py", "report/labels.py"},
     "mercer._native": {"ops/cpu.py"},
 }
@@ -171,6 +172,7 @@ HEAVY = {
     "dask",
     "distributed",
     "pyarrow",
+    "jinja2",
     "matplotlib",
     "rich",
     "click",

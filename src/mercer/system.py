@@ -13,7 +13,7 @@ from mercer import __version__, ops
 from mercer.parallel import devices
 from mercer.parallel.threads import threads
 
-_CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "click", "rich")
+_CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "click", "rich")
 _EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "gpu": "torch", "plot": "matplotlib"}
 
 

@@ -111,7 +111,7 @@ def test_inspect_shows_the_map_in_its_language(folder):
         "0, 1, 2, 3",
         "pixel_0_0",
         "and 54 more",
-        "digest",
+        "checksum",
     ):
         assert words in output
     run("transform data.parquet --drop digit --map pca:n_components=3 --save pca.mercer -o z.npy")
@@ -124,7 +124,7 @@ def test_a_damaged_model_is_one_sentence(model, folder):
     for line in ("predict model.mercer data.csv -o p.csv", "inspect model.mercer"):
         assert "model.mercer" in fails(line)
     (folder / "model.mercer").write_bytes(whole[:-9] + b"x" + whole[-8:])
-    assert "digest" in fails("inspect model.mercer")
+    assert "checksum" in fails("inspect model.mercer")
     (folder / "text.mercer").write_text("no model")
     assert "text.mercer" in fails("predict text.mercer data.csv -o p.csv")
     assert (
@@ -161,7 +161,7 @@ def test_a_full_disk_leaves_no_file(model, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("mercer.persistence.atomic_write.os.fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     for line in (
         "predict model.mercer data.csv -o p.csv",
         f"fit data.csv --target digit {SMALL} -o n.mercer",

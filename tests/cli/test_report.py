@@ -1,4 +1,4 @@
-"""mercer compare --report: the page beside the table, checked before the race and not after it."""
+"""mercer compare --report: the page, and errors that are raised before the comparison."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import pytest
 from tests.helpers.shell import call, fails, run
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
 
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """table.csv in the current folder: three classes, and columns of which one has a hostile
-    name.
-    """
+    """Write table.csv to the current folder: three classes, and one hostile column name."""
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     X = rng.gamma(1 + 2 * np.eye(3)[y])
@@ -29,7 +28,7 @@ def table(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it_again(table):
+def test_compare_writes_the_report_with_the_summary_and_the_command(table):
     (table / "pages").mkdir()
     said = run(
         f"compare {table}/table.csv --target kind --kernels hellinger,fourier --seed 3 "
@@ -38,10 +37,12 @@ def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it
     )
     assert "The report is in pages/report.html." in said
     text = (table / "pages" / "report.html").read_text(encoding="utf-8")
-    verdict = next(
-        line for line in said.splitlines() if html.escape(line) in text and "linear" in line.lower()
+    summary = next(
+        line
+        for line in said.splitlines()
+        if line in html.unescape(text) and "linear" in line.lower()
     )
-    assert f'<p class="verdict">{html.escape(verdict)}' in text
+    assert f'<p class="summary">{summary}' in html.unescape(text)
     again = (
         "mercer compare table.csv --target kind --max-seconds 9000 --kernels "
         "hellinger,fourier --seed 3 --report report.html"
@@ -52,7 +53,7 @@ def test_compare_writes_the_report_with_the_verdict_and_the_command_that_runs_it
 
 
 @pytest.mark.full
-def test_among_json_lines_the_report_is_an_event(table):
+def test_with_json_the_report_is_an_event(table):
     lines = run(
         "compare table.csv --target kind --kernels hellinger --report report.html --json"
     ).splitlines()
@@ -64,11 +65,11 @@ def test_among_json_lines_the_report_is_an_event(table):
     }
 
 
-def test_a_report_that_cannot_be_written_is_said_before_the_race(table, monkeypatch):
-    def race(*rows, **how):
-        raise AssertionError("the race has begun")
+def test_a_report_that_cannot_be_written_is_refused_before_the_comparison(table, monkeypatch):
+    def select(*rows, **options):
+        raise AssertionError("the comparison has begun")
 
-    monkeypatch.setattr("mercer.model_selection.select.select", race)
+    monkeypatch.setattr("mercer.model_selection.select.select", select)
     start = "compare table.csv --target kind --report"
     assert fails(f"{start} no/report.html") == "no: There is no such folder."
     assert (

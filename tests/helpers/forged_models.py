@@ -1,6 +1,4 @@
-"""Model files that are wrong on purpose: bytes that were changed, and files with a right digest
-whose content was changed.
-"""
+"""Corrupted model files: changed bytes, and changed content with a valid checksum."""
 
 from __future__ import annotations
 
@@ -62,13 +60,13 @@ JUNK: list[Any] = [
 
 
 def mutated(good: bytes, rng: np.random.Generator) -> bytes:
-    """The bytes of a file after one random accident."""
-    size, opening = len(good), 8 + int.from_bytes(good[:8], "little")
+    """Return the bytes of a file after one random corruption."""
+    size, header = len(good), 8 + int.from_bytes(good[:8], "little")
     at, other = sorted(
-        int(place) for place in rng.integers(0, [size, opening][int(rng.random() < 0.5)], 2)
+        int(place) for place in rng.integers(0, [size, header][int(rng.random() < 0.5)], 2)
     )
     some = bytes(rng.integers(0, 256, int(rng.integers(1, 9)), dtype=np.uint8))
-    accidents = [
+    corruptions = [
         lambda: good[:at] + bytes([good[at] ^ (1 << int(rng.integers(8)))]) + good[at + 1 :],
         lambda: good[:at],
         lambda: good[:at] + some + good[at:],
@@ -79,17 +77,17 @@ def mutated(good: bytes, rng: np.random.Generator) -> bytes:
         lambda: good[:at] + good[at:other] * 2 + good[other:],
         lambda: good + some,
         lambda: bytes(rng.integers(0, 256, 8, dtype=np.uint8)) + good[8:],
-        lambda: _twice(good, opening, rng),
-        lambda: good[:8] + good[8:opening].replace(*_pair(rng)) + good[opening:],
+        lambda: _duplicate_key(good, header),
+        lambda: good[:8] + good[8:header].replace(*_pair(rng)) + good[header:],
     ]
-    return accidents[int(rng.integers(len(accidents)))]()
+    return corruptions[int(rng.integers(len(corruptions)))]()
 
 
-def _twice(good: bytes, opening: int, rng: np.random.Generator) -> bytes:
-    """A key of the opening there twice, the length put right."""
-    text = good[8:opening].rstrip()
+def _duplicate_key(good: bytes, header: int) -> bytes:
+    """Return the file with a duplicate key in its header, and the new length."""
+    text = good[8:header].rstrip()
     text = text[:-1] + b',"__metadata__":{}}'
-    return len(text).to_bytes(8, "little") + text + good[opening:]
+    return len(text).to_bytes(8, "little") + text + good[header:]
 
 
 def _pair(rng: np.random.Generator) -> tuple[bytes, bytes]:
@@ -99,17 +97,15 @@ def _pair(rng: np.random.Generator) -> tuple[bytes, bytes]:
 
 
 def content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The facts and the arrays of a model file."""
-    with container.opened(path, "model", 1) as file:
-        return file.facts, file.arrays()
+    """Return the metadata and the arrays of a model file."""
+    with container.open_container(path, "model", 1) as file:
+        return file.metadata, file.read_arrays()
 
 
 def altered(
     facts: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The content after one random change of a value or an array, to be written with a right
-    digest.
-    """
+    """Return the content after one random change of a value or an array."""
     facts, arrays = copy.deepcopy(facts), dict(arrays)
     if arrays and rng.random() < 0.4:
         name = sorted(arrays)[int(rng.integers(len(arrays)))]
@@ -143,7 +139,7 @@ def _places(value: Any) -> Any:
 
 
 def shapes_of(array: np.ndarray) -> list[np.ndarray]:
-    """The same array in other shapes and dtypes."""
+    """Return the array in other shapes and dtypes."""
     found = [
         array[None],
         array[..., None],
@@ -169,7 +165,7 @@ def shapes_of(array: np.ndarray) -> list[np.ndarray]:
 
 
 def values_of(array: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """The same array with another number in one place."""
+    """Return copies of the array with another number in one place."""
     if not array.size:
         return []
     numbers = (
@@ -186,7 +182,7 @@ def values_of(array: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def named(stored: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A stored value with the content of arrays in place of their names."""
+    """Return an encoded value with the content of arrays in place of their names."""
     if isinstance(stored, list):
         return [named(one, arrays) for one in stored]
     if not isinstance(stored, dict):
@@ -198,8 +194,9 @@ def named(stored: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def agrees(stored: Any, back: Any) -> bool:
-    """Whether a model that was loaded and stored again says what the file said; a parameter or
-    field that was not there has its default.
+    """Return whether a model that was loaded and saved again has the content of the file.
+
+    A missing parameter or field has its default.
     """
     if isinstance(stored, dict) and isinstance(back, dict):
         return all(key in back and agrees(value, back[key]) for key, value in stored.items())

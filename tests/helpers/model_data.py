@@ -1,4 +1,4 @@
-"""Rows, targets and a small map that tests of model files share."""
+"""Rows, targets and a small map for the tests of model files."""
 
 from __future__ import annotations
 

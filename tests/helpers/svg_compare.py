@@ -24,7 +24,7 @@ def assert_same_text(found: str, expected: str) -> None:
 
 
 def _last_digit(number: str) -> float:
-    """The unit of the last printed digit: 0.01 for "3.25", 1e-5 for "1.23e-3"."""
+    """Return the unit of the last printed digit: 0.01 for "3.25", 1e-5 for "1.23e-3"."""
     mantissa, _, exponent = number.partition("e")
     return float(10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2])))
 

@@ -1,4 +1,4 @@
-"""Models that were saved once load for ever, and give what they gave."""
+"""Model files of earlier versions load and give the same features and predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOSE = 1e-10  # of the largest: another instruction set rounds differently
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_model_that_was_saved_once_gives_what_it_gave(path):
+def test_an_older_file_gives_the_same_features_and_predictions(path):
     expected = np.load(HERE / "expected.npz")
     model = mercer.load(path)
     found = given_by(model)
@@ -35,7 +35,7 @@ def test_a_model_that_was_saved_once_gives_what_it_gave(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_model_that_was_saved_once_has_its_kernel_and_can_be_saved_again(path, tmp_path):
+def test_a_model_of_an_older_file_can_be_saved_again(path, tmp_path):
     model = mercer.load(path)
     mercer.save(model, tmp_path / "again.mercer")
     was, now = describe(path, verify=True), describe(tmp_path / "again.mercer", verify=True)
@@ -49,7 +49,7 @@ def _sizes(description):
     return sorted((one["dtype"], one["shape"]) for one in description["arrays"].values())
 
 
-def test_there_is_a_model_of_every_kind():
+def test_there_is_a_file_of_every_kind():
     names = {path.stem for path in FILES}
     assert names >= {
         "composed",

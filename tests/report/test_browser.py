@@ -1,6 +1,4 @@
-"""The report in headless Chromium: no error, no dialog, every figure there to be seen on a phone
-and on a desk, hostile words as text.
-"""
+"""The report in headless Chromium: no error, no dialog, visible figures, hostile names as text."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ import shutil
 import pytest
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
 pytest.importorskip("selenium", reason="selenium is not installed: pip install --group dev")
 
 from selenium import webdriver
@@ -52,7 +51,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A plain report, and one in which every word from outside is hostile."""
+    """Write a plain report, and one with hostile names and texts."""
     folder = tmp_path_factory.mktemp("reports")
     (folder / "plain.html").write_text(plain_report(), encoding="utf-8")
     (folder / "hostile.html").write_text(hostile_report(), encoding="utf-8")
@@ -70,7 +69,9 @@ def opened(browser, path, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["plain", "hostile"])
-def test_no_error_no_dialog_and_every_figure_is_seen_inside_the_page(name, width, browser, pages):
+def test_no_error_no_dialog_and_every_figure_is_visible_inside_the_page(
+    name, width, browser, pages
+):
     opened(browser, pages / f"{name}.html", width)
     assert browser.get_log("browser") == []
     with pytest.raises(NoAlertPresentException):
@@ -88,7 +89,7 @@ def test_no_error_no_dialog_and_every_figure_is_seen_inside_the_page(name, width
     assert browser.execute_script("return document.scripts.length") == 0
 
 
-def test_lines_words_and_images_inside_the_figures_have_been_painted(browser, pages):
+def test_lines_text_and_images_inside_the_figures_are_painted(browser, pages):
     opened(browser, pages / "plain.html", 1280)
     glyphs, pictures, text = browser.execute_script(
         "const size = (one) => { const box = one.getBoundingClientRect(); return box.width * "
@@ -103,7 +104,7 @@ def test_lines_words_and_images_inside_the_figures_have_been_painted(browser, pa
     assert text.startswith("rgb")
 
 
-def test_hostile_words_are_text_and_nothing_else(browser, pages):
+def test_hostile_names_are_text_only(browser, pages):
     opened(browser, pages / "hostile.html", 390)
     text = browser.find_element(By.TAG_NAME, "body").get_attribute("textContent")
     for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[4], HOSTILE[5], HOSTILE[7]):
@@ -115,7 +116,7 @@ def test_hostile_words_are_text_and_nothing_else(browser, pages):
     )
 
 
-def test_a_wide_table_scrolls_inside_itself(browser, pages):
+def test_a_wide_table_scrolls_horizontally(browser, pages):
     opened(browser, pages / "plain.html", 390)
     inside, outside = browser.execute_script(
         "const one = document.querySelector('.scroll'); return [one.scrollWidth, one.clientWidth]"
@@ -123,7 +124,7 @@ def test_a_wide_table_scrolls_inside_itself(browser, pages):
     assert inside > outside <= 390
 
 
-def test_the_policy_stops_a_script_that_has_got_into_the_page(browser, pages, tmp_path):
+def test_the_policy_blocks_an_injected_script(browser, pages, tmp_path):
     text = (pages / "plain.html").read_text(encoding="utf-8")
     broken = tmp_path / "broken.html"
     broken.write_text(
@@ -134,7 +135,7 @@ def test_the_policy_stops_a_script_that_has_got_into_the_page(browser, pages, tm
     assert any("Content Security Policy" in line["message"] for line in browser.get_log("browser"))
 
 
-def test_on_paper_the_table_is_whole(browser, pages):
+def test_in_print_the_table_is_complete(browser, pages):
     opened(browser, pages / "plain.html", 700)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:

@@ -1,6 +1,4 @@
-"""The report: one page, well formed, without script, the same bytes for the same leaderboard,
-hostile words as text.
-"""
+"""The report: one well-formed page without script, deterministic, hostile names as text."""
 
 from __future__ import annotations
 
@@ -18,17 +16,17 @@ from scipy.sparse import csr_array
 from tests.helpers.leaderboards import HOSTILE, board, hostile_report, plain_report, rows, written
 
 from mercer import write_report
-from mercer.report import figures, page
-from mercer.report.labels import place, short
+from mercer.report import figures
+from mercer.report.labels import place_labels, shorten
+from mercer.report.report import environment
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
 VOID = {"meta", "link", "img", "br", "hr"}
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, and the text outside of style; open and close tags must
-    match.
-    """
+    """Parser of a page: elements with attributes, and text outside of style; tags must match."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -100,7 +98,7 @@ def test_a_page_is_well_formed_and_has_no_script_no_handler_and_no_address(which
 
 
 @pytest.mark.parametrize("which", ["plain", "hostile"])
-def test_every_figure_is_xml_with_a_label_and_a_caption_and_ids_of_its_own(which, request):
+def test_every_figure_is_xml_with_a_label_a_caption_and_unique_ids(which, request):
     text = request.getfixturevalue(which)
     found = svgs(text)
     assert len(found) == 5  # scores, errors, two heat maps, memory
@@ -121,7 +119,7 @@ def test_every_figure_is_xml_with_a_label_and_a_caption_and_ids_of_its_own(which
     assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 5
 
 
-def test_the_policy_comes_before_all_that_it_governs_and_lets_in_no_script(plain):
+def test_the_policy_precedes_style_and_link_and_allows_no_script(plain):
     head = Page(plain).elements
     tags = [tag for tag, _ in head]
     policy = next(i for i, (_, attributes) in enumerate(head) if attributes.get("http-equiv"))
@@ -133,7 +131,7 @@ def test_the_policy_comes_before_all_that_it_governs_and_lets_in_no_script(plain
     assert policy < tags.index("style") and policy < tags.index("link")
 
 
-def test_it_has_the_verdict_every_entry_the_command_and_what_is_needed_to_run_it_again(plain):
+def test_it_has_the_summary_every_entry_the_command_and_the_settings(plain):
     text = "".join(Page(plain).words)
     one = board()
     for words in [
@@ -161,12 +159,12 @@ def test_it_names_no_machine_and_no_folder(plain):
     assert getpass.getuser() not in Page(plain).words
 
 
-def test_hostile_words_are_shown_as_text(hostile):
+def test_hostile_names_are_shown_as_text(hostile):
     text = "".join(Page(hostile).words)
     for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[5], HOSTILE[7]):
         assert words in text
     assert HOSTILE[0] not in hostile
-    assert HOSTILE[3] not in text.partition("What was run")[0] and "x" * 60 + "…" in text
+    assert HOSTILE[3] not in text.partition("Settings")[0] and "x" * 60 + "…" in text
     assert not re.search("[\x00-\x08\x0e-\x1f]", hostile)
 
 
@@ -222,7 +220,7 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     )
     few = board(numeric=True, entries=entries, winner=entries[0])
     text = written(tmp_path / "numbers.html", board=few, X=csr_array(X), y=y + 0.5)
-    assert "R²" in text and "sorted by the target" in text and len(svgs(text)) == 5
+    assert "R²" in text and "sorted by target" in text and len(svgs(text)) == 5
     linear = next(one for one in board().entries if one.kind == "linear")
     alone = board(
         entries=(linear,),
@@ -236,7 +234,7 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     Page(text)
 
 
-def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(tmp_path):
+def test_models_after_the_finalists_and_the_best_others_are_in_a_details_element(tmp_path):
     linear = next(one for one in board().entries if one.kind == "linear")
 
     def made(i: int, finalist: bool):
@@ -260,18 +258,18 @@ def test_models_beyond_the_finalists_and_the_best_of_the_others_are_folded_away(
             f"<bdi>model {i:02}</bdi>" in folded
         ) == (i not in shown)
     assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
-    assert "the others by cross-validation, on rows that no round has seen." in text
-    assert first.count('<tr class="marked">') == 1 and first.count('<tr class="early">') == 12
+    assert "cross-validation on rows that no round has used." in " ".join(text.split())
+    assert first.count('<tr class="best">') == 1 and first.count('<tr class="unfinished">') == 12
     Page(text)
 
 
-def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
+def test_wrong_arguments_raise_and_leave_no_file(tmp_path):
     X, y = rows()
     wrong = [
-        ({"X": X[:, :5]}, "the leaderboard is of 12 columns, X has 5"),
-        ({"y": y[:9]}, r"one number or class for each of the 240 rows of X, got y of \(9,\)"),
+        ({"X": X[:, :5]}, "the leaderboard has 12 columns and X has 5"),
+        ({"y": y[:9]}, r"one class or number for each of the 240 rows of X, got y of shape \(9,\)"),
         ({"X": X[:4], "y": y[:4]}, "at least 8 rows, got 4"),
-        ({"names": ["a", "b"]}, "2 names for 12 columns"),
+        ({"names": ["a", "b"]}, "got 2 names for 12 columns"),
     ]
     for given, says in wrong:
         with pytest.raises(ValueError, match=says):
@@ -283,16 +281,18 @@ def test_wrong_arguments_are_sentences_and_leave_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_without_matplotlib_a_sentence_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_a_missing_package_is_named_with_its_extra(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
     X, y = rows()
     with pytest.raises(
-        ValueError, match=r"A report needs matplotlib: pip install 'mercer\[plot\]'\."
+        ValueError, match=rf"A report needs {package}: pip install 'mercer\[plot\]'\."
     ):
         write_report(board(), tmp_path / "report.html", X=X, y=y)
+    assert not list(tmp_path.iterdir())
 
 
-def test_words_beside_points_lie_on_no_other_word_and_no_point():
+def test_labels_overlap_no_other_label_and_no_point():
     from matplotlib.figure import Figure
 
     rng = np.random.default_rng(0)
@@ -301,7 +301,9 @@ def test_words_beside_points_lie_on_no_other_word_and_no_point():
         axes = figure.subplots()
         points = [(float(x), float(y), 0.01) for x, y in rng.random((25, 2))]
         axes.plot([x for x, _, _ in points], [y for _, y, _ in points], "o")
-        place(axes, points, [[f"{i} a name", str(i)] for i in range(25)], ["black"] * 25, range(25))
+        place_labels(
+            axes, points, [[f"{i} a name", str(i)] for i in range(25)], ["black"] * 25, range(25)
+        )
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for text in axes.texts]
         spots = axes.transData.transform([(x, y) for x, y, _ in points])
@@ -313,11 +315,12 @@ def test_words_beside_points_lie_on_no_other_word_and_no_point():
         assert not any(box.contains(*spot) for spot in spots)
 
 
-def test_names_in_figures_are_short_and_have_boxes_for_what_the_font_lacks():
-    assert short("fourier") == "fourier"
-    assert short("a" * 40, 10) == "a" * 9 + "…"
-    assert short("\U0001f9ff\n$x$") == "□□$x$"
+def test_names_in_figures_are_short_and_missing_glyphs_are_boxes():
+    assert shorten("fourier") == "fourier"
+    assert shorten("a" * 40, 10) == "a" * 9 + "…"
+    assert shorten("\U0001f9ff\n$x$") == "□□$x$"
 
 
-def test_escaped_text_has_no_character_that_a_page_cannot_have():
-    assert page.escaped("a\x00b\ud800c\tÄ<&'\"") == "a\ufffdb\ufffdc\tÄ&lt;&amp;&#x27;&quot;"
+def test_text_is_escaped_and_has_no_character_that_a_page_cannot_have():
+    page = environment().from_string("{{ text }}").render(text="a\x00b\ud800c\tÄ<&'\"")
+    assert page == "a\ufffdb\ufffdc\tÄ&lt;&amp;&#39;&#34;"

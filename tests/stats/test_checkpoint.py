@@ -272,11 +272,13 @@ def test_a_damaged_checkpoint_is_refused(begun):
         bad[place] ^= 1
         path.write_bytes(bad)
         if good[place : place + 1] != b" ":  # padding of the header
-            with pytest.raises(ValueError, match=r"sum is damaged, or no checkpoint: .* Remove it"):
+            with pytest.raises(
+                ValueError, match=r"sum is damaged or not a checkpoint file: .* Remove it"
+            ):
                 resume(folder, path)
     for short in (b"", good[:5], good[: len(good) // 2], good[:-1], b"not a checkpoint at all"):
         path.write_bytes(short)
-        with pytest.raises(ValueError, match="sum is damaged, or no checkpoint"):
+        with pytest.raises(ValueError, match="sum is damaged or not a checkpoint file"):
             resume(folder, path)
     path.write_bytes(good)
     resume(folder, path)

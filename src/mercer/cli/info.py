@@ -153,7 +153,7 @@ def inspect(model: Path, voice: Voice) -> None:
     from mercer.persistence.io import describe, load
 
     shown = describe(model)
-    loaded = load(model)  # which checks the digest, and that all parts go together
+    loaded = load(model)  # which verifies the checksum and validates all parts
     fitted = getattr(loaded, "feature_map_", loaded)
     is_map = fitted is loaded
     stored = (
@@ -170,7 +170,7 @@ def inspect(model: Path, voice: Voice) -> None:
             "classes": labels,
             "map": spelt,
             "features": int(fitted._n_features_out),
-            "digest": "right",
+            "checksum": "OK",
         },
     )
     table = plain_table("", "", header=False)
@@ -208,7 +208,7 @@ def _facts(
         "seed": str(shown["seed"]),
         "size": size(shown["bytes"]),
         "written by": library,
-        "digest": "right",
+        "checksum": "OK",
     }
 
 

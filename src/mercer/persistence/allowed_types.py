@@ -1,21 +1,29 @@
-"""The classes that may be in a model file, and what they say of themselves: the fields of records,
-the attributes that fit finds.
-"""
+"""Classes that may be in a model file, with the types of their fields and fitted attributes."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import pkgutil
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SKLEARN = {
+from mercer import kernels, maps
+from mercer.linear_model.classifier import KernelClassifier
+from mercer.linear_model.heads import Head
+from mercer.linear_model.regressor import KernelRegressor
+from mercer.linear_model.solvers.ridge import Choice
+from mercer.maps import every_map, stages
+from mercer.parallel.tile_size import Plan
+
+_SKLEARN_ATTRIBUTES = {
     "n_features_in_": int,
     "feature_names_in_": NDArray[Any] | None,
     "_sklearn_output_config": dict | None,
@@ -23,75 +31,105 @@ _SKLEARN = {
 
 
 @dataclass(frozen=True)
-class Known:
-    """The classes that may be in a file, by name: all others are refused."""
+class AllowedClasses:
+    """Classes that may be in a file, by name; all others are refused.
+
+    Attributes
+    ----------
+    models : mapping of str to type
+        Maps and estimators.
+    records : mapping of str to type
+        Dataclasses and named tuples that models consist of.
+    """
 
     models: Mapping[str, type]
     records: Mapping[str, type]
 
     @functools.cached_property
     def attributes(self) -> dict[str, dict[str, Any]]:
-        """What fit finds, for each model: names and types."""
-        return {name: _attributes(cls) for name, cls in self.models.items()}
+        """Names and types of the fitted attributes of each model."""
+        return {name: _fitted_attributes(cls) for name, cls in self.models.items()}
 
     @functools.cached_property
     def fields(self) -> dict[str, dict[str, Any]]:
-        """The fields of each record: names and types."""
+        """Names and types of the fields of each record."""
         return {name: typing.get_type_hints(cls) for name, cls in self.records.items()}
 
 
-def names_of(cls: type) -> tuple[str, ...]:
-    """The fields of a dataclass or a named tuple."""
-    return tuple(one.name for one in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
+@functools.cache
+def allowed_classes() -> AllowedClasses:
+    """Return the maps, the estimators and the dataclasses they consist of.
 
-
-def _attributes(cls: type) -> dict[str, Any]:
-    """What fit finds, by name: the types that a class of ours, and those it comes from, say in
-    their bodies.
+    Dataclasses that hold functions are excluded.
     """
-    found: dict[str, Any] = {**_SKLEARN}
-    for one in reversed(cls.__mro__):
-        if one.__module__.partition(".")[0] == __name__.partition(".")[0]:
-            found |= inspect.get_annotations(one, eval_str=True)
-    params = inspect.signature(cls).parameters
-    return {
-        name: hint for name, hint in found.items() if name not in params and not hasattr(cls, name)
-    }
+    models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
+    records: dict[str, type] = {cls.__name__: cls for cls in (Head, Choice, Plan)}
+    for package in (kernels, stages, maps):
+        for info in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{info.name}")
+            for value in list(vars(module).values()):
+                defined_here = getattr(value, "__module__", None) == module.__name__
+                if (
+                    defined_here
+                    and isinstance(value, type)
+                    and is_dataclass(value)
+                    and not any(map(_is_callable_type, typing.get_type_hints(value).values()))
+                ):
+                    assert records.setdefault(value.__name__.lstrip("_"), value) is value, value
+    return AllowedClasses(models, records)
 
 
-def needed(cls: type) -> set[str]:
-    """The fields without a default: one that came later has one, so that older files still load."""
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass or a named tuple."""
+    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
+
+
+def required_fields(cls: type) -> set[str]:
+    """Return the fields without a default; fields added later have one, so older files load."""
     if not is_dataclass(cls):
-        return set(names_of(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
-    return {
-        one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING
-    }
+        return set(field_names(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
+    return {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
 
 
-def agrees(value: Any, hint: Any) -> bool:
-    """Whether a value has the type that a field says."""
+def has_type(value: Any, hint: Any) -> bool:
+    """Return whether a value has the annotated type; floats must not be NaN."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hasattr(
-        origin, "__value__"
-    ):  # an alias with a name of its own, as NumPy's NDArray is from 2.5 on
+    # a named alias, such as NumPy's NDArray from 2.5 on
+    if hasattr(origin, "__value__"):
         origin = typing.get_origin(origin.__value__)
     if hint is Any:
         return value is not None and (not isinstance(value, float) or value == value)
     if origin in (typing.Union, types.UnionType):
-        return any(agrees(value, one) for one in inner)
+        return any(has_type(value, option) for option in inner)
     if origin is tuple:
-        return isinstance(value, tuple) and all(agrees(one, inner[0]) for one in value)
+        return isinstance(value, tuple) and all(has_type(item, inner[0]) for item in value)
     if origin is not None:
         return isinstance(value, origin)
     if hint is float:
         return isinstance(value, float | np.floating) and bool(value == value)
     if hint is int:
-        return is_whole(value)
+        return is_integer(value)
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     return isinstance(value, hint)
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, and no flag."""
+def is_integer(value: Any) -> bool:
+    """Return whether a value is an integer and not a boolean."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _fitted_attributes(cls: type) -> dict[str, Any]:
+    """Return the annotated attributes of a class and its bases in mercer that are no parameters."""
+    hints: dict[str, Any] = {**_SKLEARN_ATTRIBUTES}
+    for base in reversed(cls.__mro__):
+        if base.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            hints |= inspect.get_annotations(base, eval_str=True)
+    params = inspect.signature(cls).parameters
+    return {
+        name: hint for name, hint in hints.items() if name not in params and not hasattr(cls, name)
+    }
+
+
+def _is_callable_type(hint: Any) -> bool:
+    return typing.get_origin(hint) is Callable or any(map(_is_callable_type, typing.get_args(hint)))

@@ -1,4 +1,4 @@
-"""Files that appear under their name whole, or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import IO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside path to write to; it takes the name, and the place of what was there, when the
-    with statement ends well.
+    """Open a temporary file beside path that replaces it when the with statement succeeds.
+
+    The file and its folder are synced to disk. On an error the temporary file is removed and path
+    is unchanged.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     file = part.open("xb")
@@ -25,19 +27,19 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.replace(part, path)
         _sync_folder(path.parent)
     finally:
-        with suppress(OSError):  # what could not be written cannot be flushed either
+        with suppress(OSError):  # data that could not be written cannot be flushed
             file.close()
         part.unlink(missing_ok=True)
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while they wrote path have left beside it."""
+    """Remove temporary files of processes that were killed while they wrote path."""
     for part in path.parent.glob(f".{path.name}.*.part"):
         part.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name on the disk too, where folders can be synced."""
+    """Sync the entry of the new name to disk, on systems whose folders can be synced."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,66 +1,62 @@
-"""Model files: save(model, path) and load(path) for fitted maps, compositions and estimators. No
-pickle, nothing imported by name.
+"""Model files: save, load and describe fitted maps, compositions and estimators.
 
-A file is one of ``mercer.persistence.container``; what it says of a model is written as ``codec``
-has it. Loading makes the model by its constructor, sets what fit had found, and judges both:
-parameters as fit would, drawn arrays by ``check``, and one row goes through.
+A file is a ``mercer.persistence.container``; ``codec`` defines how a model is encoded in it. No
+pickle is read and no class is imported by name. Loading calls the constructor, sets the fitted
+attributes and validates both: parameters as in fit, drawn arrays by ``check``, and the map by
+transforming a row of zeros.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
-import pkgutil
 import platform
-import typing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import is_dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__, kernels, maps
+from mercer import __version__
 from mercer.errors import RowError
-from mercer.linear_model.classifier import KernelClassifier
-from mercer.linear_model.heads import Head
-from mercer.linear_model.regressor import KernelRegressor
-from mercer.linear_model.solvers.ridge import Choice
-from mercer.maps import every_map, stages
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Map
-from mercer.parallel.tile_size import Plan
 from mercer.persistence import container
-from mercer.persistence.allowed_types import Known
-from mercer.persistence.codec import Packer, Unpacker, names_in
+from mercer.persistence.allowed_types import allowed_classes
+from mercer.persistence.codec import Decoder, Encoder, array_names
+from mercer.persistence.container import require
 from mercer.persistence.renamed import with_current_names
 from mercer.rng import seed_from
 from mercer.validation.parameters import validate_integer
 
 _FORMAT = 1
-_ROW = 2.0**28  # bytes that the features of a single row may take, to be looked at
+_ROW_BYTES = 2.0**28  # most memory for the features of one row that is transformed as a check
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted map, composition or estimator to one file, whole or not at all; what was there
-    before is replaced.
+    """Write a fitted map, composition or estimator to one file, atomically.
 
-    The same model gives the same bytes. What says how a fit ran, not what the model is, is left
-    out: n_jobs, verbose, checkpoint, and generators given as random_state (``seed_`` and what was
-    drawn are kept). Moments are left out too: ``partial_fit`` does not go on.
+    The same model gives the same bytes. Parameters of how a fit ran (n_jobs, verbose, checkpoint)
+    are not stored, nor are generators given as random_state (``seed_`` and the drawn arrays are).
+    Moments are not stored either: ``partial_fit`` cannot continue after ``load``.
 
     Parameters
     ----------
     model : fitted map, composition, KernelRegressor or KernelClassifier
-        Refused where it holds a Python function (a kernel of Nystroem or Anchors): a model file
-        never runs code.
-    path : path
-        ".mercer" is the custom.
+    path : path-like
+        File to write or replace; the usual suffix is ".mercer".
+
+    Raises
+    ------
+    ValueError
+        If the model is not a class of mercer or holds a Python function (a callable kernel of
+        Nystroem or Anchors), or path is a folder or in no folder.
+    NotFittedError
+        If the model is not fitted.
+    PermissionError
+        If the folder cannot be written to.
 
     Examples
     --------
@@ -68,30 +64,26 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> phi = mercer.RandomFourier(64, random_state=0).fit([[0.0, 1.0], [1.0, 0.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     mercer.save(phi, os.path.join(folder, "phi.mercer"))
-    ...     again = mercer.load(os.path.join(folder, "phi.mercer"))
-    >>> bool((again.transform([[0.5, 0.5]]) == phi.transform([[0.5, 0.5]])).all())
+    ...     loaded = mercer.load(os.path.join(folder, "phi.mercer"))
+    >>> bool((loaded.transform([[0.5, 0.5]]) == phi.transform([[0.5, 0.5]])).all())
     True
     """
-    path, who = Path(path), type(model).__name__
-    if type(model) not in known().models.values():
+    path, owner = Path(path), type(model).__name__
+    if type(model) not in allowed_classes().models.values():
         raise ValueError(
-            f"save is for fitted maps, compositions and estimators of mercer, got a {who}. "
-            "A pipeline of scikit-learn has its parts one by one; a map of your own is no map of "
-            "mercer."
+            f"save needs a fitted map, composition or estimator of mercer, got a {owner}. Save the "
+            "steps of a scikit-learn pipeline one by one; subclasses of maps cannot be saved."
         )
     check_is_fitted(model)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(
-            f"{path} is a folder."
-            if path.is_dir()
-            else f"There is no folder {path.parent} to write to."
-        )
-    packer = Packer(known(), who)
-    stored = packer.model(model, "", fitted=True)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder.")
+    if not path.parent.is_dir():
+        raise ValueError(f"There is no folder {path.parent} to write to.")
+    encoder = Encoder(allowed_classes(), owner)
+    stored = encoder.encode_model(model, "", fitted=True)
+    metadata = {"library": _library_versions(), "model": stored}
     try:
-        container.write(
-            path, "model", _FORMAT, {"library": _library(), "model": stored}, packer.arrays
-        )
+        container.write(path, "model", _FORMAT, metadata, encoder.arrays)
     except PermissionError as error:
         raise PermissionError(
             error.errno, f"There is no permission to write to {path.parent}"
@@ -99,183 +91,171 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The model in a file, as it was saved: same parameters, same features, same predictions.
+    """Return the model in a file: same parameters, same features, same predictions.
 
     Parameters
     ----------
-    path : path
+    path : path-like
+
+    Returns
+    -------
+    fitted map, composition, KernelRegressor or KernelClassifier
 
     Raises
     ------
     ValueError
-        Where the file is damaged, is no model, is newer than this mercer, or has parts that do not
-        go together.
+        If the file is damaged, is not a model, has a newer format or inconsistent parts.
+    FileNotFoundError
+        If there is no such file.
     """
     with (
-        container.opened(Path(path), "model", _FORMAT) as file,
-        _in_words(),
+        container.open_container(Path(path), "model", _FORMAT) as file,
+        _as_value_errors(),
         np.errstate(all="ignore"),
     ):
-        stored = _stored(file)
-        return Unpacker(known(), file.arrays(), _judge).model(stored, fitted=True)
+        stored = _stored_model(file)
+        decoder = Decoder(allowed_classes(), file.read_arrays(), _validate_fitted)
+        return decoder.decode_model(stored, fitted=True)
 
 
 def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, Any]:
-    """What a model file says of its model, without reading an array; with verify, its digest is
-    checked, which reads all of it.
+    """Return a description of the model in a file without reading its arrays.
+
+    Parameters
+    ----------
+    path : path-like
+    verify : bool
+        Whether to verify the checksum, which reads the whole file.
 
     Returns
     -------
     dict
         format, class, parameters, columns, feature_names, classes, seed, rows (of estimators),
-        dtypes, arrays (name -> dtype and shape), bytes, library (versions) and sha256; what the
-        model does not have is None. Plain values throughout.
+        dtypes, arrays (name -> dtype and shape), bytes, library (versions) and sha256, as JSON
+        values; None for what the model does not have.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, is not a model or has a newer format.
     """
     path = Path(path)
-    with container.opened(path, "model", _FORMAT) as file, _in_words():
-        name, params, kept = _body(_stored(file))
+    with container.open_container(path, "model", _FORMAT) as file, _as_value_errors():
+        match _stored_model(file):
+            case {"model": [str(name), dict(parameters), dict(state)]}:
+                pass
+            case _:
+                raise ValueError("a model needs a class, parameters and attributes")
         if verify:
-            file.arrays()
-        found = {key: _shown(value) for key, value in kept.items()}
+            file.read_arrays()
+        attributes = {key: _simplify(value) for key, value in state.items()}
         arrays = {
-            key: {"dtype": str(one.dtype), "shape": list(one.shape)}
-            for key, one in sorted(file.tensors.items())
+            key: {"dtype": str(entry.dtype), "shape": list(entry.shape)}
+            for key, entry in sorted(file.entries.items())
         }
         return {
-            "format": file.facts["format"],
+            "format": file.metadata["format"],
             "class": name,
-            "parameters": {key: _shown(value) for key, value in params.items()},
-            "columns": found.get("n_features_in_"),
-            "feature_names": found.get("feature_names_in_"),
-            "classes": found.get("classes_"),
-            "seed": found.get("seed_"),
-            "rows": found.get("_taken"),
-            "dtypes": sorted({one["dtype"] for one in arrays.values()}),
+            "parameters": {key: _simplify(value) for key, value in parameters.items()},
+            "columns": attributes.get("n_features_in_"),
+            "feature_names": attributes.get("feature_names_in_"),
+            "classes": attributes.get("classes_"),
+            "seed": attributes.get("seed_"),
+            "rows": attributes.get("_taken"),
+            "dtypes": sorted({array["dtype"] for array in arrays.values()}),
             "arrays": arrays,
             "bytes": path.stat().st_size,
-            "library": file.facts["library"],
-            "sha256": file.facts["sha256"],
+            "library": file.metadata["library"],
+            "sha256": file.metadata["sha256"],
         }
-
-
-@functools.cache
-def known() -> Known:
-    """What may be in a file: our maps and estimators, and the frozen dataclasses that they are made
-    of, less those that hold functions.
-    """
-    models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
-    records: dict[str, type] = {cls.__name__: cls for cls in (Head, Choice, Plan)}
-    for package in (kernels, stages, maps):
-        for module in _modules(package):
-            for value in list(vars(module).values()):
-                ours = (
-                    isinstance(value, type)
-                    and value.__module__ == module.__name__
-                    and is_dataclass(value)
-                )
-                if ours and not any(map(_is_code, typing.get_type_hints(value).values())):
-                    assert records.setdefault(value.__name__.lstrip("_"), value) is value, value
-    return Known(models, records)
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
-    """What a value of the wrong kind leads to is a ValueError too."""
+def _as_value_errors() -> Iterator[None]:
+    """Convert the errors that values of a wrong type cause to ValueError."""
     try:
         yield
     except (TypeError, AttributeError, LookupError, ArithmeticError, NotImplementedError) as error:
-        raise ValueError(
-            f"its parts do not go together ({type(error).__name__}: {error})"
-        ) from None
+        raise ValueError(f"its parts are inconsistent ({type(error).__name__}: {error})") from None
 
 
-def _modules(package: ModuleType) -> list[ModuleType]:
-    return [
-        importlib.import_module(f"{package.__name__}.{one.name}")
-        for one in pkgutil.iter_modules(package.__path__)
-    ]
-
-
-def _is_code(hint: Any) -> bool:
-    return typing.get_origin(hint) is Callable or any(map(_is_code, typing.get_args(hint)))
-
-
-def _library() -> dict[str, str]:
+def _library_versions() -> dict[str, str]:
     import scipy
     import sklearn
 
-    versions = {"mercer": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
-    return {**versions, "scikit-learn": sklearn.__version__, "python": platform.python_version()}
+    return {
+        "mercer": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "python": platform.python_version(),
+    }
 
 
-def _stored(file: container.Opened) -> Any:
-    """The model as it is stored, when the file has what it refers to and nothing else."""
-    if set(file.facts) != {"kind", "format", "sha256", "library", "model"}:
-        raise ValueError("its opening needs 'library' and 'model', and nothing else")
-    library = file.facts["library"]
-    if not isinstance(library, dict) or not all(isinstance(one, str) for one in library.values()):
-        raise ValueError("its library versions are not words")
-    stored = with_current_names(file.facts["model"])
-    if set(names_in(stored)) != set(file.tensors):
-        raise ValueError("its arrays are not those that the model refers to")
+def _stored_model(file: container.Container) -> Any:
+    """Return the encoded model; its metadata and references to arrays must be complete."""
+    metadata = file.metadata
+    require(
+        set(metadata) == {"kind", "format", "sha256", "library", "model"},
+        "its metadata needs exactly 'library' and 'model'",
+    )
+    library = metadata["library"]
+    require(
+        isinstance(library, dict) and all(isinstance(value, str) for value in library.values()),
+        "its library versions are not strings",
+    )
+    stored = with_current_names(metadata["model"])
+    require(
+        set(array_names(stored)) == set(file.entries),
+        "its arrays are not those that the model refers to",
+    )
     return stored
 
 
-def _body(stored: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    body = stored.get("model") if isinstance(stored, dict) else None
-    if not isinstance(body, list) or list(map(type, body)) != [str, dict, dict]:
-        raise ValueError("a model has a class, parameters and attributes")
-    return body[0], body[1], body[2]
-
-
-def _shown(stored: Any) -> Any:
-    """A stored value for the eye: arrays by name, classes beside their parameters or fields."""
+def _simplify(stored: Any) -> Any:
+    """Return an encoded value without tags: arrays by name, classes beside their parameters."""
     if isinstance(stored, list):
-        return [_shown(one) for one in stored]
+        return [_simplify(value) for value in stored]
     if not isinstance(stored, dict) or len(stored) != 1:
         return stored
     tag, body = next(iter(stored.items()))
-    if (
-        tag in ("model", "record")
-        and isinstance(body, list)
-        and len(body) > 1
-        and isinstance(body[1], dict)
-    ):
-        return {"class": body[0], **{key: _shown(value) for key, value in body[1].items()}}
-    if tag in ("words", "number") and isinstance(body, list) and len(body) == 2:
-        return _shown(body[1])
-    return _shown(body) if tag in ("tuple", "dict", "float", "dtype") else {tag: body}
+    several = isinstance(body, list) and len(body) > 1
+    if tag in ("model", "record") and several and isinstance(body[1], dict):
+        return {"class": body[0], **{key: _simplify(value) for key, value in body[1].items()}}
+    if tag in ("words", "number") and several and len(body) == 2:
+        return _simplify(body[1])
+    return _simplify(body) if tag in ("tuple", "dict", "float", "dtype") else {tag: body}
 
 
-def _judge(model: Any) -> None:
-    """Refuse a fitted map or estimator that no fit could have made."""
-    who = type(model).__name__
-    d = validate_integer(who, "n_features_in_", model.n_features_in_)
+def _validate_fitted(model: Any) -> None:
+    """Raise ValueError for a map or estimator that fit cannot produce."""
+    owner = type(model).__name__
+    d = validate_integer(owner, "n_features_in_", model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
-    if names is not None and (
-        names.shape != (d,)
-        or names.dtype != object
-        or not all(isinstance(one, str) for one in names)
-    ):
-        raise ValueError(f"{who} needs a name for each of {d} columns")
+    require(
+        names is None
+        or (
+            names.shape == (d,)
+            and names.dtype == object
+            and all(isinstance(name, str) for name in names)
+        ),
+        f"{owner} needs a name for each of {d} columns",
+    )
     if not isinstance(model, Map):
-        _judge_properties(model)
+        _validate_properties(model)
         return
     model.check(d)
-    if not isinstance(model.tile_transform_, TileTransform):
-        raise ValueError(f"{who} has drawn nothing")
-    if not hasattr(model, "maps_"):  # whose parts were judged one by one
-        seed_from(who, model.seed_)
+    require(isinstance(model.tile_transform_, TileTransform), f"{owner} has no fitted transform")
+    if not hasattr(model, "maps_"):  # the parts of a composition are validated one by one
+        seed_from(owner, model.seed_)
         model.tile_transform_.check(d)
-    _judge_properties(model)
-    _judge_bounds(model, d)
-    _judge_row(model, d)
+    _validate_properties(model)
+    _validate_bounds(model, d)
+    _validate_features(model, d)
 
 
-def _judge_properties(model: Any) -> None:
-    """Each of them has a value, or says in its own words why not; an attribute that is missing has
-    another name.
-    """
+def _validate_properties(model: Any) -> None:
+    """Evaluate the fitted properties; one may be unavailable, but not miss another attribute."""
     cls = type(model)
     for name in dir(cls):
         if name.endswith("_") and isinstance(getattr(cls, name), property):
@@ -286,34 +266,30 @@ def _judge_properties(model: Any) -> None:
                     raise
 
 
-def _judge_bounds(model: Map, d: int) -> None:
+def _validate_bounds(model: Map, d: int) -> None:
     if model.bounds_ is not None:
         low, high = (np.asarray(end) for end in (model.bounds_.low, model.bounds_.high))
-        fitting = all(end.shape in ((), (d,)) and end.dtype.kind == "f" for end in (low, high))
-        if not fitting or not np.all(low <= high):
-            raise ValueError(
-                f"{type(model).__name__} has a range that is not one of numbers, or of {d} numbers"
-            )
+        valid = all(end.shape in ((), (d,)) and end.dtype.kind == "f" for end in (low, high))
+        require(
+            valid and bool(np.all(low <= high)),
+            f"{type(model).__name__} needs bounds of one or {d} numbers",
+        )
 
 
-def _judge_row(model: Map, d: int) -> None:
-    """A row of zeros has as many features as the map says; it is not tried where that would take
-    much memory.
-    """
-    drawn = model.tile_transform_
-    columns = drawn.columns(d)
-    if columns < 1 or max(d, columns) >= 2**63:
-        raise ValueError(f"{type(model).__name__} has no features, or more than can be counted")
-    if drawn.cost(d).bytes > _ROW:
+def _validate_features(model: Map, d: int) -> None:
+    """Transform a row of zeros, unless its features would take more than _ROW_BYTES."""
+    owner, transform = type(model).__name__, model.tile_transform_
+    columns = transform.columns(d)
+    require(columns >= 1 and max(d, columns) < 2**63, f"{owner} has an invalid number of features")
+    if transform.cost(d).bytes > _ROW_BYTES:
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            block = drawn(np.zeros((1, d)))
-    except RowError:  # a map may refuse rows, not fail on them
+            block = transform(np.zeros((1, d)))
+    except RowError:  # a map may refuse a row, but not fail otherwise
         return
-    if block.shape != (1, columns) or block.dtype != np.float64:
-        raise ValueError(
-            f"{type(model).__name__} gives {block.shape[1]} features of {block.dtype}, not "
-            f"{columns} of float64"
-        )
+    require(
+        block.shape == (1, columns) and block.dtype == np.float64,
+        f"{owner} gives {block.shape[1]} features of {block.dtype}, not {columns} of float64",
+    )

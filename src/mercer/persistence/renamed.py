@@ -1,7 +1,7 @@
-"""Current names of classes, attributes and fields that older model files call otherwise.
+"""Current names of classes, attributes and fields that were renamed after files were written.
 
-A class, a fitted attribute or a field of a record that is renamed gets a line here, so that every
-file that was ever written still loads.
+Every renamed class, fitted attribute and field of a record gets a line here, so that all files
+still load.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ FIELDS: dict[str, dict[str, str]] = {}
 
 
 def with_current_names(stored: Any) -> Any:
-    """Return a stored value, as parsed from JSON, with the current name of everything renamed.
+    """Return an encoded value with current names.
 
     Raises
     ------
     ValueError
-        If an attribute or a field is there under both names.
+        If an attribute or a field has both its old and its current name.
     """
     if isinstance(stored, list):
         return [with_current_names(value) for value in stored]
     if not isinstance(stored, dict):
         return stored
-    found = {key: with_current_names(value) for key, value in stored.items()}
+    current = {key: with_current_names(value) for key, value in stored.items()}
     for tag, position in (("model", 2), ("record", 1)):
-        body = found.get(tag)
-        if len(found) == 1 and isinstance(body, list) and len(body) > 1:
+        body = current.get(tag)
+        if len(current) == 1 and isinstance(body, list) and len(body) > 1:
             if isinstance(body[0], str):
                 body[0] = CLASSES.get(body[0], body[0])
             if len(body) > position and isinstance(body[position], dict):
                 table = ATTRIBUTES if tag == "model" else FIELDS.get(str(body[0]), {})
                 body[position] = _rename_keys(body[position], table)
-    return found
+    return current
 
 
 def _rename_keys(values: dict[str, Any], table: dict[str, str]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""A leaderboard as one page of HTML with its figures inside."""
+"""HTML report of a leaderboard."""

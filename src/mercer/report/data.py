@@ -1,11 +1,10 @@
-"""What the figures of a report show, as numbers: errors against sizes, and Gram matrices side by
-side.
-"""
+"""Measurements for the figures of a report: Gram errors against size, and Gram matrices."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,59 +20,58 @@ from mercer.kernels.gram import gram
 from mercer.maps.base import Map, Rate
 from mercer.maps.compose import Composed
 from mercer.parallel.tile_size import figure_pairs, worth_drawing
-from mercer.report.theory import Expected, expected
+from mercer.report.theory import ExpectedError, expected_error
 
 Array = NDArray[Any]
 
-ROWS = 2000  # of the sample, at most: half of them for fitting, half for measuring
-HEAT_ROWS = 60
-_CLASSES = 10  # in a heat map
-_LABORIOUS_PAIRS = 400
+ROWS = 2000  # most rows of a sample: one half to fit, one half to measure
+HEAT_MAP_ROWS = 60
+_CLASSES = 10  # most classes of a heat map
+_SLOW_KERNEL_PAIRS = 400
 _DRAWS = 4
-_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of a random map's size
-_STEPS = (1 / 4, 1 / 2, 1, 2, 4)  # of a deterministic one's
+# sizes of a curve, relative to the size in the leaderboard
+_RANDOM_SIZES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
+_DETERMINISTIC_SIZES = (1 / 4, 1 / 2, 1, 2, 4)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Held-out rows of the data: one half to fit maps on, the other half to measure them on."""
+class SampleSplit:
+    """Rows to fit maps on, rows to measure them on, and the targets of the latter."""
 
-    seen: Any
-    unseen: Any
+    train: Any
+    test: Any
     y: Array
 
     @classmethod
-    def of(cls, X: Any, y: Any) -> Rows:
-        """At most ROWS rows, evenly spread over X, in turn for each half."""
-        places = np.unique(
-            np.linspace(0, X.shape[0] - 1, min(ROWS, X.shape[0])).round().astype(np.int64)
-        )
+    def of(cls, X: Any, y: Any) -> SampleSplit:
+        """Return at most ROWS evenly spaced rows of X, assigned to the two parts in turn."""
+        places = _evenly_spaced(X.shape[0], ROWS)
         return cls(X[places[::2]], X[places[1::2]], np.asarray(y)[places[1::2]])
 
-    def through(self, steps: Sequence[Any]) -> Rows:
-        """The rows after these steps, which are fitted on the first half."""
-        seen, unseen = self.seen, self.unseen
+    def transform(self, steps: Sequence[Any]) -> SampleSplit:
+        """Return both parts transformed by steps that are fitted on the training rows."""
+        train, test = self.train, self.test
         for step in steps:
-            fitted = clone(step).fit(seen)
-            seen, unseen = fitted.transform(seen), fitted.transform(unseen)
-        return Rows(seen, unseen, self.y)
+            fitted = clone(step).fit(train)
+            train, test = fitted.transform(train), fitted.transform(test)
+        return SampleSplit(train, test, self.y)
 
 
 @dataclass(frozen=True)
-class Curve:
-    """The relative Gram error of a map at several sizes.
+class ErrorCurve:
+    """Relative Gram error of a map at several sizes.
 
     Attributes
     ----------
-    name, knob : str
+    name, size_parameter : str
     size : int
-        The size in the leaderboard.
+        Size in the leaderboard.
     sizes : tuple of int
     draws : tuple of tuples of float
-        The errors of the draws at each size; one for a deterministic map.
+        Error of each draw at each size; one draw for a deterministic map.
     law : Law or None
-        How the error falls by the map's known rate, from pilots.
-    theory : Expected or None
+        Known rate of the map, with constants estimated from smaller maps.
+    theory : ExpectedError or None
     """
 
     name: str
@@ -82,16 +80,16 @@ class Curve:
     sizes: tuple[int, ...]
     draws: tuple[tuple[float, ...], ...]
     law: Law | None
-    theory: Expected | None
+    theory: ExpectedError | None
 
     @property
     def errors(self) -> list[float]:
-        """The root of the mean square of the draws at each size."""
-        return [float(np.sqrt(np.mean(np.square(found)))) for found in self.draws]
+        """Root mean square over the draws, for each size."""
+        return [float(np.sqrt(np.mean(np.square(draws)))) for draws in self.draws]
 
 
 @dataclass(frozen=True)
-class Heat:
+class HeatMap:
     """Exact and approximate kernel values of the same pairs.
 
     Attributes
@@ -99,13 +97,11 @@ class Heat:
     name, kernel : str
     exact, approximate : array of shape (n, n)
     groups : tuple of (label, count)
-        The classes of the rows in their order; empty where rows are sorted by a number, or are a
-        grid.
+        Classes in the order of the rows; empty if rows are sorted by a number or are a grid.
     grid : array or None
-        The numbers along both sides, where rows have a single number.
+        Values along both axes, for the kernel of two numbers.
     reduced : str
-        The size of the map, where it is not that of the leaderboard since the rows are too few for
-        that.
+        Size of the map if the sample has too few rows for the size in the leaderboard.
     """
 
     name: str
@@ -118,206 +114,215 @@ class Heat:
 
     @property
     def error(self) -> float:
-        """sqrt(sum (approximate - exact)^2/sum exact^2), 0 where all of it is 0."""
+        """sqrt(sum (approximate - exact)^2/sum exact^2), 0 if all exact values are 0."""
         total = float(np.sum(self.exact**2))
-        return (
-            float(np.sqrt(np.sum((self.approximate - self.exact) ** 2) / total)) if total else 0.0
-        )
+        difference = float(np.sum((self.approximate - self.exact) ** 2))
+        return float(np.sqrt(difference / total)) if total else 0.0
 
 
-def map_of(model: Any) -> tuple[list[Any], Map] | None:
-    """(the steps before it, the map) of an unfitted model; None where it has no map of ours.
+def split_model(model: Any) -> tuple[list[Any], Map] | None:
+    """Return the preceding steps and the feature map of an unfitted model.
 
-    Of a composition whose first maps are exact, such as columns that are scaled, these are steps.
+    The exact maps at the beginning of a composition, such as scaled columns, count as steps.
+    Returns None if the model has no map of mercer.
     """
     steps: list[Any] = []
     if hasattr(model, "steps"):
         *steps, model = [step for _, step in model.steps]
-    found = getattr(model, "feature_map", model)
-    if isinstance(found, Composed) and all(part.rate is None for part in found.maps[:-1]):
-        *exact, found = found.maps
+    feature_map = getattr(model, "feature_map", model)
+    if isinstance(feature_map, Composed) and all(m.rate is None for m in feature_map.maps[:-1]):
+        *exact, feature_map = feature_map.maps
         steps += exact
-    return (steps, found) if isinstance(found, Map) else None
+    return (steps, feature_map) if isinstance(feature_map, Map) else None
 
 
-def curve(name: str, model: Any, rows: Rows, seed: int) -> Curve | None:
-    """The Gram error of a model's map against its size; None where it does not depend on one, or no
-    two sizes can be had.
+def measure_curve(name: str, model: Any, sample: SampleSplit, seed: int) -> ErrorCurve | None:
+    """Return the Gram error of a model's map against its size.
+
+    Returns None if the error does not depend on a size, or fewer than two sizes can be fitted.
     """
-    rows, feature_map = _parts(model, rows)
-    rate, size = feature_map.rate, feature_map.get_params().get(str(feature_map.size_parameter))
+    feature_map = _split(model)[1]
+    parameter = str(feature_map.size_parameter)
+    rate, size = feature_map.rate, feature_map.get_params().get(parameter)
     if rate is None or not isinstance(size, int | np.integer):
         return None
-    rows = _let_in(feature_map, rows)
+    sample = _map_input(model, sample)
     random = isinstance(rate, Rate)
-    tried = sorted({max(1, round(int(size) * share)) for share in (_SHARES if random else _STEPS)})
-    tried = [of for of in tried if worth_drawing(of * rows.seen.shape[1])]
-    found: dict[int, tuple[float, ...]] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of rows outside the range of the other half
-        for of in tried:
-            try:
-                draws = [
-                    _drawn(feature_map, of, rows, seed + i) for i in range(_DRAWS if random else 1)
-                ]
-            except ValueError:  # more components than rows have directions, say
+    shares = _RANDOM_SIZES if random else _DETERMINISTIC_SIZES
+    draws: dict[int, tuple[float, ...]] = {}
+    with _ignored_warnings():
+        for m in sorted({max(1, round(int(size) * share)) for share in shares}):
+            if not worth_drawing(m * sample.train.shape[1]):
                 continue
-            if all(np.isfinite(error) for error in draws):
-                found[of] = tuple(draws)
-        if len(found) < 2:
+            seeds = range(seed, seed + (_DRAWS if random else 1))
+            try:
+                errors = tuple(_measure_draw(feature_map, m, sample, draw) for draw in seeds)
+            except ValueError:  # such as more components than the rows have directions
+                continue
+            if np.isfinite(errors).all():
+                draws[m] = errors
+        if len(draws) < 2:
             return None
-        fitted = seeded(feature_map.with_size(max(found)), seed).fit(rows.seen)
-        pairs = _pairs(fitted.kernel_, rows, seed)
-        law = (
-            law_of(fitted, _interleaved(rows), measure(fitted, rows.unseen, pairs), seed, None)
-            if random
-            else None
-        )
-    return Curve(
+        fitted = seeded(feature_map.with_size(max(draws)), seed).fit(sample.train)
+        pairs = _draw_pairs(fitted.kernel_, sample, seed)
+        measured = measure(fitted, sample.test, pairs)
+        law = law_of(fitted, _interleave(sample), measured, seed, None) if random else None
+    return ErrorCurve(
         name,
-        str(feature_map.size_parameter),
+        parameter,
         int(size),
-        tuple(found),
-        tuple(found.values()),
+        tuple(draws),
+        tuple(draws.values()),
         law if isinstance(law, Law) else None,
-        expected(fitted, rows.unseen, pairs),
+        expected_error(fitted, sample.test, pairs),
     )
 
 
-def _drawn(feature_map: Map, size: int, rows: Rows, seed: int) -> float:
-    """The relative error of one draw; not a number where the kernel has no formula."""
-    fitted = seeded(feature_map.with_size(size), seed).fit(rows.seen)
+def _measure_draw(feature_map: Map, size: int, sample: SampleSplit, seed: int) -> float:
+    """Return the relative error of one draw; NaN if the kernel has no formula."""
+    fitted = seeded(feature_map.with_size(size), seed).fit(sample.train)
     if not hasattr(fitted, "kernel_"):
         return float("nan")
-    measured = measure(fitted, rows.unseen, _pairs(fitted.kernel_, rows, seed))
+    measured = measure(fitted, sample.test, _draw_pairs(fitted.kernel_, sample, seed))
     return float(measured.part(measured.errors) or 0.0)
 
 
-def heat(name: str, model: Any, rows: Rows, numeric: bool, seed: int) -> Heat | None:
-    """The exact and the approximate Gram matrix of some rows that the map has not seen, sorted by
-    class or target.
+def gram_heat_map(
+    name: str, model: Any, sample: SampleSplit, numeric: bool, seed: int
+) -> HeatMap | None:
+    """Return the exact and approximate Gram matrix of some test rows, sorted by class or target.
 
-    None for a composition whose kernel has no formula, and where it has values that are not finite.
+    Returns None if the kernel of a composition has no formula, or a value is not finite.
     """
-    order, groups = _sorted_rows(rows.y, numeric)
-    fitted, rows = _fitted(model, rows, seed)
+    order, groups = _sort_rows(sample.y, numeric)
+    fitted, sample = _fit(model, sample, seed)
     if not hasattr(fitted, "kernel_"):
         return None
-    chosen = rows.unseen[order]
-    exact, approximate = gram(fitted.kernel_, chosen), _products(fitted, chosen)
+    rows = sample.test[order]
+    exact, approximate = gram(fitted.kernel_, rows), _inner_products(fitted, rows)
     if not (np.isfinite(exact).all() and np.isfinite(approximate).all()):
         return None
-    return Heat(
-        name, repr(fitted.kernel_), exact, approximate, groups, reduced=_reduced(model, fitted)
-    )
+    reduced = _describe_reduction(model, fitted)
+    return HeatMap(name, repr(fitted.kernel_), exact, approximate, groups, reduced=reduced)
 
 
-def scalar_heat(name: str, model: Any, rows: Rows, seed: int) -> Heat | None:
-    """The same for the kernel of two numbers, on a grid over the widest column; None for a kernel
-    that is no sum over columns.
+def scalar_heat_map(name: str, model: Any, sample: SampleSplit, seed: int) -> HeatMap | None:
+    """Return the kernel of two numbers on a grid over the column with the largest maximum.
+
+    Returns None if the kernel is not a sum over columns.
     """
-    fitted, rows = _fitted(model, rows, seed)
+    fitted, sample = _fit(model, sample, seed)
     if not isinstance(getattr(fitted, "kernel_", None), Additive):
         return None
-    highest = rows.seen.max(axis=0)
-    highest = np.ravel(highest.toarray() if hasattr(highest, "toarray") else highest)
-    column = int(np.argmax(highest))
-    if not highest[column] > 0:
+    maxima = np.ravel(_dense(sample.train.max(axis=0)))
+    column = int(np.argmax(maxima))
+    if not maxima[column] > 0:
         return None
-    grid = np.linspace(0, float(highest[column]), HEAT_ROWS)
-    lines = np.zeros((HEAT_ROWS, rows.seen.shape[1]))
-    lines[:, column] = grid
-    return Heat(
+    grid = np.linspace(0, float(maxima[column]), HEAT_MAP_ROWS)
+    rows = np.zeros((HEAT_MAP_ROWS, sample.train.shape[1]))
+    rows[:, column] = grid
+    return HeatMap(
         name,
         repr(fitted.kernel_),
-        fitted.kernel_(lines),
-        _products(fitted, lines),
+        fitted.kernel_(rows),
+        _inner_products(fitted, rows),
         grid=grid,
-        reduced=_reduced(model, fitted),
+        reduced=_describe_reduction(model, fitted),
     )
 
 
-def _parts(model: Any, rows: Rows) -> tuple[Rows, Map]:
-    parts = map_of(model)
+def _split(model: Any) -> tuple[list[Any], Map]:
+    parts = split_model(model)
     assert parts is not None
-    steps, feature_map = parts
-    return rows.through(steps), feature_map
+    return parts
 
 
-def _let_in(feature_map: Map, rows: Rows) -> Rows:
-    """The rows as the map takes them."""
-    enter = clone(feature_map)
-    return Rows(enter._enter(rows.seen, reset=True), enter._enter(rows.unseen, reset=True), rows.y)
+def _map_input(model: Any, sample: SampleSplit) -> SampleSplit:
+    """Return the sample after the steps before the model's map, validated by the map."""
+    steps, feature_map = _split(model)
+    sample, validator = sample.transform(steps), clone(feature_map)
+    train, test = (validator._enter(rows, reset=True) for rows in (sample.train, sample.test))
+    return SampleSplit(train, test, sample.y)
 
 
-def _interleaved(rows: Rows) -> Any:
-    """Both halves as they were, which is how pilots halve them again."""
-    count = min(rows.seen.shape[0], rows.unseen.shape[0])
+def _interleave(sample: SampleSplit) -> Any:
+    """Return the rows in their original order, which law_of splits in the same way."""
+    count = min(sample.train.shape[0], sample.test.shape[0])
     order = np.arange(2 * count).reshape(2, count).T.ravel()
-    halves = (rows.seen[:count], rows.unseen[:count])
-    if hasattr(halves[0], "indptr"):
+    parts = (sample.train[:count], sample.test[:count])
+    if hasattr(parts[0], "indptr"):
         from scipy.sparse import vstack
 
-        return vstack(halves, format="csr")[order]
-    return np.concatenate(halves)[order]
+        return vstack(parts, format="csr")[order]
+    return np.concatenate(parts)[order]
 
 
-def _pairs(kernel: Kernel, rows: Rows, seed: int) -> tuple[Array, Array]:
-    count = figure_pairs(rows.unseen.shape[1])
-    return drawn_pairs(
-        rows.unseen.shape[0], min(count, _LABORIOUS_PAIRS) if kernel.laborious else count, seed
-    )
+def _draw_pairs(kernel: Kernel, sample: SampleSplit, seed: int) -> tuple[Array, Array]:
+    rows, columns = sample.test.shape
+    count = figure_pairs(columns)
+    return drawn_pairs(rows, min(count, _SLOW_KERNEL_PAIRS) if kernel.laborious else count, seed)
 
 
-def _fitted(model: Any, rows: Rows, seed: int) -> tuple[Map, Rows]:
-    """The model's map, fitted on the first half; a size that this half is too small for is halved
-    until it fits.
+def _fit(model: Any, sample: SampleSplit, seed: int) -> tuple[Map, SampleSplit]:
+    """Fit the model's map; a size that the training rows are too few for is halved until it fits.
+
+    Returns
+    -------
+    tuple of (fitted map, sample as the map's input)
     """
-    rows, feature_map = _parts(model, rows)
-    rows = _let_in(feature_map, rows)
-    unfitted = seeded(clone(feature_map), seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    sample = _map_input(model, sample)
+    feature_map = seeded(clone(_split(model)[1]), seed)
+    with _ignored_warnings():
         while True:
             try:
-                return unfitted.fit(rows.seen), rows
+                return feature_map.fit(sample.train), sample
             except ValueError:
-                size = unfitted.get_params().get(str(unfitted.size_parameter))
+                size = feature_map.get_params().get(str(feature_map.size_parameter))
                 if not isinstance(size, int | np.integer) or size < 2:
                     raise
-                unfitted = unfitted.with_size(int(size) // 2)
+                feature_map = feature_map.with_size(int(size) // 2)
 
 
-def _reduced(model: Any, fitted: Map) -> str:
-    asked, size_parameter = map_of(model), str(fitted.size_parameter)
-    assert asked is not None
-    before, after = (one.get_params().get(size_parameter) for one in (asked[1], fitted))
-    return "" if before == after else f"{size_parameter} = {after}"
+def _describe_reduction(model: Any, fitted: Map) -> str:
+    """Return "name = size" if the fitted map is smaller than the model's, "" otherwise."""
+    parameter = str(fitted.size_parameter)
+    before, after = (m.get_params().get(parameter) for m in (_split(model)[1], fitted))
+    return "" if before == after else f"{parameter} = {after}"
 
 
-def _products(fitted: Map, rows: Any) -> Array:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+def _inner_products(fitted: Map, rows: Any) -> Array:
+    with _ignored_warnings():
         Z = fitted.set_output(transform="default").transform(rows)
-    K = Z @ Z.T
-    return np.asarray(K.toarray() if hasattr(K, "toarray") else K, dtype=np.float64)
+    return np.asarray(_dense(Z @ Z.T), dtype=np.float64)
 
 
-def _sorted_rows(y: Array, numeric: bool) -> tuple[Array, tuple[tuple[str, int], ...]]:
-    """At most HEAT_ROWS places, sorted by target: evenly over numbers, or as many of each of the
-    most frequent classes.
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def _evenly_spaced(count: int, most: int) -> Array:
+    """Return at most so many different indices from 0 to count - 1."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
+
+
+def _sort_rows(y: Array, numeric: bool) -> tuple[Array, tuple[tuple[str, int], ...]]:
+    """Return the indices of at most HEAT_MAP_ROWS rows, sorted by target, and their classes.
+
+    Numeric targets are evenly spaced by rank; otherwise the most frequent classes have equally
+    many rows each.
     """
     if numeric:
-        order = np.argsort(y, kind="stable")
-        return order[
-            np.unique(
-                np.linspace(0, len(order) - 1, min(HEAT_ROWS, len(order))).round().astype(int)
-            )
-        ], ()
+        return np.argsort(y, kind="stable")[_evenly_spaced(len(y), HEAT_MAP_ROWS)], ()
     labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    shown = np.sort(np.argsort(-counts, kind="stable")[:_CLASSES])
-    each = HEAT_ROWS // len(shown)
-    places = [np.flatnonzero(codes == code)[:each] for code in shown]
-    return np.concatenate(places), tuple(
-        (str(labels[code]), len(at)) for code, at in zip(shown, places, strict=True)
-    )
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:_CLASSES])
+    members = [np.flatnonzero(codes == code)[: HEAT_MAP_ROWS // len(frequent)] for code in frequent]
+    groups = [(str(labels[code]), len(rows)) for code, rows in zip(frequent, members, strict=True)]
+    return np.concatenate(members), tuple(groups)
+
+
+@contextmanager
+def _ignored_warnings() -> Iterator[None]:
+    """Ignore warnings of test rows outside the range of the training rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

@@ -1,6 +1,4 @@
-"""Figures of a report as SVG text: the same bytes for the same numbers, nothing outside them, ids
-that no other figure has.
-"""
+"""Figures of a report as SVG: deterministic bytes, no external references, unique ids."""
 
 from __future__ import annotations
 
@@ -9,24 +7,24 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.parallel.tile_size import size as in_words
-from mercer.report.data import Curve, Heat
-from mercer.report.labels import place, short
+from mercer.report.data import ErrorCurve, HeatMap
+from mercer.report.labels import place_labels, shorten
 
-# inches; with this size of type, words can be read on a phone and are not too large on a screen
+# inches; with this font size, text is legible on a phone and not too large on a screen
 WIDTH = 5.6
 BEST, GREY, INK, RED = "#0b5fa5", "#9a9a9a", "#222222", "#b3261e"
-KINDS = {  # kind of an entry: (name in legends, marker, colour)
+KINDS = {  # kind of an entry -> (name in legends, marker, colour)
     "map": ("map", "o", BEST),
     "linear": ("linear", "s", INK),
     "exact": ("exact kernel", "^", "#b35c00"),
-    "outside": ("outside reference", "D", "#7a3e9d"),
+    "outside": ("other library", "D", "#7a3e9d"),
 }
-_BARS = 16  # entries in the figure of memory
+_MEMORY_ROWS = 16  # entries in the figure of memory
 _STYLE = {
     "font.size": 11,
     "font.family": ["DejaVu Sans"],
@@ -39,11 +37,14 @@ _STYLE = {
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "image.interpolation": "none",
     "xtick.color": "#555555",
     "ytick.color": "#555555",
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "text.parse_math": False,  # names may have dollar signs
     "svg.fonttype": "path",
     "svg.image_inline": True,
     "svg.hashsalt": "mercer",
@@ -52,234 +53,196 @@ _STYLE = {
 }
 
 
-def require_matplotlib() -> None:
-    """A sentence where it is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ValueError("A report needs matplotlib: pip install 'mercer[plot]'.") from None
+class Svg(NamedTuple):
+    """Content of an svg element, with its end tag, and the viewBox attribute of its start tag."""
+
+    view_box: str
+    content: str
 
 
-Ranked = Sequence[tuple[int, Any]]  # rank in the leaderboard, and the entry
+Ranked = Sequence[tuple[int, Any]]  # (rank in the leaderboard, entry)
 
 
-def scores(ranked: Ranked, winner: Any, numeric: bool) -> str:
-    """Score against seconds to fit, with one standard error; finalists have their rank as a number,
-    a few have their name.
+def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
+    """Draw score against seconds to fit, with one standard error.
+
+    Finalists are labelled with their rank, the best of each kind also with their name.
     """
     with _style():
         figure, axes = _axes(4.2)
+        points = [(_seconds(entry), entry.score, _standard_error(entry)) for _, entry in ranked]
         named = _named(ranked, winner)
-        last = not any(entry.finalist for _, entry in ranked)  # then the last round is all there is
+        # without finalists, all entries are drawn as such
+        finalists = {rank for rank, entry in ranked if entry.finalist} or {
+            rank for rank, _ in ranked
+        }
+        handles: dict[str, Any] = {}
         for kind, (legend, marker, colour) in KINDS.items():
             for final, size, opacity in ((True, 5.5, 1.0), (False, 3.5, 0.45)):
-                some = [
-                    one
-                    for rank, one in ranked
-                    if one.kind == kind and (one.finalist or last) == final
+                group = [
+                    point
+                    for (rank, entry), point in zip(ranked, points, strict=True)
+                    if entry.kind == kind and (rank in finalists) == final
                 ]
-                if some:
-                    axes.errorbar(
-                        [_seconds(one) for one in some],
-                        [one.score for one in some],
-                        yerr=[_spread(one) for one in some],
-                        fmt=marker,
-                        color=colour,
-                        ecolor=GREY,
-                        elinewidth=0.8,
-                        markersize=size,
-                        alpha=opacity,
-                        label=legend,
-                    )
+                if group:
+                    x, y, bars = zip(*group, strict=True)
+                    style = {"fmt": marker, "color": colour, "markersize": size, "alpha": opacity}
+                    bar = axes.errorbar(x, y, yerr=bars, ecolor=GREY, elinewidth=0.8, **style)
+                    handles.setdefault(legend, bar)
         axes.set_xscale("log")
         axes.margins(x=0.16, y=0.1)
         axes.set_xlabel("seconds to fit")
         axes.set_ylabel("R² on held-out rows" if numeric else "accuracy on held-out rows")
         if not numeric:
-            axes.yaxis.set_major_formatter(_percent())
-        _plain_decades(axes.xaxis, lambda value: f"{value:g}")
-        handles, words = axes.get_legend_handles_labels()
-        once = dict(reversed(list(zip(words, handles, strict=True))))  # finalists come first
+            axes.yaxis.set_major_formatter(_formatter(_percent))
+        _format_decades(axes.xaxis, lambda value: f"{value:g}")
         figure.legend(
-            list(once.values())[::-1],
-            list(once)[::-1],
+            handles.values(),
+            handles.keys(),
             loc="outside upper left",
             ncols=len(KINDS),
-            frameon=False,
-            fontsize=10,
             handletextpad=0.2,
         )
-        points = [(_seconds(entry), entry.score, _spread(entry)) for _, entry in ranked]
-        labels = [[str(rank)] if entry.finalist or last else [] for rank, entry in ranked]
-        for (rank, entry), some in zip(ranked, labels, strict=True):
-            if rank in named:
-                some[:] = [f"{rank} {short(entry.name)}", str(rank)]
+        labels = [
+            [f"{rank} {shorten(entry.name)}"] * (rank in named)
+            + [str(rank)] * (rank in named or rank in finalists)
+            for rank, entry in ranked
+        ]
         colours = [KINDS[entry.kind][2] for _, entry in ranked]
-        place(
-            axes,
-            points,
-            labels,
-            colours,
-            sorted(range(len(ranked)), key=lambda i: ranked[i][0] not in named),
-        )
+        order = sorted(range(len(ranked)), key=lambda i: ranked[i][0] not in named)
+        place_labels(axes, points, labels, colours, order)
         return _svg(figure, "scores")
 
 
-def errors(curves: Sequence[Curve]) -> str:
-    """Gram error against size, a panel for each map: what was measured, the line of its known rate,
-    and what theory says.
-    """
+def errors(curves: Sequence[ErrorCurve]) -> Svg:
+    """Draw Gram error against size, one panel for each map: measured, known rate and theory."""
     with _style():
         columns = min(2, len(curves))
         lines = -(-len(curves) // columns)
         figure, panels = _axes(0.5 + 2.5 * lines, lines, columns)
         panels = np.ravel(panels)
         handles: dict[str, Any] = {}
-        for axes, one in zip(panels, curves, strict=False):
-            handles |= _error_panel(axes, one)
+        for axes, curve in zip(panels, curves, strict=False):
+            handles |= _draw_errors(axes, curve)
         for axes in panels[len(curves) :]:
             axes.set_visible(False)
         for axes in panels[::columns]:
             axes.set_ylabel("relative Gram error")
         figure.legend(
-            handles.values(),
-            handles.keys(),
-            loc="outside upper left",
-            ncols=2,
-            frameon=False,
-            fontsize=10,
-            columnspacing=1,
+            handles.values(), handles.keys(), loc="outside upper left", ncols=2, columnspacing=1
         )
         return _svg(figure, "errors")
 
 
-def _error_panel(axes: Any, one: Curve) -> dict[str, Any]:
-    handles: dict[str, Any] = {}
-    sizes, errors = np.asarray(one.sizes, dtype=float), np.maximum(one.errors, 1e-16)
-    low, high = ([max(end(draws), 1e-16) for draws in one.draws] for end in (min, max))
-    apart = [errors - low, np.asarray(high) - errors]
-    handles["measured on held-out pairs"] = axes.errorbar(
-        sizes,
-        errors,
-        yerr=np.maximum(apart, 0),
-        fmt="o",
-        color=BEST,
-        ecolor=BEST,
-        elinewidth=1,
-        markersize=4.5,
-    )
+def _draw_errors(axes: Any, curve: ErrorCurve) -> dict[str, Any]:
+    sizes, errors = np.asarray(curve.sizes, dtype=float), np.maximum(curve.errors, 1e-16)
+    low, high = ([max(end(draws), 1e-16) for draws in curve.draws] for end in (min, max))
+    lengths = [errors - low, np.asarray(high) - errors]
+    style = {"fmt": "o", "color": BEST, "ecolor": BEST, "elinewidth": 1, "markersize": 4.5}
+    handles = {
+        "measured on held-out pairs": axes.errorbar(
+            sizes, errors, yerr=np.maximum(lengths, 0), **style
+        )
+    }
     axes.set_xscale("log")
     axes.set_yscale("log")
-    along = np.unique(np.geomspace(sizes[0], max(sizes[-1], one.size) * 2, 40).round())
-    if one.law is not None:
-        (line,) = axes.plot(
-            along, [one.law.error(int(at)) for at in along], "--", color=BEST, linewidth=1.1
-        )
-        handles["known rate, from pilots"] = line
-    if one.theory is not None:
-        (line,) = axes.plot(
-            along, [one.theory.error(at) for at in along], "-", color=INK, linewidth=1
-        )
+    along = np.unique(np.geomspace(sizes[0], max(sizes[-1], curve.size) * 2, 40).round())
+    if curve.law is not None:
+        law = [curve.law.error(int(size)) for size in along]
+        (handles["known rate"],) = axes.plot(along, law, "--", color=BEST, linewidth=1.1)
+    if curve.theory is not None:
+        theory = [curve.theory.error(size) for size in along]
+        (line,) = axes.plot(along, theory, "-", color=INK, linewidth=1)
         handles["theory, independent draws"] = line
-        most = [(at, bound) for at in along if (bound := one.theory.at_most(at)) is not None]
-        if most:
-            (line,) = axes.plot(*zip(*most, strict=True), ":", color=RED, linewidth=1.4)
-            handles["bound for a pair, 95%"] = line
-    axes.axvline(one.size, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_title(short(one.name, 26), fontsize=10)
-    axes.set_xlabel(one.size_parameter.rpartition("__")[2])
-    ticks = [size for size in one.sizes if size in one.sizes[::2]]
+        bounds = [(size, bound) for size in along if (bound := curve.theory.pair_bound(size))]
+        if bounds:
+            (line,) = axes.plot(*zip(*bounds, strict=True), ":", color=RED, linewidth=1.4)
+            handles["bound for one pair, 95%"] = line
+    axes.axvline(curve.size, color=GREY, linewidth=0.8, zorder=0)
+    axes.set_title(shorten(curve.name), fontsize=10)
+    axes.set_xlabel(curve.size_parameter.rpartition("__")[2])
+    ticks = [size for size in curve.sizes if size in curve.sizes[::2]]
     axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
-    _plain_decades(axes.yaxis, lambda value: f"{100 * value:.3g}%")
+    _format_decades(axes.yaxis, _percent)
     axes.minorticks_off()
     return handles
 
 
-def heats(shown: Heat, name: str) -> str:
-    """Exact | approximate | difference, as heat maps of one scale; the difference has its own,
-    symmetric about 0.
-    """
+def heat_map(values: HeatMap, name: str) -> Svg:
+    """Draw exact | approximate | difference; the scale of the difference is symmetric about 0."""
     with _style():
         figure, panels = _axes(2.35, 1, 3)
-        low, high = float(shown.exact.min()), float(shown.exact.max())
-        if low == high:  # one colour, in the middle of the scale
+        low, high = float(values.exact.min()), float(values.exact.max())
+        if low == high:  # constant: the middle of the scale
             low, high = low - 1, high + 1
-        gap = float(np.abs(shown.approximate - shown.exact).max()) or 1.0
-        end = len(shown.exact) if shown.grid is None else float(shown.grid[-1])
+        gap = float(np.abs(values.approximate - values.exact).max()) or 1.0
+        end = len(values.exact) if values.grid is None else float(values.grid[-1])
         parts = (
-            ("exact", shown.exact, "viridis", low, high),
-            ("approximate", shown.approximate, "viridis", low, high),
-            ("difference", shown.approximate - shown.exact, "RdBu_r", -gap, gap),
+            ("exact", values.exact, "viridis", low, high),
+            ("approximate", values.approximate, "viridis", low, high),
+            ("difference", values.approximate - values.exact, "RdBu_r", -gap, gap),
         )
-        for axes, (title, values, colours, least, most) in zip(panels, parts, strict=True):
-            origin = "upper" if shown.grid is None else "lower"
-            extent = (0, end, end, 0) if shown.grid is None else (0, end, 0, end)
-            image = axes.imshow(
-                values,
-                cmap=colours,
-                vmin=least,
-                vmax=most,
-                interpolation="none",
-                origin=origin,
-                extent=extent,
-            )
+        frame = (
+            {"origin": "upper", "extent": (0, end, end, 0)}
+            if values.grid is None
+            else {"origin": "lower", "extent": (0, end, 0, end)}
+        )
+        for axes, (title, matrix, colours, least, most) in zip(panels, parts, strict=True):
+            image = axes.imshow(matrix, cmap=colours, vmin=least, vmax=most, **frame)
             axes.grid(visible=False)
             axes.set_title(title)
-            if shown.grid is None:
-                _class_ticks(axes, shown.groups)
+            if values.grid is None:
+                _class_ticks(axes, values.groups)
             else:
-                axes.set_xticks([0, end], ["0", _plain(end)])
-                axes.set_yticks([0, end], ["0", _plain(end)] if title == "exact" else ["", ""])
+                ticks = ["0", _format_number(end)]
+                axes.set_xticks([0, end], ticks)
+                axes.set_yticks([0, end], ticks if title == "exact" else ["", ""])
             bar = figure.colorbar(
                 image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14
             )
             bar.set_ticks([least, most] if title != "difference" else [least, 0, most])
-            bar.ax.set_xticklabels([_plain(value) for value in bar.get_ticks()], fontsize=9.5)
+            bar.ax.set_xticklabels(map(_format_number, bar.get_ticks()), fontsize=9.5)
             bar.outline.set_linewidth(0.5)
         return _svg(figure, name)
 
 
 def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:
-    """Thin lines between classes; their names are in the caption."""
+    """Draw thin lines between classes; their names are in the caption."""
     axes.set_xticks([])
     axes.set_yticks([])
-    at = 0
-    for _, count in groups[:-1]:
-        at += count
-        axes.axhline(at, color="white", linewidth=0.3)
-        axes.axvline(at, color="white", linewidth=0.3)
+    for end in np.cumsum([count for _, count in groups[:-1]]):
+        axes.axhline(end, color="white", linewidth=0.3)
+        axes.axvline(end, color="white", linewidth=0.3)
 
 
-def memory(ranked: Ranked, rows: int) -> str:
-    """Bytes of features that a row has, against a row of the n x n Gram matrix of an exact kernel;
-    the best of each bandwidth.
+def memory(ranked: Ranked, rows: int) -> Svg:
+    """Draw the bytes of one row of features against one row of the n x n Gram matrix.
+
+    Of entries that differ only in the bandwidth, the best is drawn.
     """
     with _style():
-        kept: dict[str, tuple[int, Any]] = {}
-        for rank, one in ranked:
-            if one.kind in ("linear", "map") and one.bytes_per_row > 0:
-                kept.setdefault(_without_bandwidth(one.name), (rank, one))
-        best = list(kept.values())[:_BARS]
-        best += [pair for pair in list(kept.values())[_BARS:] if pair[1].kind == "linear"]
+        families: dict[str, tuple[int, Any]] = {}
+        for rank, entry in ranked:
+            if entry.kind in ("linear", "map") and entry.bytes_per_row > 0:
+                families.setdefault(_without_bandwidth(entry.name), (rank, entry))
+        best = [
+            pair
+            for i, pair in enumerate(families.values())
+            if i < _MEMORY_ROWS or pair[1].kind == "linear"
+        ]
         figure, axes = _axes(1.25 + 0.27 * len(best))
-        for at, (_, one) in enumerate(best):
-            axes.plot(
-                [one.bytes_per_row],
-                [at],
-                KINDS[one.kind][1],
-                color=KINDS[one.kind][2],
-                markersize=6,
-            )
+        for at, (_, entry) in enumerate(best):
+            _, marker, colour = KINDS[entry.kind]
+            axes.plot([entry.bytes_per_row], [at], marker, color=colour, markersize=6)
         exact = 8.0 * rows
         axes.axvline(exact, color=KINDS["exact"][2], linewidth=1.4)
         axes.set_xscale("log")
-        low = min([one.bytes_per_row for _, one in best] + [exact])
-        high = max([one.bytes_per_row for _, one in best] + [exact])
-        axes.set_xlim(low / 2, high * 2)
+        sizes = [exact, *(entry.bytes_per_row for _, entry in best)]
+        axes.set_xlim(min(sizes) / 2, max(sizes) * 2)
         axes.set_ylim(len(best) - 0.4, -0.6)
         axes.set_yticks(
             range(len(best)),
-            [f"{rank} {short(_without_bandwidth(one.name), 28)}" for rank, one in best],
+            [f"{rank} {shorten(_without_bandwidth(entry.name), 28)}" for rank, entry in best],
         )
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="x", which="minor")
@@ -295,9 +258,7 @@ def memory(ranked: Ranked, rows: int) -> str:
 
 
 def _named(ranked: Ranked, winner: Any) -> set[int]:
-    """Ranks of entries that have their name in the figure: the winner, and the best two of each
-    kind.
-    """
+    """Return the ranks of entries labelled by name: the winner and the best two of each kind."""
     by_kind: dict[str, list[int]] = {}
     for rank, entry in ranked:
         by_kind.setdefault(entry.kind, []).append(rank)
@@ -309,7 +270,7 @@ def _without_bandwidth(name: str) -> str:
     return re.sub(r" \S+=\S+", "", name)
 
 
-def _spread(entry: Any) -> float:
+def _standard_error(entry: Any) -> float:
     return float(entry.spread) if math.isfinite(entry.spread) else 0.0
 
 
@@ -318,8 +279,7 @@ def _seconds(entry: Any) -> float:
 
 
 def _style() -> AbstractContextManager[Any]:
-    """matplotlib's own defaults and ours, whatever the user's settings are."""
-    require_matplotlib()
+    """Set matplotlib's defaults and _STYLE, independently of the user's settings."""
     from matplotlib import style
 
     return style.context(["default", _STYLE])
@@ -332,37 +292,33 @@ def _axes(height: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[
     return figure, figure.subplots(rows, columns, **more)
 
 
-def _plain(value: float) -> str:
-    """Two digits, and no power of ten for a whole number."""
+def _format_number(value: float) -> str:
+    """Return two significant digits; integers up to a million without an exponent."""
     return f"{value:,.0f}" if 100 <= abs(value) < 1e6 else f"{value:.2g}"
 
 
-def _percent() -> Any:
-    return _formatter(lambda share: f"{100 * share:.3g}%")
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g}%"
 
 
-def _formatter(words: Callable[[float], str]) -> Any:
+def _formatter(function: Callable[[float], str]) -> Any:
     from matplotlib.ticker import FuncFormatter
 
-    return FuncFormatter(lambda value, place: words(value))
+    return FuncFormatter(lambda value, position: function(value))
 
 
-def _plain_decades(axis: Any, words: Callable[[float], str]) -> None:
-    """0.01, 0.1, 1 in words instead of powers of ten; numbers between them where there are few
-    decades.
-    """
+def _format_decades(axis: Any, function: Callable[[float], str]) -> None:
+    """Label a logarithmic axis with 0.01, 0.1, 1, and 2 and 5 times these if decades are few."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 30 else (1.0, 2.0, 5.0)))
-    axis.set_major_formatter(_formatter(words))
+    axis.set_major_formatter(_formatter(function))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _svg(figure: Any, name: str) -> str:
-    """The figure as an svg element: no prologue, no metadata, no width and height, all ids with the
-    figure's name before them.
-    """
+def _svg(figure: Any, name: str) -> Svg:
+    """Return the figure without prologue, metadata, width and height; ids get a prefix."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -373,9 +329,9 @@ def _svg(figure: Any, name: str) -> str:
         r"<!--.*?-->\s*",
     ):
         text = re.sub(unwanted, "", text, flags=re.DOTALL)
-    opening, rest = text.split(">", 1)
-    box = re.search(r'viewBox="[^"]*"', opening)
-    assert box is not None
-    rest = rest.replace("xlink:href=", "href=")
-    rest = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", rest)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{rest}'
+    opening, content = text.split(">", 1)
+    view_box = re.search(r'viewBox="([^"]*)"', opening)
+    assert view_box is not None
+    content = content.replace("xlink:href=", "href=")
+    content = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", content)
+    return Svg(view_box[1], content)

@@ -1,4 +1,4 @@
-"""Words beside points of a figure that lie on no other word and no point."""
+"""Placement of text labels beside the points of a figure, without overlaps."""
 
 from __future__ import annotations
 
@@ -8,47 +8,55 @@ from typing import Any
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
-_LONGEST = 26
-_MISSING = "\N{WHITE SQUARE}"
-_RINGS = (6.0, 12.0, 20.0, 30.0, 42.0)  # distances that are tried, in points
-_SIDES = ((1, 0), (-1, 0), (0.7, 0.8), (-0.7, 0.8), (0.7, -0.8), (-0.7, -0.8), (0, 1), (0, -1))
-_POINT = 3.5  # half the width of a point
+_LENGTH = 26
+_MISSING_GLYPH = "\N{WHITE SQUARE}"
+_DISTANCES = (6.0, 12.0, 20.0, 30.0, 42.0)  # from the point, in typographic points
+_DIRECTIONS = (
+    (1, 0), (-1, 0), (0.7, 0.8), (-0.7, 0.8), (0.7, -0.8), (-0.7, -0.8), (0, 1), (0, -1)
+)  # fmt: skip
+_RADIUS = 3.5  # of a point
 
 
-def short(name: str, longest: int = _LONGEST) -> str:
-    """A name for a figure: at most so many characters, those that the font does not have as a
-    box.
-    """
-    shown = "".join(sign if sign == " " or ord(sign) in _font() else _MISSING for sign in name)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
+def shorten(name: str, length: int = _LENGTH) -> str:
+    """Return a name of at most so many characters; those not in the font become boxes."""
+    glyphs = _font_characters()
+    text = "".join(c if c == " " or ord(c) in glyphs else _MISSING_GLYPH for c in name)
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
 
 
-def place(
+def place_labels(
     axes: Any,
     points: Sequence[tuple[float, float, float]],
-    words: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
     colours: Sequence[str],
     order: Sequence[int],
 ) -> None:
-    """Write words beside each point (x, y, half the height of its bar), in this order of points, at
-    the nearest free place.
+    """Write a label beside each point at the nearest free position.
 
-    Each point has several words: the first that find a place are written, and none where none do.
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    points : sequence of (x, y, half the length of the error bar)
+    labels : sequence of sequences of str
+        Alternatives for each point: the first that fits is written, and none if none fits.
+    colours : sequence of str
+    order : sequence of int
+        Indices of points; the first have the most free space.
     """
     figure = axes.figure
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # places are of this layout
+    figure.set_layout_engine("none")  # positions depend on the layout
     inside = axes.get_window_extent()
-    to_page = axes.transData.transform
-    spots = [tuple(to_page((x, y))) for x, y, _ in points]
-    taken: list[Box] = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in spots]
-    for (x, y), (of, middle, bar) in zip(spots, points, strict=True):
-        half = float(to_page((of, middle + bar))[1]) - y
+    to_display = axes.transData.transform
+    spots = [tuple(to_display((x, y))) for x, y, _ in points]
+    taken: list[Box] = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in spots]
+    for (x, y), (data_x, data_y, bar) in zip(spots, points, strict=True):
+        half = float(to_display((data_x, data_y + bar))[1]) - y
         taken.append((x - 1, y - half, x + 1, y + half))
     for i in order:
-        for one in words[i]:
+        for label in labels[i]:
             text = axes.annotate(
-                one,
+                label,
                 points[i][:2],
                 (0, 0),
                 textcoords="offset points",
@@ -56,26 +64,26 @@ def place(
                 color=colours[i],
             )
             box = text.get_window_extent()
-            found = _free(spots[i], box.width, box.height, taken, inside)
-            if found is None:
+            position = _find_position(spots[i], box.width, box.height, taken, inside)
+            if position is None:
                 text.remove()
                 continue
-            left, bottom, ring = found
+            left, bottom, distance = position
             text.set_position((left - spots[i][0], bottom - spots[i][1]))
             text.set_verticalalignment("bottom")
             taken.append((left, bottom, left + box.width, bottom + box.height))
-            if ring > _RINGS[1]:
-                _leader(axes, spots[i], taken[-1])
+            if distance > _DISTANCES[1]:
+                _draw_leader(axes, spots[i], taken[-1])
             break
 
 
-def _free(
+def _find_position(
     spot: tuple[float, float], width: float, height: float, taken: list[Box], inside: Any
 ) -> tuple[float, float, float] | None:
-    """(left, bottom, distance) of the nearest free place."""
-    for ring in _RINGS:
-        for across, up in _SIDES:
-            x, y = spot[0] + ring * across, spot[1] + ring * up
+    """Return (left, bottom, distance) of the nearest free position."""
+    for distance in _DISTANCES:
+        for across, up in _DIRECTIONS:
+            x, y = spot[0] + distance * across, spot[1] + distance * up
             left = x if across > 0 else x - width if across < 0 else x - width / 2
             bottom = y if up > 0 else y - height if up < 0 else y - height / 2
             box = (left, bottom, left + width, bottom + height)
@@ -85,28 +93,27 @@ def _free(
                 and inside.y0 <= box[1]
                 and box[3] <= inside.y1
             )
-            if fits and not any(_meet(box, other) for other in taken):
-                return left, bottom, ring
+            if fits and not any(_overlap(box, other) for other in taken):
+                return left, bottom, distance
     return None
 
 
-def _meet(a: Box, b: Box) -> bool:
+def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _leader(axes: Any, spot: tuple[float, float], box: Box) -> None:
-    """A thin line from a point to words that are not beside it."""
+def _draw_leader(axes: Any, spot: tuple[float, float], box: Box) -> None:
+    """Draw a thin line from a point to its label."""
     end = (min(max(spot[0], box[0]), box[2]), min(max(spot[1], box[1]), box[3]))
-    back = axes.transData.inverted()
-    (x0, y0), (x1, y1) = back.transform(spot), back.transform(end)
+    (x0, y0), (x1, y1) = axes.transData.inverted().transform([spot, end])
     axes.plot(
         [x0, x1], [y0, y1], color="#9a9a9a", linewidth=0.6, zorder=1, scalex=False, scaley=False
     )
 
 
 @cache
-def _font() -> frozenset[int]:
-    """The characters of the figures' font."""
+def _font_characters() -> frozenset[int]:
+    """Return the characters of the figures' font."""
     from matplotlib import font_manager, ft2font
 
     return frozenset(ft2font.FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap())

@@ -1,154 +1,140 @@
-"""What theory expects of a map's Gram error on given pairs of rows, before anything is drawn."""
+"""Theoretical Gram error of a random map on given pairs of rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer import theory
 from mercer.evaluation.kernel_error import Pairs, kernel_values
-from mercer.kernels import Kernel
 from mercer.maps.base import Array, Map
 from mercer.maps.exp_chi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gcws import GCWS
 from mercer.maps.laplace import RandomLaplace
 
-DELTA = 0.05  # the chance that a bound does not hold
-_PAIRS = 400  # whose variances are averaged where each is a formula of its own
+DELTA = 0.05  # probability that a bound fails
+_PAIRS = 400  # pairs whose variances are averaged where each has its own formula
 
 
 @dataclass(frozen=True)
-class Expected:
-    """error(size) = sqrt(floor^2 + constant^2/size), relative to the root mean square of k;
-    independent draws.
+class ExpectedError:
+    """error(size) = sqrt(floor^2 + constant^2/size), relative to the root mean square of k.
 
     Attributes
     ----------
     constant, floor : float
-        From the variance of <phi(x), phi(z)>, averaged over the pairs, and from limit(x, z) - k(x,
-        z).
+        From the variance of <phi(x), phi(z)> for independent draws, averaged over the pairs, and
+        from limit(x, z) - k(x, z).
     bound : float or None
-        A pair that was chosen beforehand has an error below bound/sqrt(size) with probability 1 -
-        DELTA; None where no such bound is known.
-    everywhere : int or None
-        The size for which a bound of all pairs at once promises a tenth of the root mean square of
-        k, with the same probability.
+        The error of a fixed pair is below bound/sqrt(size) with probability 1 - DELTA; None if no
+        such bound is known.
+    uniform_size : int or None
+        Size at which the error of all pairs is below a tenth of the root mean square of k, with
+        the same probability; None if no such bound is known.
     """
 
     constant: float
     floor: float
     bound: float | None = None
-    everywhere: int | None = None
+    uniform_size: int | None = None
 
     def error(self, size: float) -> float:
-        """What is expected at this size."""
+        """Return the expected error at this size."""
         return math.hypot(self.floor, self.constant / math.sqrt(size))
 
-    def at_most(self, size: float) -> float | None:
-        """What a pair has at most at this size; None where that is not known, or 100% or more and
-        so says nothing.
-        """
-        most = math.inf if self.bound is None else self.bound / math.sqrt(size)
-        return most if most < 1 else None
+    def pair_bound(self, size: float) -> float | None:
+        """Return the bound for a fixed pair; None if there is none or it is vacuous (>= 1)."""
+        bound = math.inf if self.bound is None else self.bound / math.sqrt(size)
+        return bound if bound < 1 else None
 
 
-def expected(fitted: Map, rows: Any, pairs: Pairs) -> Expected | None:
-    """What is expected of a fitted map on pairs of rows; None where `mercer.theory` has no variance
-    for it.
-    """
+def expected_error(fitted: Map, rows: Any, pairs: Pairs) -> ExpectedError | None:
+    """Return the expected error of a fitted map; None if ``mercer.theory`` has no variance."""
     formula = _FORMULAS.get(type(fitted))
     if formula is None or fitted.limit_ is None:
         return None
-    exact = kernel_values(fitted.kernel_, rows, pairs)
-    reached = (
-        exact if fitted.limit_ == fitted.kernel_ else kernel_values(fitted.limit_, rows, pairs)
-    )
+    exact = limit = kernel_values(fitted.kernel_, rows, pairs)
+    if fitted.limit_ != fitted.kernel_:
+        limit = kernel_values(fitted.limit_, rows, pairs)
     scale = float(np.sqrt(np.mean(exact**2)))
-    variance, bound, everywhere = formula(fitted, rows, pairs, reached, scale)
+    variance, bound, uniform_size = formula(fitted, rows, pairs, limit, scale)
     if not (scale > 0 and math.isfinite(variance) and variance >= 0):
         return None
-    floor = float(np.sqrt(np.mean((reached - exact) ** 2))) / scale
-    return Expected(
-        math.sqrt(variance) / scale, floor, None if bound is None else bound / scale, everywhere
-    )
+    floor = float(np.sqrt(np.mean((limit - exact) ** 2))) / scale
+    bound = None if bound is None else bound / scale
+    return ExpectedError(math.sqrt(variance) / scale, floor, bound, uniform_size)
 
 
-Found = tuple[
-    float, float | None, int | None
-]  # variance and bound of one component, and components for all pairs
+class _Moments(NamedTuple):
+    """Mean variance and bound of one component; components for a bound over all pairs."""
+
+    variance: float
+    bound: float | None = None
+    uniform_size: int | None = None
 
 
-def _fourier(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Found:
-    i, j = pairs
+def _fourier(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> _Moments:
+    gaussian = fitted.kernel in ("gaussian", "cosine-rbf")
     if fitted.normalize and fitted.form == "offset":
-        if fitted.kernel not in ("gaussian", "cosine-rbf"):
-            return math.nan, None, None
-        return float(np.mean([theory.nrff_variance(float(value), 1) for value in k])), None, None
-    twice = (
-        k**4
-        if fitted.kernel in ("gaussian", "cosine-rbf")
-        else _at_twice(fitted.kernel_, rows, (i, j))
-    )
-    return _of_waves(fitted.form, k, twice, _everywhere(fitted, rows, scale))
+        if not gaussian:
+            return _Moments(math.nan)
+        return _Moments(float(np.mean([theory.nrff_variance(float(value), 1) for value in k])))
+    k_twice = k**4 if gaussian else kernel_values(fitted.kernel_, rows * 2.0, pairs)
+    return _cosine_moments(fitted.form, k, k_twice, _uniform_size(fitted, rows, scale))
 
 
-def _exp_chi2(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Found:
-    return _of_waves("paired", k, k**4, None)
+def _exp_chi2(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> _Moments:
+    return _cosine_moments("paired", k, k**4, None)
 
 
-def _of_waves(form: str, k: Array, twice: Array, everywhere: int | None) -> Found:
-    """The variance is linear in k^2 and in k at twice the difference, so that its mean is that of
-    their means.
+def _cosine_moments(form: str, k: Array, k_twice: Array, uniform_size: int | None) -> _Moments:
+    """Return the moments of cosine features; k_twice is k at twice the difference.
+
+    The variance is linear in k^2 and k_twice, so its mean over pairs is its value at their means.
     """
-    variance = theory.variance(float(np.sqrt(np.mean(k**2))), float(np.mean(twice)), 1, form)
-    return variance, 0.01 * math.sqrt(theory.components_for_pair(0.01, DELTA, form)), everywhere
+    variance = theory.variance(float(np.sqrt(np.mean(k**2))), float(np.mean(k_twice)), 1, form)
+    bound = 0.01 * math.sqrt(theory.components_for_pair(0.01, DELTA, form))
+    return _Moments(variance, bound, uniform_size)
 
 
-def _at_twice(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
-    return kernel_values(kernel, rows * 2.0, pairs)
-
-
-def _everywhere(fitted: Any, rows: Any, scale: float) -> int | None:
+def _uniform_size(fitted: Any, rows: Any, scale: float) -> int | None:
     if fitted.kernel != "gaussian":
         return None
     d = rows.shape[1]
-    squares = (
-        rows.multiply(rows).sum(axis=1)
-        if hasattr(rows, "indptr")
-        else np.einsum("ij,ij->i", rows, rows)
-    )
-    diameter, spread = 2 * math.sqrt(float(np.max(squares))), math.sqrt(2 * fitted.gamma_ * d)
+    if hasattr(rows, "indptr"):
+        squares = rows.multiply(rows).sum(axis=1)
+    else:
+        squares = np.einsum("ij,ij->i", rows, rows)
+    diameter, deviation = 2 * math.sqrt(float(np.max(squares))), math.sqrt(2 * fitted.gamma_ * d)
     error = 0.1 * scale
-    if not 0 < error <= spread * diameter:
+    if not 0 < error <= deviation * diameter:
         return None
-    return theory.components_uniform(error, DELTA, d, spread, diameter, fitted.form)
+    return theory.components_uniform(error, DELTA, d, deviation, diameter, fitted.form)
 
 
-def _hashes(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Found:
-    """Bits agree with chance m = limit(x, z): the share of hashes whose bits agree has the variance
-    m (1 - m)/k.
-    """
-    return float(np.mean([theory.gmm_variance(float(m), 1) for m in np.clip(k, 0, 1)])), None, None
+def _hashes(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> _Moments:
+    """Return m (1 - m), the variance of one hash that collides with probability m = limit(x, z)."""
+    return _Moments(float(np.mean([theory.gmm_variance(float(m), 1) for m in np.clip(k, 0, 1)])))
 
 
-def _laplace(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> Found:
+def _laplace(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> _Moments:
     variance = theory.laplace_normalized_variance if fitted.normalize else theory.laplace_variance
-    some = [_dense(rows[which[:_PAIRS]]) + fitted.shift for which in pairs]
+    x, z = (_dense(rows[index[:_PAIRS]]) + fitted.shift for index in pairs)
     with np.errstate(all="ignore"):  # a kernel value of 0 has no relative variance
-        found = [variance(fitted.kernel_, x, z, 1) for x, z in zip(*some, strict=True)]
-    return float(np.mean(found)), None, None
+        variances = [variance(fitted.kernel_, a, b, 1) for a, b in zip(x, z, strict=True)]
+    return _Moments(float(np.mean(variances)))
 
 
 def _dense(rows: Any) -> Array:
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
-_FORMULAS: dict[type, Callable[[Any, Any, Pairs, Array, float], Found]] = {
+_FORMULAS: dict[type, Callable[[Any, Any, Pairs, Array, float], _Moments]] = {
     RandomFourier: _fourier,
     ExpChi2: _exp_chi2,
     GCWS: _hashes,

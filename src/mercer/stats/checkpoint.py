@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mercer.persistence import container
-from mercer.persistence.container import canonical
+from mercer.persistence.container import canonical_json
 from mercer.stats.basic import State
 
 _FORMAT = 1
@@ -60,8 +60,8 @@ class Checkpoint:
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """The checkpoint in a file; a damaged one is refused."""
         try:
-            with container.opened(Path(path), "checkpoint", _FORMAT) as file:
-                facts, arrays = file.facts, file.arrays()
+            with container.open_container(Path(path), "checkpoint", _FORMAT) as file:
+                facts, arrays = file.metadata, file.read_arrays()
                 if set(facts) != {"kind", "format", "sha256", *_FACTS}:
                     raise ValueError(f"it needs {', '.join(_FACTS)}, and nothing else")
         except ValueError as error:
@@ -84,8 +84,8 @@ class Checkpoint:
         """How many rows a file has summed up, without reading the sum; 0 when there is no file."""
         if not Path(path).exists():
             return 0
-        with container.opened(Path(path), "checkpoint", _FORMAT) as file:
-            return int(file.facts["rows"])
+        with container.open_container(Path(path), "checkpoint", _FORMAT) as file:
+            return int(file.metadata["rows"])
 
     def require(self, made: dict[str, Any], name: str) -> None:
         """Refuse to go on where something that the sum depends on is not what it was, and say
@@ -110,7 +110,7 @@ class Checkpoint:
 def plain(what: str, value: Any) -> Any:
     """value as JSON gives it back; refused where it is no plain value."""
     try:
-        return json.loads(canonical(value))
+        return json.loads(canonical_json(value))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{what} must be plain JSON values (numbers, words, lists, dicts): {error}."

@@ -1,8 +1,7 @@
-"""Models that must load for ever, and what they give in expected.npz. For a new one: add it to
-models(), run python tests/golden/make.py.
+"""Write golden model files, and their features and predictions to expected.npz.
 
-A file that is there is never written again: it was made by the version that it names, and that is
-its use.
+To add one, extend models() and run python -m tests.persistence.golden.make. Existing files are
+never written again: each stays as the version named in it has written it.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ HERE = Path(__file__).parent
 
 
 def rows() -> np.ndarray:
-    """Non-negative rows of eighths, exact in every float, with zeros among them."""
+    """Return non-negative multiples of 1/8, exact in every float, some of them 0."""
     places = np.arange(1, 24 * 5 + 1)
     return ((places * places * 37 % 61) % 23 / 8.0).reshape(24, 5) * (places % 7 > 0).reshape(24, 5)
 
 
 def models() -> dict[str, Any]:
-    """Fitted models by the name of their file."""
+    """Return fitted models by the name of their file."""
     X = rows()
     words = np.array(["blue", "green", "red"])[np.arange(len(X)) % 3]
     fourier = RandomFourier(12, gamma=0.25, random_state=1)
@@ -90,7 +89,7 @@ def models() -> dict[str, Any]:
 
 
 def given_by(model: Any) -> dict[str, np.ndarray]:
-    """Features and codes of a map; predictions, and scores of a classifier."""
+    """Return features and codes of a map, or predictions and scores of an estimator."""
     X = rows()
     names = (
         ("predict", "decision_function", "predict_proba")
