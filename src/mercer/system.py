@@ -47,8 +47,8 @@ def memory() -> int:
 
 def _ops() -> str:
     homes: dict[str, list[str]] = {}
-    for name in ops.__all__:
-        homes.setdefault(ops.home(name), []).append(name)
+    for name in sorted(ops.OPS):
+        homes.setdefault(ops.implementation_of(name), []).append(name)
     return "; ".join(f"{home}: {', '.join(names)}" for home, names in homes.items())
 
 

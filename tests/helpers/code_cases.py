@@ -6,9 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, normal, wide
-
-from mercer.ops import reference
+from tests.helpers.op_arguments import (
+    Args,
+    Array,
+    Axes,
+    Case,
+    eps,
+    histogram,
+    normal,
+    reference,
+    wide,
+)
 
 # Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters
 # come from float64 logarithms, which may differ in their last bit: the number may then be rounded
@@ -201,14 +209,35 @@ def spread(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Arg
 
 
 CODES: dict[str, Case] = {
-    "spread": Case(spread, no_error),
-    "levels": Case(levels, no_error),
-    "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
-    "coded_descent": Case(coded_descent, descent_bound, outputs=("W",), state=("a", "W")),
-    "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
-    "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
-    "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
-    "gcws": Case(dense_sampling, no_error, wider=False),
-    "gcws_csr": Case(sparse_sampling, no_error, wider=False),
-    "gcws_parameters": Case(parameters, rounded_bound, wider=False),
+    "spread": Case(spread, no_error, Axes({"indices": 0})),
+    "levels": Case(levels, no_error, Axes({"X": 0}, {"X": 1, "edges": 0})),
+    "brackets": Case(
+        brackets,
+        brackets_bound,
+        Axes({"X": 0}, {"X": 1, "anchors": 0}, output=(1, 2)),
+        outputs=("codes", "fractions"),
+    ),
+    "coded_descent": Case(
+        coded_descent,
+        descent_bound,
+        Axes({}, {"Y": 1, "b": 0, "a": 1, "W": 2}, output=(0, 2)),
+        outputs=("W",),
+        state=("a", "W"),
+    ),
+    "coded_product": Case(
+        coded_product,
+        coded_bound("coded_product", "panels", 1),
+        Axes({"codes": 0, "fractions": 0}, {"panels": 2}),
+    ),
+    "coded_rows": Case(
+        coded_rows,
+        coded_bound("coded_rows", "tables", None),
+        Axes({"codes": 0, "fractions": 0}, {"codes": 1, "fractions": 1, "tables": 0}, values=0),
+    ),
+    "coded_sums": Case(
+        coded_sums, coded_bound("coded_sums", "R", 0), Axes({}, {"R": 1}, output=(0, 2))
+    ),
+    "gcws": Case(dense_sampling, no_error, Axes({"logs": 0}, prefix=True), wider=False),
+    "gcws_csr": Case(sparse_sampling, no_error, Axes({"": 0}, prefix=True), wider=False),
+    "gcws_parameters": Case(parameters, rounded_bound, Axes({}, {"ids": 0}), wider=False),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, wide
+from tests.helpers.op_arguments import Args, Array, Axes, Case, eps, histogram, wide
 
 # Lifts: within eps of the largest value of the same x, times what the recurrence adds up. Value q
 # of the series is a product of q factors (4 + q/2: as large as the reference's own error, in which
@@ -92,8 +92,9 @@ def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     }
 
 
+LIFT = Axes({"X": 0}, {"X": 1}, values=0)
 LIFTS: dict[str, Case] = {
-    "chi2_series": Case(series, lift_bound(0.5)),
-    "chi2_chebyshev": Case(chebyshev, lift_bound(2)),
-    "homogeneous": Case(homogeneous, homogeneous_bound),
+    "chi2_series": Case(series, lift_bound(0.5), LIFT),
+    "chi2_chebyshev": Case(chebyshev, lift_bound(2), LIFT),
+    "homogeneous": Case(homogeneous, homogeneous_bound, LIFT),
 }

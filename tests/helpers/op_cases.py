@@ -10,26 +10,24 @@ import numpy as np
 from tests.helpers.code_cases import CODES
 from tests.helpers.gram_cases import GRAMS
 from tests.helpers.lift_cases import LIFTS
-from tests.helpers.op_arguments import Args, Array, Case, wide
+from tests.helpers.op_arguments import Args, Array, Case, reference, wide
 from tests.helpers.wave_cases import WAVES
-
-from mercer.ops import reference
 
 CASES: dict[str, Case] = {**CODES, **LIFTS, **WAVES, **GRAMS}
 
 
-def result(module: Any, name: str, args: Args) -> Array:
+def result(form: Any, name: str, args: Args) -> Array:
     """The op on copies of its input (it may use T as working space), but on the very out."""
     return call(
-        module,
+        form,
         name,
         {k: a.copy() if k in ("T", *CASES[name].state) else a for k, a in args.items()},
     )
 
 
-def call(module: Any, name: str, args: Args) -> Array:
+def call(form: Any, name: str, args: Args) -> Array:
     """The op on its very arguments. Two outputs are stacked."""
-    found = getattr(module, name)(**args)
+    found = getattr(form, name)(**args)
     outputs = CASES[name].outputs
     if len(outputs) == 1:
         return found
@@ -46,10 +44,10 @@ def truth(name: str, args: Args) -> Array:
         )
 
 
-def check(module: Any, name: str, args: Args) -> None:
+def check(form: Any, name: str, args: Args) -> None:
     exact = truth(name, args)
     with np.errstate(all="ignore"):
-        found = result(module, name, args)
+        found = result(form, name, args)
         agree(found, exact, CASES[name].bound(exact, args))
 
 

@@ -41,13 +41,12 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if name not in CASES:
         raise AttributeError(name)
 
-    def twin(*args: Any, **kwargs: Any) -> Any:
+    def form(*args: Any, **kwargs: Any) -> Any:
         import inspect
 
         from mercer import ops
-        from mercer.ops import reference
 
-        named = dict(inspect.signature(getattr(reference, name)).bind(*args, **kwargs).arguments)
+        named = dict(inspect.signature(ops.OPS[name].reference).bind(*args, **kwargs).arguments)
         bad = named.pop("bad", None)
         moved = {k: to_device(a) for k, a in named.items()}
         if bad is not None:
@@ -57,4 +56,4 @@ def __getattr__(name: str) -> Callable[..., Any]:
             named[k][...] = np.asarray(moved[k])
         return named[CASES[name].outputs[0]] if len(CASES[name].outputs) == 1 else None
 
-    return twin
+    return form

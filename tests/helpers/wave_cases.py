@@ -7,15 +7,15 @@ from tests.helpers.op_arguments import (
     SCALE,
     Args,
     Array,
+    Axes,
     Case,
     eps,
     normal,
     norms,
+    reference,
     sparse_parts,
     wide,
 )
-
-from mercer.ops import reference
 
 # Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results
 # included.
@@ -119,6 +119,8 @@ def sparse_decay_bound(truth: Array, args: Args) -> Array:
     return exp2_bound(truth, {"T": args["out"]}) + truth * np.expm1(np.log(2) * moved)
 
 
+HADAMARD = {"X": 0}, {"lengths": 0, "phases": 0}
+# product_cos and product_cossin have no axes: BLAS uses other kernels for other shapes.
 WAVES: dict[str, Case] = {
     "cos_": Case(
         lambda rng, t, n, d, m: {
@@ -127,6 +129,7 @@ WAVES: dict[str, Case] = {
             "phases": normal(rng, t, m) if d % 2 else None,
         },
         phased_bound,
+        Axes({"T": 0}, {"T": 1, "phases": 0}),
         outputs=("T",),
     ),
     "cossin": Case(
@@ -136,10 +139,12 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         link_bound,
+        Axes({"T": 0}, {"T": 1}, values=2),
     ),
     "exp2neg_": Case(
         lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE},
         exp2_bound,
+        Axes({"T": 0}, {"T": 1}),
         outputs=("T",),
     ),
     "hadamard": Case(
@@ -148,6 +153,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, m), dtype=t),
         },
         hadamard_bound,
+        Axes(*HADAMARD, prefix=True),
     ),
     "hadamard_cos": Case(
         lambda rng, t, n, d, m: {
@@ -157,6 +163,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, m), dtype=t),
         },
         hadamard_link_bound,
+        Axes(*HADAMARD, prefix=True),
     ),
     "hadamard_cossin": Case(
         lambda rng, t, n, d, m: {
@@ -165,6 +172,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         hadamard_link_bound,
+        Axes(*HADAMARD, values=2, prefix=True),
     ),
     "product_cos": Case(
         lambda rng, t, n, d, m: {
@@ -174,6 +182,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, m), dtype=t),
         },
         product_bound,
+        Axes(),
     ),
     "product_cossin": Case(
         lambda rng, t, n, d, m: {
@@ -182,7 +191,8 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         product_bound,
+        Axes(),
     ),
-    "csr_exp2neg": Case(sparse_decay, sparse_decay_bound),
-    "csr_product": Case(sparse_product, sparse_product_bound),
+    "csr_exp2neg": Case(sparse_decay, sparse_decay_bound, Axes({"": 0}, {"W": 1, "offsets": 0})),
+    "csr_product": Case(sparse_product, sparse_product_bound, Axes({"": 0}, {"W": 1})),
 }

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from tests.helpers.battery import data
 from tests.helpers.device_data import back, close, dense, place, there
-from tests.helpers.op_modules import every_dtype
+from tests.helpers.op_forms import every_dtype
 from tests.helpers.torch_ops import DEVICE
 
 import mercer

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from tests.helpers.device_data import back, place, there
-from tests.helpers.op_modules import every_dtype
+from tests.helpers.op_forms import every_dtype
 from tests.helpers.torch_ops import DEVICE
 
 import mercer

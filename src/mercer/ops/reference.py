@@ -12,57 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.ops.reference_codes import (
-    brackets,
-    coded_descent,
-    coded_product,
-    coded_rows,
-    coded_sums,
-    gcws,
-    gcws_csr,
-    gcws_parameters,
-    levels,
-)
-
-__all__ = [
-    "brackets",
-    "chi2_chebyshev",
-    "chi2_series",
-    "coded_descent",
-    "coded_product",
-    "coded_rows",
-    "coded_sums",
-    "cos_",
-    "cossin",
-    "csr_exp2neg",
-    "csr_product",
-    "exp2neg_",
-    "gcws",
-    "gcws_csr",
-    "gcws_parameters",
-    "gram_chi2",
-    "gram_chi2_csr",
-    "gram_chi2_distance",
-    "gram_intersection",
-    "gram_intersection_csr",
-    "gram_jensen_shannon",
-    "gram_l1",
-    "gram_l2",
-    "gram_minmax",
-    "gram_minmax_csr",
-    "hadamard",
-    "hadamard_cos",
-    "hadamard_cossin",
-    "homogeneous",
-    "levels",
-    "product_cos",
-    "product_cossin",
-    "spread",
-]
+from mercer.ops.dispatch import op
 
 Array = NDArray[Any]
 
 
+@op
 def cos_(T: Array, scale: float, phases: Array | None = None) -> Array:
     """T[i, j] <- scale cos(2 pi (T[i, j] + phases[j])), in place."""
     _fraction_(T)
@@ -75,6 +30,7 @@ def cos_(T: Array, scale: float, phases: Array | None = None) -> Array:
     return T
 
 
+@op
 def cossin(T: Array, scale: float, out: Array) -> Array:
     """out[i, 2j] = scale cos(2 pi T[i, j]), out[i, 2j + 1] = scale sin(2 pi T[i, j]). T is used as
     working space.
@@ -87,16 +43,19 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
     return out
 
 
+@op
 def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
     """cos_ of X W: out has as many columns as W."""
-    return cos_(np.matmul(X, W, out=out), scale, phases)
+    return cos_.reference(np.matmul(X, W, out=out), scale, phases)
 
 
+@op
 def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
     """cossin of X W: out has two columns for each one of W."""
-    return cossin(np.matmul(X, W), scale, out)
+    return cossin.reference(np.matmul(X, W), scale, out)
 
 
+@op
 def exp2neg_(T: Array, scale: float) -> Array:
     """T[i, j] <- scale 2^(-T[i, j]), in place."""
     np.negative(T, out=T)
@@ -106,6 +65,7 @@ def exp2neg_(T: Array, scale: float) -> Array:
     return T
 
 
+@op
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of
     all rows (b, r).
@@ -128,17 +88,21 @@ def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     return out
 
 
+@op
 def hadamard_cos(
     X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array
 ) -> Array:
     """cos_ of hadamard: out has as many columns as there are lengths."""
-    return cos_(hadamard(X, signs, lengths, out), scale, phases)
+    return cos_.reference(hadamard.reference(X, signs, lengths, out), scale, phases)
 
 
+@op
 def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: Array) -> Array:
     """cossin of hadamard: out has two columns for each length."""
-    return cossin(
-        hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out
+    return cossin.reference(
+        hadamard.reference(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)),
+        scale,
+        out,
     )
 
 
@@ -148,6 +112,7 @@ def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: A
 # nothing while X is read anyway.
 
 
+@op
 def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) -> Array:
     """lift_q(x) = prod_{p<q} (x - k_p)/(x + k_p) * 2 sqrt(k_q) x/(x + k_q), k the poles."""
     _check(X, bad)
@@ -158,6 +123,7 @@ def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) ->
     return out
 
 
+@op
 def chi2_chebyshev(
     X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None
 ) -> Array:
@@ -180,6 +146,7 @@ def chi2_chebyshev(
     return out
 
 
+@op
 def homogeneous(
     X: Array,
     amplitudes: Array,
@@ -208,6 +175,7 @@ def homogeneous(
     return out
 
 
+@op
 def spread(indices: Array, out: Array) -> Array:
     """out[e, q] = N indices[e] + q, N the columns of out: where the values of the entries of a CSR
     matrix go.
@@ -221,6 +189,7 @@ def spread(indices: Array, out: Array) -> Array:
 # leaves the range of floating point. A NaN makes its whole row or column NaN.
 
 
+@op
 def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
     """sum_k 2 x z / (x + z), where 0 / 0 = 0."""
     for i, x in enumerate(X):
@@ -229,6 +198,7 @@ def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_chi2_distance(X: Array, Z: Array, out: Array) -> Array:
     """sum_k (x - z)^2 / (x + z), where 0 / 0 = 0: directly, since sx + sz - 2 k(x, z) cancels."""
     for i, x in enumerate(X):
@@ -237,6 +207,7 @@ def gram_chi2_distance(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_intersection(X: Array, Z: Array, out: Array) -> Array:
     """sum_k min(x, z)."""
     for i, x in enumerate(X):
@@ -245,6 +216,7 @@ def gram_intersection(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_minmax(X: Array, Z: Array, out: Array) -> Array:
     """sum_k min(x, z) / sum_k max(x, z), where 0 / 0 = 0."""
     for i, x in enumerate(X):
@@ -255,6 +227,7 @@ def gram_minmax(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
     """sum_k x / 2 log2((x + z) / x) + z / 2 log2((x + z) / z), where 0 log = 0."""
     bit = 1 / (2 * np.log(X.dtype.type(2)))
@@ -270,6 +243,7 @@ def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_l1(X: Array, Z: Array, out: Array) -> Array:
     """sum_k |x - z|, for any real numbers."""
     for i, x in enumerate(X):
@@ -278,6 +252,7 @@ def gram_l1(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_l2(X: Array, Z: Array, out: Array) -> Array:
     """sum_k (x - z)^2, for any real numbers: directly, since |x|^2 + |z|^2 - 2 <x, z> cancels."""
     for i, x in enumerate(X):
@@ -289,6 +264,7 @@ def gram_l2(X: Array, Z: Array, out: Array) -> Array:
 # Sparse rows come as the three arrays of a canonical CSR matrix: sorted columns, none twice.
 
 
+@op
 def gram_chi2_csr(
     X_indptr: Array,
     X_indices: Array,
@@ -304,9 +280,10 @@ def gram_chi2_csr(
         _dense(X_indptr, X_indices, X_data, n_columns),
         _dense(Z_indptr, Z_indices, Z_data, n_columns),
     )
-    return gram_chi2(X, Z, out)
+    return gram_chi2.reference(X, Z, out)
 
 
+@op
 def gram_intersection_csr(
     X_indptr: Array,
     X_indices: Array,
@@ -322,9 +299,10 @@ def gram_intersection_csr(
         _dense(X_indptr, X_indices, X_data, n_columns),
         _dense(Z_indptr, Z_indices, Z_data, n_columns),
     )
-    return gram_intersection(X, Z, out)
+    return gram_intersection.reference(X, Z, out)
 
 
+@op
 def gram_minmax_csr(
     X_indptr: Array,
     X_indices: Array,
@@ -340,9 +318,10 @@ def gram_minmax_csr(
         _dense(X_indptr, X_indices, X_data, n_columns),
         _dense(Z_indptr, Z_indices, Z_data, n_columns),
     )
-    return gram_minmax(X, Z, out)
+    return gram_minmax.reference(X, Z, out)
 
 
+@op
 def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array) -> Array:
     """out[i] = sum_e data[e] W[indices[e]] over the entries e of row i; W has shape (d, m)."""
     for i in range(len(out)):
@@ -351,6 +330,7 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
     return out
 
 
+@op
 def csr_exp2neg(
     indptr: Array,
     indices: Array,
@@ -361,10 +341,10 @@ def csr_exp2neg(
     out: Array,
 ) -> Array:
     """exp2neg_ of csr_product, with offsets[j] added to column j before."""
-    csr_product(indptr, indices, data, W, out)
+    csr_product.reference(indptr, indices, data, W, out)
     if offsets is not None:
         out += offsets
-    return exp2neg_(out, scale)
+    return exp2neg_.reference(out, scale)
 
 
 def _check(X: Array, bad: Array | None) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.ops.dispatch import op
+
 Array = NDArray[Any]
 
 HASHES = 64  # hashes whose parameters lie together
@@ -20,6 +22,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _ROWS = 16  # rows hashed in one go
 
 
+@op
 def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
     """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the 64 hashes from
     first + 64 b on; float32.
@@ -44,6 +47,7 @@ def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
     return out
 
 
+@op
 def gcws(
     logs: Array,
     parameters: Array,
@@ -80,6 +84,7 @@ def gcws(
     return out
 
 
+@op
 def gcws_csr(
     indptr: Array,
     places: Array,
@@ -107,6 +112,7 @@ def gcws_csr(
     return out
 
 
+@op
 def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
     """out[i, j] = how many edges of column j are below X[i, j] (with inclusive: at or below it).
 
@@ -118,6 +124,7 @@ def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
     return out
 
 
+@op
 def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
     """codes[i, j] = c, the anchor at or below x = X[i, j], and fractions[i, j] = (x - a_c)/(a_{c+1}
     - a_c), the way to the next one.
@@ -137,6 +144,7 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
         fractions[:, j] = np.clip(ways, 0, 1)
 
 
+@op
 def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
     """out[i] = sum_c (1 - f) panels[c, code] + f panels[c, code + 1], with code = codes[i, c], f =
     fractions[i, c], 0 without fractions.
@@ -150,6 +158,7 @@ def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Arr
     return out
 
 
+@op
 def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
     """out[c, a] = sum of (1 - f) R[i] over the rows with codes[i, c] = a, and of f R[i] over those
     with codes[i, c] = a - 1.
@@ -165,6 +174,7 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
     return out
 
 
+@op
 def coded_descent(
     codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array
 ) -> Array:
@@ -188,6 +198,7 @@ def coded_descent(
     return W
 
 
+@op
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
     """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r),
     or tables[0] where all share one.

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference_codes
+from mercer.ops.dispatch import torch_form
 from mercer.ops.torch import triton_dispatch
 from mercer.ops.torch.device_array import DeviceArray, tensor
 from mercer.ops.torch.sparse import dense
@@ -19,6 +21,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
+@torch_form(reference_codes.gcws_parameters)
 def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> DeviceArray:
     target = out.tensor
     columns = _words(tensor(ids, target))
@@ -34,6 +37,7 @@ def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> Device
     return out
 
 
+@torch_form(reference_codes.gcws)
 def gcws(
     logs: DeviceArray,
     parameters: Any,
@@ -80,6 +84,7 @@ def _codes(
     return out
 
 
+@torch_form(reference_codes.gcws_csr)
 def gcws_csr(
     indptr: Any,
     places: Any,
@@ -98,11 +103,13 @@ def gcws_csr(
     return _codes(rows, order, parameters, ids, seed, first, bits, keep_t, out)
 
 
+@torch_form(reference_codes.levels)
 def levels(X: DeviceArray, edges: Any, inclusive: bool, out: DeviceArray) -> DeviceArray:
     out.tensor.copy_(_search(tensor(edges, X.tensor), X.tensor, right=inclusive))
     return out
 
 
+@torch_form(reference_codes.brackets)
 def brackets(X: DeviceArray, anchors: Any, codes: DeviceArray, fractions: DeviceArray) -> None:
     x, a = X.tensor, tensor(anchors, X.tensor)
     count = a.shape[1]
@@ -115,6 +122,7 @@ def brackets(X: DeviceArray, anchors: Any, codes: DeviceArray, fractions: Device
     fractions.tensor.copy_(torch.clamp(ways, 0, 1))
 
 
+@torch_form(reference_codes.coded_product)
 def coded_product(codes: DeviceArray, panels: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
     target = out.tensor.zero_()
     rows, P = codes.tensor.long(), tensor(panels, out.tensor)
@@ -126,6 +134,7 @@ def coded_product(codes: DeviceArray, panels: Any, fractions: Any, out: DeviceAr
     return out
 
 
+@torch_form(reference_codes.coded_sums)
 def coded_sums(codes: DeviceArray, R: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
     target = out.tensor.zero_()
     rows, values = codes.tensor.long(), tensor(R, out.tensor)
@@ -140,6 +149,7 @@ def coded_sums(codes: DeviceArray, R: Any, fractions: Any, out: DeviceArray) -> 
     return out
 
 
+@torch_form(reference_codes.coded_rows)
 def coded_rows(codes: DeviceArray, tables: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
     T, rows = tensor(tables, out.tensor), codes.tensor.long()
     n, places = rows.shape
@@ -150,6 +160,7 @@ def coded_rows(codes: DeviceArray, tables: Any, fractions: Any, out: DeviceArray
     return out
 
 
+@torch_form(reference_codes.coded_descent)
 def coded_descent(
     codes: DeviceArray,
     order: Any,

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference
+from mercer.ops.dispatch import torch_form
 from mercer.ops.torch import matmul, triton_dispatch
 from mercer.ops.torch.device_array import DeviceArray, tensor
 from mercer.ops.torch.triton_dispatch import hadamard_signs
@@ -14,31 +16,37 @@ from mercer.ops.torch.triton_dispatch import hadamard_signs
 _SIGNS = 128  # rows of the Hadamard matrices that are multiplied by
 
 
+@torch_form(reference.cos_)
 def cos_(T: DeviceArray, scale: float, phases: Any = None) -> DeviceArray:
     matmul.cos_(T.tensor, scale, _optional(phases, T.tensor))
     return T
 
 
+@torch_form(reference.cossin)
 def cossin(T: DeviceArray, scale: float, out: DeviceArray) -> DeviceArray:
     matmul.turns_(T.tensor, scale, out.tensor)
     return out
 
 
+@torch_form(reference.exp2neg_)
 def exp2neg_(T: DeviceArray, scale: float) -> DeviceArray:
     T.tensor.neg_().exp2_().mul_(scale)
     return T
 
 
+@torch_form(reference.product_cos)
 def product_cos(X: DeviceArray, W: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
     matmul.cos(X.tensor, tensor(W, X.tensor), scale, _optional(phases, X.tensor), out.tensor)
     return out
 
 
+@torch_form(reference.product_cossin)
 def product_cossin(X: DeviceArray, W: Any, scale: float, out: DeviceArray) -> DeviceArray:
     matmul.cossin(X.tensor, tensor(W, X.tensor), scale, out.tensor)
     return out
 
 
+@torch_form(reference.hadamard)
 def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
     if triton_dispatch.transforms(rows, flips, scales, out.tensor):
@@ -57,6 +65,7 @@ def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> Devi
     return out
 
 
+@torch_form(reference.hadamard_cos)
 def hadamard_cos(
     X: DeviceArray, signs: Any, lengths: Any, scale: float, phases: Any, out: DeviceArray
 ) -> DeviceArray:
@@ -67,6 +76,7 @@ def hadamard_cos(
     return cos_(hadamard(X, signs, lengths, out), scale, phases)
 
 
+@torch_form(reference.hadamard_cossin)
 def hadamard_cossin(
     X: DeviceArray, signs: Any, lengths: Any, scale: float, out: DeviceArray
 ) -> DeviceArray:
@@ -78,6 +88,7 @@ def hadamard_cossin(
     return cossin(hadamard(X, signs, lengths, turns), scale, out)
 
 
+@torch_form(reference.chi2_series)
 def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -> DeviceArray:
     x, places, target = X.tensor, tensor(poles, X.tensor), out.tensor
     if triton_dispatch.lifts(x, target, len(places)) and triton_dispatch.moderate(places):
@@ -91,6 +102,7 @@ def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -
     return out
 
 
+@torch_form(reference.chi2_chebyshev)
 def chi2_chebyshev(
     X: DeviceArray, n_terms: int, center: float, out: DeviceArray, bad: Any = None
 ) -> DeviceArray:
@@ -111,6 +123,7 @@ def chi2_chebyshev(
     return out
 
 
+@torch_form(reference.homogeneous)
 def homogeneous(
     X: DeviceArray,
     amplitudes: Any,

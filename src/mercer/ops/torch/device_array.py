@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from mercer.ops import dispatch
 from mercer.ops.torch import matmul
 
 TYPES: dict[Any, torch.dtype] = {
@@ -31,6 +32,7 @@ _NAMES = {kind: name for name, kind in TYPES.items()}
 _WIDE = {float: torch.float64, int: torch.int64, bool: torch.bool}
 
 
+@dispatch.device_array
 class DeviceArray(NDArrayOperatorsMixin):
     """The array that a tensor is. Slices are views, in-place operators work in place; `tensor` is
     the tensor itself.

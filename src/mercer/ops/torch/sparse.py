@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference
+from mercer.ops.dispatch import Op, torch_form
 from mercer.ops.torch.dense import exp2neg_
 from mercer.ops.torch.device_array import TYPES, DeviceArray, tensor
 from mercer.ops.torch.gram import gram_chi2, gram_intersection, gram_minmax
@@ -43,6 +45,7 @@ def to_dense(X: torch.Tensor) -> torch.Tensor:
     return X.to_dense()
 
 
+@torch_form(reference.csr_product)
 def csr_product(
     indptr: Any, indices: Any, data: DeviceArray, W: Any, out: DeviceArray
 ) -> DeviceArray:
@@ -52,6 +55,7 @@ def csr_product(
     return out
 
 
+@torch_form(reference.csr_exp2neg)
 def csr_exp2neg(
     indptr: Any,
     indices: Any,
@@ -67,6 +71,7 @@ def csr_exp2neg(
     return exp2neg_(out, scale)
 
 
+@torch_form(reference.spread)
 def spread(indices: DeviceArray, out: DeviceArray) -> DeviceArray:
     width = out.shape[1]
     steps = torch.arange(width, dtype=out.tensor.dtype, device=out.tensor.device)
@@ -74,8 +79,11 @@ def spread(indices: DeviceArray, out: DeviceArray) -> DeviceArray:
     return out
 
 
-def _sparse(op: Callable[..., DeviceArray], name: str) -> Callable[..., DeviceArray]:
-    def twin(
+def _torch_csr_gram(op: Op[..., Any], gram: Callable[..., DeviceArray]) -> None:
+    """Register the torch form of a Gram op of CSR rows: that of dense rows on converted rows."""
+
+    @torch_form(op)
+    def form(
         X_indptr: Any,
         X_indices: Any,
         X_data: DeviceArray,
@@ -88,15 +96,12 @@ def _sparse(op: Callable[..., DeviceArray], name: str) -> Callable[..., DeviceAr
         like = X_data.tensor
         X = dense(tensor(X_indptr, like), tensor(X_indices, like), like, n_columns)
         Z = dense(tensor(Z_indptr, like), tensor(Z_indices, like), tensor(Z_data, like), n_columns)
-        return op(DeviceArray(X), DeviceArray(Z), out)
-
-    twin.__name__ = name
-    return twin
+        return gram(DeviceArray(X), DeviceArray(Z), out)
 
 
-gram_chi2_csr = _sparse(gram_chi2, "gram_chi2_csr")
-gram_intersection_csr = _sparse(gram_intersection, "gram_intersection_csr")
-gram_minmax_csr = _sparse(gram_minmax, "gram_minmax_csr")
+_torch_csr_gram(reference.gram_chi2_csr, gram_chi2)
+_torch_csr_gram(reference.gram_intersection_csr, gram_intersection)
+_torch_csr_gram(reference.gram_minmax_csr, gram_minmax)
 
 
 def dense(

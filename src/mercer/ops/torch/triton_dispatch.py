@@ -240,7 +240,7 @@ def _lift(
         bad[0] = bool(wrong)
 
 
-def grams(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> bool:
+def supports_gram(x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> bool:
     """Whether a Gram block can be made by the kernel: all numbers far from the ends of float32."""
     return take(x, z, out) and out.stride(-1) == 1 and _moderate(x) and _moderate(z)
 
