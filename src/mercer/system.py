@@ -31,7 +31,7 @@ def facts() -> dict[str, str]:
         "blas": _blas(),
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
-        "gpu": devices.gpu().transfer.describe()
+        "gpu": devices.gpu().transfer.describe_gpus()
         if _there("torch")
         else "not in use: pip install 'mercer[gpu]'",
     }

@@ -70,7 +70,7 @@ def use_device(device: str | None = "cuda", *, precision: str | None = None) -> 
     if device == "cpu":
         place = None
     elif device is not None:
-        place = Place(gpu().transfer.device(device))
+        place = Place(gpu().transfer.find_device(device))
     if precision not in (None, "float32") and place is None and device != "cpu":
         raise ValueError(f'precision={precision!r} is for a GPU: give device="cuda" too.')
     with at(place), nullcontext() if precision is None else gpu_precision(precision, place):
@@ -89,7 +89,7 @@ def at(place: Place | None) -> Iterator[None]:
 
 def gpu_precision(name: str, place: Place | None) -> Any:
     """The precision of products, where there is a device to have one."""
-    return nullcontext() if place is None else gpu().matmul.precision(name)
+    return nullcontext() if place is None else gpu().matmul.use_precision(name)
 
 
 def gpu() -> ModuleType:
@@ -174,7 +174,7 @@ def place_of(rows: Any) -> Place | None:
 
 def precision() -> str | None:
     """How products are made on the device in use; None on the CPU."""
-    return None if here() is None else str(gpu().matmul.current())
+    return None if here() is None else str(gpu().matmul.current_precision())
 
 
 def arithmetic() -> str:
@@ -187,14 +187,14 @@ def arithmetic() -> str:
 
 def moved(values: Any, rows: Any, *, columns: bool = False) -> Any:
     """Values of NumPy where rows are; with columns, laid out for the right side of a product."""
-    return gpu().transfer.put(values, rows.tensor.device, columns=columns)
+    return gpu().transfer.to_device(values, rows.tensor.device, columns=columns)
 
 
 def ahead(items: Iterable[T], rows: Callable[[T], Any], place: Place) -> Iterator[tuple[T, Any]]:
     """Each item with its rows at the place, CSR rows as dense ones; the next are on their way while
     these are in use.
     """
-    found: Iterator[tuple[T, Any]] = gpu().transfer.ahead(
+    found: Iterator[tuple[T, Any]] = gpu().transfer.prefetch(
         items, lambda item: _dense(rows(item)), place.device
     )
     return found
@@ -206,20 +206,22 @@ def sent(rows: Any) -> Any:
     return (
         rows
         if place is None or ops.is_device(rows)
-        else gpu().transfer.put(_dense(rows), place.device)
+        else gpu().transfer.to_device(_dense(rows), place.device)
     )
 
 
 def returning(place: Place) -> Any:
     """bring(found, out) and finish(): arrays on their way back from the place."""
-    return gpu().transfer.Returning(place.device)
+    return gpu().transfer.HostCopies(place.device)
 
 
 def tile_rows(bytes_each: float, place: Place, *, travelling: bool = False) -> int:
     """Rows of a tile that fit into the memory of the place, each with so many bytes of working
     space; fewer when they travel there.
     """
-    fitting = device_rows(bytes_each, gpu().transfer.memory(place.device), travelling=travelling)
+    fitting = device_rows(
+        bytes_each, gpu().transfer.total_memory(place.device), travelling=travelling
+    )
     return max(1, fitting >> place.halved)
 
 
@@ -244,7 +246,7 @@ def pieces(
         if made is None:
             size = max(1, (tile.stop - tile.start) // 2)
             _say_full(place, size)
-            gpu().transfer.forget()
+            gpu().transfer.release_cached_memory()
         else:
             yield tile, made[0]
             start = tile.stop
@@ -257,7 +259,7 @@ def _tried(work: Callable[[slice], T], tile: slice) -> tuple[T] | None:
     try:
         return (work(tile),)
     except Exception as error:
-        if not gpu().transfer.is_full(error) or tile.stop - tile.start <= _LEAST:
+        if not gpu().transfer.is_out_of_memory(error) or tile.stop - tile.start <= _LEAST:
             raise
     return None
 

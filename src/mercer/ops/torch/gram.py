@@ -59,7 +59,7 @@ def _l2(x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 
 
 def _ratio(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a / b, where 0 / 0 = 0."""
+    """Return a / b, where 0 / 0 = 0."""
     return torch.where(b != 0, a / b, torch.zeros_like(a))
 
 
