@@ -1,9 +1,8 @@
 """Test case of an op and arrays for its arguments.
 
-make(rng, dtype, n, d, m) gives the arguments; a name that ends in _ works on T, others write to out
-or to what `outputs` names. Codes must be those of the truth; where an op is float32 by definition,
-dtype chooses the type of its codes. bound(truth, args) is the largest error allowed: design section
-9, with eps of the op's own type.
+make(rng, dtype, n, d, m) returns the arguments; an op whose name ends in _ works on T, others write
+to out or to `outputs`. Where an op is float32 by definition, dtype chooses the type of its codes.
+bound(truth, args) is the largest error allowed, with eps of the op's own dtype.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ def eps(args: Args) -> float:
 
 
 def wide(a: Any) -> Any:
-    """The next wider type: there the reference is the truth."""
+    """Return an array in the next wider dtype, in which the reference is taken as exact."""
     if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
         return a
-    with np.errstate(invalid="ignore"):  # an output that was never written
+    with np.errstate(invalid="ignore"):  # uninitialized outputs
         return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
 
 
@@ -87,7 +86,7 @@ def sparse_parts(name: str, A: Array, index: type) -> Args:
 
 
 def apart(A: Array) -> Array:
-    """The same numbers with gaps between the rows."""
+    """Return the same values with gaps between the rows."""
     big = np.full(
         (A.shape[0], A.shape[1] + 5), np.nan if A.dtype.kind == "f" else 77, dtype=A.dtype
     )

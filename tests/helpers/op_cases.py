@@ -1,6 +1,4 @@
-"""Every op: its case, what is true of it, and whether what was found agrees. test_every_op checks
-that no op is missing here.
-"""
+"""Cases of all ops, their exact results, and comparison with a form's results."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ CASES: dict[str, Case] = {**CODES, **LIFTS, **WAVES, **GRAMS}
 
 
 def result(form: Any, name: str, args: Args) -> Array:
-    """The op on copies of its input (it may use T as working space), but on the very out."""
+    """Return the op's result on a copy of T, which it may overwrite, and of its state."""
     return call(
         form,
         name,
@@ -26,7 +24,7 @@ def result(form: Any, name: str, args: Args) -> Array:
 
 
 def call(form: Any, name: str, args: Args) -> Array:
-    """The op on its very arguments. Two outputs are stacked."""
+    """Return the op's result on these arguments; two outputs are stacked."""
     found = getattr(form, name)(**args)
     outputs = CASES[name].outputs
     if len(outputs) == 1:
@@ -36,7 +34,7 @@ def call(form: Any, name: str, args: Args) -> Array:
 
 
 def truth(name: str, args: Args) -> Array:
-    """In memory of its own."""
+    """Return the exact result, computed on copies of the arguments."""
     own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
     with np.errstate(all="ignore"):
         return call(
@@ -52,8 +50,9 @@ def check(form: Any, name: str, args: Args) -> None:
 
 
 def agree(found: Array, exact: Array, bound: Any) -> None:
-    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type.
-    Codes are equal.
+    """Assert that a result is within the bound of the exact one; codes must be equal.
+
+    It must be NaN where the exact one is, and infinite where that overflows.
     """
     assert found.shape == exact.shape
     if found.dtype.kind != "f":

@@ -1,8 +1,6 @@
-"""The torch twins behind the signatures of the reference: NumPy arrays go to a device and what was
-written comes back.
+"""Torch forms with the signatures of the reference: NumPy arrays are copied to a device and back.
 
-The device is the CPU, where every machine with torch can run them, or the one that
-MERCER_TEST_DEVICE names (`make test-gpu`: cuda).
+The device is torch's CPU, or the one in MERCER_TEST_DEVICE (`make test-gpu`: cuda).
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if MISSING is None:
     from mercer.ops.torch import triton_dispatch
 
     triton_dispatch.min_entries = 0  # test Triton kernels on small arrays too
-    torch.set_num_threads(1)  # small arrays: threads would only wait for each other
+    torch.set_num_threads(1)  # threads do not pay for small arrays
 
 
 def to_device(a: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Cases of links, of transforms and of products, with a link behind them or without."""
+"""Cases of links, Hadamard transforms and products, with and without a link."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.helpers.op_arguments import (
     wide,
 )
 
-# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results
-# included.
+# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, also of denormal
+# results.
 
 
 def link_bound(truth: Array, args: Args) -> float:
@@ -39,7 +39,7 @@ def exp2_bound(truth: Array, args: Args) -> Array:
 
 
 # Transforms: the worst case of three times log2 p additions, log2(p^3) / 2 eps |x| |w|.
-# test_transforms_keep_the_promise asks for much less in the mean.
+# test_transforms_keep_the_promise has a smaller bound on the mean.
 
 
 def hadamard_bound(truth: Array, args: Args) -> Array:
@@ -53,7 +53,7 @@ def hadamard_link_bound(truth: Array, args: Args) -> Array:
 
 
 def linked(turns: Array, truth: Array, args: Args) -> Array:
-    """The bound after a link with one or two columns for each of turns, which is in eps."""
+    """Return the bound after a link with one or two columns for each of turns, in units of eps."""
     return (
         args["scale"]
         * eps(args)
@@ -62,7 +62,7 @@ def linked(turns: Array, truth: Array, args: Args) -> Array:
 
 
 def promise(truth: Array, args: Args) -> Array:
-    """Design section 9: eps (4 + |x| |w|) of the amplitude, w in radians."""
+    """Return the promised bound, eps (4 + |x| |w|) of the amplitude, w in radians."""
     return linked(
         norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5,
         truth,
@@ -75,7 +75,7 @@ def projected(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> 
 
 
 def product_bound(truth: Array, args: Args) -> Array:
-    """The worst case of d additions, before the link."""
+    """Return the bound for the worst case of d additions before the link."""
     size = norms(args["X"])[:, None] * norms(args["W"].T)
     return linked((args["X"].shape[1] + 1) / 2 * size, truth, args)
 
@@ -110,9 +110,7 @@ def sparse_decay(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) 
 
 
 def sparse_decay_bound(truth: Array, args: Args) -> Array:
-    """2^-t moves by ln 2 of what t does, beside its own 2 ulp; adding an offset is one more
-    rounding of t.
-    """
+    """Return ln 2 times the error of t (one more rounding for an offset) and 2 ulp of 2^-t."""
     shifts = 0 if args["offsets"] is None else np.abs(args["offsets"])
     t = np.log2(SCALE / truth)
     moved = sparse_product_bound(truth, args) + eps(args) * (np.abs(t) + shifts)

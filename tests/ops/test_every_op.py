@@ -1,6 +1,4 @@
-"""Every op, in NumPy and compiled, against the reference in a wider type: all sizes and layouts,
-and links and transforms.
-"""
+"""Every form of every op against the reference in a wider dtype: sizes, layouts, values."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from mercer.ops import cpu
 
 
 def sizes() -> Iterator[tuple[int, int, int]]:
-    """Every size from 0 to 70 in each dimension, alone and together."""
+    """Yield every size from 0 to 70 in each dimension, alone and together."""
     for k in range(71):
         yield from ((k, 5, 9), (3, k, 5), (2, 7, k), (k, 70 - k, (k * 31) % 71))
     yield from ((0, 0, 0), (70, 70, 70), (9, 129, 131), (17, 1000, 33), (2, 40, 300), (20, 40, 300))
@@ -55,9 +53,7 @@ def test_every_power_of_two(form: Any, dtype: type, name: str) -> None:
 @every_dtype
 @pytest.mark.parametrize("name", ["hadamard_cos", "hadamard_cossin"])
 def test_transforms_keep_the_promise(form: Any, dtype: type, name: str) -> None:
-    """A transform by plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter,
-    all but 1 in 500.
-    """
+    """Errors relative to eps (4 + |x| |w|): rms below a quarter, above 1 for at most 1 in 500."""
     for d in (7, 33, 200, 784):
         args = CASES[name].make(np.random.default_rng(d), dtype, 40, d, 300)
         exact = truth(name, args)
@@ -217,7 +213,7 @@ def test_other_types_of_numbers_go_to_the_reference(form: Any, name: str) -> Non
     )
 
 
-# Numbers
+# Values
 
 
 @every_form

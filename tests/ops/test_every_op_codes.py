@@ -1,6 +1,4 @@
-"""Codes of every form: sampling, sums and products by codes, levels and brackets, and sweeps over
-rows.
-"""
+"""Every form of the ops on codes: sampling, sums, products, levels, brackets, descent."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from tests.helpers.op_forms import every_dtype, every_form
 
 @every_form
 def test_no_step_of_sampling_is_fused(form: Any) -> None:
-    """Parameters for which one rounding less would give another t, or another winner, in every
-    second hash.
-    """
+    """With one rounding less, every second hash would have another t or another winner."""
     rng = np.random.default_rng(19)
     count = 640
     inverse = rng.uniform(0.1, 0.9, count).astype(np.float32)
@@ -32,9 +28,8 @@ def test_no_step_of_sampling_is_fused(form: Any) -> None:
         return form.gcws(logs, drawn, ids[: len(columns)], 1, 0, 16, keep_t, out)
 
     one, zero = np.ones(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
-    found = codes(
-        [[inverse, -(log * inverse), one, one]], True
-    )  # log * inverse + beta is 0, not a little less or more
+    # log * inverse + beta is exactly 0 when each operation is rounded.
+    found = codes([[inverse, -(log * inverse), one, one]], True)
     np.testing.assert_array_equal(found, codes([[zero, zero, one, one]], True))
     r = rng.uniform(0.1, 0.9, count).astype(np.float32)
     rounded = [zero, 77 * one, r, r * np.float32(77)]  # a = 0
@@ -45,7 +40,7 @@ def test_no_step_of_sampling_is_fused(form: Any) -> None:
 
 @every_form
 def test_parameters_of_sampling_are_those_of_float64_logarithms(form: Any) -> None:
-    """All but a millionth of the numbers are the reference's; the others are its neighbours."""
+    """At most a millionth of the parameters differs from the reference, by one ulp."""
     ids = np.random.default_rng(20).integers(2**64, size=1000, dtype=np.uint64)
     exact = reference.gcws_parameters(2, ids, 0, np.empty((8, 1000, 4, 64), dtype=np.float32))
     found = form.gcws_parameters(2, ids, 0, np.empty_like(exact))
@@ -132,7 +127,7 @@ def test_many_codes_in_many_places(form: Any, dtype: type) -> None:
 @every_form
 @every_dtype
 @pytest.mark.parametrize("name", ["coded_product", "coded_rows"])
-def test_coded_rows_do_not_see_each_other(form: Any, dtype: type, name: str) -> None:
+def test_coded_rows_are_independent(form: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(24)
     for m in range(1, 80):
         args = CASES[name].make(rng, dtype, 13, 21, m)
@@ -145,7 +140,7 @@ def test_coded_rows_do_not_see_each_other(form: Any, dtype: type, name: str) -> 
 
 @every_form
 @every_dtype
-def test_a_sum_does_not_reach_its_neighbours(form: Any, dtype: type) -> None:
+def test_nan_stays_in_the_sums_of_its_codes(form: Any, dtype: type) -> None:
     """A row that is NaN stays in the sums of its codes."""
     rng = np.random.default_rng(25)
     for m in range(1, 40):
@@ -163,9 +158,7 @@ def test_a_sum_does_not_reach_its_neighbours(form: Any, dtype: type) -> None:
 @every_dtype
 @pytest.mark.parametrize("pooled", [False, True])
 def test_levels_at_and_beside_every_edge(form: Any, dtype: type, pooled: bool) -> None:
-    """For tables of every length to 70 and a few longer ones: each edge, its neighbours, and the
-    ends of the range.
-    """
+    """Tables of every length to 70 and some longer ones: edges, neighbours, ends of the range."""
     info = np.finfo(dtype)
     for count in (*range(71), 127, 128, 255, 300):
         ends = np.array(
@@ -189,9 +182,7 @@ def test_levels_at_and_beside_every_edge(form: Any, dtype: type, pooled: bool) -
 @every_form
 @every_dtype
 def test_brackets_at_and_beside_every_anchor(form: Any, dtype: type) -> None:
-    """An anchor has the fraction 0 of its own bracket, the last one 1 of the bracket before;
-    outside the fraction stays there.
-    """
+    """An anchor has fraction 0 of its bracket, the last one 1 of the last bracket, as all above."""
     for count in (*range(2, 70), 127, 128, 129, 255, 256, 257):
         anchors = np.cumsum(1 + np.arange(count) % 3).astype(dtype)
         X = np.concatenate([anchors, anchors[:-1] + np.diff(anchors) / 4, [-5, 1e4]]).astype(dtype)[
@@ -208,9 +199,7 @@ def test_brackets_at_and_beside_every_anchor(form: Any, dtype: type) -> None:
 @every_form
 @every_dtype
 def test_brackets_of_columns_with_anchors_of_their_own(form: Any, dtype: type) -> None:
-    """Columns with fewer anchors than others are filled up with inf; the last finite one, or one of
-    equals, holds all above it.
-    """
+    """Columns with fewer anchors are padded with inf; the last finite anchor bounds all above."""
     inf = np.inf
     anchors = np.array(
         [[0, 1, 2, 4], [0, 2, inf, inf], [5, inf, inf, inf], [1, 1, 3, 3]], dtype=dtype
@@ -226,9 +215,7 @@ def test_brackets_of_columns_with_anchors_of_their_own(form: Any, dtype: type) -
 @every_form
 @pytest.mark.parametrize("order", ["rising", "any"])
 def test_sampling_of_many_long_sparse_rows(form: Any, order: str) -> None:
-    """More rows and columns than are held in the cache, many a alike, and rows whose entries are in
-    any order: the first of equals wins.
-    """
+    """More rows and columns than fit into the cache, equal a, unsorted entries: the first wins."""
     rng = np.random.default_rng(26)
     n, d, count, k = 600, 3000, 40, 70
     places = np.stack([rng.choice(d, count, replace=False) for _ in range(n)])
@@ -250,9 +237,7 @@ def test_sampling_of_many_long_sparse_rows(form: Any, order: str) -> None:
 @every_form
 @every_dtype
 def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(form: Any, dtype: type) -> None:
-    """W stays the sum of the rows' weights, and the last row of the sweep is at its minimum: a = c
-    y max(0, 1 - y f).
-    """
+    """W stays the sum of the rows' weights; the last row has a = c y max(0, 1 - y f)."""
     rng = np.random.default_rng(3)
     for n, d, m in ((40, 12, 35), (7, 3, 16), (1, 1, 1)):
         args = CASES["coded_descent"].make(rng, dtype, n, d, m)

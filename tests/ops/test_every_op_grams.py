@@ -1,4 +1,4 @@
-"""Gram blocks of every form: the textbook formulas, extreme numbers, NaN, and many columns."""
+"""Every form of the Gram ops: textbook formulas, extreme values, NaN, many columns."""
 
 from __future__ import annotations
 
@@ -102,9 +102,7 @@ def test_one_nan_in_a_sparse_row(form: Any, dtype: type, name: str) -> None:
 @every_dtype
 @pytest.mark.parametrize("name", GRAMS)
 def test_grams_at_the_ends_of_the_fast_range(form: Any, dtype: type, name: str) -> None:
-    """Between 2^-60 and 2^60 (float32) the core divides by an approximate reciprocal; outside it
-    takes another way.
-    """
+    """Between 2^-60 and 2^60 (float32) the core uses approximate reciprocals, outside divisions."""
     rng = np.random.default_rng(16)
     top = 60 if dtype is np.float32 else 500
     for step in (0, 1):

@@ -1,4 +1,4 @@
-"""Lifts of every form: extreme numbers, numbers outside their domain, and their own poles."""
+"""Every form of the elementwise maps: extreme values, values outside the domain, poles."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ LIFTS = ["chi2_chebyshev", "chi2_series", "homogeneous"]
 @every_dtype
 @pytest.mark.parametrize("name", LIFTS)
 def test_lifts_at_the_ends_of_the_range(form: Any, dtype: type, name: str) -> None:
-    """0 gives 0 and NaN gives NaN in every value of that number and in no other; all between is
-    finite and right.
-    """
+    """0 gives 0 and NaN gives NaN in the values of that entry alone; all others are accurate."""
     rng = np.random.default_rng(17)
     info = np.finfo(dtype)
     everything = np.exp2(rng.uniform(info.minexp - info.nmant, info.maxexp - 0.01, 500)).astype(
@@ -50,12 +48,8 @@ def test_lifts_at_the_ends_of_the_range(form: Any, dtype: type, name: str) -> No
 @every_form
 @every_dtype
 @pytest.mark.parametrize("name", LIFTS)
-def test_lifts_say_whether_a_number_is_outside_their_domain(
-    form: Any, dtype: type, name: str
-) -> None:
-    """For every place in vectors and edges, in rows with and without gaps, and for every number of
-    values.
-    """
+def test_lifts_report_values_outside_their_domain(form: Any, dtype: type, name: str) -> None:
+    """Every position in vectors and edges, rows with and without gaps, every number of values."""
     rng, bad = np.random.default_rng(19), np.zeros(1, dtype=bool)
     for m in range(11):
         args = CASES[name].make(rng, dtype, 3, 21, m)

@@ -1,8 +1,6 @@
-"""An element of an op's result depends on its inputs alone: not on where it lies in memory, in its
-row or in its tile.
+"""An element of an op's result does not depend on its position in memory, in its row or tile.
 
-Every compiled op, both types of number, every instruction set of this CPU. Bits are compared, not
-numbers.
+Bits are compared, for every compiled op, both dtypes and every instruction set of this CPU.
 """
 
 from __future__ import annotations
@@ -26,11 +24,9 @@ if cpu.available():
     import mercer._native as native
 ISAS = native.isas() if native else []
 pytestmark = pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))
-WIDTH = 16  # numbers in the widest vector
-SIZES = [
-    (20, 36, 5 * WIDTH),
-    (22, 37, 5 * WIDTH + 1),
-]  # what a case has by odd and even: phases, fractions, tables
+WIDTH = 16  # entries of the widest vector
+# Cases have phases, fractions and tables by odd and even sizes.
+SIZES = [(20, 36, 5 * WIDTH), (22, 37, 5 * WIDTH + 1)]
 OFFSETS = [
     pytest.param((0, 1, WIDTH // 2, WIDTH + 3), id="some offsets"),
     pytest.param(range(2 * WIDTH + 1), id="all offsets", marks=pytest.mark.full),
@@ -43,7 +39,7 @@ every_size = pytest.mark.parametrize(
 
 @pytest.fixture(params=ISAS)
 def isa(request, monkeypatch) -> Iterator[str]:
-    """Ops run on this instruction set."""
+    """Run ops on one instruction set."""
     monkeypatch.setenv("MERCER_ISA", request.param)
     native.pick()
     yield native.isa()
@@ -52,8 +48,9 @@ def isa(request, monkeypatch) -> Iterator[str]:
 
 
 def arguments(name: str, dtype: type, size: tuple[int, int, int], large: str = "") -> Args:
-    """A case as wide as offsets and lengths need it; `large` names the matrix of a Gram op with
-    some very large rows.
+    """Return a case as wide as offsets and lengths need it.
+
+    `large` names the matrix of a Gram op with some very large rows.
     """
     rng = np.random.default_rng(7)
     rows, inputs, outputs = size
@@ -72,9 +69,7 @@ def arguments(name: str, dtype: type, size: tuple[int, int, int], large: str = "
 
 
 def cut(args: Args, axes: dict[str, int], part: slice) -> Args:
-    """The arguments with a part of the given axes. A name that is empty or ends in _ is that of a
-    CSR matrix.
-    """
+    """Slice the arguments along some axes; an empty name or one with a final _ is a CSR matrix."""
     found = dict(args)
     for name, axis in axes.items():
         if name == "" or name.endswith("_"):
@@ -84,9 +79,7 @@ def cut(args: Args, axes: dict[str, int], part: slice) -> Args:
             for each in ("places" if "places" in args else f"{name}indices", values):
                 found[each] = args[each][entries]
             found[f"{name}indptr"] = indptr[part.start : part.stop + 1] - indptr[part.start]
-        elif (
-            args.get(name) is not None and args[name].shape[axis] > 1
-        ):  # a table of one row serves all columns
+        elif args.get(name) is not None and args[name].shape[axis] > 1:  # not a shared table
             found[name] = args[name][(slice(None),) * axis + (part,)]
     return found
 
@@ -96,7 +89,7 @@ def along(axis: int, part: slice, values: int = 1) -> tuple[slice, ...]:
 
 
 def outputs(name: str, args: Args, place: tuple[slice, ...]) -> Args:
-    """New outputs of the shape that a part of them has."""
+    """Allocate outputs with the shape of a part."""
     if name in ("cos_", "exp2neg_", "coded_descent"):
         return {}
     place = place[1:] if name == "brackets" else place
@@ -159,9 +152,7 @@ def test_a_column_has_the_same_bits_at_every_offset_and_length(
 
 
 def moved(A: Any, offset: int, gap: int) -> Any:
-    """A copy that begins `offset` numbers behind a boundary of 64 bytes, with `gap` numbers between
-    its rows.
-    """
+    """Copy to `offset` entries after a 64-byte boundary, with `gap` entries between rows."""
     if not isinstance(A, np.ndarray):
         return A
     row = A.shape[-1] + (gap if A.ndim == 2 else 0)

@@ -1,6 +1,6 @@
-"""Maps and Gram matrices on a device: torch tensors, and rows of NumPy that go there and come back.
+"""Maps and Gram matrices on a device: torch tensors, and NumPy rows that are copied to it.
 
-Here the device is torch's CPU; with MERCER_TEST_DEVICE=cuda (`make test-gpu`) it is a GPU.
+The device is torch's CPU, or a GPU with MERCER_TEST_DEVICE=cuda (`make test-gpu`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_tensors_give_the_features_of_arrays(case: Any, dtype: Any) -> None:
 
 @every_case
 @every_dtype
-def test_rows_of_numpy_go_there_and_come_back(case: Any, dtype: Any) -> None:
+def test_numpy_rows_give_the_features_of_the_cpu(case: Any, dtype: Any) -> None:
     X = data(case).astype(dtype)
     fitted = clone(case).fit(X)
     with on_device():
@@ -98,7 +98,7 @@ def test_gram_matrices_of_tensors(name: str, dtype: Any) -> None:
         assert_close(mercer.gram(kernel, sp.csr_array(X), Z), expected, dtype)
 
 
-def test_a_function_has_no_form_for_a_gpu() -> None:
+def test_callable_kernels_need_numpy_rows() -> None:
     phi = mercer.Nystroem(3, kernel=lambda X, Z: X @ Z.T, random_state=0).fit(np.eye(4))
     with pytest.raises(TypeError, match=r"function of NumPy's arrays"):
         phi.transform(to_tensor(np.eye(4)))
@@ -107,7 +107,7 @@ def test_a_function_has_no_form_for_a_gpu() -> None:
 # Input
 
 
-def test_half_floats_and_integers_are_taken() -> None:
+def test_half_floats_and_integers_are_cast() -> None:
     X = np.arange(12.0).reshape(4, 3)
     phi = mercer.RandomFourier(8, gamma=0.01, random_state=0).fit(X)
     assert phi.transform(to_tensor(X).half()).dtype == torch.float32
@@ -117,7 +117,7 @@ def test_half_floats_and_integers_are_taken() -> None:
         phi.transform(to_tensor(X).to(torch.complex64))
 
 
-def test_what_is_wrong_with_a_tensor_is_said_as_for_an_array() -> None:
+def test_errors_of_tensors_are_those_of_arrays() -> None:
     X = np.random.default_rng(2).random((9, 4))
     phi = mercer.Chi2Series().fit(X)
     wrong = X.copy()
@@ -160,7 +160,7 @@ def test_features_are_written_into_a_tensor() -> None:
     assert_close(array, phi.transform(X), np.float64)
 
 
-def test_the_input_is_left_alone() -> None:
+def test_the_input_is_not_changed() -> None:
     for case in CASES:
         X = to_tensor(data(case))
         before = X.clone()
@@ -171,7 +171,9 @@ def test_the_input_is_left_alone() -> None:
 # Memory
 
 
-def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_are_halved_with_one_warning_when_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     X = np.random.default_rng(4).random((1000, 5))
     phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
     expected = phi.transform(X)
@@ -193,7 +195,7 @@ def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.Mon
     assert max(sizes) == 1000 and sizes[-1] <= 100
 
 
-def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_smallest_tile_raises_when_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*rest: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -209,7 +211,7 @@ def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.M
 # Devices by name
 
 
-def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
+def test_a_missing_gpu_is_a_value_error() -> None:
     if torch.cuda.is_available():
         with (
             pytest.raises(ValueError, match="does not exist; the last GPU is cuda:"),
@@ -225,7 +227,7 @@ def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
         mercer.gram(mercer.kernels.Chi2(), np.eye(3), device="cuda")
 
 
-def test_words_that_name_no_device_are_refused() -> None:
+def test_unknown_devices_and_precisions_are_value_errors() -> None:
     with pytest.raises(ValueError, match='device must be "cpu", "cuda"'), mercer.use_device("gpu!"):
         pass
     with (
@@ -252,17 +254,16 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 # Precision
 
 
-def test_shorter_numbers_are_used_only_where_they_are_asked_for() -> None:
+def test_reduced_precision_is_used_only_if_chosen() -> None:
+    from mercer.ops.torch import matmul
+
     rng = np.random.default_rng(6)
     X = rng.random((50, 30), dtype=np.float32)
     phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
     expected = phi.transform(X.astype(np.float64))
     errors = {}
     for precision in (None, "float32", "bf16"):
-        name = None if precision is None else precision
-        from mercer.ops.torch import matmul
-
-        with on_device(), matmul.use_precision(name or "float32"):
+        with on_device(), matmul.use_precision(precision or "float32"):
             errors[precision] = np.abs(phi.transform(X) - expected).max()
         assert matmul.current_precision() == "float32"
     assert errors[None] == errors["float32"] < 1e-6
@@ -278,7 +279,7 @@ def test_float64_stays_float64_in_any_precision() -> None:
         assert_close(phi.transform(X), phi.transform(to_tensor(X)).cpu().numpy(), np.float64)
 
 
-def test_a_certificate_says_how_products_were_made() -> None:
+def test_a_certificate_states_the_precision_of_products() -> None:
     from mercer.ops.torch import matmul
 
     X = np.random.default_rng(14).random((400, 20), dtype=np.float32)
@@ -318,9 +319,10 @@ print(*sorted(passed))
 
 
 @pytest.mark.full
-def test_scikit_learns_check_of_the_array_api_passes_where_it_is_claimed() -> None:
-    """In a process of its own: SciPy asks once, when it is imported. Left out are maps that keep
-    arrays of NumPy, and CSR features.
+def test_maps_with_array_api_support_pass_the_check_of_scikit_learn() -> None:
+    """Run in another process: SciPy reads the variable once, on import.
+
+    Maps that hold NumPy arrays or make CSR features do not claim support.
     """
     from inspect import signature
 

@@ -1,5 +1,6 @@
-"""Moments, models and their files on a device are those of the CPU; torch's CPU here, a GPU with
-MERCER_TEST_DEVICE=cuda.
+"""Moments, estimators and model files on a device equal those of the CPU.
+
+The device is torch's CPU, or a GPU with MERCER_TEST_DEVICE=cuda.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import mercer
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
-def test_moments_are_right_when_the_device_is_full_on_the_way(
+def test_moments_are_right_after_tiles_were_halved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from mercer.ops.torch import matmul
@@ -27,14 +28,14 @@ def test_moments_are_right_when_the_device_is_full_on_the_way(
     X, y = rng.random((3000, 4)), rng.random(3000)
     model = mercer.KernelRegressor(mercer.RandomFourier(48, random_state=0), alpha=0.1)
     expected = clone(model).fit(X, y).coef_
-    right = matmul.add_gram
+    add_gram = matmul.add_gram
 
-    def small(Z: Any, panels: Any) -> None:
+    def limited(Z: Any, panels: Any) -> None:
         if len(Z) > 700:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        right(Z, panels)
+        add_gram(Z, panels)
 
-    monkeypatch.setattr(matmul, "add_gram", small)
+    monkeypatch.setattr(matmul, "add_gram", limited)
     with on_device(), pytest.warns(UserWarning, match="halved"):
         found = clone(model).fit(X, y).coef_
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
@@ -145,7 +146,7 @@ def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
     assert 1e-5 < off < 0.3
 
 
-def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
+def test_statistics_without_device_support_run_on_the_cpu() -> None:
     from mercer.data.batches import features
     from mercer.stats.basic import Range, Reservoir
 
@@ -168,11 +169,13 @@ def test_large_means_cost_no_digits_on_a_device() -> None:
 
     rng = np.random.default_rng(11)
     X = (1e4 + rng.normal(size=(3000, 700))).astype(np.float32)
-    seen, found = Moments(), Moments()
+    expected, found = Moments(), Moments()
     for part in np.split(X, 3):
-        seen.add(Dense(part))
+        expected.add(Dense(part))
         found.add(Dense(DeviceArray(to_tensor(part))))
-    np.testing.assert_allclose(found.scatter, seen.scatter, rtol=0, atol=1e-4 * seen.scatter.max())
+    np.testing.assert_allclose(
+        found.scatter, expected.scatter, rtol=0, atol=1e-4 * expected.scatter.max()
+    )
     again = Moments().from_state(found.state())
     np.testing.assert_array_equal(again.scatter, found.scatter)
     huge = Moments()
@@ -191,7 +194,7 @@ def test_a_model_of_a_device_is_saved_as_any_other(tmp_path: Any) -> None:
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
-def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> None:
+def test_a_checkpoint_of_the_cpu_is_refused_on_a_device(tmp_path: Any) -> None:
     rng = np.random.default_rng(13)
     X, y = rng.random((300, 4)), rng.random(300)
     model = mercer.KernelRegressor(
