@@ -17,7 +17,9 @@ from mercer.ops.dispatch import op
 Array = NDArray[Any]
 
 HASHES = 64  # hashes whose parameters are stored together
-_GOLDEN = 0x9E3779B97F4A7C15
+# Increment and multipliers of SplitMix64.
+GOLDEN = 0x9E3779B97F4A7C15
+MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _ROWS = 16  # rows hashed at once
 
 
@@ -33,7 +35,7 @@ def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
     hashes = np.arange(first, first + len(out) * HASHES, dtype=np.uint64).reshape(-1, 1, HASHES)
     start = _mix(np.uint64(seed) + _mix(ids))[None, :, None]
     words = [
-        _mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(_GOLDEN))
+        _mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(GOLDEN))
         for q in range(3)
     ]
     r, c = (
@@ -232,14 +234,14 @@ def _hash(
     ts = np.take_along_axis(t, winner[:, None], axis=1)[:, 0]
     words = _mix(_streams(seed, first, out.shape[1]) ^ stars)
     if keep_t:
-        words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(_GOLDEN))
+        words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(GOLDEN))
     empty = np.all(np.isinf(logs), axis=1, keepdims=True)
     out[:] = np.where(empty, 0, words >> np.uint64(64 - bits))
 
 
 def _streams(seed: int, first: int, count: int) -> Array:
     hashes = np.arange(first + 1, first + count + 1, dtype=np.uint64)
-    return _mix(np.uint64(seed) + hashes * np.uint64(_GOLDEN))
+    return _mix(np.uint64(seed) + hashes * np.uint64(GOLDEN))
 
 
 def _half(word: Array) -> Array:
@@ -248,6 +250,7 @@ def _half(word: Array) -> Array:
 
 def _mix(word: Array) -> Array:
     """Return the finalizer of SplitMix64, a bijection of 64 bits."""
-    z = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    first, second = MULTIPLIERS
+    z = (word ^ (word >> np.uint64(30))) * np.uint64(first)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(second)
     return z ^ (z >> np.uint64(31))

@@ -12,14 +12,12 @@ import torch
 
 from mercer.ops import reference_codes
 from mercer.ops.dispatch import torch_form
+from mercer.ops.reference_codes import GOLDEN, HASHES, MULTIPLIERS
 from mercer.ops.torch import triton_dispatch
 from mercer.ops.torch.device_array import DeviceArray, tensor
 from mercer.ops.torch.sparse import dense
 
-HASHES = 64
 _ENTRIES = 2**24  # rows x columns x hashes in memory at once
-_GOLDEN = 0x9E3779B97F4A7C15
-_MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 
 
 @torch_form(reference_codes.gcws_parameters)
@@ -30,7 +28,7 @@ def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> Device
         -1, 1, HASHES
     )
     start = _mix(_signed(seed) + _mix(columns))[None, :, None]
-    words = [_mix(start + (hashes * 4 + (q + 1)) * _signed(_GOLDEN)) for q in range(3)]
+    words = [_mix(start + (hashes * 4 + (q + 1)) * _signed(GOLDEN)) for q in range(3)]
     r, c = (-torch.log(_half(_shift(w, 32)) * _half(w & 0xFFFFFFFF)) for w in words[:2])
     beta = (_shift(words[2], 12).double() + 0.5) * 2.0**-52
     for place, values in enumerate((1 / r, beta, r, torch.log(c) - r * (1 - beta))):
@@ -72,14 +70,14 @@ def _hash_rows(
         target.zero_()
         return out
     places = torch.arange(first + 1, first + target.shape[1] + 1, device=L.device)
-    streams = _mix(_signed(seed) + places * _signed(_GOLDEN))
+    streams = _mix(_signed(seed) + places * _signed(GOLDEN))
     if order is None and triton_dispatch.supports(L, P):
         triton_dispatch.codes(L, P, streams, columns, bits, keep_t, target)
         return out
     winners, ts = _winners(L, P, target.shape[1], order)
     words = _mix(streams ^ columns[winners])
     if keep_t:
-        words = _mix(words + (ts.view(torch.int32).long() & 0xFFFFFFFF) * _signed(_GOLDEN))
+        words = _mix(words + (ts.view(torch.int32).long() & 0xFFFFFFFF) * _signed(GOLDEN))
     codes = _shift(words, 64 - bits)
     codes[torch.isinf(L).all(1)] = 0
     target.copy_(codes)
@@ -233,7 +231,7 @@ def _winners(
 
 def _mix(word: torch.Tensor) -> torch.Tensor:
     """Return the finalizer of SplitMix64."""
-    first, second = _MULTIPLIERS
+    first, second = MULTIPLIERS
     z = (word ^ _shift(word, 30)) * _signed(first)
     z = (z ^ _shift(z, 27)) * _signed(second)
     return z ^ _shift(z, 31)
