@@ -73,17 +73,19 @@ def hadamard_kernel(
     column = block * (A * B) + place
     x = x * tl.load(lengths + column, mask=column < m, other=0.0)
     if LINK == 0:
-        found = x
+        result = x
     else:
         r = x - libdevice.rint(x)
         if PHASED:
             p = tl.load(phases + column, mask=column < m, other=0.0)
             r = r + (p - libdevice.rint(p))
             r = r - libdevice.rint(r)
-        found = scale * _cosine_of_fraction(r)
+        result = scale * _cosine_of_fraction(r)
     width = m
     if LINK == 2:
-        found = tl.interleave(found, scale * _sine_of_fraction(r))
+        result = tl.interleave(result, scale * _sine_of_fraction(r))
         column = 2 * (block * (A * B) + (t % A)[:, None] * B) + tl.arange(0, 2 * B)[None, :]
         width = 2 * m
-    tl.store(out + row.to(tl.int64) * out_stride + column, found, mask=(row < n) & (column < width))
+    tl.store(
+        out + row.to(tl.int64) * out_stride + column, result, mask=(row < n) & (column < width)
+    )

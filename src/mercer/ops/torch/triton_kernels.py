@@ -121,14 +121,14 @@ def product_kernel(
         p = tl.load(phases + columns % m)
         r = r + (p - libdevice.rint(p))[None, :]
         r = r - libdevice.rint(r)
-    found = scale * _cosine_of_fraction(r)
+    result = scale * _cosine_of_fraction(r)
     places = columns
     if PAIRED:
-        found = tl.interleave(found, scale * _sine_of_fraction(r))
+        result = tl.interleave(result, scale * _sine_of_fraction(r))
         places = column * (2 * COLUMNS) + tl.arange(0, 2 * COLUMNS)
     width = 2 * m if PAIRED else m
     target = out + rows[:, None].to(tl.int64) * out_stride + places[None, :]
-    tl.store(target, found, mask=(rows[:, None] < n) & (places[None, :] < width))
+    tl.store(target, result, mask=(rows[:, None] < n) & (places[None, :] < width))
 
 
 # Elementwise maps: entry e of the flat input gives entries N e, ..., N e + N - 1 of the output.
@@ -170,7 +170,7 @@ def lift_kernel(
     X,
     numbers,
     out,
-    wrong,
+    flag,
     first,
     count,
     exponent,
@@ -184,10 +184,10 @@ def lift_kernel(
 ):
     """out[N e + q] = value q of X[e] for contiguous entries from `first` on.
 
-    wrong[0] becomes 1 if an entry is outside [0, inf).
+    flag[0] becomes 1 if an entry is outside [0, inf).
     """
     place, q = tl.arange(0, BLOCK), tl.arange(0, PADDED)
-    strange = tl.zeros([BLOCK], tl.int1)
+    outside = tl.zeros([BLOCK], tl.int1)
     for time in range(TIMES):
         start = first + (tl.program_id(0).to(tl.int64) * TIMES + time) * BLOCK
         inside = start + place < count
@@ -196,7 +196,7 @@ def lift_kernel(
             if EVEN
             else tl.load(X + start + place, mask=inside, other=1.0)
         )
-        strange = strange | ((x >= 0) & (x < float("inf")) == 0)
+        outside = outside | ((x >= 0) & (x < float("inf")) == 0)
         product, before, logs = 1.0 + (x - x), x, x  # NaN and infinity stay NaN
         if KIND == 0:
             x = tl.minimum(x, 1.2676506e30)  # beyond 2^100 all factors are 1
@@ -239,8 +239,8 @@ def lift_kernel(
             tl.store(target, side_by_side, mask=(q < N)[None, :], cache_modifier=".cs")
         else:
             tl.store(target, side_by_side, mask=inside[:, None] & (q < N)[None, :])
-    if tl.max(strange.to(tl.int32), 0) > 0:
-        tl.store(wrong, 1)
+    if tl.max(outside.to(tl.int32), 0) > 0:
+        tl.store(flag, 1)
 
 
 # Gram blocks of transposed rows, (d, n) and (d, m), d padded with zeros to full blocks of columns.
@@ -278,7 +278,7 @@ def _term(x, z, KIND: tl.constexpr):
 
 
 @triton.jit
-def _added(total, lost, part):
+def _kahan_add(total, lost, part):
     """Return total + part and its accumulated rounding error (Kahan summation)."""
     y = part - lost
     new = total + y
@@ -316,9 +316,9 @@ def gram_kernel(
             part += _term(x, z, KIND)
             if KIND == 3:
                 above += tl.maximum(x, z, propagate_nan=tl.PropagateNan.ALL)
-        total, lost = _added(total, lost, part)
+        total, lost = _kahan_add(total, lost, part)
         if KIND == 3:
-            largest, missed = _added(largest, missed, above)
+            largest, missed = _kahan_add(largest, missed, above)
         x_at += BLOCK * n_stride
         z_at += BLOCK * m_stride
     if KIND == 0:
