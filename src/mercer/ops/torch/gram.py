@@ -63,15 +63,19 @@ def _ratio(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where(b != 0, a / b, torch.zeros_like(a))
 
 
-def _torch_gram(op: Op[..., Any], sum_of_terms: Sum) -> Callable[..., DeviceArray]:
-    """Register the torch form of a Gram op: a Triton kernel where it applies, else torch."""
-    name = op.__name__
+def _torch_gram(
+    op: Op[..., Any], sum_of_terms: Sum, *, triton_kind: int | None = None
+) -> Callable[..., DeviceArray]:
+    """Register the torch form of a Gram op: a Triton kernel where it applies, else torch.
+
+    triton_kind is the KIND of its term in triton_kernels.py, if there is one.
+    """
 
     @torch_form(op)
     def form(X: DeviceArray, Z: Any, out: DeviceArray) -> DeviceArray:
         x, z, target = X.tensor, tensor(Z, X.tensor), out.tensor
-        if triton_dispatch.supports_gram(x, z, target):
-            triton_dispatch.gram(name, x, z, target)
+        if triton_kind is not None and triton_dispatch.supports_gram(x, z, target):
+            triton_dispatch.gram(triton_kind, x, z, target)
             return out
         step = max(1, _ENTRIES // max(1, z.numel()))
         for start in range(0, len(x), step):
@@ -81,10 +85,10 @@ def _torch_gram(op: Op[..., Any], sum_of_terms: Sum) -> Callable[..., DeviceArra
     return form
 
 
-gram_chi2 = _torch_gram(reference.gram_chi2, _chi2)
-gram_chi2_distance = _torch_gram(reference.gram_chi2_distance, _chi2_distance)
-gram_intersection = _torch_gram(reference.gram_intersection, _intersection)
-gram_jensen_shannon = _torch_gram(reference.gram_jensen_shannon, _jensen_shannon)
-gram_l1 = _torch_gram(reference.gram_l1, _l1)
-gram_l2 = _torch_gram(reference.gram_l2, _l2)
-gram_minmax = _torch_gram(reference.gram_minmax, _minmax)
+gram_chi2 = _torch_gram(reference.gram_chi2, _chi2, triton_kind=0)
+gram_chi2_distance = _torch_gram(reference.gram_chi2_distance, _chi2_distance, triton_kind=1)
+gram_intersection = _torch_gram(reference.gram_intersection, _intersection, triton_kind=2)
+gram_jensen_shannon = _torch_gram(reference.gram_jensen_shannon, _jensen_shannon, triton_kind=6)
+gram_l1 = _torch_gram(reference.gram_l1, _l1, triton_kind=4)
+gram_l2 = _torch_gram(reference.gram_l2, _l2, triton_kind=5)
+gram_minmax = _torch_gram(reference.gram_minmax, _minmax, triton_kind=3)

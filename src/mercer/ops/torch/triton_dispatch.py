@@ -15,16 +15,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 # For each tensor of poles k: (k, 2 sqrt(k)), or None if the Triton kernel cannot use them.
 _poles: Any = WeakTensorKeyDictionary()
-# In the order of KIND in triton_kernels._term.
-_TERMS = (
-    "gram_chi2",
-    "gram_chi2_distance",
-    "gram_intersection",
-    "gram_minmax",
-    "gram_l1",
-    "gram_l2",
-    "gram_jensen_shannon",
-)
+_JENSEN_SHANNON = 6  # its KIND in triton_kernels._term
 min_entries = 2**16  # entries from which a Triton kernel is worth its compilation; tests set 0
 _RANGE = 2.0**-60, 2.0**60  # values whose products and sums are in the range of float32
 _BLOCK = 8  # columns whose terms are summed before the total changes
@@ -204,15 +195,16 @@ def supports_gram(x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> bool:
     return supports(x, z, out) and out.stride(-1) == 1 and _in_range(x) and _in_range(z)
 
 
-def gram(name: str, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> None:
+def gram(kind: int, x: torch.Tensor, z: torch.Tensor, out: torch.Tensor) -> None:
+    """out[i, j] = the sum over columns of the term of that KIND in triton_kernels._term."""
     rows, columns = 16, 128
-    block = 4 if name == "gram_jensen_shannon" else _BLOCK  # its terms need more registers
+    block = 4 if kind == _JENSEN_SHANNON else _BLOCK  # its terms need more registers
     left, right = _padded_transpose(x, rows), _padded_transpose(z, columns)
     (n, m), d = out.shape, len(left)
     grid = (_ceil_div(n, rows), _ceil_div(m, columns))
     strides = left.stride(0), right.stride(0), out.stride(0)
     _triton_kernels().gram_kernel[grid](
-        left, right, out, n, m, d, *strides, _TERMS.index(name), rows, columns, block, num_warps=4
+        left, right, out, n, m, d, *strides, kind, rows, columns, block, num_warps=4
     )
 
 
