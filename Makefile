@@ -41,7 +41,7 @@ test-slow: .venv/developing
 # On a real GPU; without torch and a GPU these tests run on torch's CPU, or are left out.
 test-gpu: .venv/developing
 	$(BIN)/pip install --quiet --editable ".[gpu]" --no-build-isolation
-	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 -m "not slow" tests/parallel/test_devices*.py tests/cli/test_devices.py tests/ops/test_every_op*.py -k "devices or torch"
+	MERCER_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 4 -m "not slow" tests/parallel/test_device*.py tests/cli/test_devices.py tests/ops/test_every_op*.py -k "device or torch"
 
 bench: .venv/developing
 	$(BIN)/python -m benchmarks

@@ -104,7 +104,7 @@ def ceilings(rounds: int) -> Ceilings:
     found.copy = 2 * 4 * 2**30 / events(lambda: target.copy_(source), rounds)[0] * 1e3
     A, B = random(8192, 8192), random(8192, 8192)
     for name in ("float32", "tf32", "bf16"):
-        with matmul.precision(name):
+        with matmul.use_precision(name):
             X, Y = (A.bfloat16(), B.bfloat16()) if name == "bf16" else (A, B)
             work = (
                 (lambda X=X, Y=Y: torch.mm(X, Y))
@@ -133,7 +133,7 @@ def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
         out = torch.empty((n, D), device="cuda")
         W = (random(D, d) / np.sqrt(d)).T  # as a map holds it: the numbers of a column side by side
         count = 4.0 * (n * d + n * D)
-        with matmul.precision("tf32"):
+        with matmul.use_precision("tf32"):
             bare, low, high = events(lambda X=X, W=W, out=out: matmul.matmul(X, W, out=out), rounds)
             what = f"{n} x {d} -> {D}, tf32"
             yield Row(
@@ -322,7 +322,7 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
             for start in range(0, n, block):
                 total.add_gram(DeviceArray(Z[start : start + block]))
 
-        with matmul.precision(precision):
+        with matmul.use_precision(precision):
             median = events(work, max(3, rounds // 3))
             one = Symmetric(D, beside=DeviceArray(Z))
             one.add_gram(DeviceArray(few))

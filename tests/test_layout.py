@@ -19,6 +19,7 @@ SOURCE = Path(mercer.__file__).parent
 # all that is in it, but for what is named by itself.
 LAYERS = [
     {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
+    {"parallel.device"},
     {
         "maps.block",
         "parallel.devices",

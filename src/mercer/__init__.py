@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
     from mercer.maps.unary_intersection import UnaryIntersection as UnaryIntersection
     from mercer.model_selection.select import select as select
-    from mercer.parallel.devices import use_device as use_device
+    from mercer.parallel.device import use_device as use_device
     from mercer.persistence.io import load as load
     from mercer.persistence.io import save as save
     from mercer.report.report import write_report as write_report
@@ -78,7 +78,7 @@ _home = {
     "save": "persistence.io",
     "select": "model_selection.select",
     "kernels": "",
-    "use_device": "parallel.devices",
+    "use_device": "parallel.device",
     "open_stream": "data",
     "plan": "evaluation.plan",
     "theory": "",

@@ -31,7 +31,7 @@ def facts() -> dict[str, str]:
         "blas": _blas(),
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
-        "gpu": devices.gpu().transfer.describe()
+        "gpu": devices.gpu().transfer.describe_gpus()
         if _there("torch")
         else "not in use: pip install 'mercer[gpu]'",
     }
@@ -47,8 +47,8 @@ def memory() -> int:
 
 def _ops() -> str:
     homes: dict[str, list[str]] = {}
-    for name in ops.__all__:
-        homes.setdefault(ops.home(name), []).append(name)
+    for name in sorted(ops.OPS):
+        homes.setdefault(ops.implementation_of(name), []).append(name)
     return "; ".join(f"{home}: {', '.join(names)}" for home, names in homes.items())
 
 

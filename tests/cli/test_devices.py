@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.device_data import place
+from tests.helpers.device_data import on_device
 from tests.helpers.shell import run
 
 from mercer import GCWS, Anchors, RandomFourier, save
 from mercer.maps.base import Map
-from mercer.parallel import devices
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -34,7 +33,7 @@ def folder(tmp_path, monkeypatch):
 def test_transform_writes_the_features_of_the_cpu(made: Map, suffix: str):
     save(made.fit(X), "map.mercer")
     run(f"transform map.mercer data.npy -o cpu{suffix}")
-    with devices.at(place()):
+    with on_device():
         run(f"transform map.mercer data.npy -o device{suffix}")
     expected, found = (features(Path(name + suffix)) for name in ("cpu", "device"))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -51,7 +50,7 @@ def features(path: Path) -> np.ndarray:
 def test_transform_writes_the_same_svmlight_file():
     save(GCWS(8, random_state=0).fit(X), "map.mercer")
     run("transform map.mercer data.npy -o cpu.svm")
-    with devices.at(place()):
+    with on_device():
         run("transform map.mercer data.npy -o device.svm")
     assert Path("device.svm").read_text() == Path("cpu.svm").read_text()
 
@@ -60,6 +59,6 @@ def test_certify_measures_the_same_error():
     save(RandomFourier(64, gamma=1.0, random_state=0).fit(X[:150]), "map.mercer")
     line = "certify map.mercer data.npy --pairs 500 --json"
     expected = json.loads(run(line).splitlines()[-1])
-    with devices.at(place()):
+    with on_device():
         found = json.loads(run(line).splitlines()[-1])
     assert found["rms"] == pytest.approx(expected["rms"], rel=1e-9)

@@ -1,4 +1,4 @@
-"""Cases of codes: of weighted sampling, into tables, and of numbers among edges."""
+"""Cases of codes: consistent weighted sampling, lookup in tables, search among edges."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, normal, wide
+from tests.helpers.op_arguments import (
+    Args,
+    Array,
+    Axes,
+    Case,
+    eps,
+    histogram,
+    normal,
+    reference,
+    wide,
+)
 
-from mercer.ops import reference
-
-# Consistent weighted sampling: float32 by definition, and the same codes everywhere. Parameters
-# come from float64 logarithms, which may differ in their last bit: the number may then be rounded
-# to its neighbour.
+# Consistent weighted sampling is float32 by definition, with equal codes in every form. Parameters
+# are computed from float64 logarithms, which may differ in their last bit: a parameter may then be
+# rounded to its neighbour.
 
 
 def no_error(truth: Array, args: Args) -> int:
@@ -24,8 +32,9 @@ def rounded_bound(truth: Array, args: Args) -> Array:
 
 
 def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Args, type]:
-    """m hashes of d columns, and the type of the codes. For odd m the parameters are whole numbers
-    over 8: many a are equal.
+    """Return m hashes of d columns and the dtype of the codes.
+
+    For odd m the parameters are multiples of 1/8, so that many a are equal.
     """
     seed, first = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(1000))
     ids = rng.integers(2**64, size=d, dtype=np.uint64)
@@ -40,7 +49,7 @@ def sampling(rng: np.random.Generator, dtype: type, d: int, m: int) -> tuple[Arg
 
 
 def logarithms(rng: np.random.Generator, n: int, d: int) -> Array:
-    """Of histograms; every seventh row is empty."""
+    """Return logarithms of histograms; every seventh row is empty."""
     X = histogram(rng, np.float32, n, d)
     X[::7] = 0
     with np.errstate(divide="ignore"):
@@ -55,10 +64,10 @@ def dense_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int
 def sparse_sampling(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
     drawn, code = sampling(rng, dtype, d, m)
     logs = logarithms(rng, n, d)
-    there = np.isfinite(logs)
+    stored = np.isfinite(logs)
     index = (np.int32, np.int64)[(n + d + m) % 2]
-    indptr = np.append(0, np.cumsum(there.sum(axis=1))).astype(index)
-    parts = {"indptr": indptr, "places": np.nonzero(there)[1].astype(index), "logs": logs[there]}
+    indptr = np.append(0, np.cumsum(stored.sum(axis=1))).astype(index)
+    parts = {"indptr": indptr, "places": np.nonzero(stored)[1].astype(index), "logs": logs[stored]}
     return {**parts, **drawn, "out": np.empty((n, m), dtype=code)}
 
 
@@ -69,12 +78,12 @@ def parameters(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) ->
     }
 
 
-# Codes into tables: a plain sum of as many terms as there are places, or rows; twice as many with
-# fractions, each rounded once more.
+# Lookup in tables: a plain sum with one term for each place or row; two with fractions, each
+# rounded once more.
 
 
 def coded(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> tuple[Args, int]:
-    """Codes of n rows and d places, fractions for every second m, and how many codes there are."""
+    """Return codes of n rows and d places, with fractions for odd m, and the number of codes."""
     count = 2 + (n + 3 * d + m) % 20
     code = (np.uint8, np.uint16, np.int32)[(n + d + m) % 3]
     fractions = rng.random((n, d)).astype(dtype) if m % 2 else None
@@ -109,7 +118,7 @@ def coded_sums(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) ->
 
 
 def coded_descent(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
-    """A sweep over most rows from weights a, with W = sum scale a; a few rows have no weight."""
+    """Make a sweep over most rows from weights a, with W = sum scale a; some rows have c = 0."""
     count = 5
     codes = rng.integers(0, count, (n, d)).astype([np.uint8, np.uint16, np.int32][m % 3])
     Y = rng.choice([-1, 1], (n, m)).astype(dtype)
@@ -129,8 +138,9 @@ def coded_descent(rng: np.random.Generator, dtype: type, n: int, d: int, m: int)
 
 
 def descent_bound(truth: Array, args: Args) -> Any:
-    """Each step has the rounding of a score, a sum over places; steps of the rows before add to it,
-    each with a factor below 1.
+    """Return the rounding of a score, a sum over places, for each row of the sweep.
+
+    Errors of earlier rows are propagated with factors below 1.
     """
     places, rows = args["codes"].shape[1], len(args["codes"])
     return eps(args) * (places + 8) * (rows + 1) * (1 + np.abs(args["W"]).max(initial=0.0))
@@ -148,12 +158,12 @@ def coded_bound(name: str, numbers: str, axis: int | None) -> Callable[[Array, A
     return bound
 
 
-# Numbers to codes. Numbers and edges are whole numbers over 8 for every second n, so that many are
-# equal; infinite edges are no edges.
+# Search among edges. Values and edges are multiples of 1/8 for even n, so that many are equal;
+# infinite edges are padding.
 
 
 def rising(rng: np.random.Generator, dtype: type, d: int, m: int, least: int) -> Array:
-    """(d or 1, least + m) different numbers for each row, which ends in inf for every third m."""
+    """Return (d or 1, least + m) distinct rising values; rows end in inf for every third m."""
     shape = (d if m % 4 else 1, least + m)
     numbers = np.sort(
         rng.permuted(np.broadcast_to(np.arange(2 * shape[1]), (shape[0], 2 * shape[1])), axis=1)[
@@ -189,26 +199,47 @@ def brackets(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> A
 
 
 def brackets_bound(truth: Array, args: Args) -> Array:
-    """Codes are equal, fractions within 2 eps."""
+    """Return 0 for codes and 2 eps for fractions."""
     return eps(args) * np.array([0, 2])[:, None, None]
 
 
 def spread(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
-    """Integers of the size of dtype, up to the largest that a lifted CSR matrix can have."""
+    """Make integers of the size of dtype, up to the largest index of a mapped CSR matrix."""
     kind, values = {np.float32: np.int32, np.float64: np.int64}[dtype], m % 11
     indices = rng.integers(0, np.iinfo(kind).max // max(values, 1), n * d).astype(kind)
     return {"indices": indices, "out": np.empty((n * d, values), dtype=kind)}
 
 
 CODES: dict[str, Case] = {
-    "spread": Case(spread, no_error),
-    "levels": Case(levels, no_error),
-    "brackets": Case(brackets, brackets_bound, outputs=("codes", "fractions")),
-    "coded_descent": Case(coded_descent, descent_bound, outputs=("W",), state=("a", "W")),
-    "coded_product": Case(coded_product, coded_bound("coded_product", "panels", 1)),
-    "coded_rows": Case(coded_rows, coded_bound("coded_rows", "tables", None)),
-    "coded_sums": Case(coded_sums, coded_bound("coded_sums", "R", 0)),
-    "gcws": Case(dense_sampling, no_error, wider=False),
-    "gcws_csr": Case(sparse_sampling, no_error, wider=False),
-    "gcws_parameters": Case(parameters, rounded_bound, wider=False),
+    "spread": Case(spread, no_error, Axes({"indices": 0})),
+    "levels": Case(levels, no_error, Axes({"X": 0}, {"X": 1, "edges": 0})),
+    "brackets": Case(
+        brackets,
+        brackets_bound,
+        Axes({"X": 0}, {"X": 1, "anchors": 0}, output=(1, 2)),
+        outputs=("codes", "fractions"),
+    ),
+    "coded_descent": Case(
+        coded_descent,
+        descent_bound,
+        Axes({}, {"Y": 1, "b": 0, "a": 1, "W": 2}, output=(0, 2)),
+        outputs=("W",),
+        state=("a", "W"),
+    ),
+    "coded_product": Case(
+        coded_product,
+        coded_bound("coded_product", "panels", 1),
+        Axes({"codes": 0, "fractions": 0}, {"panels": 2}),
+    ),
+    "coded_rows": Case(
+        coded_rows,
+        coded_bound("coded_rows", "tables", None),
+        Axes({"codes": 0, "fractions": 0}, {"codes": 1, "fractions": 1, "tables": 0}, values=0),
+    ),
+    "coded_sums": Case(
+        coded_sums, coded_bound("coded_sums", "R", 0), Axes({}, {"R": 1}, output=(0, 2))
+    ),
+    "gcws": Case(dense_sampling, no_error, Axes({"logs": 0}, prefix=True), wider=False),
+    "gcws_csr": Case(sparse_sampling, no_error, Axes({"": 0}, prefix=True), wider=False),
+    "gcws_parameters": Case(parameters, rounded_bound, Axes({}, {"ids": 0}), wider=False),
 }

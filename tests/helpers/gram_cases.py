@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, normal, sparse_parts
+from tests.helpers.op_arguments import Args, Array, Axes, Case, eps, histogram, normal, sparse_parts
 
 # Gram blocks: 16 eps of the exact value, and one denormal for each term.
 
@@ -25,7 +25,7 @@ def gram(values: Callable[..., Array]) -> Case:
             "out": np.empty((n, m), dtype=dtype),
         }
 
-    return Case(make, gram_bound)
+    return Case(make, gram_bound, Axes({"X": 0}, {"Z": 0}))
 
 
 def sparse_gram(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
@@ -36,6 +36,7 @@ def sparse_gram(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     return {**X, **Z, "n_columns": d, "out": np.empty((n, m), dtype=dtype)}
 
 
+CSR_GRAM = Axes({"X_": 0}, {"Z_": 0})
 GRAMS: dict[str, Case] = {
     "gram_chi2": gram(histogram),
     "gram_chi2_distance": gram(histogram),
@@ -44,9 +45,9 @@ GRAMS: dict[str, Case] = {
     "gram_jensen_shannon": gram(histogram),
     "gram_l1": gram(normal),
     "gram_l2": gram(normal),
-    "gram_chi2_csr": Case(sparse_gram, gram_bound),
-    "gram_intersection_csr": Case(sparse_gram, gram_bound),
-    "gram_minmax_csr": Case(sparse_gram, gram_bound),
+    "gram_chi2_csr": Case(sparse_gram, gram_bound, CSR_GRAM),
+    "gram_intersection_csr": Case(sparse_gram, gram_bound, CSR_GRAM),
+    "gram_minmax_csr": Case(sparse_gram, gram_bound, CSR_GRAM),
 }
 
 # The textbook formula of each Gram op, for numbers where nothing over- or underflows.

@@ -1,4 +1,4 @@
-"""Cases of lifts: several values for every number of a histogram."""
+"""Cases of the elementwise maps: several values for every entry of a histogram."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.helpers.op_arguments import Args, Array, Case, eps, histogram, wide
+from tests.helpers.op_arguments import Args, Array, Axes, Case, eps, histogram, wide
 
-# Lifts: within eps of the largest value of the same x, times what the recurrence adds up. Value q
-# of the series is a product of q factors (4 + q/2: as large as the reference's own error, in which
-# roundings mostly cancel). Value q of
-# Chebyshev is a polynomial of degree q in ln x, so q times the relative error of the logarithm,
-# which is 2 eps. An angle of homogeneous has
-# a relative error of 2 eps: logarithm, step and product; its amplitude is its scale, for any other
-# degree than 1 the exponent counts as
-# an angle. Where x / (x + k) is denormal it has an absolute error, which the later steps multiply.
+# Errors are bounded by eps times the largest value of the same x, times the growth of the
+# recurrence. Value q of the series is a product of q factors (4 + q/2: as large as the reference's
+# own error, in which roundings mostly cancel). Value q of Chebyshev is a polynomial of degree q in
+# ln x, so q times the relative error of the logarithm, which is 2 eps. An angle of homogeneous has
+# a relative error of 2 eps: logarithm, step and product; its amplitude is its scale; for degrees
+# other than 1 the exponent counts as an angle. A denormal x / (x + k) has an absolute error, which
+# the later steps multiply.
 
 
 def lift_values(truth: Array, args: Args) -> Array:
-    """As (n, d, N)."""
+    """Return magnitudes with shape (n, d, N)."""
     n, d = args["X"].shape
     return np.abs(truth).reshape(n, d, truth.shape[1] // d if d else 1)
 
@@ -75,7 +74,7 @@ def chebyshev(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> 
 
 
 def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
-    """With all harmonics from 1 on, or with gaps."""
+    """Make arguments with all harmonics from 1 on, or with gaps."""
     count = m % 6
     chosen = rng.permutation(count * (1 + n % 2))[:count] + 1
     out = np.empty((n, (2 * count + 1) * d), dtype=dtype)
@@ -92,8 +91,9 @@ def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     }
 
 
+LIFT = Axes({"X": 0}, {"X": 1}, values=0)
 LIFTS: dict[str, Case] = {
-    "chi2_series": Case(series, lift_bound(0.5)),
-    "chi2_chebyshev": Case(chebyshev, lift_bound(2)),
-    "homogeneous": Case(homogeneous, homogeneous_bound),
+    "chi2_series": Case(series, lift_bound(0.5), LIFT),
+    "chi2_chebyshev": Case(chebyshev, lift_bound(2), LIFT),
+    "homogeneous": Case(homogeneous, homogeneous_bound, LIFT),
 }

@@ -1,35 +1,49 @@
-"""A case of an op, and arrays to make its arguments of.
+"""Test case of an op and arrays for its arguments.
 
-make(rng, dtype, n, d, m) gives the arguments; a name that ends in _ works on T, others write to out
-or to what `outputs` names. Codes must be those of the truth; where an op is float32 by definition,
-dtype chooses the type of its codes. bound(truth, args) is the largest error allowed: design section
-9, with eps of the op's own type.
+make(rng, dtype, n, d, m) returns the arguments; an op whose name ends in _ works on T, others write
+to out or to `outputs`. Where an op is float32 by definition, dtype chooses the type of its codes.
+bound(truth, args) is the largest error allowed, with eps of the op's own dtype.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from mercer import ops
+
 Array = NDArray[Any]
 Args = dict[str, Any]
 SCALE = 0.7
+reference = SimpleNamespace(**{name: op.reference for name, op in ops.OPS.items()})
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Axes of an op's arguments that run along the rows and along the columns of its result."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, int] = field(default_factory=dict)
+    values: int = 1  # columns of the result for each column of an argument; 0: any number
+    prefix: bool = False  # only the first columns can be computed alone
+    output: tuple[int, int] = (0, 1)  # the axes of the result
 
 
 @dataclass(frozen=True)
 class Case:
     make: Callable[[np.random.Generator, type, int, int, int], Args]
     bound: Callable[[Array, Args], Any]
-    wider: bool = (
-        True  # the truth is the reference in the next wider type; else in its own, to the last bit
-    )
+    axes: Axes
+    # Whether the exact result is the reference in the next wider dtype; else in the same dtype.
+    wider: bool = True
     outputs: tuple[str, ...] = ("out",)
-    state: tuple[str, ...] = ()  # what it reads and writes: copied for each call
+    state: tuple[str, ...] = ()  # arguments that are read and written: copied for each call
 
 
 def eps(args: Args) -> float:
@@ -43,10 +57,10 @@ def eps(args: Args) -> float:
 
 
 def wide(a: Any) -> Any:
-    """The next wider type: there the reference is the truth."""
+    """Return an array in the next wider dtype, in which the reference is taken as exact."""
     if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
         return a
-    with np.errstate(invalid="ignore"):  # an output that was never written
+    with np.errstate(invalid="ignore"):  # uninitialized outputs
         return a.astype(np.float64 if a.dtype == np.float32 else np.longdouble)
 
 
@@ -72,7 +86,7 @@ def sparse_parts(name: str, A: Array, index: type) -> Args:
 
 
 def apart(A: Array) -> Array:
-    """The same numbers with gaps between the rows."""
+    """Return the same values with gaps between the rows."""
     big = np.full(
         (A.shape[0], A.shape[1] + 5), np.nan if A.dtype.kind == "f" else 77, dtype=A.dtype
     )

@@ -1,6 +1,4 @@
-"""Every op: its case, what is true of it, and whether what was found agrees. test_every_op checks
-that no op is missing here.
-"""
+"""Cases of all ops, their exact results, and comparison with a form's results."""
 
 from __future__ import annotations
 
@@ -10,26 +8,24 @@ import numpy as np
 from tests.helpers.code_cases import CODES
 from tests.helpers.gram_cases import GRAMS
 from tests.helpers.lift_cases import LIFTS
-from tests.helpers.op_arguments import Args, Array, Case, wide
+from tests.helpers.op_arguments import Args, Array, Case, reference, wide
 from tests.helpers.wave_cases import WAVES
-
-from mercer.ops import reference
 
 CASES: dict[str, Case] = {**CODES, **LIFTS, **WAVES, **GRAMS}
 
 
-def result(module: Any, name: str, args: Args) -> Array:
-    """The op on copies of its input (it may use T as working space), but on the very out."""
+def result(form: Any, name: str, args: Args) -> Array:
+    """Return the op's result on a copy of T, which it may overwrite, and of its state."""
     return call(
-        module,
+        form,
         name,
         {k: a.copy() if k in ("T", *CASES[name].state) else a for k, a in args.items()},
     )
 
 
-def call(module: Any, name: str, args: Args) -> Array:
-    """The op on its very arguments. Two outputs are stacked."""
-    found = getattr(module, name)(**args)
+def call(form: Any, name: str, args: Args) -> Array:
+    """Return the op's result on these arguments; two outputs are stacked."""
+    found = getattr(form, name)(**args)
     outputs = CASES[name].outputs
     if len(outputs) == 1:
         return found
@@ -38,7 +34,7 @@ def call(module: Any, name: str, args: Args) -> Array:
 
 
 def truth(name: str, args: Args) -> Array:
-    """In memory of its own."""
+    """Return the exact result, computed on copies of the arguments."""
     own = {k: a.copy() if isinstance(a, np.ndarray) else a for k, a in args.items()}
     with np.errstate(all="ignore"):
         return call(
@@ -46,16 +42,17 @@ def truth(name: str, args: Args) -> Array:
         )
 
 
-def check(module: Any, name: str, args: Args) -> None:
+def check(form: Any, name: str, args: Args) -> None:
     exact = truth(name, args)
     with np.errstate(all="ignore"):
-        found = result(module, name, args)
+        found = result(form, name, args)
         agree(found, exact, CASES[name].bound(exact, args))
 
 
 def agree(found: Array, exact: Array, bound: Any) -> None:
-    """Within the bound; NaN where the truth is NaN, inf where it leaves the range of the type.
-    Codes are equal.
+    """Assert that a result is within the bound of the exact one; codes must be equal.
+
+    It must be NaN where the exact one is, and infinite where that overflows.
     """
     assert found.shape == exact.shape
     if found.dtype.kind != "f":

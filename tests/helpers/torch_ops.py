@@ -1,8 +1,6 @@
-"""The torch twins behind the signatures of the reference: NumPy arrays go to a device and what was
-written comes back.
+"""Torch forms with the signatures of the reference: NumPy arrays are copied to a device and back.
 
-The device is the CPU, where every machine with torch can run them, or the one that
-MERCER_TEST_DEVICE names (`make test-gpu`: cuda).
+The device is torch's CPU, or the one in MERCER_TEST_DEVICE (`make test-gpu`: cuda).
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ if MISSING is None:
 
     from mercer.ops.torch import triton_dispatch
 
-    triton_dispatch.least = 0  # so that small arrays test them too
-    torch.set_num_threads(1)  # small arrays: threads would only wait for each other
+    triton_dispatch.min_entries = 0  # test Triton kernels on small arrays too
+    torch.set_num_threads(1)  # threads do not pay for small arrays
 
 
 def to_device(a: Any) -> Any:
@@ -41,13 +39,12 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if name not in CASES:
         raise AttributeError(name)
 
-    def twin(*args: Any, **kwargs: Any) -> Any:
+    def form(*args: Any, **kwargs: Any) -> Any:
         import inspect
 
         from mercer import ops
-        from mercer.ops import reference
 
-        named = dict(inspect.signature(getattr(reference, name)).bind(*args, **kwargs).arguments)
+        named = dict(inspect.signature(ops.OPS[name].reference).bind(*args, **kwargs).arguments)
         bad = named.pop("bad", None)
         moved = {k: to_device(a) for k, a in named.items()}
         if bad is not None:
@@ -57,4 +54,4 @@ def __getattr__(name: str) -> Callable[..., Any]:
             named[k][...] = np.asarray(moved[k])
         return named[CASES[name].outputs[0]] if len(CASES[name].outputs) == 1 else None
 
-    return twin
+    return form

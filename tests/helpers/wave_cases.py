@@ -1,4 +1,4 @@
-"""Cases of links, of transforms and of products, with a link behind them or without."""
+"""Cases of links, Hadamard transforms and products, with and without a link."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from tests.helpers.op_arguments import (
     SCALE,
     Args,
     Array,
+    Axes,
     Case,
     eps,
     normal,
     norms,
+    reference,
     sparse_parts,
     wide,
 )
 
-from mercer.ops import reference
-
-# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, denormal results
-# included.
+# Links: within 4 eps of the amplitude in float32, 4e-16 in float64. 2^-t: 2 ulp, also of denormal
+# results.
 
 
 def link_bound(truth: Array, args: Args) -> float:
@@ -39,7 +39,7 @@ def exp2_bound(truth: Array, args: Args) -> Array:
 
 
 # Transforms: the worst case of three times log2 p additions, log2(p^3) / 2 eps |x| |w|.
-# test_transforms_keep_the_promise asks for much less in the mean.
+# test_transforms_keep_the_promise has a smaller bound on the mean.
 
 
 def hadamard_bound(truth: Array, args: Args) -> Array:
@@ -53,7 +53,7 @@ def hadamard_link_bound(truth: Array, args: Args) -> Array:
 
 
 def linked(turns: Array, truth: Array, args: Args) -> Array:
-    """The bound after a link with one or two columns for each of turns, which is in eps."""
+    """Return the bound after a link with one or two columns for each of turns, in units of eps."""
     return (
         args["scale"]
         * eps(args)
@@ -62,7 +62,7 @@ def linked(turns: Array, truth: Array, args: Args) -> Array:
 
 
 def promise(truth: Array, args: Args) -> Array:
-    """Design section 9: eps (4 + |x| |w|) of the amplitude, w in radians."""
+    """Return the promised bound, eps (4 + |x| |w|) of the amplitude, w in radians."""
     return linked(
         norms(args["X"])[:, None] * np.abs(args["lengths"]) * args["signs"].shape[2] ** 1.5,
         truth,
@@ -75,7 +75,7 @@ def projected(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> 
 
 
 def product_bound(truth: Array, args: Args) -> Array:
-    """The worst case of d additions, before the link."""
+    """Return the bound for the worst case of d additions before the link."""
     size = norms(args["X"])[:, None] * norms(args["W"].T)
     return linked((args["X"].shape[1] + 1) / 2 * size, truth, args)
 
@@ -110,15 +110,15 @@ def sparse_decay(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) 
 
 
 def sparse_decay_bound(truth: Array, args: Args) -> Array:
-    """2^-t moves by ln 2 of what t does, beside its own 2 ulp; adding an offset is one more
-    rounding of t.
-    """
+    """Return ln 2 times the error of t (one more rounding for an offset) and 2 ulp of 2^-t."""
     shifts = 0 if args["offsets"] is None else np.abs(args["offsets"])
     t = np.log2(SCALE / truth)
     moved = sparse_product_bound(truth, args) + eps(args) * (np.abs(t) + shifts)
     return exp2_bound(truth, {"T": args["out"]}) + truth * np.expm1(np.log(2) * moved)
 
 
+HADAMARD = {"X": 0}, {"lengths": 0, "phases": 0}
+# product_cos and product_cossin have no axes: BLAS uses other kernels for other shapes.
 WAVES: dict[str, Case] = {
     "cos_": Case(
         lambda rng, t, n, d, m: {
@@ -127,6 +127,7 @@ WAVES: dict[str, Case] = {
             "phases": normal(rng, t, m) if d % 2 else None,
         },
         phased_bound,
+        Axes({"T": 0}, {"T": 1, "phases": 0}),
         outputs=("T",),
     ),
     "cossin": Case(
@@ -136,10 +137,12 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         link_bound,
+        Axes({"T": 0}, {"T": 1}, values=2),
     ),
     "exp2neg_": Case(
         lambda rng, t, n, d, m: {"T": 5 * normal(rng, t, n, m), "scale": SCALE},
         exp2_bound,
+        Axes({"T": 0}, {"T": 1}),
         outputs=("T",),
     ),
     "hadamard": Case(
@@ -148,6 +151,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, m), dtype=t),
         },
         hadamard_bound,
+        Axes(*HADAMARD, prefix=True),
     ),
     "hadamard_cos": Case(
         lambda rng, t, n, d, m: {
@@ -157,6 +161,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, m), dtype=t),
         },
         hadamard_link_bound,
+        Axes(*HADAMARD, prefix=True),
     ),
     "hadamard_cossin": Case(
         lambda rng, t, n, d, m: {
@@ -165,6 +170,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         hadamard_link_bound,
+        Axes(*HADAMARD, values=2, prefix=True),
     ),
     "product_cos": Case(
         lambda rng, t, n, d, m: {
@@ -174,6 +180,7 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, m), dtype=t),
         },
         product_bound,
+        Axes(),
     ),
     "product_cossin": Case(
         lambda rng, t, n, d, m: {
@@ -182,7 +189,8 @@ WAVES: dict[str, Case] = {
             "out": np.empty((n, 2 * m), dtype=t),
         },
         product_bound,
+        Axes(),
     ),
-    "csr_exp2neg": Case(sparse_decay, sparse_decay_bound),
-    "csr_product": Case(sparse_product, sparse_product_bound),
+    "csr_exp2neg": Case(sparse_decay, sparse_decay_bound, Axes({"": 0}, {"W": 1, "offsets": 0})),
+    "csr_product": Case(sparse_product, sparse_product_bound, Axes({"": 0}, {"W": 1})),
 }

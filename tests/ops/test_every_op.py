@@ -1,10 +1,7 @@
-"""Every op, in NumPy and compiled, against the reference in a wider type: all sizes and layouts,
-and links and transforms.
-"""
+"""Every form of every op against the reference in a wider dtype: sizes, layouts, values."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,75 +10,54 @@ import pytest
 from tests.helpers import torch_ops
 from tests.helpers.op_arguments import Array, apart, wide
 from tests.helpers.op_cases import CASES, agree, call, check, result, truth
-from tests.helpers.op_modules import every_dtype, every_host_module, every_module, every_op
+from tests.helpers.op_forms import every_dtype, every_form, every_numpy_form, every_op
 from tests.helpers.wave_cases import hadamard_arrays, promise
 
 from mercer import ops
-from mercer.ops import cpu, reference, reference_codes
-
-
-def public(module: Any) -> set[str]:
-    found = inspect.getmembers(module, inspect.isfunction)
-    return {
-        name for name, f in found if f.__module__ == module.__name__ and not name.startswith("_")
-    }
+from mercer.ops import cpu
 
 
 def sizes() -> Iterator[tuple[int, int, int]]:
-    """Every size from 0 to 70 in each dimension, alone and together."""
+    """Yield every size from 0 to 70 in each dimension, alone and together."""
     for k in range(71):
         yield from ((k, 5, 9), (3, k, 5), (2, 7, k), (k, 70 - k, (k * 31) % 71))
     yield from ((0, 0, 0), (70, 70, 70), (9, 129, 131), (17, 1000, 33), (2, 40, 300), (20, 40, 300))
 
 
-def test_no_op_is_forgotten() -> None:
-    assert public(reference) | public(reference_codes) == set(reference.__all__)
-    assert set(reference.__all__) == set(ops.__all__) == set(cpu.__all__) == set(CASES)
-    if torch_ops.MISSING is None:
-        from mercer.ops import torch
-
-        assert set(torch.__all__) == {*ops.__all__, "DeviceArray"}
-    assert public(cpu) == set(ops.__all__) | {"available", "isa", "why_not"}
-    for name in ops.__all__:
-        assert inspect.signature(getattr(cpu, name)) == inspect.signature(getattr(reference, name))
-
-
-@every_module
+@every_form
 @every_dtype
 @every_op
-def test_all_sizes(module: Any, dtype: type, name: str) -> None:
+def test_all_sizes(form: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(1)
-    for n, d, m in sizes() if module is not torch_ops else list(sizes())[::11]:
+    for n, d, m in sizes() if form is not torch_ops else list(sizes())[::11]:
         args = CASES[name].make(rng, dtype, n, d, m)
         try:
-            check(module, name, args)
+            check(form, name, args)
         except AssertionError as error:
             raise AssertionError(f"n = {n}, d = {d}, m = {m}: {error}") from error
 
 
-@every_module
+@every_form
 @every_dtype
 @pytest.mark.parametrize("name", ["hadamard", "hadamard_cos", "hadamard_cossin"])
-def test_every_power_of_two(module: Any, dtype: type, name: str) -> None:
+def test_every_power_of_two(form: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(2)
     for p in [2**k for k in range(14)]:
         for d, m in ((p, p), (max(1, p // 2 + 1), 2 * p + 1), (min(3, p), max(1, p - 1))):
             args = CASES[name].make(rng, dtype, 2, d, m)
             args |= hadamard_arrays(rng, dtype, 2, d, m, p)
-            check(module, name, args)
+            check(form, name, args)
 
 
-@every_module
+@every_form
 @every_dtype
 @pytest.mark.parametrize("name", ["hadamard_cos", "hadamard_cossin"])
-def test_transforms_keep_the_promise(module: Any, dtype: type, name: str) -> None:
-    """A transform by plain float sums is within eps (4 + |x| |w|) but for its tails: rms a quarter,
-    all but 1 in 500.
-    """
+def test_transforms_keep_the_promise(form: Any, dtype: type, name: str) -> None:
+    """Errors relative to eps (4 + |x| |w|): rms below a quarter, above 1 for at most 1 in 500."""
     for d in (7, 33, 200, 784):
         args = CASES[name].make(np.random.default_rng(d), dtype, 40, d, 300)
         exact = truth(name, args)
-        ratio = np.abs(result(module, name, args) - exact) / promise(exact, args)
+        ratio = np.abs(result(form, name, args) - exact) / promise(exact, args)
         assert np.sqrt(np.mean(ratio**2)) < 0.25
         assert np.mean(ratio > 1) < 1 / 500
 
@@ -102,11 +78,11 @@ def test_hadamard_is_the_matrix_product(dtype: type) -> None:
         p, H = 2 * p, np.kron([[1, 1], [1, -1]], H)
 
 
-@every_module
+@every_form
 @every_dtype
 @pytest.mark.parametrize("name", ["hadamard", "hadamard_cos", "hadamard_cossin"])
 def test_products_of_one_round_and_of_more_are_those_of_three(
-    module: Any, dtype: type, name: str
+    form: Any, dtype: type, name: str
 ) -> None:
     """H 1 H = p, so that rounds of ones may be added in pairs."""
     rng = np.random.default_rng(5)
@@ -115,14 +91,14 @@ def test_products_of_one_round_and_of_more_are_those_of_three(
             rng, dtype, 3, p - 1, m, p
         )
         args["signs"][:, 1:] = 1  # p H S
-        three = result(module, name, args)
+        three = result(form, name, args)
         ones = np.ones_like(args["signs"][:, :2])
         for fewer, signs in (
             (1, args["signs"][:, :1]),
             (-1, np.concatenate([args["signs"], ones], axis=1)),
         ):
             lengths = args["lengths"] * dtype(float(p) ** fewer)
-            found = result(module, name, args | {"signs": signs, "lengths": lengths})
+            found = result(form, name, args | {"signs": signs, "lengths": lengths})
             np.testing.assert_allclose(found, three, atol=100 * np.finfo(dtype).eps, rtol=0)
 
 
@@ -157,12 +133,12 @@ LAYOUTS = {
 }
 
 
-@every_host_module
+@every_numpy_form
 @every_dtype
 @every_op
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_layout_of_the_input_does_not_matter(
-    module: Any, dtype: type, name: str, layout: str
+    form: Any, dtype: type, name: str, layout: str
 ) -> None:
     rng = np.random.default_rng(5)
     args = CASES[name].make(rng, dtype, 13, 21, 35)
@@ -176,34 +152,34 @@ def test_layout_of_the_input_does_not_matter(
     if name == "cossin":
         changed["T"] = LAYOUTS["rows backwards" if layout == "read-only" else layout](args["T"])
         assert changed["T"].shape == args["T"].shape
-        found = getattr(module, name)(**changed)
+        found = getattr(form, name)(**changed)
     else:
-        found = result(module, name, changed)
+        found = result(form, name, changed)
     agree(found, exact, CASES[name].bound(exact, args))
 
 
-@every_host_module
+@every_numpy_form
 @every_dtype
 @every_op
 @pytest.mark.parametrize(
     "layout", ["gaps between rows", "rows backwards", "columns apart", "Fortran", "unaligned"]
 )
 def test_layout_of_the_output_does_not_matter(
-    module: Any, dtype: type, name: str, layout: str
+    form: Any, dtype: type, name: str, layout: str
 ) -> None:
     rng = np.random.default_rng(6)
     args = CASES[name].make(rng, dtype, 13, 21, 35)
     exact = truth(name, args)
     views = {k: LAYOUTS[layout](args[k]) for k in CASES[name].outputs}
-    found = call(module, name, {**args, **views})
+    found = call(form, name, {**args, **views})
     assert len(views) > 1 or found is next(iter(views.values()))
     agree(found, exact, CASES[name].bound(exact, args))
 
 
-@every_host_module
+@every_numpy_form
 @every_dtype
 @every_op
-def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> None:
+def test_nothing_outside_out_is_written(form: Any, dtype: type, name: str) -> None:
     rng = np.random.default_rng(7)
     for n, d, m in ((1, 3, 1), (5, 6, 7), (9, 17, 33), (3, 64, 64), (8, 70, 66)):
         args = CASES[name].make(rng, dtype, n, d, m)
@@ -215,15 +191,15 @@ def test_nothing_outside_out_is_written(module: Any, dtype: type, name: str) -> 
             )
             views[target] = guards[target][1:-1] if more else guards[target][1:-1, 20:-20]
             views[target][...] = args[target]
-        call(module, name, {**args, **views})
+        call(form, name, {**args, **views})
         for target, guard in guards.items():
             views[target][...] = 77
             assert (guard == 77).all()
 
 
-@every_host_module
+@every_numpy_form
 @every_op
-def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> None:
+def test_other_types_of_numbers_go_to_the_reference(form: Any, name: str) -> None:
     rng = np.random.default_rng(8)
     args = CASES[name].make(rng, np.float64, 4, 5, 6)
     if CASES[name].wider:
@@ -233,17 +209,17 @@ def test_other_types_of_numbers_go_to_the_reference(module: Any, name: str) -> N
             args["out"].shape, dtype=np.int64 if args["out"].dtype.kind == "u" else np.float64
         )
     np.testing.assert_array_equal(
-        result(module, name, args).astype(float), truth(name, args).astype(float)
+        result(form, name, args).astype(float), truth(name, args).astype(float)
     )
 
 
-# Numbers
+# Values
 
 
-@every_module
+@every_form
 @every_dtype
 @pytest.mark.parametrize("name", ["cos_", "cossin", "exp2neg_"])
-def test_links_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> None:
+def test_links_at_the_ends_of_the_range(form: Any, dtype: type, name: str) -> None:
     info = np.finfo(dtype)
     numbers = [
         0.0,
@@ -271,7 +247,7 @@ def test_links_at_the_ends_of_the_range(module: Any, dtype: type, name: str) -> 
         args = {"T": T[:, :m], "scale": 1.0, "out": np.empty((1, 2 * m), dtype=dtype)}
         if name != "cossin":
             del args["out"]
-        check(module, name, args)
+        check(form, name, args)
 
 
 @every_dtype
@@ -284,22 +260,22 @@ def test_powers_of_two_are_exact(dtype: type) -> None:
         np.testing.assert_array_equal(found[0], np.ldexp(dtype(1), k))
 
 
-@every_module
+@every_form
 @every_dtype
-def test_cos_and_sin_of_whole_and_half_turns(module: Any, dtype: type) -> None:
+def test_cos_and_sin_of_whole_and_half_turns(form: Any, dtype: type) -> None:
     T = np.array([[0, 0.25, 0.5, 0.75, 1, -0.25, 1e4, 12345.5]], dtype=dtype)
-    found = module.cossin(T, 1.0, np.empty((1, 16), dtype=dtype)).reshape(-1, 2)
+    found = form.cossin(T, 1.0, np.empty((1, 16), dtype=dtype)).reshape(-1, 2)
     expected = [[1, 0], [0, 1], [-1, 0], [0, -1], [1, 0], [0, -1], [1, 0], [-1, 0]]
     np.testing.assert_allclose(found, expected, atol=2 * np.finfo(dtype).eps, rtol=0)
 
 
-@every_module
+@every_form
 @every_dtype
 @pytest.mark.parametrize(
     "name", ["csr_exp2neg", "csr_product", "hadamard", "hadamard_cos", "hadamard_cossin"]
 )
-def test_nan_stays_in_its_row(module: Any, dtype: type, name: str) -> None:
+def test_nan_stays_in_its_row(form: Any, dtype: type, name: str) -> None:
     args = CASES[name].make(np.random.default_rng(12), dtype, 6, 20, 40)
     args["data" if name.startswith("csr") else "X"].flat[0] = np.nan
-    found = result(module, name, args)
+    found = result(form, name, args)
     assert np.isnan(found[0]).all() and not np.isnan(found[1:]).any()

@@ -1,23 +1,22 @@
-"""An element of an op's result depends on its inputs alone: not on where it lies in memory, in its
-row or in its tile.
+"""An element of an op's result does not depend on its position in memory, in its row or tile.
 
-Every compiled op, both types of number, every instruction set of this CPU. Bits are compared, not
-numbers.
+Bits are compared, for every compiled op, both dtypes and every instruction set of this CPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.gram_cases import CSR_GRAM
 from tests.helpers.op_arguments import Args, Array
 from tests.helpers.op_cases import CASES, result
-from tests.helpers.op_modules import every_dtype
+from tests.helpers.op_forms import every_dtype
 
+from mercer import ops
 from mercer.ops import cpu
 
 native: Any = None
@@ -25,11 +24,9 @@ if cpu.available():
     import mercer._native as native
 ISAS = native.isas() if native else []
 pytestmark = pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))
-WIDTH = 16  # numbers in the widest vector
-SIZES = [
-    (20, 36, 5 * WIDTH),
-    (22, 37, 5 * WIDTH + 1),
-]  # what a case has by odd and even: phases, fractions, tables
+WIDTH = 16  # entries of the widest vector
+# Cases have phases, fractions and tables by odd and even sizes.
+SIZES = [(20, 36, 5 * WIDTH), (22, 37, 5 * WIDTH + 1)]
 OFFSETS = [
     pytest.param((0, 1, WIDTH // 2, WIDTH + 3), id="some offsets"),
     pytest.param(range(2 * WIDTH + 1), id="all offsets", marks=pytest.mark.full),
@@ -40,59 +37,9 @@ every_size = pytest.mark.parametrize(
 )
 
 
-@dataclass(frozen=True)
-class Axes:
-    """The axes of an op's arguments that run along the rows and along the columns of its result."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-    columns: dict[str, int] = field(default_factory=dict)
-    values: int = 1  # columns of the result for each column of an argument
-    prefix: bool = False  # only the first columns can be had alone
-    output: tuple[int, int] = (0, 1)  # the axes of the result
-
-
-LIFT = Axes({"X": 0}, {"X": 1}, values=0)
-GRAM = Axes({"X": 0}, {"Z": 0})
-CSR_GRAM = Axes({"X_": 0}, {"Z_": 0})
-HADAMARD = {"X": 0}, {"lengths": 0, "phases": 0}
-AXES = {
-    "cos_": Axes({"T": 0}, {"T": 1, "phases": 0}),
-    "cossin": Axes({"T": 0}, {"T": 1}, values=2),
-    "exp2neg_": Axes({"T": 0}, {"T": 1}),
-    "hadamard": Axes(*HADAMARD, prefix=True),
-    "hadamard_cos": Axes(*HADAMARD, prefix=True),
-    "hadamard_cossin": Axes(*HADAMARD, values=2, prefix=True),
-    "chi2_series": LIFT,
-    "chi2_chebyshev": LIFT,
-    "homogeneous": LIFT,
-    "spread": Axes({"indices": 0}),
-    **dict.fromkeys([name for name in CASES if name.startswith("gram_")], GRAM),
-    **dict.fromkeys(
-        [name for name in CASES if name.endswith("_csr") and name.startswith("gram_")], CSR_GRAM
-    ),
-    "csr_product": Axes({"": 0}, {"W": 1}),
-    "csr_exp2neg": Axes({"": 0}, {"W": 1, "offsets": 0}),
-    "gcws": Axes({"logs": 0}, prefix=True),
-    "gcws_csr": Axes({"": 0}, prefix=True),
-    "gcws_parameters": Axes({}, {"ids": 0}),
-    "levels": Axes({"X": 0}, {"X": 1, "edges": 0}),
-    "brackets": Axes({"X": 0}, {"X": 1, "anchors": 0}, output=(1, 2)),
-    "coded_product": Axes({"codes": 0, "fractions": 0}, {"panels": 2}),
-    "coded_rows": Axes(
-        {"codes": 0, "fractions": 0}, {"codes": 1, "fractions": 1, "tables": 0}, values=0
-    ),
-    "coded_sums": Axes({}, {"R": 1}, output=(0, 2)),
-    "coded_descent": Axes({}, {"Y": 1, "b": 0, "a": 1, "W": 2}, output=(0, 2)),
-    # The product is BLAS's, which has other kernels for other shapes: only the layout in memory is
-    # ours.
-    "product_cos": Axes(),
-    "product_cossin": Axes(),
-}
-
-
 @pytest.fixture(params=ISAS)
 def isa(request, monkeypatch) -> Iterator[str]:
-    """Ops run on this instruction set."""
+    """Run ops on one instruction set."""
     monkeypatch.setenv("MERCER_ISA", request.param)
     native.pick()
     yield native.isa()
@@ -101,12 +48,14 @@ def isa(request, monkeypatch) -> Iterator[str]:
 
 
 def arguments(name: str, dtype: type, size: tuple[int, int, int], large: str = "") -> Args:
-    """A case as wide as offsets and lengths need it; `large` names the matrix of a Gram op with
-    some very large rows.
+    """Return a case as wide as offsets and lengths need it.
+
+    `large` names the matrix of a Gram op with some very large rows.
     """
     rng = np.random.default_rng(7)
     rows, inputs, outputs = size
-    across = inputs if AXES[name].prefix or "Z" in "".join(AXES[name].columns) else outputs
+    axes = CASES[name].axes
+    across = inputs if axes.prefix or "Z" in "".join(axes.columns) else outputs
     args = CASES[name].make(rng, dtype, rows, across, outputs)
     if name.startswith("gram_") and name not in ("gram_l1", "gram_l2"):
         factor = dtype(1e25 if dtype is np.float32 else 1e200)
@@ -120,9 +69,7 @@ def arguments(name: str, dtype: type, size: tuple[int, int, int], large: str = "
 
 
 def cut(args: Args, axes: dict[str, int], part: slice) -> Args:
-    """The arguments with a part of the given axes. A name that is empty or ends in _ is that of a
-    CSR matrix.
-    """
+    """Slice the arguments along some axes; an empty name or one with a final _ is a CSR matrix."""
     found = dict(args)
     for name, axis in axes.items():
         if name == "" or name.endswith("_"):
@@ -132,9 +79,7 @@ def cut(args: Args, axes: dict[str, int], part: slice) -> Args:
             for each in ("places" if "places" in args else f"{name}indices", values):
                 found[each] = args[each][entries]
             found[f"{name}indptr"] = indptr[part.start : part.stop + 1] - indptr[part.start]
-        elif (
-            args.get(name) is not None and args[name].shape[axis] > 1
-        ):  # a table of one row serves all columns
+        elif args.get(name) is not None and args[name].shape[axis] > 1:  # not a shared table
             found[name] = args[name][(slice(None),) * axis + (part,)]
     return found
 
@@ -144,7 +89,7 @@ def along(axis: int, part: slice, values: int = 1) -> tuple[slice, ...]:
 
 
 def outputs(name: str, args: Args, place: tuple[slice, ...]) -> Args:
-    """New outputs of the shape that a part of them has."""
+    """Allocate outputs with the shape of a part."""
     if name in ("cos_", "exp2neg_", "coded_descent"):
         return {}
     place = place[1:] if name == "brackets" else place
@@ -153,7 +98,7 @@ def outputs(name: str, args: Args, place: tuple[slice, ...]) -> Args:
 
 def run(name: str, args: Args) -> Array:
     with np.errstate(all="ignore"):
-        return np.array(result(cpu, name, args))
+        return np.array(result(ops, name, args))
 
 
 def bits(A: Array) -> Array:
@@ -162,9 +107,9 @@ def bits(A: Array) -> Array:
 
 @every_size
 @every_dtype
-@pytest.mark.parametrize("name", sorted(name for name in CASES if AXES[name].rows))
+@pytest.mark.parametrize("name", sorted(name for name in CASES if CASES[name].axes.rows))
 def test_a_row_has_the_same_bits_in_every_tile(isa, name: str, dtype: type, size) -> None:
-    args, axes = arguments(name, dtype, size, large="X"), AXES[name]
+    args, axes = arguments(name, dtype, size, large="X"), CASES[name].axes
     whole = run(name, args)
     length = whole.shape[axes.output[0]]
     for start, rows in product(
@@ -183,12 +128,12 @@ def test_a_row_has_the_same_bits_in_every_tile(isa, name: str, dtype: type, size
 @every_size
 @every_dtype
 @pytest.mark.parametrize(
-    "name", sorted(name for name in CASES if AXES[name].columns or AXES[name].prefix)
+    "name", sorted(name for name in CASES if CASES[name].axes.columns or CASES[name].axes.prefix)
 )
 def test_a_column_has_the_same_bits_at_every_offset_and_length(
     isa, name: str, dtype: type, size, offsets
 ) -> None:
-    args, axes = arguments(name, dtype, size, large="Z"), AXES[name]
+    args, axes = arguments(name, dtype, size, large="Z"), CASES[name].axes
     whole = run(name, args)
     columns = next(
         (args[k].shape[a] for k, a in axes.columns.items() if k in args and args[k] is not None),
@@ -207,9 +152,7 @@ def test_a_column_has_the_same_bits_at_every_offset_and_length(
 
 
 def moved(A: Any, offset: int, gap: int) -> Any:
-    """A copy that begins `offset` numbers behind a boundary of 64 bytes, with `gap` numbers between
-    its rows.
-    """
+    """Copy to `offset` entries after a 64-byte boundary, with `gap` entries between rows."""
     if not isinstance(A, np.ndarray):
         return A
     row = A.shape[-1] + (gap if A.ndim == 2 else 0)

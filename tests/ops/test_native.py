@@ -1,4 +1,4 @@
-"""The compiled core as a library: instruction sets, refusals, symbols, packages."""
+"""The compiled core: instruction sets, argument checks of the binding, symbols, packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from mercer.ops import cpu
 
 ROOT = Path(__file__).parents[2]
-OPS = str(ROOT / "tests" / "test_every_op.py")
+OPS = str(ROOT / "tests" / "ops" / "test_every_op.py")
 compiled = pytest.mark.skipif(not cpu.available(), reason=str(cpu.why_not()))
 native: Any = None
 if cpu.available():
@@ -37,36 +37,34 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-SAY = "from mercer.ops import cpu; print(cpu.isa(), cpu.available(), cpu.why_not())"
+REPORT = "from mercer.ops import cpu; print(cpu.isa(), cpu.available(), cpu.why_not())"
 
 
 @pytest.mark.full  # test_every_op_positions.py runs every op on every instruction set in make test
 @compiled
 @pytest.mark.parametrize("isa", ISAS)
 def test_every_instruction_set_has_every_op_at_all_sizes(isa: str) -> None:
-    """In float32, for its time; make test-isa runs all tests of ops and maps on each instruction
-    set.
-    """
-    assert python("-c", SAY, MERCER_ISA=isa).stdout.split()[0] == isa
+    """Run in float32 only; make test-isa runs all tests of ops and maps on each of them."""
+    assert python("-c", REPORT, MERCER_ISA=isa).stdout.split()[0] == isa
     if isa == cpu.isa():
-        return  # this very run does it
+        return  # tested in this process
     done = python(
-        "-m", "pytest", "-q", "-x", "-k", "all_sizes and cpu and float32", OPS, MERCER_ISA=isa
+        "-m", "pytest", "-q", "-x", "-k", "all_sizes and compiled and float32", OPS, MERCER_ISA=isa
     )
     assert done.returncode == 0, done.stdout[-3000:]
 
 
 @compiled
 @pytest.mark.parametrize("isa", ["sse9", "AVX2", "neon " * 3])
-def test_an_unknown_instruction_set_is_an_error_in_one_sentence(isa: str) -> None:
-    done = python("-c", SAY, MERCER_ISA=isa)
+def test_an_unknown_instruction_set_is_a_value_error(isa: str) -> None:
+    done = python("-c", REPORT, MERCER_ISA=isa)
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f'ValueError: MERCER_ISA is "{isa}"') and ", ".join(ISAS) in last
 
 
 def test_mercer_pure_runs_without_the_core() -> None:
-    done = python("-c", SAY, MERCER_PURE="1")
+    done = python("-c", REPORT, MERCER_PURE="1")
     assert done.stdout.split(maxsplit=2) == ["numpy", "False", "MERCER_PURE is set\n"], done.stderr
     loaded = python(
         "-c", "import sys, mercer.ops; print('mercer._native' in sys.modules)", MERCER_PURE="1"
@@ -75,14 +73,14 @@ def test_mercer_pure_runs_without_the_core() -> None:
 
 
 @pytest.mark.full
-def test_ops_without_the_core_are_tested_without_it() -> None:
-    done = python("-m", "pytest", "-q", "-k", "forgotten or matrix", OPS, MERCER_PURE="1")
+def test_ops_pass_without_the_core() -> None:
+    done = python("-m", "pytest", "-q", "-k", "matrix", OPS, MERCER_PURE="1")
     assert done.returncode == 0, done.stdout[-3000:]
 
 
 @compiled
 def test_a_core_that_does_not_load_gives_a_reason() -> None:
-    code = "import sys; sys.modules['mercer._native'] = None; " + SAY
+    code = "import sys; sys.modules['mercer._native'] = None; " + REPORT
     done = python("-c", code)
     assert done.stdout.startswith("numpy False the compiled core was not built"), done.stderr
 
@@ -95,9 +93,7 @@ def test_loading_the_core_leaves_denormals_alone() -> None:
 
 @compiled
 def test_objects_of_the_instruction_sets_share_no_symbol() -> None:
-    """A weak function compiled for AVX-512 could be the copy that the linker keeps for every
-    CPU.
-    """
+    """The linker could keep a weak function compiled for AVX-512 for every CPU."""
     objects = sorted((ROOT / "build").glob("*/**/ops_*.dir/**/ops.cpp.o"))
     nm = shutil.which("nm")
     if not objects or nm is None:
@@ -112,7 +108,7 @@ def test_objects_of_the_instruction_sets_share_no_symbol() -> None:
 
 
 @compiled
-def test_threads_do_not_disturb_each_other() -> None:
+def test_the_core_is_thread_safe() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((64, 100)).astype(np.float32)
     expected = native_gram(X)
@@ -339,9 +335,9 @@ WRONG |= {
 
 
 @compiled
-@pytest.mark.parametrize("what", sorted(WRONG))
-def test_the_binding_refuses(what: str) -> None:
-    name, arguments, error = WRONG[what]
+@pytest.mark.parametrize("case", sorted(WRONG))
+def test_the_binding_refuses(case: str) -> None:
+    name, arguments, error = WRONG[case]
     with pytest.raises(error):
         getattr(native, name)(*arguments)
 
@@ -358,7 +354,7 @@ def test_the_binding_refuses_unaligned_memory() -> None:
 
 
 def build(*arguments: str, **environment: str) -> None:
-    # --no-build-isolation: the test needs no network beyond what the environment already holds
+    # --no-build-isolation: no network is needed
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
@@ -367,7 +363,7 @@ def build(*arguments: str, **environment: str) -> None:
 
 
 def fresh_python(folder: Path) -> Path:
-    """A new environment that borrows NumPy from this one, but not mercer."""
+    """Create an environment with a link to this one's NumPy, without mercer."""
     venv.create(folder, with_pip=False)
     site = next(folder.glob("lib/python*/site-packages"))
     borrowed = Path(sysconfig.get_path("purelib"))
@@ -382,7 +378,7 @@ def unpack(wheel: Path, interpreter: Path) -> str:
     shutil.unpack_archive(wheel, site, "zip")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MERCER", "PYTHON"))}
     return subprocess.run(
-        [interpreter, "-c", SAY], env=clean, capture_output=True, text=True, check=True
+        [interpreter, "-c", REPORT], env=clean, capture_output=True, text=True, check=True
     ).stdout
 
 
@@ -445,8 +441,8 @@ def test_without_a_compiler_the_wheel_is_pure_and_works(
     build("wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), ".", **environment)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("py3-none-any.whl")
-    said = unpack(wheel, fresh_python(tmp_path / "env"))
-    assert said.startswith("numpy False the compiled core was not built")
+    report = unpack(wheel, fresh_python(tmp_path / "env"))
+    assert report.startswith("numpy False the compiled core was not built")
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def certify(
       mercer certify model.mercer data.parquet --error 0.01
     """
     from mercer.evaluation.certificate import certify as measure
-    from mercer.parallel.devices import use_device
+    from mercer.parallel.device import use_device
     from mercer.persistence.io import load
 
     loaded = load(model)

@@ -61,7 +61,7 @@ def predict(
         raise click.UsageError("--scores or --proba, not both.")
     from mercer.linear_model.answers import write_answers
     from mercer.maps.base import Map
-    from mercer.parallel.devices import use_device
+    from mercer.parallel.device import use_device
     from mercer.persistence.io import load
 
     loaded = load(model)
@@ -116,7 +116,7 @@ def transform(
         )
     require_output(output, force, (*TABLES, ".npy", *SVMLIGHT), sources)
     data = sources[-1]
-    from mercer.parallel.devices import use_device
+    from mercer.parallel.device import use_device
     from mercer.persistence.io import save
 
     if maps is None:

@@ -1,8 +1,8 @@
-"""The hot array functions in NumPy: the definition of each op.
+"""Definitions of the ops in NumPy.
 
-Arrays and numbers in, arrays out. A name that ends in an underscore works in place. Angles are in
-turns (a whole circle is 1), so that range reduction is t - round(t), which is exact in floating
-point.
+An op whose name ends in an underscore works in place. Angles are in turns (a full circle is 1), so
+that range reduction is t - round(t), which is exact in floating point. A definition calls the
+`reference` of other ops, so that it depends on NumPy alone.
 """
 
 from __future__ import annotations
@@ -12,91 +12,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.ops.reference_codes import (
-    brackets,
-    coded_descent,
-    coded_product,
-    coded_rows,
-    coded_sums,
-    gcws,
-    gcws_csr,
-    gcws_parameters,
-    levels,
-)
-
-__all__ = [
-    "brackets",
-    "chi2_chebyshev",
-    "chi2_series",
-    "coded_descent",
-    "coded_product",
-    "coded_rows",
-    "coded_sums",
-    "cos_",
-    "cossin",
-    "csr_exp2neg",
-    "csr_product",
-    "exp2neg_",
-    "gcws",
-    "gcws_csr",
-    "gcws_parameters",
-    "gram_chi2",
-    "gram_chi2_csr",
-    "gram_chi2_distance",
-    "gram_intersection",
-    "gram_intersection_csr",
-    "gram_jensen_shannon",
-    "gram_l1",
-    "gram_l2",
-    "gram_minmax",
-    "gram_minmax_csr",
-    "hadamard",
-    "hadamard_cos",
-    "hadamard_cossin",
-    "homogeneous",
-    "levels",
-    "product_cos",
-    "product_cossin",
-    "spread",
-]
+from mercer.ops.dispatch import op
 
 Array = NDArray[Any]
 
 
+@op
 def cos_(T: Array, scale: float, phases: Array | None = None) -> Array:
     """T[i, j] <- scale cos(2 pi (T[i, j] + phases[j])), in place."""
     _fraction_(T)
     if phases is not None:
         T += phases - np.rint(phases)
         _fraction_(T)
-    T *= _circle(T)
+    T *= _two_pi(T)
     np.cos(T, out=T)
     T *= T.dtype.type(scale)
     return T
 
 
+@op
 def cossin(T: Array, scale: float, out: Array) -> Array:
-    """out[i, 2j] = scale cos(2 pi T[i, j]), out[i, 2j + 1] = scale sin(2 pi T[i, j]). T is used as
-    working space.
+    """out[i, 2j] = scale cos(2 pi T[i, j]), out[i, 2j + 1] = scale sin(2 pi T[i, j]).
+
+    T is overwritten.
     """
     _fraction_(T)
-    T *= _circle(T)
+    T *= _two_pi(T)
     np.cos(T, out=out[:, 0::2])
     np.sin(T, out=out[:, 1::2])
     out *= out.dtype.type(scale)
     return out
 
 
+@op
 def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
-    """cos_ of X W: out has as many columns as W."""
-    return cos_(np.matmul(X, W, out=out), scale, phases)
+    """out[i, j] = scale cos(2 pi ((X W)[i, j] + phases[j]))."""
+    return cos_.reference(np.matmul(X, W, out=out), scale, phases)
 
 
+@op
 def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
-    """cossin of X W: out has two columns for each one of W."""
-    return cossin(np.matmul(X, W), scale, out)
+    """out[i, 2j] = scale cos(2 pi (X W)[i, j]), out[i, 2j + 1] = scale sin(2 pi (X W)[i, j])."""
+    return cossin.reference(np.matmul(X, W), scale, out)
 
 
+@op
 def exp2neg_(T: Array, scale: float) -> Array:
     """T[i, j] <- scale 2^(-T[i, j]), in place."""
     np.negative(T, out=T)
@@ -106,13 +66,14 @@ def exp2neg_(T: Array, scale: float) -> Array:
     return T
 
 
+@op
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
-    """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r for the first out.shape[1] of
-    all rows (b, r).
+    """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r.
 
     H is the p x p Hadamard matrix of signs (Sylvester's order, not scaled), S_bk the diagonal
-    matrix of signs[b, k], x_i is padded with zeros to p columns. signs has shape (blocks, rounds,
-    p): three rounds here, and any number from one.
+    matrix of signs[b, k], x_i row i of X, padded with zeros to p columns. signs has shape (blocks,
+    rounds, p): three rounds in the formula, and any number from one. Only the first out.shape[1]
+    columns are computed.
     """
     n, d = X.shape
     p = signs.shape[2]
@@ -128,29 +89,33 @@ def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     return out
 
 
+@op
 def hadamard_cos(
     X: Array, signs: Array, lengths: Array, scale: float, phases: Array | None, out: Array
 ) -> Array:
-    """cos_ of hadamard: out has as many columns as there are lengths."""
-    return cos_(hadamard(X, signs, lengths, out), scale, phases)
+    """out[i, j] = scale cos(2 pi (t_ij + phases[j])), t = hadamard(X, signs, lengths)."""
+    return cos_.reference(hadamard.reference(X, signs, lengths, out), scale, phases)
 
 
+@op
 def hadamard_cossin(X: Array, signs: Array, lengths: Array, scale: float, out: Array) -> Array:
-    """cossin of hadamard: out has two columns for each length."""
-    return cossin(
-        hadamard(X, signs, lengths, np.empty((len(X), len(lengths)), dtype=X.dtype)), scale, out
-    )
+    """out[i, 2j] = scale cos(2 pi t_ij), out[i, 2j + 1] = scale sin(2 pi t_ij).
+
+    t = hadamard(X, signs, lengths).
+    """
+    turns = np.empty((len(X), len(lengths)), dtype=X.dtype)
+    return cossin.reference(hadamard.reference(X, signs, lengths, turns), scale, out)
 
 
-# Lifts: each number x >= 0 becomes several, side by side: out[i, N j + q] = lift_q(X[i, j]), with 0
-# -> 0 and NaN kept. Where bad is given, bad[0] becomes whether a number of X is not in [0, inf): a
-# check that costs
-# nothing while X is read anyway.
+# Elementwise maps of x >= 0 to N values: out[i, N j + q] = lift_q(X[i, j]), with 0 -> 0 and NaN
+# kept. If bad is given, bad[0] becomes whether an entry of X is outside [0, inf): a check that
+# costs nothing while X is read anyway.
 
 
+@op
 def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) -> Array:
     """lift_q(x) = prod_{p<q} (x - k_p)/(x + k_p) * 2 sqrt(k_q) x/(x + k_q), k the poles."""
-    _check(X, bad)
+    _check_domain(X, bad)
     product = np.ones_like(X)
     for q, k in enumerate(poles):
         np.multiply(product, 2 * np.sqrt(k) * (X / (X + k)), out=out[:, q :: len(poles)])
@@ -158,15 +123,16 @@ def chi2_series(X: Array, poles: Array, out: Array, bad: Array | None = None) ->
     return out
 
 
+@op
 def chi2_chebyshev(
     X: Array, n_terms: int, center: float, out: Array, bad: Array | None = None
 ) -> Array:
-    """lift_q(x) = sqrt(c) d_q(x/c), c the center: d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi)
-    d_0,
+    """lift_q(x) = sqrt(c) d_q(x/c), c the center.
 
+    d_0(t) = 2t/(t + 1), d_1 = -sqrt(2) (ln t/pi) d_0,
     d_q = ((-1)^q (2 ln t/pi) d_{q-1} + (q - 2) d_{q-2})/q.
     """
-    _check(X, bad)
+    _check_domain(X, bad)
     c = X.dtype.type(center)
     logs = _logs(X) - np.log(c)
     before, last = np.zeros_like(X), 2 * np.sqrt(c) * (X / (X + c))
@@ -180,6 +146,7 @@ def chi2_chebyshev(
     return out
 
 
+@op
 def homogeneous(
     X: Array,
     amplitudes: Array,
@@ -189,16 +156,15 @@ def homogeneous(
     out: Array,
     bad: Array | None = None,
 ) -> Array:
-    """lift = x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), a_2 cos(h_2 L ln x),
-    ...), L the step, h the harmonics.
+    """lift(x) = x^(degree/2) (a_0, a_1 cos(h_1 L ln x), a_1 sin(h_1 L ln x), ...).
 
-    amplitudes has one entry more than harmonics, which are rising whole numbers of at least 1.
+    a are the amplitudes, L is the step. The harmonics h_1 < h_2 < ... are integers from 1 on, one
+    fewer than there are amplitudes.
     """
-    _check(X, bad)
+    _check_domain(X, bad)
     logs = _logs(X)
-    root = np.where(
-        X == 0, X, np.exp(X.dtype.type(degree / 2) * logs) if degree != 1 else np.sqrt(X)
-    )
+    powers = np.sqrt(X) if degree == 1 else np.exp(X.dtype.type(degree / 2) * logs)
+    root = np.where(X == 0, X, powers)
     width = 2 * len(harmonics) + 1
     out[:, 0::width] = amplitudes[0] * root
     for j, h in enumerate(harmonics):
@@ -208,19 +174,22 @@ def homogeneous(
     return out
 
 
+@op
 def spread(indices: Array, out: Array) -> Array:
-    """out[e, q] = N indices[e] + q, N the columns of out: where the values of the entries of a CSR
-    matrix go.
+    """out[e, q] = N indices[e] + q, N the number of columns of out.
+
+    These are the columns of the N values of entry e of a CSR matrix.
     """
     np.multiply(indices[:, None], out.shape[1], out=out, dtype=out.dtype)
     out += np.arange(out.shape[1], dtype=out.dtype)
     return out
 
 
-# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no step
-# leaves the range of floating point. A NaN makes its whole row or column NaN.
+# Gram blocks: out[i, j] = k(X[i], Z[j]). With a = min(x, z), b = max(x, z), u = a / b no
+# intermediate result overflows. A NaN makes its whole row or column NaN.
 
 
+@op
 def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
     """sum_k 2 x z / (x + z), where 0 / 0 = 0."""
     for i, x in enumerate(X):
@@ -229,14 +198,19 @@ def gram_chi2(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_chi2_distance(X: Array, Z: Array, out: Array) -> Array:
-    """sum_k (x - z)^2 / (x + z), where 0 / 0 = 0: directly, since sx + sz - 2 k(x, z) cancels."""
+    """sum_k (x - z)^2 / (x + z), where 0 / 0 = 0.
+
+    Computed directly: sx + sz - 2 k(x, z) cancels.
+    """
     for i, x in enumerate(X):
         a, b, u = _ordered(x, Z)
         out[i] = ((b - a) * (_divide(b - a, b) / (1 + u))).sum(axis=1)
     return out
 
 
+@op
 def gram_intersection(X: Array, Z: Array, out: Array) -> Array:
     """sum_k min(x, z)."""
     for i, x in enumerate(X):
@@ -245,50 +219,57 @@ def gram_intersection(X: Array, Z: Array, out: Array) -> Array:
     return out
 
 
+@op
 def gram_minmax(X: Array, Z: Array, out: Array) -> Array:
     """sum_k min(x, z) / sum_k max(x, z), where 0 / 0 = 0."""
     for i, x in enumerate(X):
         a, b = np.minimum(x, Z), np.maximum(x, Z)
-        largest = b.max(axis=1, initial=0)[:, None]  # so that no sum overflows
+        largest = b.max(axis=1, initial=0)[:, None]  # scale, so that no sum overflows
         with np.errstate(under="ignore"):
             out[i] = _divide(_divide(a, largest).sum(axis=1), _divide(b, largest).sum(axis=1))
     return out
 
 
+@op
 def gram_jensen_shannon(X: Array, Z: Array, out: Array) -> Array:
-    """sum_k x / 2 log2((x + z) / x) + z / 2 log2((x + z) / z), where 0 log = 0."""
+    """sum_k x / 2 log2((x + z) / x) + z / 2 log2((x + z) / z), where 0 log 0 = 0."""
     bit = 1 / (2 * np.log(X.dtype.type(2)))
     for i, x in enumerate(X):
         a, b, u = _ordered(x, Z)
         with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-            far = u < np.finfo(X.dtype).tiny  # u has lost digits: b log(1 + u) = a
-            log_u = np.where(far, np.log(a) - np.log(b), np.log(u))
-            terms = np.where(far, bit * a, b * (bit * np.log1p(u))) + a * (
-                bit * (np.log1p(u) - log_u)
-            )
+            tiny = u < np.finfo(X.dtype).tiny  # u has lost digits: b log(1 + u) = a
+            log_u = np.where(tiny, np.log(a) - np.log(b), np.log(u))
+            larger = np.where(tiny, bit * a, b * (bit * np.log1p(u)))
+            terms = larger + a * (bit * (np.log1p(u) - log_u))
         out[i] = np.where(a == 0, 0, terms).sum(axis=1)
     return out
 
 
+@op
 def gram_l1(X: Array, Z: Array, out: Array) -> Array:
-    """sum_k |x - z|, for any real numbers."""
+    """sum_k |x - z|."""
     for i, x in enumerate(X):
         with np.errstate(over="ignore"):
             out[i] = np.abs(x - Z).sum(axis=1)
     return out
 
 
+@op
 def gram_l2(X: Array, Z: Array, out: Array) -> Array:
-    """sum_k (x - z)^2, for any real numbers: directly, since |x|^2 + |z|^2 - 2 <x, z> cancels."""
+    """sum_k (x - z)^2.
+
+    Computed directly: |x|^2 + |z|^2 - 2 <x, z> cancels.
+    """
     for i, x in enumerate(X):
         with np.errstate(over="ignore", under="ignore"):
             out[i] = np.square(x - Z).sum(axis=1)
     return out
 
 
-# Sparse rows come as the three arrays of a canonical CSR matrix: sorted columns, none twice.
+# Sparse rows are the three arrays of a canonical CSR matrix: sorted columns without duplicates.
 
 
+@op
 def gram_chi2_csr(
     X_indptr: Array,
     X_indices: Array,
@@ -299,14 +280,13 @@ def gram_chi2_csr(
     n_columns: int,
     out: Array,
 ) -> Array:
-    """gram_chi2 of two sparse matrices."""
-    X, Z = (
-        _dense(X_indptr, X_indices, X_data, n_columns),
-        _dense(Z_indptr, Z_indices, Z_data, n_columns),
-    )
-    return gram_chi2(X, Z, out)
+    """sum_k 2 x z / (x + z) for CSR rows, where 0 / 0 = 0."""
+    X = _dense(X_indptr, X_indices, X_data, n_columns)
+    Z = _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_chi2.reference(X, Z, out)
 
 
+@op
 def gram_intersection_csr(
     X_indptr: Array,
     X_indices: Array,
@@ -317,14 +297,13 @@ def gram_intersection_csr(
     n_columns: int,
     out: Array,
 ) -> Array:
-    """gram_intersection of two sparse matrices with no negative number."""
-    X, Z = (
-        _dense(X_indptr, X_indices, X_data, n_columns),
-        _dense(Z_indptr, Z_indices, Z_data, n_columns),
-    )
-    return gram_intersection(X, Z, out)
+    """sum_k min(x, z) for CSR rows without negative entries."""
+    X = _dense(X_indptr, X_indices, X_data, n_columns)
+    Z = _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_intersection.reference(X, Z, out)
 
 
+@op
 def gram_minmax_csr(
     X_indptr: Array,
     X_indices: Array,
@@ -335,14 +314,13 @@ def gram_minmax_csr(
     n_columns: int,
     out: Array,
 ) -> Array:
-    """gram_minmax of two sparse matrices."""
-    X, Z = (
-        _dense(X_indptr, X_indices, X_data, n_columns),
-        _dense(Z_indptr, Z_indices, Z_data, n_columns),
-    )
-    return gram_minmax(X, Z, out)
+    """sum_k min(x, z) / sum_k max(x, z) for CSR rows, where 0 / 0 = 0."""
+    X = _dense(X_indptr, X_indices, X_data, n_columns)
+    Z = _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    return gram_minmax.reference(X, Z, out)
 
 
+@op
 def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array) -> Array:
     """out[i] = sum_e data[e] W[indices[e]] over the entries e of row i; W has shape (d, m)."""
     for i in range(len(out)):
@@ -351,6 +329,7 @@ def csr_product(indptr: Array, indices: Array, data: Array, W: Array, out: Array
     return out
 
 
+@op
 def csr_exp2neg(
     indptr: Array,
     indices: Array,
@@ -360,23 +339,21 @@ def csr_exp2neg(
     scale: float,
     out: Array,
 ) -> Array:
-    """exp2neg_ of csr_product, with offsets[j] added to column j before."""
-    csr_product(indptr, indices, data, W, out)
+    """out[i, j] = scale 2^-((X W)[i, j] + offsets[j]), X the CSR matrix."""
+    csr_product.reference(indptr, indices, data, W, out)
     if offsets is not None:
         out += offsets
-    return exp2neg_(out, scale)
+    return exp2neg_.reference(out, scale)
 
 
-def _check(X: Array, bad: Array | None) -> None:
+def _check_domain(X: Array, bad: Array | None) -> None:
     if bad is not None:
         with np.errstate(invalid="ignore"):
             bad[0] = not (X.min(initial=0) >= 0 and X.max(initial=0) < np.inf)
 
 
 def _walsh_(X: Array) -> Array:
-    """x_i <- H x_i for every row, in place; H the Hadamard matrix of signs in Sylvester's order,
-    not scaled.
-    """
+    """x_i <- H x_i for every row, in place; H the unscaled Hadamard matrix in Sylvester's order."""
     n, p = X.shape
     half = 1
     while half < p:
@@ -396,7 +373,7 @@ def _ordered(x: Array, Z: Array) -> tuple[Array, Array, Array]:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """a / b, where 0 / 0 = 0."""
+    """Return a / b, where 0 / 0 = 0."""
     return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
 
 
@@ -410,10 +387,10 @@ def _fraction_(T: Array) -> None:
     T -= np.rint(T)
 
 
-def _circle(T: Array) -> Any:
-    return 8 * np.arctan(T.dtype.type(1))  # 2 pi to the last digit of any type
+def _two_pi(T: Array) -> Any:
+    return 8 * np.arctan(T.dtype.type(1))  # accurate in any dtype
 
 
 def _logs(X: Array) -> Array:
-    """ln x, and 0 where x is 0: whatever it multiplies is 0 there."""
+    """Return ln x, and 0 where x is 0 (its factor is 0 there)."""
     return np.log(np.where(X == 0, X.dtype.type(1), X))

@@ -1,9 +1,8 @@
-"""The definitions of the ops on codes: small integers that stand for features. reference.py has
-them under its own name too.
+"""Definitions of the ops on codes in NumPy.
 
-Codes are uint8, uint16 or int32, one for each (row, place). Consistent weighted sampling is defined
-in float32 arithmetic, one rounding for each operation, so that every twin gives the same codes,
-whatever its instruction set.
+Codes are small integers that stand for features: uint8, uint16 or int32, one for each (row, place).
+Consistent weighted sampling is defined in float32 arithmetic, one rounding for each operation, so
+that every form gives the same codes on every instruction set.
 """
 
 from __future__ import annotations
@@ -13,37 +12,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.ops.dispatch import op
+
 Array = NDArray[Any]
 
-HASHES = 64  # hashes whose parameters lie together
-_GOLDEN = 0x9E3779B97F4A7C15
-_ROWS = 16  # rows hashed in one go
+HASHES = 64  # hashes whose parameters are stored together
+# Increment and multipliers of SplitMix64.
+GOLDEN = 0x9E3779B97F4A7C15
+MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_ROWS = 16  # rows hashed at once
 
 
+@op
 def gcws_parameters(seed: int, ids: Array, first: int, out: Array) -> Array:
-    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], each for the 64 hashes from
-    first + 64 b on; float32.
+    """out[b, i] = (1/r, beta, r, ln c - r (1 - beta)) of column ids[i], for 64 hashes.
 
-    r and c are Gamma(2, 1), -ln(u u'), and beta is uniform: three words of the SplitMix64 stream
-    that starts at mix(seed + mix(id)), found by their place, 4 j, 4 j + 1 and 4 j + 2 for hash j.
-    The upper and lower halves of the first two words are u and u'. out has shape (blocks, columns,
-    4, 64); ids are uint64.
+    These are the hashes from first + 64 b on. r and c are Gamma(2, 1), -ln(u u'), and beta is
+    uniform: words 4 j, 4 j + 1 and 4 j + 2 for hash j of the SplitMix64 stream that starts at
+    mix(seed + mix(id)). The upper and lower halves of the first two words are u and u'. out is
+    float32 of shape (blocks, columns, 4, 64); ids are uint64.
     """
     hashes = np.arange(first, first + len(out) * HASHES, dtype=np.uint64).reshape(-1, 1, HASHES)
     start = _mix(np.uint64(seed) + _mix(ids))[None, :, None]
     words = [
-        _mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(_GOLDEN))
+        _mix(start + (hashes * np.uint64(4) + np.uint64(q + 1)) * np.uint64(GOLDEN))
         for q in range(3)
     ]
     r, c = (
         -np.log(_half(w >> np.uint64(32)) * _half(w & np.uint64(0xFFFFFFFF))) for w in words[:2]
     )
     beta = ((words[2] >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    for place, values in enumerate((1 / r, beta, r, np.log(c) - r * (1 - beta))):
-        out[:, :, place] = values
+    for q, values in enumerate((1 / r, beta, r, np.log(c) - r * (1 - beta))):
+        out[:, :, q] = values
     return out
 
 
+@op
 def gcws(
     logs: Array,
     parameters: Array,
@@ -54,32 +58,24 @@ def gcws(
     keep_t: bool,
     out: Array,
 ) -> Array:
-    """out[i, j - first]: the code of hash j of row i, `bits` bits of a mixing hash of (j, i*) or,
-    with keep_t, of (j, i*, t*).
+    """out[i, j - first] = `bits` bits of mix(j, i*) or, with keep_t, of mix(j, i*, t*).
 
-    logs[i, c] = ln u for the value u > 0 of column c, -inf where there is none, in float32; t =
-    floor(ln u / r + beta), a = (ln c - r (1 - beta)) - r t, and i* is the id of the first column
-    with the smallest a. A row without columns has the code 0.
+    This is the code of hash j of row i. logs[i, c] = ln u for the value u > 0 of column c, -inf
+    where there is none, in float32; t = floor(ln u / r + beta), a = (ln c - r (1 - beta)) - r t,
+    and i* is the id of the first column with the smallest a, t* its t. A row without columns has
+    the code 0.
     """
     places = np.arange(logs.shape[1])
     for start in range(0, len(logs), _ROWS):
         rows = slice(start, start + _ROWS)
         for b, block in enumerate(parameters):
             hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
-            _winners(
-                logs[rows],
-                places,
-                block,
-                ids,
-                seed,
-                bits,
-                keep_t,
-                first + hashes.start,
-                out[rows, hashes],
-            )
+            sample = seed, bits, keep_t, first + hashes.start
+            _hash(logs[rows], places, block, ids, *sample, out[rows, hashes])
     return out
 
 
+@op
 def gcws_csr(
     indptr: Array,
     places: Array,
@@ -92,25 +88,24 @@ def gcws_csr(
     keep_t: bool,
     out: Array,
 ) -> Array:
-    """gcws of sparse rows: row i has the columns places[e], indices into ids, and their logs[e],
-    for e from indptr[i] to indptr[i + 1].
+    """out[i, j - first] = the code of hash j of CSR row i, as in gcws.
+
+    Row i has the columns places[e], indices into ids, with logs[e], indptr[i] <= e < indptr[i + 1].
     """
     for i in range(len(out)):
         entries = slice(indptr[i], indptr[i + 1])
         for b, block in enumerate(parameters):
             hashes = slice(b * HASHES, min((b + 1) * HASHES, out.shape[1]))
-            row = logs[None, entries]
-            found = out[i : i + 1, hashes]
-            _winners(
-                row, places[entries], block, ids, seed, bits, keep_t, first + hashes.start, found
-            )
+            sample = seed, bits, keep_t, first + hashes.start
+            _hash(logs[None, entries], places[entries], block, ids, *sample, out[i : i + 1, hashes])
     return out
 
 
+@op
 def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
-    """out[i, j] = how many edges of column j are below X[i, j] (with inclusive: at or below it).
+    """out[i, j] = number of edges of column j below X[i, j] (with inclusive: at or below it).
 
-    edges rise along each row; they have one row for each column, or a single row for all of them.
+    edges has one rising row for each column, or a single row for all of them.
     """
     for j in range(X.shape[1]):
         row = edges[j if len(edges) > 1 else 0]
@@ -118,13 +113,13 @@ def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
     return out
 
 
+@op
 def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
-    """codes[i, j] = c, the anchor at or below x = X[i, j], and fractions[i, j] = (x - a_c)/(a_{c+1}
-    - a_c), the way to the next one.
+    """codes[i, j] = c = max {c : a_c <= x}, fractions[i, j] = (x - a_c)/(a_{c+1} - a_c).
 
-    c is at most two from the end, so that c + 1 exists; the fraction is cut to [0, 1], and 0
-    between equal anchors. Anchors rise along each row, which may end in inf; they have one row for
-    each column, or a single row for all of them, and at least two columns.
+    x = X[i, j], a are the anchors. c is at most the last but one, so that c + 1 exists; the
+    fraction is clipped to [0, 1], and 0 between equal anchors. anchors has one rising row for each
+    column, or a single row for all of them, and at least two columns; rows may end in inf.
     """
     count = anchors.shape[1]
     for j in range(X.shape[1]):
@@ -133,26 +128,32 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
         codes[:, j] = c
         gaps = a[c + 1] - a[c]
         with np.errstate(over="ignore"):
-            ways = np.divide(X[:, j] - a[c], gaps, out=np.zeros(len(X), X.dtype), where=gaps > 0)
-        fractions[:, j] = np.clip(ways, 0, 1)
+            zeros = np.zeros(len(X), X.dtype)
+            positions = np.divide(X[:, j] - a[c], gaps, out=zeros, where=gaps > 0)
+        fractions[:, j] = np.clip(positions, 0, 1)
 
 
+@op
 def coded_product(codes: Array, panels: Array, fractions: Array | None, out: Array) -> Array:
-    """out[i] = sum_c (1 - f) panels[c, code] + f panels[c, code + 1], with code = codes[i, c], f =
-    fractions[i, c], 0 without fractions.
+    """out[i] = sum_c (1 - f) panels[c, code] + f panels[c, code + 1].
 
-    panels has shape (places, codes, m), or (1, codes, m) where all places share one.
+    code = codes[i, c], f = fractions[i, c], or 0 without fractions. panels has shape (places,
+    codes, m), or (1, codes, m) if all places share one.
     """
     out[:] = 0
     for c in range(codes.shape[1]):
         panel = panels[c if len(panels) > 1 else 0]
-        out += _looked_up(panel, codes[:, c], None if fractions is None else fractions[:, c, None])
+        out += _interpolate(
+            panel, codes[:, c], None if fractions is None else fractions[:, c, None]
+        )
     return out
 
 
+@op
 def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> Array:
-    """out[c, a] = sum of (1 - f) R[i] over the rows with codes[i, c] = a, and of f R[i] over those
-    with codes[i, c] = a - 1.
+    """out[c, a] = sum_{i: codes[i, c] = a} (1 - f) R[i] + sum_{i: codes[i, c] = a - 1} f R[i].
+
+    f = fractions[i, c], or 0 without fractions.
     """
     out[:] = 0
     for c in range(codes.shape[1]):
@@ -165,17 +166,17 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
     return out
 
 
+@op
 def coded_descent(
     codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array
 ) -> Array:
-    """One sweep of coordinate descent on the squared hinge of one-hot codes, in place; row i has
-    `scale` at each of its codes.
+    """u = max(0, c_i (1 - y f + q y a)/(1 + c_i q)), W[p, code] += scale (y u - a), a <- y u.
 
-    For the rows i of order, one after the other, and all outputs: u = max(0, c_i (1 - y f + q y
-    a)/(1 + c_i q)) with the score f = b + scale sum_p W[p, code], q = scale^2 times the number of
-    places; then a = y u, and its change times scale is added to W[p, code]. Y and a have shape (n,
-    m), W (places, codes, m), b (m,), c (n,); y is +1 or -1, and W = sum_i scale a_i at the codes of
-    row i.
+    One sweep of coordinate descent on the squared hinge of one-hot codes, in place, for the rows i
+    of order in turn and all outputs. Row i has `scale` at each of its codes; the score is f = b +
+    scale sum_p W[p, code], q = scale^2 times the number of places. Y and a have shape (n, m), W
+    (places, codes, m), b (m,), c (n,); y is +1 or -1, and W = sum_i scale a_i at the codes of row
+    i.
     """
     places = np.arange(codes.shape[1])
     q = scale * scale * len(places)
@@ -188,26 +189,29 @@ def coded_descent(
     return W
 
 
+@op
 def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array) -> Array:
-    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c] of shape (codes, r),
-    or tables[0] where all share one.
+    """out[i, r c + q] = (1 - f) T[code, q] + f T[code + 1, q], T = tables[c].
+
+    code = codes[i, c], f = fractions[i, c], or 0 without fractions. tables has shape (places,
+    codes, r), or (1, codes, r) if all places share one.
     """
     r = tables.shape[2]
     for c in range(codes.shape[1]):
         table = tables[c if len(tables) > 1 else 0]
         f = None if fractions is None else fractions[:, c, None]
-        out[:, r * c : r * (c + 1)] = _looked_up(table, codes[:, c], f)
+        out[:, r * c : r * (c + 1)] = _interpolate(table, codes[:, c], f)
     return out
 
 
-def _looked_up(table: Array, codes: Array, fractions: Array | None) -> Array:
+def _interpolate(table: Array, codes: Array, fractions: Array | None) -> Array:
     if fractions is None:
         return table[codes]
     lower = codes.astype(np.int64)
     return (1 - fractions) * table[lower] + fractions * table[lower + 1]
 
 
-def _winners(
+def _hash(
     logs: Array,
     places: Array,
     block: Array,
@@ -230,15 +234,14 @@ def _winners(
     ts = np.take_along_axis(t, winner[:, None], axis=1)[:, 0]
     words = _mix(_streams(seed, first, out.shape[1]) ^ stars)
     if keep_t:
-        words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(_GOLDEN))
-    out[:] = np.where(
-        np.all(np.isinf(logs), axis=1, keepdims=True), 0, words >> np.uint64(64 - bits)
-    )
+        words = _mix(words + ts.view(np.uint32).astype(np.uint64) * np.uint64(GOLDEN))
+    empty = np.all(np.isinf(logs), axis=1, keepdims=True)
+    out[:] = np.where(empty, 0, words >> np.uint64(64 - bits))
 
 
 def _streams(seed: int, first: int, count: int) -> Array:
     hashes = np.arange(first + 1, first + count + 1, dtype=np.uint64)
-    return _mix(np.uint64(seed) + hashes * np.uint64(_GOLDEN))
+    return _mix(np.uint64(seed) + hashes * np.uint64(GOLDEN))
 
 
 def _half(word: Array) -> Array:
@@ -246,7 +249,8 @@ def _half(word: Array) -> Array:
 
 
 def _mix(word: Array) -> Array:
-    """The finaliser of SplitMix64: a bijection of 64 bits that scatters them."""
-    z = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    """Return the finalizer of SplitMix64, a bijection of 64 bits."""
+    first, second = MULTIPLIERS
+    z = (word ^ (word >> np.uint64(30))) * np.uint64(first)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(second)
     return z ^ (z >> np.uint64(31))

@@ -88,7 +88,7 @@ class Spectrum:
                 normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd"
             )
         else:
-            values, vectors = devices.gpu().linalg.eigh(normal.scatter, place.device)
+            values, vectors = devices.gpu().linalg.eigh(normal.scatter, place.torch_device)
         cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
         known = slice(np.count_nonzero(values <= cut), None)
         values, vectors = values[known], vectors[:, known]
@@ -151,7 +151,7 @@ def solve(normal: Normal, alpha: float, *, overwrite: bool = False) -> tuple[Arr
     alpha = float(grid("solve", [alpha])[0])
     place = devices.here()
     if place is not None:
-        coef = devices.gpu().linalg.solve(normal.scatter, alpha, normal.cross, place.device)
+        coef = devices.gpu().linalg.solve(normal.scatter, alpha, normal.cross, place.torch_device)
         if coef is not None:
             return coef, normal.intercept(coef)
         spectrum = Spectrum.of(normal)

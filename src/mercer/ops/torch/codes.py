@@ -1,5 +1,6 @@
-"""The torch twins of the ops on codes. Words of 64 bits are int64, whose sums and products wrap as
-those of uint64 do.
+"""Torch forms of the ops on codes.
+
+64-bit words are int64: their sums and products wrap as those of uint64.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference_codes
+from mercer.ops.dispatch import torch_form
+from mercer.ops.reference_codes import GOLDEN, HASHES, MULTIPLIERS
 from mercer.ops.torch import triton_dispatch
 from mercer.ops.torch.device_array import DeviceArray, tensor
 from mercer.ops.torch.sparse import dense
 
-HASHES = 64
-_ENTRIES = 2**24  # of rows x columns x hashes that exist at once
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_ENTRIES = 2**24  # rows x columns x hashes in memory at once
 
 
+@torch_form(reference_codes.gcws_parameters)
 def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> DeviceArray:
     target = out.tensor
     columns = _words(tensor(ids, target))
@@ -26,7 +28,7 @@ def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> Device
         -1, 1, HASHES
     )
     start = _mix(_signed(seed) + _mix(columns))[None, :, None]
-    words = [_mix(start + (hashes * 4 + (q + 1)) * _signed(_GOLDEN)) for q in range(3)]
+    words = [_mix(start + (hashes * 4 + (q + 1)) * _signed(GOLDEN)) for q in range(3)]
     r, c = (-torch.log(_half(_shift(w, 32)) * _half(w & 0xFFFFFFFF)) for w in words[:2])
     beta = (_shift(words[2], 12).double() + 0.5) * 2.0**-52
     for place, values in enumerate((1 / r, beta, r, torch.log(c) - r * (1 - beta))):
@@ -34,6 +36,7 @@ def gcws_parameters(seed: int, ids: Any, first: int, out: DeviceArray) -> Device
     return out
 
 
+@torch_form(reference_codes.gcws)
 def gcws(
     logs: DeviceArray,
     parameters: Any,
@@ -44,10 +47,10 @@ def gcws(
     keep_t: bool,
     out: DeviceArray,
 ) -> DeviceArray:
-    return _codes(logs.tensor, None, parameters, ids, seed, first, bits, keep_t, out)
+    return _hash_rows(logs.tensor, None, parameters, ids, seed, first, bits, keep_t, out)
 
 
-def _codes(
+def _hash_rows(
     L: torch.Tensor,
     order: torch.Tensor | None,
     parameters: Any,
@@ -58,28 +61,30 @@ def _codes(
     keep_t: bool,
     out: DeviceArray,
 ) -> DeviceArray:
-    """Codes of rows of logarithms; of equal columns the first wins, in the order that is given or
-    as they stand.
+    """out = codes of rows of logarithms.
+
+    Of columns with equal a the first wins: in the given order, else by index.
     """
     P, target, columns = tensor(parameters, L), out.tensor, _words(tensor(ids, L))
     if not L.shape[1]:
         target.zero_()
         return out
     places = torch.arange(first + 1, first + target.shape[1] + 1, device=L.device)
-    streams = _mix(_signed(seed) + places * _signed(_GOLDEN))
-    if order is None and triton_dispatch.take(L, P):
+    streams = _mix(_signed(seed) + places * _signed(GOLDEN))
+    if order is None and triton_dispatch.supports(L, P):
         triton_dispatch.codes(L, P, streams, columns, bits, keep_t, target)
         return out
     winners, ts = _winners(L, P, target.shape[1], order)
     words = _mix(streams ^ columns[winners])
     if keep_t:
-        words = _mix(words + (ts.view(torch.int32).long() & 0xFFFFFFFF) * _signed(_GOLDEN))
+        words = _mix(words + (ts.view(torch.int32).long() & 0xFFFFFFFF) * _signed(GOLDEN))
     codes = _shift(words, 64 - bits)
     codes[torch.isinf(L).all(1)] = 0
     target.copy_(codes)
     return out
 
 
+@torch_form(reference_codes.gcws_csr)
 def gcws_csr(
     indptr: Any,
     places: Any,
@@ -95,37 +100,41 @@ def gcws_csr(
     parts = tensor(indptr, logs.tensor), tensor(places, logs.tensor)
     order = dense(*parts, torch.arange(len(logs), device=logs.tensor.device), len(ids))
     rows = dense(*parts, logs.tensor, len(ids), -torch.inf)
-    return _codes(rows, order, parameters, ids, seed, first, bits, keep_t, out)
+    return _hash_rows(rows, order, parameters, ids, seed, first, bits, keep_t, out)
 
 
+@torch_form(reference_codes.levels)
 def levels(X: DeviceArray, edges: Any, inclusive: bool, out: DeviceArray) -> DeviceArray:
     out.tensor.copy_(_search(tensor(edges, X.tensor), X.tensor, right=inclusive))
     return out
 
 
+@torch_form(reference_codes.brackets)
 def brackets(X: DeviceArray, anchors: Any, codes: DeviceArray, fractions: DeviceArray) -> None:
     x, a = X.tensor, tensor(anchors, X.tensor)
     count = a.shape[1]
-    found = torch.clamp(_search(a[:, 1:].contiguous(), x, right=True), max=count - 2)
-    codes.tensor.copy_(found)
+    lower = torch.clamp(_search(a[:, 1:].contiguous(), x, right=True), max=count - 2)
+    codes.tensor.copy_(lower)
     rows = a if len(a) > 1 else a.expand(x.shape[1], count)
-    low, high = (torch.gather(rows, 1, (found + step).T).T for step in (0, 1))
+    low, high = (torch.gather(rows, 1, (lower + step).T).T for step in (0, 1))
     gaps = high - low
-    ways = torch.where(gaps > 0, (x - low) / gaps, torch.zeros_like(x))
-    fractions.tensor.copy_(torch.clamp(ways, 0, 1))
+    positions = torch.where(gaps > 0, (x - low) / gaps, torch.zeros_like(x))
+    fractions.tensor.copy_(torch.clamp(positions, 0, 1))
 
 
+@torch_form(reference_codes.coded_product)
 def coded_product(codes: DeviceArray, panels: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
     target = out.tensor.zero_()
     rows, P = codes.tensor.long(), tensor(panels, out.tensor)
     F = None if fractions is None else tensor(fractions, out.tensor)
     for c in range(rows.shape[1]):
-        target += _looked_up(
+        target += _interpolate(
             P[c if len(P) > 1 else 0], rows[:, c], None if F is None else F[:, c, None]
         )
     return out
 
 
+@torch_form(reference_codes.coded_sums)
 def coded_sums(codes: DeviceArray, R: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
     target = out.tensor.zero_()
     rows, values = codes.tensor.long(), tensor(R, out.tensor)
@@ -140,16 +149,18 @@ def coded_sums(codes: DeviceArray, R: Any, fractions: Any, out: DeviceArray) -> 
     return out
 
 
+@torch_form(reference_codes.coded_rows)
 def coded_rows(codes: DeviceArray, tables: Any, fractions: Any, out: DeviceArray) -> DeviceArray:
     T, rows = tensor(tables, out.tensor), codes.tensor.long()
     n, places = rows.shape
     at = rows + torch.arange(places, device=rows.device) * T.shape[1] if len(T) > 1 else rows
     F = None if fractions is None else tensor(fractions, out.tensor)[:, :, None]
-    found = _looked_up(T.flatten(0, 1), at, F)
-    out.tensor.copy_(found.reshape(n, places * T.shape[2]))
+    features = _interpolate(T.flatten(0, 1), at, F)
+    out.tensor.copy_(features.reshape(n, places * T.shape[2]))
     return out
 
 
+@torch_form(reference_codes.coded_descent)
 def coded_descent(
     codes: DeviceArray,
     order: Any,
@@ -160,10 +171,8 @@ def coded_descent(
     a: DeviceArray,
     W: DeviceArray,
 ) -> DeviceArray:
-    """Row after row, so that a device has no use for its width: here for the sake of
-    completeness.
-    """
-    rows, targets, bias, cost = (tensor(one, W.tensor) for one in (codes, Y, b, c))
+    """Sweep row by row: sequential, hence slow on a device."""
+    rows, targets, bias, cost = (tensor(values, W.tensor) for values in (codes, Y, b, c))
     weights, panel = a.tensor, W.tensor
     places = torch.arange(rows.shape[1], device=rows.device)
     q = scale * scale * len(places)
@@ -178,7 +187,7 @@ def coded_descent(
     return W
 
 
-def _looked_up(
+def _interpolate(
     table: torch.Tensor, codes: torch.Tensor, fractions: torch.Tensor | None
 ) -> torch.Tensor:
     if fractions is None:
@@ -187,7 +196,7 @@ def _looked_up(
 
 
 def _search(edges: torch.Tensor, X: torch.Tensor, *, right: bool) -> torch.Tensor:
-    """How many edges of each column are below X, with right at or below it."""
+    """Return how many edges of each column are below X; with right, at or below it."""
     if len(edges) > 1:
         return torch.searchsorted(edges.contiguous(), X.T.contiguous(), right=right).T
     return torch.searchsorted(edges[0].contiguous(), X.contiguous(), right=right)
@@ -196,7 +205,7 @@ def _search(edges: torch.Tensor, X: torch.Tensor, *, right: bool) -> torch.Tenso
 def _winners(
     L: torch.Tensor, P: torch.Tensor, hashes: int, order: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first column with the smallest a, and its t, for each row and hash."""
+    """Return the first column with the smallest a, and its t, for each row and hash."""
     n, d = L.shape
     winners = torch.empty((n, hashes), dtype=torch.int64, device=L.device)
     ts = torch.empty((n, hashes), dtype=torch.float32, device=L.device)
@@ -221,14 +230,15 @@ def _winners(
 
 
 def _mix(word: torch.Tensor) -> torch.Tensor:
-    """The finaliser of SplitMix64."""
-    z = (word ^ _shift(word, 30)) * _signed(_FIRST)
-    z = (z ^ _shift(z, 27)) * _signed(_SECOND)
+    """Return the finalizer of SplitMix64."""
+    first, second = MULTIPLIERS
+    z = (word ^ _shift(word, 30)) * _signed(first)
+    z = (z ^ _shift(z, 27)) * _signed(second)
     return z ^ _shift(z, 31)
 
 
 def _shift(word: torch.Tensor, places: int) -> torch.Tensor:
-    """To the right, zeros coming in."""
+    """Shift to the right, filling with zeros."""
     return (word >> places) & ((1 << (64 - places)) - 1) if places else word
 
 

@@ -1,4 +1,4 @@
-"""The torch twins of the links, transforms and lifts of reference.py."""
+"""Torch forms of the links, Hadamard transforms and elementwise maps of reference.py."""
 
 from __future__ import annotations
 
@@ -7,41 +7,51 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference
+from mercer.ops.dispatch import torch_form
 from mercer.ops.torch import matmul, triton_dispatch
 from mercer.ops.torch.device_array import DeviceArray, tensor
 from mercer.ops.torch.triton_dispatch import hadamard_signs
 
-_SIGNS = 128  # rows of the Hadamard matrices that are multiplied by
+_SIGNS = 128  # largest Hadamard matrix that rows are multiplied by
 
 
+@torch_form(reference.cos_)
 def cos_(T: DeviceArray, scale: float, phases: Any = None) -> DeviceArray:
     matmul.cos_(T.tensor, scale, _optional(phases, T.tensor))
     return T
 
 
+@torch_form(reference.cossin)
 def cossin(T: DeviceArray, scale: float, out: DeviceArray) -> DeviceArray:
-    matmul.turns_(T.tensor, scale, out.tensor)
+    matmul.cossin(T.tensor, scale, out.tensor)
     return out
 
 
+@torch_form(reference.exp2neg_)
 def exp2neg_(T: DeviceArray, scale: float) -> DeviceArray:
     T.tensor.neg_().exp2_().mul_(scale)
     return T
 
 
+@torch_form(reference.product_cos)
 def product_cos(X: DeviceArray, W: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
-    matmul.cos(X.tensor, tensor(W, X.tensor), scale, _optional(phases, X.tensor), out.tensor)
+    matmul.product_cos(
+        X.tensor, tensor(W, X.tensor), scale, _optional(phases, X.tensor), out.tensor
+    )
     return out
 
 
+@torch_form(reference.product_cossin)
 def product_cossin(X: DeviceArray, W: Any, scale: float, out: DeviceArray) -> DeviceArray:
-    matmul.cossin(X.tensor, tensor(W, X.tensor), scale, out.tensor)
+    matmul.product_cossin(X.tensor, tensor(W, X.tensor), scale, out.tensor)
     return out
 
 
+@torch_form(reference.hadamard)
 def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
-    if triton_dispatch.transforms(rows, flips, scales, out.tensor):
+    if triton_dispatch.supports_hadamard(rows, flips, scales, out.tensor):
         triton_dispatch.hadamard(rows, flips, scales[: out.shape[1]], 1.0, None, out.tensor, 0)
         return out
     n, d = rows.shape
@@ -57,48 +67,52 @@ def hadamard(X: DeviceArray, signs: Any, lengths: Any, out: DeviceArray) -> Devi
     return out
 
 
+@torch_form(reference.hadamard_cos)
 def hadamard_cos(
     X: DeviceArray, signs: Any, lengths: Any, scale: float, phases: Any, out: DeviceArray
 ) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
-    if triton_dispatch.transforms(rows, flips, scales, out.tensor):
+    if triton_dispatch.supports_hadamard(rows, flips, scales, out.tensor):
         triton_dispatch.hadamard(rows, flips, scales, scale, _optional(phases, rows), out.tensor, 1)
         return out
     return cos_(hadamard(X, signs, lengths, out), scale, phases)
 
 
+@torch_form(reference.hadamard_cossin)
 def hadamard_cossin(
     X: DeviceArray, signs: Any, lengths: Any, scale: float, out: DeviceArray
 ) -> DeviceArray:
     rows, flips, scales = X.tensor, tensor(signs, X.tensor), tensor(lengths, X.tensor)
-    if triton_dispatch.transforms(rows, flips, scales, out.tensor):
+    if triton_dispatch.supports_hadamard(rows, flips, scales, out.tensor):
         triton_dispatch.hadamard(rows, flips, scales, scale, None, out.tensor, 2)
         return out
     turns = DeviceArray(rows.new_empty((len(X), len(lengths))))
     return cossin(hadamard(X, signs, lengths, turns), scale, out)
 
 
+@torch_form(reference.chi2_series)
 def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -> DeviceArray:
-    x, places, target = X.tensor, tensor(poles, X.tensor), out.tensor
-    if triton_dispatch.lifts(x, target, len(places)) and triton_dispatch.moderate(places):
-        triton_dispatch.series(x, places, target, bad)
+    x, k, target = X.tensor, tensor(poles, X.tensor), out.tensor
+    if triton_dispatch.supports_lift(x, target, len(k)) and triton_dispatch.supports_poles(k):
+        triton_dispatch.series(x, k, target, bad)
         return out
-    _check(x, bad)
+    _check_domain(x, bad)
     product = torch.ones_like(x)
-    for q, k in enumerate(places):
-        target[:, q :: len(places)] = product * (2 * torch.sqrt(k) * (x / (x + k)))
-        product *= (x - k) / (x + k)
+    for q, pole in enumerate(k):
+        target[:, q :: len(k)] = product * (2 * torch.sqrt(pole) * (x / (x + pole)))
+        product *= (x - pole) / (x + pole)
     return out
 
 
+@torch_form(reference.chi2_chebyshev)
 def chi2_chebyshev(
     X: DeviceArray, n_terms: int, center: float, out: DeviceArray, bad: Any = None
 ) -> DeviceArray:
     x, target = X.tensor, out.tensor
-    if triton_dispatch.lifts(x, target, n_terms):
+    if triton_dispatch.supports_lift(x, target, n_terms):
         triton_dispatch.chebyshev(x, n_terms, center, target, bad)
         return out
-    _check(x, bad)
+    _check_domain(x, bad)
     logs = _logs(x) - math.log(center)
     before, last = torch.zeros_like(x), 2 * math.sqrt(center) * (x / (x + center))
     for q in range(n_terms):
@@ -111,6 +125,7 @@ def chi2_chebyshev(
     return out
 
 
+@torch_form(reference.homogeneous)
 def homogeneous(
     X: DeviceArray,
     amplitudes: Any,
@@ -122,10 +137,10 @@ def homogeneous(
 ) -> DeviceArray:
     x, a, target = X.tensor, tensor(amplitudes, X.tensor), out.tensor
     width = 2 * len(harmonics) + 1
-    if triton_dispatch.lifts(x, target, width):
+    if triton_dispatch.supports_lift(x, target, width):
         triton_dispatch.homogeneous(x, a, tensor(harmonics, x), step, degree, target, bad)
         return out
-    _check(x, bad)
+    _check_domain(x, bad)
     logs = _logs(x)
     root = torch.where(x == 0, x, torch.exp((degree / 2) * logs) if degree != 1 else torch.sqrt(x))
     target[:, 0::width] = a[0] * root
@@ -136,28 +151,26 @@ def homogeneous(
     return out
 
 
-def _check(x: torch.Tensor, bad: Any) -> None:
+def _check_domain(x: torch.Tensor, bad: Any) -> None:
     if bad is not None:
         bad[0] = x.numel() > 0 and not bool((x.amin() >= 0) & (x.amax() < torch.inf))
 
 
 def _walsh(work: torch.Tensor) -> torch.Tensor:
-    """H x for every row: H is a Kronecker product of small matrices of signs, so that a few passes
-    over the rows do.
-    """
+    """Return H x for every row x, by products with the small Kronecker factors of H."""
     n, p = work.shape
     half = 1
     while half < p:
         size = min(_SIGNS, p // half)
         H = hadamard_signs(size, work.dtype, work.device)
         left, right = (work.view(-1, size), H) if half == 1 else (H, work.view(-1, size, half))
-        work = matmul.exact(left, right).view(n, p)
+        work = matmul.full_precision_matmul(left, right).view(n, p)
         half *= size
     return work
 
 
 def _logs(x: torch.Tensor) -> torch.Tensor:
-    """ln x, and 0 where x is 0."""
+    """Return ln x, and 0 where x is 0."""
     return torch.log(torch.where(x == 0, torch.ones_like(x), x))
 
 

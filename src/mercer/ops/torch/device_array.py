@@ -1,20 +1,20 @@
-"""DeviceArray: a torch tensor that NumPy's own functions work on, so that stages and blocks are
-written once.
+"""DeviceArray: a torch tensor with NumPy's interface, so that stages and blocks are written once.
 
-NumPy hands a function over to the type of its arguments (`__array_ufunc__`, `__array_function__`,
-`like=`); what is listed here is done by torch where the tensor is. Anything else is a TypeError:
-nothing comes back to the CPU unless `numpy.asarray` asks for it.
+NumPy dispatches its functions by the type of their arguments (`__array_ufunc__`,
+`__array_function__`, `like=`). Those listed here run in torch on the tensor's device; any other
+raises a TypeError. Data is copied to the host by `numpy.asarray` only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from mercer.ops import dispatch
 from mercer.ops.torch import matmul
 
 TYPES: dict[Any, torch.dtype] = {
@@ -27,41 +27,38 @@ TYPES: dict[Any, torch.dtype] = {
     np.dtype(np.int32): torch.int32,
     np.dtype(np.int64): torch.int64,
 }
-_NAMES = {kind: name for name, kind in TYPES.items()}
-_WIDE = {float: torch.float64, int: torch.int64, bool: torch.bool}
+_NUMPY_TYPES = {kind: dtype for dtype, kind in TYPES.items()}
+_SCALAR_TYPES = {float: torch.float64, int: torch.int64, bool: torch.bool}
 
 
+@dispatch.device_array
 class DeviceArray(NDArrayOperatorsMixin):
-    """The array that a tensor is. Slices are views, in-place operators work in place; `tensor` is
-    the tensor itself.
-    """
+    """Array over a torch tensor, `tensor`: slices are views, in-place operators work in place."""
 
-    __slots__ = ("_ends", "tensor")
-    resident = True  # what says to all others that it is on a device
+    __slots__ = ("_extremes", "tensor")
+    resident = True  # marks an array on a device for modules that do not import ops
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
-        self._ends: torch.Tensor | None = None
+        self._extremes: torch.Tensor | None = None
 
     def look(self) -> None:
-        """Begin to look for the least and the largest number, without waiting for them."""
-        if self._ends is None and self.size:
-            self._ends = torch.stack(torch.aminmax(self.tensor))
+        """Start computing `ends` without waiting for the result; the array must not change."""
+        if self._extremes is None and self.size:
+            self._extremes = torch.stack(torch.aminmax(self.tensor))
 
     def ends(self) -> tuple[float, float]:
-        """The least and the largest of 0 and all numbers; NaN for both where there is one. Nobody
-        writes to an array that was looked at.
-        """
+        """Return the minimum and the maximum of 0 and all entries; NaN for both if one is NaN."""
         self.look()
-        if self._ends is None:
+        if self._extremes is None:
             return 0.0, 0.0
-        least, largest = self._ends.tolist()
+        least, largest = self._extremes.tolist()
         return (least, largest) if least != least else (min(least, 0.0), max(largest, 0.0))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return _NAMES[self.tensor.dtype]
+        return _NUMPY_TYPES[self.tensor.dtype]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,11 +104,8 @@ class DeviceArray(NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         return bool(self.tensor)
 
-    def __index__(self) -> int:
-        return int(self.tensor)
-
-    def __format__(self, words: str) -> str:
-        return format(self.tensor.item(), words) if self.ndim == 0 else repr(self)
+    def __format__(self, spec: str) -> str:
+        return format(self.tensor.item(), spec) if self.ndim == 0 else repr(self)
 
     def astype(self, dtype: Any, copy: bool = True) -> DeviceArray:
         return DeviceArray(self.tensor.to(TYPES[np.dtype(dtype)], copy=copy))
@@ -125,39 +119,23 @@ class DeviceArray(NDArrayOperatorsMixin):
     def reshape(self, *shape: Any) -> DeviceArray:
         return DeviceArray(self.tensor.reshape(*shape))
 
-    def ravel(self) -> DeviceArray:
-        return self.reshape(-1)
-
     def transpose(self, *axes: int) -> DeviceArray:
         return DeviceArray(self.tensor.permute(*axes))
 
-    def max(
-        self, axis: int | None = None, initial: float | None = None, keepdims: bool = False
-    ) -> DeviceArray:
-        return DeviceArray(
-            _extreme(self.tensor, torch.amax, torch.maximum, axis, initial, keepdims)
-        )
+    def max(self, axis: int | None = None, **options: Any) -> DeviceArray:
+        return DeviceArray(_extreme(self.tensor, torch.amax, torch.maximum, axis, **options))
 
-    def min(
-        self, axis: int | None = None, initial: float | None = None, keepdims: bool = False
-    ) -> DeviceArray:
-        return DeviceArray(
-            _extreme(self.tensor, torch.amin, torch.minimum, axis, initial, keepdims)
-        )
+    def min(self, axis: int | None = None, **options: Any) -> DeviceArray:
+        return DeviceArray(_extreme(self.tensor, torch.amin, torch.minimum, axis, **options))
 
     def sum(self, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
-        whole = self.tensor.sum() if axis is None else self.tensor.sum(axis, keepdim=keepdims)
-        return DeviceArray(whole)
+        return _reduce(self.tensor.sum, axis, keepdims)
 
     def any(self, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
-        return DeviceArray(
-            self.tensor.any() if axis is None else self.tensor.any(axis, keepdim=keepdims)
-        )
+        return _reduce(self.tensor.any, axis, keepdims)
 
     def all(self, axis: int | None = None, keepdims: bool = False) -> DeviceArray:
-        return DeviceArray(
-            self.tensor.all() if axis is None else self.tensor.all(axis, keepdim=keepdims)
-        )
+        return _reduce(self.tensor.all, axis, keepdims)
 
     def __array_ufunc__(
         self,
@@ -168,37 +146,36 @@ class DeviceArray(NDArrayOperatorsMixin):
         where: Any = True,
         **kwargs: Any,
     ) -> Any:
-        work = _UFUNCS.get(ufunc.__name__)
-        if method != "__call__" or work is None or kwargs or (out and type(out[0]) is np.ndarray):
+        function = _UFUNCS.get(ufunc.__name__)
+        host_output = out and type(out[0]) is np.ndarray
+        if method != "__call__" or function is None or kwargs or host_output:
             return NotImplemented
-        like = next(one for one in (*inputs, *(out or ())) if isinstance(one, DeviceArray)).tensor
-        operands = [_filled(_operand(one, like)) for one in inputs]
+        like = next(a for a in (*inputs, *(out or ())) if isinstance(a, DeviceArray)).tensor
+        operands = [_as_tensor(_operand(value, like)) for value in inputs]
         if not out:
-            return DeviceArray(work(*operands))
+            return DeviceArray(function(*operands))
         target = out[0].tensor
         if where is not True:
-            target.copy_(torch.where(_operand(where, like), work(*operands), target))
-        elif ufunc.__name__ in _IN_PLACE and operands[0].dtype == target.dtype:
-            work(*operands, out=target)
+            target.copy_(torch.where(_operand(where, like), function(*operands), target))
+        elif ufunc.__name__ in _WITH_OUT and operands[0].dtype == target.dtype:
+            function(*operands, out=target)
         else:
-            target.copy_(work(*operands))
+            target.copy_(function(*operands))
         return out[0]
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        work = _FUNCTIONS.get(func.__name__)
-        if work is None:
-            return NotImplemented
-        return work(self.tensor, *args, **kwargs)
+        function = _FUNCTIONS.get(func.__name__)
+        return NotImplemented if function is None else function(self.tensor, *args, **kwargs)
 
 
 def array(tensor: torch.Tensor) -> DeviceArray:
-    """A tensor of numbers that we know as an array; half floats become float32."""
+    """Return a tensor as an array; half floats become float32, other integers int64."""
     tensor = tensor.detach()
     if tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
-    elif tensor.dtype not in _NAMES and not tensor.is_complex():
+    elif tensor.dtype not in _NUMPY_TYPES and not tensor.is_complex():
         tensor = tensor.long()
-    if tensor.dtype not in _NAMES:
+    if tensor.dtype not in _NUMPY_TYPES:
         raise ValueError(
             f"Complex data not supported: tensors of real numbers are needed, got {tensor.dtype}."
         )
@@ -206,16 +183,15 @@ def array(tensor: torch.Tensor) -> DeviceArray:
 
 
 def tensor(value: Any, like: torch.Tensor) -> torch.Tensor:
-    """An array of either kind as a tensor on the device of `like`."""
+    """Return an array, of NumPy or on a device, as a tensor on the device of `like`."""
     if isinstance(value, DeviceArray):
         return value.tensor
     value = np.ascontiguousarray(value)
-    with_owner = value if value.flags.writeable else value.copy()
-    return torch.from_numpy(with_owner).to(like.device, non_blocking=False)
+    return torch.from_numpy(value if value.flags.writeable else value.copy()).to(like.device)
 
 
 def _operand(value: Any, like: torch.Tensor) -> Any:
-    """Tensors and arrays as tensors, numbers as numbers, which change no dtype."""
+    """Return arrays as tensors and numbers as Python scalars, which promote no dtype."""
     if isinstance(value, DeviceArray):
         return value.tensor
     if isinstance(value, np.ndarray) and value.ndim:
@@ -223,35 +199,42 @@ def _operand(value: Any, like: torch.Tensor) -> Any:
     return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
 
-def _filled(value: Any) -> torch.Tensor:
-    """A number as a tensor of no dimensions, which changes no dtype either."""
-    return (
-        value
-        if isinstance(value, torch.Tensor)
-        else torch.tensor(value, dtype=_WIDE.get(type(value)))
-    )
+def _as_tensor(value: Any) -> torch.Tensor:
+    """Return a Python scalar as a tensor of no dimensions, which promotes no dtype either."""
+    if isinstance(value, torch.Tensor):
+        return value
+    return torch.tensor(value, dtype=_SCALAR_TYPES.get(type(value)))
 
 
 def _index(key: Any, like: torch.Tensor) -> Any:
     if isinstance(key, tuple):
         return tuple(_index(part, like) for part in key)
     if isinstance(key, DeviceArray | np.ndarray):
-        places = _operand(key, like)
-        return (
-            places
-            if not isinstance(places, torch.Tensor) or places.dtype == torch.bool
-            else places.long()
-        )
+        index = _operand(key, like)
+        is_mask = not isinstance(index, torch.Tensor) or index.dtype == torch.bool
+        return index if is_mask else index.long()
     return key
 
 
+def _reduce(reduce: Callable[..., Any], axis: int | None, keepdims: bool) -> DeviceArray:
+    return DeviceArray(reduce() if axis is None else reduce(axis, keepdim=keepdims))
+
+
 def _extreme(
-    t: torch.Tensor, over: Any, pair: Any, axis: int | None, initial: float | None, keepdims: bool
+    t: torch.Tensor,
+    over_axes: Any,
+    of_pair: Any,
+    axis: int | None,
+    initial: float | None = None,
+    keepdims: bool = False,
 ) -> Any:
+    """Return the minimum or maximum over an axis, of `initial` too if it is given."""
     axes = tuple(range(t.ndim)) if axis is None else (axis,)
     if all(t.shape[a] for a in axes):
-        found = over(t, axes, keepdim=keepdims)
-        return found if initial is None else pair(found, torch.full_like(found, initial))
+        extreme = over_axes(t, axes, keepdim=keepdims)
+        if initial is None:
+            return extreme
+        return of_pair(extreme, torch.full_like(extreme, initial))
     shape = [
         1 if a in axes else size for a, size in enumerate(t.shape) if keepdims or a not in axes
     ]
@@ -261,65 +244,52 @@ def _extreme(
 
 
 def _where(like: torch.Tensor, condition: Any, x: Any, y: Any) -> DeviceArray:
-    chosen, x, y = (_operand(one, like) for one in (condition, x, y))
+    mask, x, y = (_operand(value, like) for value in (condition, x, y))
     if not isinstance(x, torch.Tensor) and not isinstance(y, torch.Tensor):
         x, y = torch.tensor(x, device=like.device), torch.tensor(y, device=like.device)
-    return DeviceArray(torch.where(chosen, x, y))
+    return DeviceArray(torch.where(mask, x, y))
 
 
-def _made(make: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:
-    def work(like: torch.Tensor, shape: Any, dtype: Any = np.float64, **kwargs: Any) -> DeviceArray:
-        return DeviceArray(make(shape, dtype=TYPES[np.dtype(dtype)], device=like.device))
+def _creation(create: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:
+    """Return NumPy's form of a torch function that creates an array of a shape."""
 
-    return work
+    def form(like: torch.Tensor, shape: Any, dtype: Any = np.float64, **kwargs: Any) -> DeviceArray:
+        return DeviceArray(create(shape, dtype=TYPES[np.dtype(dtype)], device=like.device))
 
-
-def _full(
-    like: torch.Tensor, shape: Any, value: Any, dtype: Any = None, **kwargs: Any
-) -> DeviceArray:
-    kind = np.asarray(value).dtype if dtype is None else np.dtype(dtype)
-    return DeviceArray(
-        torch.full(np.atleast_1d(shape).tolist(), value, dtype=TYPES[kind], device=like.device)
-    )
+    return form
 
 
 def _asarray(like: torch.Tensor, values: Any, dtype: Any = None, **kwargs: Any) -> DeviceArray:
-    """numpy.asarray(values, like=array): where the array is, and its own dtype unless another is
-    asked for.
-    """
-    moved = tensor(values, like)
-    return DeviceArray(moved if dtype is None else moved.to(TYPES[np.dtype(dtype)]))
+    copy = tensor(values, like)
+    return DeviceArray(copy if dtype is None else copy.to(TYPES[np.dtype(dtype)]))
 
 
-def _einsum(like: torch.Tensor, words: str, *arrays: Any, dtype: Any = None) -> DeviceArray:
-    parts = [_operand(one, like) for one in arrays]
+def _einsum(like: torch.Tensor, subscripts: str, *arrays: Any, dtype: Any = None) -> DeviceArray:
+    parts = [_operand(array, like) for array in arrays]
     if dtype is not None:
         parts = [part.to(TYPES[np.dtype(dtype)]) for part in parts]
-    return DeviceArray(
-        (parts[0] * parts[1]).sum(1) if words == "ij,ij->i" else matmul.einsum(words, *parts)
-    )
+    if subscripts == "ij,ij->i":
+        return DeviceArray((parts[0] * parts[1]).sum(1))
+    return DeviceArray(matmul.einsum(subscripts, *parts))
 
 
 def _take(
-    like: torch.Tensor, a: Any, places: Any, axis: int, out: Any = None, mode: str = "raise"
+    like: torch.Tensor, a: Any, indices: Any, axis: int, out: Any = None, mode: str = "raise"
 ) -> DeviceArray:
-    source = _operand(a, like)
-    return _kept(torch.index_select(source, axis, _operand(places, like).long()), out)
-
-
-def _kept(found: torch.Tensor, out: Any) -> DeviceArray:
+    result = torch.index_select(_operand(a, like), axis, _operand(indices, like).long())
     if out is None:
-        return DeviceArray(found)
-    out.tensor.copy_(found)
-    kept: DeviceArray = out
-    return kept
+        return DeviceArray(result)
+    out.tensor.copy_(result)
+    return cast(DeviceArray, out)
 
 
-def _on_list(work: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:
-    def applied(like: torch.Tensor, arrays: Any, axis: int = 0) -> DeviceArray:
-        return DeviceArray(work([_operand(one, like) for one in arrays], axis))
+def _of_list(function: Callable[..., torch.Tensor]) -> Callable[..., DeviceArray]:
+    """Return NumPy's form of a torch function of a list of tensors and an axis."""
 
-    return applied
+    def form(like: torch.Tensor, arrays: Any, axis: int = 0) -> DeviceArray:
+        return DeviceArray(function([_operand(array, like) for array in arrays], axis))
+
+    return form
 
 
 def _sum(
@@ -331,11 +301,11 @@ def _sum(
 def _contiguous(like: torch.Tensor, a: Any, dtype: Any = None) -> DeviceArray:
     if isinstance(a, DeviceArray) and a.tensor.is_contiguous() and dtype in (None, a.dtype):
         return a
-    found = _operand(a, like).contiguous()
-    return DeviceArray(found if dtype is None else found.to(TYPES[np.dtype(dtype)]))
+    copy = _operand(a, like).contiguous()
+    return DeviceArray(copy if dtype is None else copy.to(TYPES[np.dtype(dtype)]))
 
 
-def _divided(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+def _divide(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     x = x if x.is_floating_point() or y.is_floating_point() else x.double()
     return torch.div(x, y, out=out)
 
@@ -344,7 +314,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "add": torch.add,
     "subtract": torch.subtract,
     "multiply": torch.multiply,
-    "divide": _divided,
+    "divide": _divide,
     "floor_divide": torch.floor_divide,
     "power": torch.pow,
     "maximum": torch.maximum,
@@ -375,44 +345,32 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "invert": torch.bitwise_not,
     "matmul": matmul.matmul,
 }
-_IN_PLACE = {
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "negative",
-    "absolute",
-    "sqrt",
-    "exp",
-    "log1p",
-    "matmul",
-}
+# Functions that write to out= directly; the others allocate their result.
+_WITH_OUT = {"add", "subtract", "multiply", "divide", "negative"}
+_WITH_OUT |= {"absolute", "sqrt", "exp", "log1p", "matmul"}
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "empty": _made(torch.empty),
-    "zeros": _made(torch.zeros),
-    "ones": _made(torch.ones),
-    "full": _full,
+    "empty": _creation(torch.empty),
+    "zeros": _creation(torch.zeros),
+    "ones": _creation(torch.ones),
     "asarray": _asarray,
     "ascontiguousarray": _contiguous,
     "where": _where,
     "einsum": _einsum,
     "take": _take,
     "broadcast_arrays": lambda like, *arrays: tuple(
-        map(DeviceArray, torch.broadcast_tensors(*(_operand(one, like) for one in arrays)))
+        map(DeviceArray, torch.broadcast_tensors(*(_operand(array, like) for array in arrays)))
     ),
     "triu": lambda like, a, k=0: DeviceArray(torch.triu(a.tensor, k)),
     "sum": _sum,
     "all": lambda like, a: a.all(),
     "any": lambda like, a: a.any(),
-    "concatenate": _on_list(torch.cat),
-    "stack": _on_list(torch.stack),
+    "concatenate": _of_list(torch.cat),
+    "stack": _of_list(torch.stack),
     "flatnonzero": lambda like, a: DeviceArray(torch.nonzero(a.tensor.reshape(-1))[:, 0]),
     "argwhere": lambda like, a: DeviceArray(torch.nonzero(a.tensor)),
     "argmax": lambda like, a, axis=None: DeviceArray(torch.argmax(a.tensor, axis)),
     "array_equal": lambda like, a, b: (
         a.shape == b.shape and bool(torch.equal(_operand(a, like), _operand(b, like)))
     ),
-    "shape": lambda like, a: a.shape,
-    "ndim": lambda like, a: a.ndim,
 }

@@ -1,4 +1,4 @@
-"""The torch twins of the Gram ops of reference.py, some rows at a time."""
+"""Torch forms of the Gram ops, in groups of rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference
+from mercer.ops.dispatch import Op, torch_form
 from mercer.ops.torch import triton_dispatch
 from mercer.ops.torch.device_array import DeviceArray, tensor
 
-_ENTRIES = 2**24  # of rows x rows x columns that exist at once
+_ENTRIES = 2**24  # terms (rows x rows x columns) in memory at once
 
-Term = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Sum = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def _chi2(x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
@@ -57,33 +59,36 @@ def _l2(x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 
 
 def _ratio(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a / b, where 0 / 0 = 0."""
+    """Return a / b, where 0 / 0 = 0."""
     return torch.where(b != 0, a / b, torch.zeros_like(a))
 
 
-def _gram(name: str, term: Term) -> Callable[[DeviceArray, Any, DeviceArray], DeviceArray]:
-    """The op of that name: by a kernel of our own where there is one, else by torch, some rows at a
-    time.
+def _torch_gram(
+    op: Op[..., Any], sum_of_terms: Sum, *, triton_kind: int | None = None
+) -> Callable[..., DeviceArray]:
+    """Register the torch form of a Gram op: a Triton kernel where it applies, else torch.
+
+    triton_kind is the KIND of its term in triton_kernels.py, if there is one.
     """
 
-    def op(X: DeviceArray, Z: Any, out: DeviceArray) -> DeviceArray:
+    @torch_form(op)
+    def form(X: DeviceArray, Z: Any, out: DeviceArray) -> DeviceArray:
         x, z, target = X.tensor, tensor(Z, X.tensor), out.tensor
-        if triton_dispatch.grams(name, x, z, target):
-            triton_dispatch.gram(name, x, z, target)
+        if triton_kind is not None and triton_dispatch.supports_gram(x, z, target):
+            triton_dispatch.gram(triton_kind, x, z, target)
             return out
         step = max(1, _ENTRIES // max(1, z.numel()))
         for start in range(0, len(x), step):
-            target[start : start + step] = term(x[start : start + step, None], z[None])
+            target[start : start + step] = sum_of_terms(x[start : start + step, None], z[None])
         return out
 
-    op.__name__ = name
-    return op
+    return form
 
 
-gram_chi2 = _gram("gram_chi2", _chi2)
-gram_chi2_distance = _gram("gram_chi2_distance", _chi2_distance)
-gram_intersection = _gram("gram_intersection", _intersection)
-gram_jensen_shannon = _gram("gram_jensen_shannon", _jensen_shannon)
-gram_l1 = _gram("gram_l1", _l1)
-gram_l2 = _gram("gram_l2", _l2)
-gram_minmax = _gram("gram_minmax", _minmax)
+gram_chi2 = _torch_gram(reference.gram_chi2, _chi2, triton_kind=0)
+gram_chi2_distance = _torch_gram(reference.gram_chi2_distance, _chi2_distance, triton_kind=1)
+gram_intersection = _torch_gram(reference.gram_intersection, _intersection, triton_kind=2)
+gram_jensen_shannon = _torch_gram(reference.gram_jensen_shannon, _jensen_shannon, triton_kind=6)
+gram_l1 = _torch_gram(reference.gram_l1, _l1, triton_kind=4)
+gram_l2 = _torch_gram(reference.gram_l2, _l2, triton_kind=5)
+gram_minmax = _torch_gram(reference.gram_minmax, _minmax, triton_kind=3)

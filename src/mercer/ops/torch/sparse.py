@@ -1,6 +1,4 @@
-"""The torch twins of the ops on CSR rows: rows are made dense where they are, or added up by
-index.
-"""
+"""Torch forms of the ops on CSR rows, and conversions of sparse tensors."""
 
 from __future__ import annotations
 
@@ -11,16 +9,16 @@ from typing import Any
 
 import torch
 
+from mercer.ops import reference
+from mercer.ops.dispatch import Op, torch_form
 from mercer.ops.torch.dense import exp2neg_
 from mercer.ops.torch.device_array import TYPES, DeviceArray, tensor
 from mercer.ops.torch.gram import gram_chi2, gram_intersection, gram_minmax
 
 
 def to_dense(X: torch.Tensor) -> torch.Tensor:
-    """A sparse tensor as a dense one; torch, which trusts its indices otherwise, validates them
-    first.
-    """
-    kinds: dict[Any, Any] = {
+    """Return a sparse tensor as a dense one, with validated indices."""
+    index_names: dict[Any, Any] = {
         torch.sparse_csr: ("crow_indices", "col_indices"),
         torch.sparse_bsr: ("crow_indices", "col_indices"),
         torch.sparse_csc: ("ccol_indices", "row_indices"),
@@ -29,29 +27,31 @@ def to_dense(X: torch.Tensor) -> torch.Tensor:
     try:
         if X.layout == torch.sparse_coo:
             torch.sparse_coo_tensor(X._indices(), X._values(), X.shape, check_invariants=True)
-        elif X.layout in kinds:
-            first, second = (getattr(X, name)() for name in kinds[X.layout])
+        elif X.layout in index_names:
+            first, second = (getattr(X, name)() for name in index_names[X.layout])
             torch.sparse_compressed_tensor(
                 first, second, X.values(), X.shape, layout=X.layout, check_invariants=True
             )
     except RuntimeError as error:
-        words = str(error).splitlines()[0].rstrip(".")
+        reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
-            f"X is a malformed {X.layout} tensor: {words}. Correct its indices; "
+            f"X is a malformed {X.layout} tensor: {reason}. Correct its indices; "
             "torch.sparse.check_sparse_tensor_invariants finds such tensors where they are made."
         ) from None
     return X.to_dense()
 
 
+@torch_form(reference.csr_product)
 def csr_product(
     indptr: Any, indices: Any, data: DeviceArray, W: Any, out: DeviceArray
 ) -> DeviceArray:
     values, panel = data.tensor, tensor(W, data.tensor)
-    rows = _rows(tensor(indptr, values))
+    rows = _row_indices(tensor(indptr, values))
     out.tensor.zero_().index_add_(0, rows, values[:, None] * panel[tensor(indices, values).long()])
     return out
 
 
+@torch_form(reference.csr_exp2neg)
 def csr_exp2neg(
     indptr: Any,
     indices: Any,
@@ -67,6 +67,7 @@ def csr_exp2neg(
     return exp2neg_(out, scale)
 
 
+@torch_form(reference.spread)
 def spread(indices: DeviceArray, out: DeviceArray) -> DeviceArray:
     width = out.shape[1]
     steps = torch.arange(width, dtype=out.tensor.dtype, device=out.tensor.device)
@@ -74,8 +75,11 @@ def spread(indices: DeviceArray, out: DeviceArray) -> DeviceArray:
     return out
 
 
-def _sparse(op: Callable[..., DeviceArray], name: str) -> Callable[..., DeviceArray]:
-    def twin(
+def _torch_csr_gram(op: Op[..., Any], gram: Callable[..., DeviceArray]) -> None:
+    """Register the torch form of a Gram op of CSR rows: that of dense rows on converted rows."""
+
+    @torch_form(op)
+    def form(
         X_indptr: Any,
         X_indices: Any,
         X_data: DeviceArray,
@@ -88,15 +92,12 @@ def _sparse(op: Callable[..., DeviceArray], name: str) -> Callable[..., DeviceAr
         like = X_data.tensor
         X = dense(tensor(X_indptr, like), tensor(X_indices, like), like, n_columns)
         Z = dense(tensor(Z_indptr, like), tensor(Z_indices, like), tensor(Z_data, like), n_columns)
-        return op(DeviceArray(X), DeviceArray(Z), out)
-
-    twin.__name__ = name
-    return twin
+        return gram(DeviceArray(X), DeviceArray(Z), out)
 
 
-gram_chi2_csr = _sparse(gram_chi2, "gram_chi2_csr")
-gram_intersection_csr = _sparse(gram_intersection, "gram_intersection_csr")
-gram_minmax_csr = _sparse(gram_minmax, "gram_minmax_csr")
+_torch_csr_gram(reference.gram_chi2_csr, gram_chi2)
+_torch_csr_gram(reference.gram_intersection_csr, gram_intersection)
+_torch_csr_gram(reference.gram_minmax_csr, gram_minmax)
 
 
 def dense(
@@ -106,43 +107,43 @@ def dense(
     columns: int,
     empty: float = 0.0,
 ) -> Any:
-    """The rows of the three arrays of a CSR matrix, `empty` where nothing is stored."""
+    """Return the dense rows of a CSR matrix, with `empty` for entries that are not stored."""
     X = data.new_full((len(indptr) - 1, columns), empty)
-    X[_rows(indptr), indices.long()] = data
+    X[_row_indices(indptr), indices.long()] = data
     return X
 
 
-def _rows(indptr: torch.Tensor) -> torch.Tensor:
-    """The row of each entry."""
+def _row_indices(indptr: torch.Tensor) -> torch.Tensor:
+    """Return the row of each stored entry."""
     counts = torch.diff(indptr.long())
     return torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts)
 
 
 def as_tensor(block: Any) -> torch.Tensor:
-    """A block as a CSR tensor; one entry for each code where its tables are one-hot."""
-    tables: Any = getattr(block, "tables", None)  # of codes; one-hot, or an array
+    """Return a block as a CSR tensor, with one entry for each code if its tables are one-hot."""
+    tables: Any = getattr(block, "tables", None)  # of a coded block: OneHot or an array
     if tables is None or isinstance(tables, DeviceArray):
-        with _calmly():
+        with _no_sparse_warnings():
             return block.toarray().tensor.to_sparse_csr()
     columns = block._columns().tensor.long()
     n, places = columns.shape
-    full = torch.full((n,), places, device=columns.device)
+    counts = torch.full((n,), places, device=columns.device)
     if block.empty is not None:
-        full[block.empty.tensor] = 0
+        counts[block.empty.tensor] = 0
         columns = columns[~block.empty.tensor]
-    indptr = torch.cat((full.new_zeros(1), torch.cumsum(full, 0)))
+    indptr = torch.cat((counts.new_zeros(1), torch.cumsum(counts, 0)))
     values = torch.full(
         (columns.numel(),), tables.scale, dtype=TYPES[block.dtype], device=columns.device
     )
-    with _calmly():
+    with _no_sparse_warnings():
         return torch.sparse_csr_tensor(
             indptr, columns.reshape(-1), values, block.shape, check_invariants=False
         )
 
 
 @contextmanager
-def _calmly() -> Iterator[None]:
-    """Without torch's word that its CSR tensors are new."""
+def _no_sparse_warnings() -> Iterator[None]:
+    """Suppress torch's warning that CSR tensors are in beta state."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Sparse (CSR|invariant)", category=UserWarning)
         yield

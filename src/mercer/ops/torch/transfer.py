@@ -1,6 +1,4 @@
-"""Rows on their way to a device and back: through pinned memory, beside what the device
-computes.
-"""
+"""Copies between host and device, through pinned memory and beside the computation."""
 
 from __future__ import annotations
 
@@ -14,117 +12,109 @@ import torch
 from mercer.ops.torch.device_array import TYPES, DeviceArray
 
 T = TypeVar("T")
-_SLOTS = 2  # of pinned memory: one is filled while the other is on its way
+_SLOTS = 2  # pinned buffers: one is filled while the other is copied
 
 
-def device(name: str) -> torch.device:
-    """The device of that name; a ValueError that says what there is when it is not there."""
+def find_device(name: str) -> torch.device:
+    """Return the device of that name; raise a ValueError if it does not exist."""
     try:
-        found = torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
         raise ValueError(
             f'device must be "cpu", "cuda" or "cuda:0" (or another number), got {name!r}.'
         ) from None
-    if found.type == "cuda":
+    if device.type == "cuda":
         if not torch.cuda.is_available():
-            why = (
-                "this torch was built without CUDA"
-                if torch.version.cuda is None
-                else "no NVIDIA GPU was found"
-            )
+            no_cuda = torch.version.cuda is None
+            reason = "torch was built without CUDA" if no_cuda else "no NVIDIA GPU was found"
             raise ValueError(
-                f"device={name!r}: there is no GPU to run on, {why} (torch {torch.__version__})."
+                f"device={name!r}: no GPU is available, {reason} (torch {torch.__version__})."
             )
         count = torch.cuda.device_count()
-        if found.index is not None and found.index >= count:
-            raise ValueError(
-                f"device={name!r}: there is no such GPU, the last one is cuda:{count - 1}."
-            )
-    return found
+        if device.index is not None and device.index >= count:
+            raise ValueError(f"device={name!r} does not exist; the last GPU is cuda:{count - 1}.")
+    return device
 
 
-def describe() -> str:
-    """The GPUs that there are, in words."""
+def describe_gpus() -> str:
+    """Return names and memory of the GPUs of this machine as text."""
     if not torch.cuda.is_available():
         return f"none (torch {torch.__version__})"
-    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    names = [
-        f"cuda:{i} {one.name}, {one.total_memory / 2**30:.0f} GiB" for i, one in enumerate(found)
-    ]
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    names = [f"cuda:{i} {g.name}, {g.total_memory / 2**30:.0f} GiB" for i, g in enumerate(gpus)]
     return f"{'; '.join(names)} (torch {torch.__version__})"
 
 
-def is_full(error: BaseException) -> bool:
-    """Whether an error says that the device has no memory left."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error reports that the device is out of memory."""
     return isinstance(error, torch.OutOfMemoryError)
 
 
-def forget() -> None:
-    """Give memory that is kept for later back to the device."""
+def release_cached_memory() -> None:
+    """Return memory that torch caches to the device."""
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
 
 
 @cache
-def memory(where: torch.device) -> int:
-    """Bytes that a device has; 4 GiB where it does not say. How many of them are free takes as long
-    to ask as a tile takes.
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory of a device; 4 GiB for the CPU.
+
+    Asking how many of them are free would take as long as a tile.
     """
-    return (
-        int(torch.cuda.get_device_properties(where).total_memory)
-        if where.type == "cuda"
-        else 4 * 2**30
-    )
+    if device.type != "cuda":
+        return 4 * 2**30
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
-def put(values: Any, where: torch.device, *, columns: bool = False) -> DeviceArray:
-    """An array of NumPy on a device; with columns, the numbers of a column lie side by side, as the
-    right side of a product wants them.
+def to_device(values: Any, device: torch.device, *, columns: bool = False) -> DeviceArray:
+    """Copy a NumPy array to a device.
+
+    With columns, a matrix is stored by columns there: the layout for the right side of a product.
     """
     if columns and values.ndim == 2:
-        return DeviceArray(put(values.T, where).tensor.T)
+        return DeviceArray(to_device(values.T, device).tensor.T)
     values = np.ascontiguousarray(values)
     return DeviceArray(
-        torch.from_numpy(values if values.flags.writeable else values.copy()).to(where)
+        torch.from_numpy(values if values.flags.writeable else values.copy()).to(device)
     )
 
 
-def ahead(
-    items: Iterable[T], rows: Callable[[T], Any], where: torch.device
+def prefetch(
+    items: Iterable[T], rows: Callable[[T], Any], device: torch.device
 ) -> Iterator[tuple[T, DeviceArray]]:
-    """Each item with its rows on the device; those of the next are on their way while this one is
-    in use.
-    """
-    if where.type != "cuda":
+    """Yield each item with its rows on the device; copy those of the next item meanwhile."""
+    if device.type != "cuda":
         for item in items:
             values = rows(item)
-            yield item, values if isinstance(values, DeviceArray) else put(values, where)
+            yield item, values if isinstance(values, DeviceArray) else to_device(values, device)
         return
-    lane = _Lane(where)
-    waiting: tuple[T, torch.Tensor, Any] | None = None
+    stream = _CopyStream(device)
+    pending: tuple[T, torch.Tensor, Any] | None = None
     for item in items:
-        sent = (item, *lane.send(rows(item)))
-        if waiting is not None:
-            yield lane.arrived(*waiting)
-        waiting = sent
-    if waiting is not None:
-        yield lane.arrived(*waiting)
+        copy = (item, *stream.start(rows(item)))
+        if pending is not None:
+            yield stream.wait(*pending)
+        pending = copy
+    if pending is not None:
+        yield stream.wait(*pending)
 
 
-class _Lane:
-    """A stream of copies beside the stream that computes, and its pinned memory."""
+class _CopyStream:
+    """CUDA stream of copies to a device beside the computing stream, with pinned buffers."""
 
-    def __init__(self, where: torch.device) -> None:
-        self.where = where
-        self.stream = torch.cuda.Stream(where)
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device)
         self.slots: list[tuple[torch.Tensor, Any] | None] = [None] * _SLOTS
-        self.turn = 0
+        self.slot = 0
 
-    def send(self, rows: Any) -> tuple[torch.Tensor, Any]:
+    def start(self, rows: Any) -> tuple[torch.Tensor, Any]:
+        """Start copying rows; return their tensor and the event that marks the end."""
         if isinstance(rows, DeviceArray):
             return rows.tensor, None
         rows = np.ascontiguousarray(rows)
-        slot = self.slots[self.turn]
+        slot = self.slots[self.slot]
         if slot is None or slot[0].numel() < rows.nbytes:
             slot = (torch.empty(rows.nbytes, dtype=torch.uint8, pin_memory=True), None)
         memory, done = slot
@@ -133,57 +123,56 @@ class _Lane:
         staged = memory[: rows.nbytes].view(TYPES[rows.dtype]).view(rows.shape)
         np.copyto(staged.numpy(), rows)
         with torch.cuda.stream(self.stream):
-            moved = staged.to(self.where, non_blocking=True)
+            copy = staged.to(self.device, non_blocking=True)
             done = self.stream.record_event()
-        self.slots[self.turn] = (memory, done)
-        self.turn = (self.turn + 1) % _SLOTS
-        return moved, done
+        self.slots[self.slot] = (memory, done)
+        self.slot = (self.slot + 1) % _SLOTS
+        return copy, done
 
-    def arrived(self, item: T, moved: torch.Tensor, done: Any) -> tuple[T, DeviceArray]:
+    def wait(self, item: T, copy: torch.Tensor, done: Any) -> tuple[T, DeviceArray]:
+        """Make the computing stream wait for a copy."""
         if done is not None:
-            computing = torch.cuda.current_stream(self.where)
+            computing = torch.cuda.current_stream(self.device)
             computing.wait_event(done)
-            moved.record_stream(computing)
-        return item, DeviceArray(moved)
+            copy.record_stream(computing)
+        return item, DeviceArray(copy)
 
 
-class Returning:
-    """Arrays on their way back: each is written where it belongs while the device works on the next
-    one.
-    """
+class HostCopies:
+    """Copies from a device to NumPy arrays while the device computes the next result."""
 
-    def __init__(self, where: torch.device) -> None:
-        self.where = where
-        self.stream = torch.cuda.Stream(where) if where.type == "cuda" else None
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.slots: list[torch.Tensor | None] = [None] * _SLOTS
-        self.turn = 0
-        self.waiting: tuple[torch.Tensor, Any, Any] | None = None
+        self.slot = 0
+        self.pending: tuple[torch.Tensor, Any, Any] | None = None
 
-    def bring(self, found: DeviceArray, out: Any) -> None:
-        """Copy found into out, an array of NumPy, by the next call or by finish()."""
-        tensor = found.tensor
+    def bring(self, array: DeviceArray, out: Any) -> None:
+        """Start copying into a NumPy array; it is written by the next call or by finish()."""
+        tensor = array.tensor
         if self.stream is None:
             np.copyto(out, tensor.numpy())
             return
         tensor = tensor.contiguous()
         size = tensor.numel() * tensor.element_size()
-        memory = self.slots[self.turn]
+        memory = self.slots[self.slot]
         if memory is None or memory.numel() < size:
-            memory = self.slots[self.turn] = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+            memory = self.slots[self.slot] = torch.empty(size, dtype=torch.uint8, pin_memory=True)
         staged = memory[:size].view(tensor.dtype).view(tensor.shape)
-        self.stream.wait_stream(torch.cuda.current_stream(self.where))
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self.stream):
             staged.copy_(tensor, non_blocking=True)
             done = self.stream.record_event()
         tensor.record_stream(self.stream)
-        self.turn = (self.turn + 1) % _SLOTS
+        self.slot = (self.slot + 1) % _SLOTS
         self.finish()
-        self.waiting = (staged, done, out)
+        self.pending = (staged, done, out)
 
     def finish(self) -> None:
-        """Wait for what is on its way."""
-        if self.waiting is not None:
-            staged, done, out = self.waiting
+        """Wait for the copy in progress."""
+        if self.pending is not None:
+            staged, done, out = self.pending
             done.synchronize()
             np.copyto(out, staged.numpy())
-            self.waiting = None
+            self.pending = None

@@ -1,8 +1,6 @@
 # mypy: ignore-errors
-# Triton reads this function itself, and knows no annotations but its own.
-"""The Hadamard transform in Triton: all rounds and the link of a few rows without leaving the
-chip.
-"""
+# Triton compiles this function; it allows no annotations but its own.
+"""Triton kernel of the Hadamard transform: all rounds and the link in shared memory."""
 
 from __future__ import annotations
 
@@ -36,15 +34,13 @@ def hadamard_kernel(
     LINK: tl.constexpr,
     PHASED: tl.constexpr,
 ):
-    """H = H_A x H_B, so that a round is a product with H_B, and one with H_A after a turn, none for
-    A = 1. H has the signs of both.
+    """out = link(lengths H S ... H S x), with H = H_A x H_B (Kronecker product).
 
-    A product has 16 columns at least: GROUP is 16 where A is less, and several rows are turned
-    together.
-
-    Signs are exact in tf32, and so are rows once they are split in two: three products in tf32 are
-    one in float32. LINK is 0 for the transform itself, 1 for its cosines, 2 for cosines and sines
-    side by side.
+    A round is a product with H_B, a transposition and a product with H_A (none for A = 1). A
+    product has 16 columns at least: GROUP is 16 if A is less, and several rows are transposed
+    together. Signs are exact in tf32, and so are rows once they are split in two: three products
+    in tf32 are one in float32. LINK is 0 for the transform itself, 1 for its cosines, 2 for cosines
+    and sines in adjacent columns.
     """
     block = tl.program_id(1)
     t, b, g = tl.arange(0, ROWS * A), tl.arange(0, B), tl.arange(0, GROUP)
@@ -52,8 +48,8 @@ def hadamard_kernel(
     place = (t % A)[:, None] * B + b[None, :]
     x = tl.load(X + row.to(tl.int64) * x_stride + place, mask=(row < n) & (place < d), other=0.0)
     if GROUP > A:
-        # rows that share a product must not see each other: one that would leave float32 is 0 in
-        # it, and NaN in the end
+        # Rows that share a product must not affect each other: one that would overflow is 0 in
+        # the product and NaN in the result.
         over = tl.max(tl.reshape((tl.abs(x) <= limit) == 0, [ROWS, A * B]).to(tl.int32), 1)
         over = tl.reshape(tl.broadcast_to(over[:, None], [ROWS, A * B]), [ROWS * A, B]) > 0
         x = tl.where(over, 0.0, x)
@@ -77,17 +73,19 @@ def hadamard_kernel(
     column = block * (A * B) + place
     x = x * tl.load(lengths + column, mask=column < m, other=0.0)
     if LINK == 0:
-        found = x
+        result = x
     else:
         r = x - libdevice.rint(x)
         if PHASED:
             p = tl.load(phases + column, mask=column < m, other=0.0)
             r = r + (p - libdevice.rint(p))
             r = r - libdevice.rint(r)
-        found = scale * _cosine_of_fraction(r)
+        result = scale * _cosine_of_fraction(r)
     width = m
     if LINK == 2:
-        found = tl.interleave(found, scale * _sine_of_fraction(r))
+        result = tl.interleave(result, scale * _sine_of_fraction(r))
         column = 2 * (block * (A * B) + (t % A)[:, None] * B) + tl.arange(0, 2 * B)[None, :]
         width = 2 * m
-    tl.store(out + row.to(tl.int64) * out_stride + column, found, mask=(row < n) & (column < width))
+    tl.store(
+        out + row.to(tl.int64) * out_stride + column, result, mask=(row < n) & (column < width)
+    )

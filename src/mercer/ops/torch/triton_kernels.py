@@ -1,7 +1,8 @@
 # mypy: ignore-errors
-# Triton reads these functions itself, and knows no annotations but its own.
-"""Kernels in Triton, for float32 on CUDA: what torch does in many passes over memory, in one.
-triton_dispatch.py chooses them.
+# Triton compiles these functions; it allows no annotations but its own.
+"""Triton kernels for float32 on CUDA: one pass over memory where torch needs several.
+
+triton_dispatch.py chooses and launches them.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def cossin_kernel(
     tl.store(target, pairs, mask=(rows[:, None] < n) & (places[None, :] < 2 * m))
 
 
-# A product of matrices in tf32 whose sums never leave the registers before their cosines are taken.
+# Matrix product in tf32; cosines are taken of sums in registers.
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -91,12 +92,13 @@ def product_kernel(
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
 ):
-    """out = scale cos(2 pi (X W + phases)), or cosines and sines side by side. The numbers of a
-    column of W lie side by side.
+    """out = scale cos(2 pi (X W + phases)), or cosines and sines in adjacent columns.
+
+    W is stored by columns.
     """
     across, down = tl.cdiv(m, COLUMNS), tl.cdiv(n, ROWS)
     place = tl.program_id(0)
-    group = place // (GROUP * across)  # some tiles below each other share what they read
+    group = place // (GROUP * across)  # tiles of a group read the same columns of W
     height = tl.minimum(down - group * GROUP, GROUP)
     row = group * GROUP + (place % (GROUP * across)) % height
     column = (place % (GROUP * across)) // height
@@ -119,27 +121,27 @@ def product_kernel(
         p = tl.load(phases + columns % m)
         r = r + (p - libdevice.rint(p))[None, :]
         r = r - libdevice.rint(r)
-    found = scale * _cosine_of_fraction(r)
+    result = scale * _cosine_of_fraction(r)
     places = columns
     if PAIRED:
-        found = tl.interleave(found, scale * _sine_of_fraction(r))
+        result = tl.interleave(result, scale * _sine_of_fraction(r))
         places = column * (2 * COLUMNS) + tl.arange(0, 2 * COLUMNS)
     width = 2 * m if PAIRED else m
     target = out + rows[:, None].to(tl.int64) * out_stride + places[None, :]
-    tl.store(target, found, mask=(rows[:, None] < n) & (places[None, :] < width))
+    tl.store(target, result, mask=(rows[:, None] < n) & (places[None, :] < width))
 
 
-# Lifts: x becomes N values side by side, so that flat entry e gives entries N e, ..., N e + N - 1.
+# Elementwise maps: entry e of the flat input gives entries N e, ..., N e + N - 1 of the output.
 
 
 @triton.jit
 def _value(x, numbers, product, before, logs, KIND: tl.constexpr, q: tl.constexpr, N: tl.constexpr):
-    """Value q of x, and what the next one is made from."""
+    """Return value q of x and the state of the recurrence."""
     if KIND == 0:  # the chi2 series: numbers are the poles k, then 2 sqrt(k)
         k = tl.load(numbers + q)
         s = x + k
         r = libdevice.fast_dividef(1.0, s)
-        r = r * (2.0 - s * r)  # a step of Newton's
+        r = r * (2.0 - s * r)  # one Newton step
         value = product * (tl.load(numbers + N + q) * (x * r))
         product = product * ((x - k) * r)
     elif KIND == 1:  # Chebyshev: numbers are the center, 2 sqrt(center) and its logarithm
@@ -168,7 +170,7 @@ def lift_kernel(
     X,
     numbers,
     out,
-    wrong,
+    flag,
     first,
     count,
     exponent,
@@ -180,11 +182,12 @@ def lift_kernel(
     TIMES: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    """out[N e + q] = value q of X[e], for entries that lie side by side, from `first` on; wrong
-    becomes 1 for one outside [0, inf).
+    """out[N e + q] = value q of X[e] for contiguous entries from `first` on.
+
+    flag[0] becomes 1 if an entry is outside [0, inf).
     """
     place, q = tl.arange(0, BLOCK), tl.arange(0, PADDED)
-    strange = tl.zeros([BLOCK], tl.int1)
+    outside = tl.zeros([BLOCK], tl.int1)
     for time in range(TIMES):
         start = first + (tl.program_id(0).to(tl.int64) * TIMES + time) * BLOCK
         inside = start + place < count
@@ -193,7 +196,7 @@ def lift_kernel(
             if EVEN
             else tl.load(X + start + place, mask=inside, other=1.0)
         )
-        strange = strange | ((x >= 0) & (x < float("inf")) == 0)
+        outside = outside | ((x >= 0) & (x < float("inf")) == 0)
         product, before, logs = 1.0 + (x - x), x, x  # NaN and infinity stay NaN
         if KIND == 0:
             x = tl.minimum(x, 1.2676506e30)  # beyond 2^100 all factors are 1
@@ -236,14 +239,12 @@ def lift_kernel(
             tl.store(target, side_by_side, mask=(q < N)[None, :], cache_modifier=".cs")
         else:
             tl.store(target, side_by_side, mask=inside[:, None] & (q < N)[None, :])
-    if tl.max(strange.to(tl.int32), 0) > 0:
-        tl.store(wrong, 1)
+    if tl.max(outside.to(tl.int32), 0) > 0:
+        tl.store(flag, 1)
 
 
-# Gram blocks of rows that come transposed, (d, n) and (d, m), d filled up with zeros to whole
-# blocks of columns. Terms are summed in blocks, and blocks with what rounding loses, so that many
-# columns lose no
-# digits.
+# Gram blocks of transposed rows, (d, n) and (d, m), d padded with zeros to full blocks of columns.
+# Terms are summed in blocks, and blocks by Kahan summation, so that many columns lose no digits.
 
 
 @triton.jit
@@ -258,10 +259,8 @@ def _term(x, z, KIND: tl.constexpr):
         return tl.abs(x - z)
     if KIND == 5:
         return (x - z) * (x - z)
-    a, b = (
-        tl.minimum(x, z),
-        tl.maximum(x, z),
-    )  # Jensen-Shannon, twice: in bits, log2(1 + u) by the polynomial of the compiled core
+    # Jensen-Shannon, twice: in bits, log2(1 + u) by the polynomial of the compiled core.
+    a, b = tl.minimum(x, z), tl.maximum(x, z)
     u = libdevice.fast_dividef(a, tl.maximum(b, 1.1754944e-38))
     y = -0.00700041233 * u + 0.0302574001
     y = y * u - 0.0454278328
@@ -279,8 +278,8 @@ def _term(x, z, KIND: tl.constexpr):
 
 
 @triton.jit
-def _added(total, lost, part):
-    """total + part, and what its rounding has lost so far (Kahan)."""
+def _kahan_add(total, lost, part):
+    """Return total + part and its accumulated rounding error (Kahan summation)."""
     y = part - lost
     new = total + y
     return new, (new - total) - y
@@ -302,7 +301,7 @@ def gram_kernel(
     COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """out[i, j] = sum over columns of term(X[i], Z[j])."""
+    """out[i, j] = sum over columns of term(X[i], Z[j]); for min-max, of minima over maxima."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     x_at, z_at = Xt + rows, Zt + columns
@@ -317,9 +316,9 @@ def gram_kernel(
             part += _term(x, z, KIND)
             if KIND == 3:
                 above += tl.maximum(x, z, propagate_nan=tl.PropagateNan.ALL)
-        total, lost = _added(total, lost, part)
+        total, lost = _kahan_add(total, lost, part)
         if KIND == 3:
-            largest, missed = _added(largest, missed, above)
+            largest, missed = _kahan_add(largest, missed, above)
         x_at += BLOCK * n_stride
         z_at += BLOCK * m_stride
     if KIND == 0:
@@ -332,13 +331,13 @@ def gram_kernel(
     tl.store(target, total, mask=(rows[:, None] < n) & (columns[None, :] < m))
 
 
-# Consistent weighted sampling. Logs come transposed, (d, n). No step is fused: one rounding for
-# each operation, as everywhere.
+# Consistent weighted sampling of transposed logs, (d, n). No step is fused: one rounding for each
+# operation, as in the definition.
 
 
 @triton.jit
 def _mix(word):
-    """The finaliser of SplitMix64."""
+    """Return the finalizer of SplitMix64."""
     z = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     return z ^ (z >> 31)
@@ -348,8 +347,9 @@ def _mix(word):
 def winners_kernel(
     Lt, P, winners, levels, n, d, hashes, stride, ROWS: tl.constexpr, UNROLL: tl.constexpr
 ):
-    """The first column with the smallest a for hash j of row i, and its t; -1 for a row without
-    columns.
+    """winners[i, j] = the first column with the smallest a for hash j of row i; levels: its t.
+
+    A row without columns has the winner -1.
     """
     block = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -394,9 +394,7 @@ def codes_kernel(
     KEEP_T: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """out[e]: bits of a mixing hash of (hash, winner), or of (hash, winner, t); 0 where there is no
-    winner.
-    """
+    """out[e] = bits of a mixing hash of (hash, winner) or (hash, winner, t); 0 without a winner."""
     entry = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = entry < count
     winner = tl.load(winners + entry, mask=inside, other=-1)

@@ -1,5 +1,6 @@
-"""Moments, models and their files on a device are those of the CPU; torch's CPU here, a GPU with
-MERCER_TEST_DEVICE=cuda.
+"""Moments, estimators and model files on a device equal those of the CPU.
+
+The device is torch's CPU, or a GPU with MERCER_TEST_DEVICE=cuda.
 """
 
 from __future__ import annotations
@@ -9,17 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.helpers.device_data import back, place, there
-from tests.helpers.op_modules import every_dtype
+from tests.helpers.device_data import on_device, to_numpy, to_tensor
+from tests.helpers.op_forms import every_dtype
 from tests.helpers.torch_ops import DEVICE
 
 import mercer
-from mercer.parallel import devices
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
-def test_moments_are_right_when_the_device_is_full_on_the_way(
+def test_moments_are_right_after_tiles_were_halved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from mercer.ops.torch import matmul
@@ -28,15 +28,15 @@ def test_moments_are_right_when_the_device_is_full_on_the_way(
     X, y = rng.random((3000, 4)), rng.random(3000)
     model = mercer.KernelRegressor(mercer.RandomFourier(48, random_state=0), alpha=0.1)
     expected = clone(model).fit(X, y).coef_
-    right = matmul.add_gram
+    add_gram = matmul.add_gram
 
-    def small(Z: Any, panels: Any) -> None:
+    def limited(Z: Any, panels: Any) -> None:
         if len(Z) > 700:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        right(Z, panels)
+        add_gram(Z, panels)
 
-    monkeypatch.setattr(matmul, "add_gram", small)
-    with devices.at(place()), pytest.warns(UserWarning, match="halved"):
+    monkeypatch.setattr(matmul, "add_gram", limited)
+    with on_device(), pytest.warns(UserWarning, match="halved"):
         found = clone(model).fit(X, y).coef_
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
@@ -65,20 +65,20 @@ def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
         mercer.RandomFourier(60, gamma=0.1, random_state=0), **MODELS[name]
     )
     expected = clone(model).fit(X, Y, weight).predict(X)
-    with devices.at(place()):
+    with on_device():
         fitted = clone(model).fit(X, Y, weight)
         found = fitted.predict(X)
     tolerance = 2e-3 if dtype == np.float32 else 1e-6 if name in ("passes", "lasso") else 1e-9
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
     if name == "passes":
         assert fitted.plan_.route == "passes"
-    beside = clone(model).fit(there(X), there(Y), there(weight))
-    predicted = beside.predict(there(X))
+    beside = clone(model).fit(to_tensor(X), to_tensor(Y), to_tensor(weight))
+    predicted = beside.predict(to_tensor(X))
     assert isinstance(predicted, torch.Tensor) and predicted.device.type == DEVICE
     np.testing.assert_allclose(
-        back(predicted), expected, rtol=0, atol=tolerance * np.abs(expected).max()
+        to_numpy(predicted), expected, rtol=0, atol=tolerance * np.abs(expected).max()
     )
-    assert abs(beside.score(there(X), there(Y)) - fitted.score(X, Y)) < 1e-3
+    assert abs(beside.score(to_tensor(X), to_tensor(Y)) - fitted.score(X, Y)) < 1e-3
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
@@ -90,21 +90,21 @@ def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
     words = np.array(list("abcdefghij"))[y]
     model = mercer.KernelClassifier(mercer.RandomFourier(100, random_state=0), loss=loss, alpha=1.0)
     expected = clone(model).fit(X, words)
-    fitted = clone(model).fit(there(X), words)
+    fitted = clone(model).fit(to_tensor(X), words)
     np.testing.assert_allclose(
         fitted.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max()
     )
-    assert (fitted.predict(there(X)) == expected.predict(X)).all()
-    scores = fitted.decision_function(there(X))
+    assert (fitted.predict(to_tensor(X)) == expected.predict(X)).all()
+    scores = fitted.decision_function(to_tensor(X))
     assert isinstance(scores, torch.Tensor)
-    np.testing.assert_allclose(back(scores), expected.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(to_numpy(scores), expected.decision_function(X), atol=1e-6)
     if loss == "logistic":
         np.testing.assert_allclose(
-            back(fitted.predict_proba(there(X))), expected.predict_proba(X), atol=1e-6
+            to_numpy(fitted.predict_proba(to_tensor(X))), expected.predict_proba(X), atol=1e-6
         )
-    numbers = clone(model).fit(there(X), there(y))
-    assert numbers.predict(there(X)).dtype == torch.int64
-    assert numbers.score(there(X), there(y)) == expected.score(X, words)
+    numbers = clone(model).fit(to_tensor(X), to_tensor(y))
+    assert numbers.predict(to_tensor(X)).dtype == torch.int64
+    assert numbers.score(to_tensor(X), to_tensor(y)) == expected.score(X, words)
 
 
 def test_codes_and_lists_of_maps_are_learnt_from_on_a_device() -> None:
@@ -119,7 +119,7 @@ def test_codes_and_lists_of_maps_are_learnt_from_on_a_device() -> None:
     ):
         model = mercer.KernelRegressor(feature_map, alpha=1.0)
         expected = clone(model).fit(X, y).predict(X)
-        with devices.at(place()):
+        with on_device():
             found = clone(model).fit(X, y).predict(X)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
@@ -129,7 +129,7 @@ def test_moments_of_cpu_and_device_add_up() -> None:
     X, y = rng.random((500, 4)), rng.random(500)
     model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=1.0, random_state=0), alpha=0.1)
     expected = clone(model).fit(X, y).coef_
-    for first, second in ((X, there(X)), (there(X), X), (there(X), there(X))):
+    for first, second in ((X, to_tensor(X)), (to_tensor(X), X), (to_tensor(X), to_tensor(X))):
         parts = clone(model).partial_fit(first[:200], y[:200]).partial_fit(second[200:], y[200:])
         np.testing.assert_allclose(
             parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max()
@@ -140,13 +140,13 @@ def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
     rng = np.random.default_rng(15)
     X, y = rng.random((300, 20), dtype=np.float32), rng.random(300)
     model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=0.1, random_state=0), alpha=1.0)
-    exact = clone(model).fit(there(X), y)
-    short = clone(model).set_params(precision="bf16").fit(there(X), y)
+    exact = clone(model).fit(to_tensor(X), y)
+    short = clone(model).set_params(precision="bf16").fit(to_tensor(X), y)
     off = np.abs(short.coef_ - exact.coef_).max() / np.abs(exact.coef_).max()
     assert 1e-5 < off < 0.3
 
 
-def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
+def test_statistics_without_device_support_run_on_the_cpu() -> None:
     from mercer.data.batches import features
     from mercer.stats.basic import Range, Reservoir
 
@@ -155,7 +155,7 @@ def test_summaries_that_know_no_device_are_filled_on_the_cpu() -> None:
     rows = features(mercer.open_stream(X), phi)
     for make in (Range, lambda: Reservoir(10, 0)):
         expected = mercer.fold(rows, make())
-        with devices.at(place()):
+        with on_device():
             found = mercer.fold(rows, make())
         names = ("low", "high") if isinstance(found, Range) else ("rows",)
         for name in names:
@@ -169,15 +169,17 @@ def test_large_means_cost_no_digits_on_a_device() -> None:
 
     rng = np.random.default_rng(11)
     X = (1e4 + rng.normal(size=(3000, 700))).astype(np.float32)
-    seen, found = Moments(), Moments()
+    expected, found = Moments(), Moments()
     for part in np.split(X, 3):
-        seen.add(Dense(part))
-        found.add(Dense(DeviceArray(there(part))))
-    np.testing.assert_allclose(found.scatter, seen.scatter, rtol=0, atol=1e-4 * seen.scatter.max())
+        expected.add(Dense(part))
+        found.add(Dense(DeviceArray(to_tensor(part))))
+    np.testing.assert_allclose(
+        found.scatter, expected.scatter, rtol=0, atol=1e-4 * expected.scatter.max()
+    )
     again = Moments().from_state(found.state())
     np.testing.assert_array_equal(again.scatter, found.scatter)
     huge = Moments()
-    huge.add(Dense(DeviceArray(there(X * np.float32(1e20)))))
+    huge.add(Dense(DeviceArray(to_tensor(X * np.float32(1e20)))))
     assert np.isfinite(huge.scatter).all()
 
 
@@ -185,14 +187,14 @@ def test_a_model_of_a_device_is_saved_as_any_other(tmp_path: Any) -> None:
     rng = np.random.default_rng(12)
     X, y = rng.random((300, 4)), rng.random(300)
     model = mercer.KernelRegressor(mercer.RandomFourier(30, random_state=0), alpha=0.1)
-    fitted = clone(model).fit(there(X), y)
+    fitted = clone(model).fit(to_tensor(X), y)
     mercer.save(fitted, tmp_path / "model.mercer")
     again = mercer.load(tmp_path / "model.mercer")
     assert again.device is None and again.precision is None
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
-def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> None:
+def test_a_checkpoint_of_the_cpu_is_refused_on_a_device(tmp_path: Any) -> None:
     rng = np.random.default_rng(13)
     X, y = rng.random((300, 4)), rng.random(300)
     model = mercer.KernelRegressor(
@@ -202,5 +204,5 @@ def test_a_checkpoint_of_the_cpu_is_not_taken_up_on_a_device(tmp_path: Any) -> N
         random_state=0,
     )
     clone(model).fit(X, y)
-    with devices.at(place()), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):
+    with on_device(), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):
         clone(model).fit(X, y)

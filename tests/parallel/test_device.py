@@ -1,6 +1,6 @@
-"""Maps and Gram matrices on a device: torch tensors, and rows of NumPy that go there and come back.
+"""Maps and Gram matrices on a device: torch tensors, and NumPy rows that are copied to it.
 
-Here the device is torch's CPU; with MERCER_TEST_DEVICE=cuda (`make test-gpu`) it is a GPU.
+The device is torch's CPU, or a GPU with MERCER_TEST_DEVICE=cuda (`make test-gpu`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from tests.helpers.battery import data
-from tests.helpers.device_data import back, close, dense, place, there
-from tests.helpers.op_modules import every_dtype
+from tests.helpers.device_data import assert_close, dense, on_device, to_numpy, to_tensor
+from tests.helpers.op_forms import every_dtype
 from tests.helpers.torch_ops import DEVICE
 
 import mercer
+from mercer import ops
 from mercer.kernels.registry import names
 from mercer.maps import registry
 from mercer.maps.compose import Composed, Stacked
-from mercer.parallel import devices
+from mercer.parallel.device import device_context
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -38,42 +39,42 @@ def test_tensors_give_the_features_of_arrays(case: Any, dtype: Any) -> None:
     X = data(case).astype(dtype)
     fitted = clone(case).fit(X)
     expected = fitted.transform(X)
-    found = fitted.transform(there(X))
+    found = fitted.transform(to_tensor(X))
     assert isinstance(found, torch.Tensor)
     assert found.device.type == DEVICE
     assert (found.layout == torch.strided) == (not sp.issparse(expected))
-    close(back(found), dense(expected), dtype)
+    assert_close(to_numpy(found), dense(expected), dtype)
 
 
 @every_case
 @every_dtype
-def test_rows_of_numpy_go_there_and_come_back(case: Any, dtype: Any) -> None:
+def test_numpy_rows_give_the_features_of_the_cpu(case: Any, dtype: Any) -> None:
     X = data(case).astype(dtype)
     fitted = clone(case).fit(X)
-    with devices.at(place()):
+    with on_device():
         for rows in (X, np.asfortranarray(X), sp.csr_array(X)):
             found, expected = fitted.transform(rows), None
-            with devices.at(None):
+            with device_context(None):
                 expected = fitted.transform(rows)
             assert type(dense(found)) is np.ndarray
             assert sp.issparse(found) == sp.issparse(expected)
-            close(dense(found), dense(expected), dtype)
+            assert_close(dense(found), dense(expected), dtype)
 
 
 @every_case
 def test_a_map_fitted_on_tensors_is_the_same_map(case: Any) -> None:
     X = data(case)
     expected = clone(case).fit(X).transform(X)
-    with devices.at(place()):
+    with on_device():
         again = clone(case).fit(X)
-    for fitted in (clone(case).fit(there(X)), again):
+    for fitted in (clone(case).fit(to_tensor(X)), again):
         np.testing.assert_array_equal(dense(fitted.transform(X)), dense(expected))
 
 
 def test_codes_of_sampling_are_those_of_the_cpu() -> None:
     X = np.random.default_rng(0).standard_cauchy((300, 40))
     fitted = mercer.GCWS(1024, bits=16, random_state=0).fit(X)
-    expected, found = fitted.codes(X), back(fitted.codes(there(X)))
+    expected, found = fitted.codes(X), to_numpy(fitted.codes(to_tensor(X)))
     assert found.dtype == expected.dtype
     assert np.mean(found != expected) <= 1e-6
 
@@ -88,80 +89,80 @@ def test_gram_matrices_of_tensors(name: str, dtype: Any) -> None:
     kernel = names()[name]()
     if name == "sign-stable":
         with pytest.raises(TypeError, match="no form for a GPU"):
-            mercer.gram(kernel, there(X))
+            mercer.gram(kernel, to_tensor(X))
         return
     expected = mercer.gram(kernel, X, Z)
-    close(back(mercer.gram(kernel, there(X), there(Z))), expected, dtype)
-    with devices.at(place()):
-        close(mercer.gram(kernel, X, Z), expected, dtype)
-        close(mercer.gram(kernel, sp.csr_array(X), Z), expected, dtype)
+    assert_close(to_numpy(mercer.gram(kernel, to_tensor(X), to_tensor(Z))), expected, dtype)
+    with on_device():
+        assert_close(mercer.gram(kernel, X, Z), expected, dtype)
+        assert_close(mercer.gram(kernel, sp.csr_array(X), Z), expected, dtype)
 
 
-def test_a_function_has_no_form_for_a_gpu() -> None:
+def test_callable_kernels_need_numpy_rows() -> None:
     phi = mercer.Nystroem(3, kernel=lambda X, Z: X @ Z.T, random_state=0).fit(np.eye(4))
     with pytest.raises(TypeError, match=r"function of NumPy's arrays"):
-        phi.transform(there(np.eye(4)))
+        phi.transform(to_tensor(np.eye(4)))
 
 
 # Input
 
 
-def test_half_floats_and_integers_are_taken() -> None:
+def test_half_floats_and_integers_are_cast() -> None:
     X = np.arange(12.0).reshape(4, 3)
     phi = mercer.RandomFourier(8, gamma=0.01, random_state=0).fit(X)
-    assert phi.transform(there(X).half()).dtype == torch.float32
-    close(back(phi.transform(there(X).int())), phi.transform(X), np.float64)
-    assert phi.transform(there(X).to(torch.int16)).dtype == torch.float64
+    assert phi.transform(to_tensor(X).half()).dtype == torch.float32
+    assert_close(to_numpy(phi.transform(to_tensor(X).int())), phi.transform(X), np.float64)
+    assert phi.transform(to_tensor(X).to(torch.int16)).dtype == torch.float64
     with pytest.raises(ValueError, match="Complex data not supported"):
-        phi.transform(there(X).to(torch.complex64))
+        phi.transform(to_tensor(X).to(torch.complex64))
 
 
-def test_what_is_wrong_with_a_tensor_is_said_as_for_an_array() -> None:
+def test_errors_of_tensors_are_those_of_arrays() -> None:
     X = np.random.default_rng(2).random((9, 4))
     phi = mercer.Chi2Series().fit(X)
     wrong = X.copy()
     wrong[7, 2] = -3.5
-    for rows in (there(wrong), wrong):
+    for rows in (to_tensor(wrong), wrong):
         with pytest.raises(ValueError, match=r"Negative values in data.*-3.5 at row 7, column 2"):
             phi.transform(rows)
     wrong[7, 2] = np.nan
     with pytest.raises(ValueError, match=r"contains NaN.*row 7, column 2"):
-        phi.transform(there(wrong))
+        phi.transform(to_tensor(wrong))
     with pytest.raises(ValueError, match="expecting 4 features"):
-        phi.transform(there(X[:, :3]))
+        phi.transform(to_tensor(X[:, :3]))
     with pytest.raises(ValueError, match="Expected 2D array"):
-        phi.transform(there(X[0]))
+        phi.transform(to_tensor(X[0]))
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-        phi.transform(there(X[:0]))
+        phi.transform(to_tensor(X[:0]))
 
 
 def test_rows_that_float32_does_not_resolve_are_projected_in_float64() -> None:
     X = np.array([[3e6, 1.0], [0.5, 0.25]], dtype=np.float32)
     phi = mercer.RandomFourier(64, gamma=1.0, design="iid", random_state=0).fit(X)
-    close(back(phi.transform(there(X))), phi.transform(X), np.float32)
+    assert_close(to_numpy(phi.transform(to_tensor(X))), phi.transform(X), np.float32)
     with pytest.raises(ValueError, match=r"Values too large for this kernel.*row 1, column 0"):
-        phi.transform(there([[1.0, 1.0], [1e18, 1.0]]))
+        phi.transform(to_tensor([[1.0, 1.0], [1e18, 1.0]]))
 
 
 def test_features_are_written_into_a_tensor() -> None:
     X = np.random.default_rng(3).random((6, 3))
     phi = mercer.RandomFourier(8, random_state=0).fit(X)
     out = torch.empty((6, 8), dtype=torch.float64, device=DEVICE)
-    assert phi.transform(there(X), out=out).data_ptr() == out.data_ptr()
-    close(back(out), phi.transform(X), np.float64)
+    assert phi.transform(to_tensor(X), out=out).data_ptr() == out.data_ptr()
+    assert_close(to_numpy(out), phi.transform(X), np.float64)
     with pytest.raises(ValueError, match="float64 tensor of shape"):
-        phi.transform(there(X), out=out[:, :7])
+        phi.transform(to_tensor(X), out=out[:, :7])
     with pytest.raises(ValueError, match=r"got Tensor|got DeviceArray"):
         phi.transform(X, out=out)
     array = np.empty((6, 8))
-    with devices.at(place()):
+    with on_device():
         assert phi.transform(X, out=array) is array
-    close(array, phi.transform(X), np.float64)
+    assert_close(array, phi.transform(X), np.float64)
 
 
-def test_the_input_is_left_alone() -> None:
+def test_the_input_is_not_changed() -> None:
     for case in CASES:
-        X = there(data(case))
+        X = to_tensor(data(case))
         before = X.clone()
         clone(case).fit(X).transform(X)
         assert torch.equal(X, before)
@@ -170,40 +171,38 @@ def test_the_input_is_left_alone() -> None:
 # Memory
 
 
-def test_a_full_device_halves_its_tiles_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.ops.torch import matmul
-
+def test_tiles_are_halved_with_one_warning_when_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     X = np.random.default_rng(4).random((1000, 5))
     phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
     expected = phi.transform(X)
-    right, sizes = matmul.cossin, []
+    form, sizes = ops.product_cossin.torch, []
 
-    def small(rows: Any, *rest: Any) -> None:
+    def limited(rows: Any, *rest: Any) -> Any:
         sizes.append(len(rows))
         if len(rows) > 100:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        right(rows, *rest)
+        return form(rows, *rest)
 
-    monkeypatch.setattr(matmul, "cossin", small)
+    monkeypatch.setattr(ops.product_cossin, "torch", limited)
     with (
-        devices.at(place()),
-        pytest.warns(UserWarning, match="no memory left: tiles are halved") as told,
+        on_device(),
+        pytest.warns(UserWarning, match="out of memory: tiles are halved") as told,
     ):
-        close(phi.transform(X), expected, np.float64)
+        assert_close(phi.transform(X), expected, np.float64)
     assert len(told) == 1
     assert max(sizes) == 1000 and sizes[-1] <= 100
 
 
-def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.ops.torch import matmul
-
-    def never(*rest: Any) -> None:
+def test_the_smallest_tile_raises_when_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*rest: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     X = np.random.default_rng(4).random((100, 5))
     phi = mercer.RandomFourier(32, design="iid", random_state=0).fit(X)
-    monkeypatch.setattr(matmul, "cossin", never)
-    with warnings.catch_warnings(), devices.at(place()):
+    monkeypatch.setattr(ops.product_cossin, "torch", fail)
+    with warnings.catch_warnings(), on_device():
         warnings.simplefilter("ignore")
         with pytest.raises(torch.OutOfMemoryError):
             phi.transform(X)
@@ -212,23 +211,23 @@ def test_a_tile_that_cannot_be_halved_any_more_is_an_error(monkeypatch: pytest.M
 # Devices by name
 
 
-def test_a_gpu_that_is_not_there_is_said_in_a_sentence() -> None:
+def test_a_missing_gpu_is_a_value_error() -> None:
     if torch.cuda.is_available():
         with (
-            pytest.raises(ValueError, match="there is no such GPU, the last one is cuda:"),
+            pytest.raises(ValueError, match="does not exist; the last GPU is cuda:"),
             mercer.use_device("cuda:99"),
         ):
             pass
         return
-    with pytest.raises(ValueError, match="there is no GPU to run on"), mercer.use_device("cuda"):
+    with pytest.raises(ValueError, match="no GPU is available"), mercer.use_device("cuda"):
         pass
-    with pytest.raises(ValueError, match="there is no GPU to run on"):
+    with pytest.raises(ValueError, match="no GPU is available"):
         mercer.KernelRegressor(device="cuda").fit(np.eye(3), np.arange(3))
-    with pytest.raises(ValueError, match="there is no GPU to run on"):
+    with pytest.raises(ValueError, match="no GPU is available"):
         mercer.gram(mercer.kernels.Chi2(), np.eye(3), device="cuda")
 
 
-def test_words_that_name_no_device_are_refused() -> None:
+def test_unknown_devices_and_precisions_are_value_errors() -> None:
     with pytest.raises(ValueError, match='device must be "cpu", "cuda"'), mercer.use_device("gpu!"):
         pass
     with (
@@ -237,7 +236,7 @@ def test_words_that_name_no_device_are_refused() -> None:
     ):
         pass
     with (
-        pytest.raises(ValueError, match='give device="cuda" too'),
+        pytest.raises(ValueError, match='pass device="cuda" too'),
         mercer.use_device(None, precision="tf32"),
     ):
         pass
@@ -255,19 +254,18 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 # Precision
 
 
-def test_shorter_numbers_are_used_only_where_they_are_asked_for() -> None:
+def test_reduced_precision_is_used_only_if_chosen() -> None:
+    from mercer.ops.torch import matmul
+
     rng = np.random.default_rng(6)
     X = rng.random((50, 30), dtype=np.float32)
     phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
     expected = phi.transform(X.astype(np.float64))
     errors = {}
     for precision in (None, "float32", "bf16"):
-        name = None if precision is None else precision
-        from mercer.ops.torch import matmul
-
-        with devices.at(place()), matmul.precision(name or "float32"):
+        with on_device(), matmul.use_precision(precision or "float32"):
             errors[precision] = np.abs(phi.transform(X) - expected).max()
-        assert matmul.current() == "float32"
+        assert matmul.current_precision() == "float32"
     assert errors[None] == errors["float32"] < 1e-6
     assert 1e-4 < errors["bf16"] < 1e-1
 
@@ -277,19 +275,19 @@ def test_float64_stays_float64_in_any_precision() -> None:
 
     X = np.random.default_rng(7).random((50, 30))
     phi = mercer.RandomFourier(64, design="iid", random_state=0).fit(X)
-    with devices.at(place()), matmul.precision("bf16"):
-        close(phi.transform(X), phi.transform(there(X)).cpu().numpy(), np.float64)
+    with on_device(), matmul.use_precision("bf16"):
+        assert_close(phi.transform(X), phi.transform(to_tensor(X)).cpu().numpy(), np.float64)
 
 
-def test_a_certificate_says_how_products_were_made() -> None:
+def test_a_certificate_states_the_precision_of_products() -> None:
     from mercer.ops.torch import matmul
 
     X = np.random.default_rng(14).random((400, 20), dtype=np.float32)
     phi = mercer.RandomFourier(64, gamma=0.05, design="iid", random_state=0).fit(X[:200])
     assert mercer.certify(phi, X[200:], pairs=500).arithmetic == "cpu"
-    with devices.at(place()):
+    with on_device():
         exact = mercer.certify(phi, X[200:], pairs=500)
-        with matmul.precision("bf16"):
+        with matmul.use_precision("bf16"):
             short = mercer.certify(phi, X[200:], pairs=500)
     assert exact.arithmetic == f"{DEVICE} float32" and short.arithmetic == f"{DEVICE} bf16"
     assert f"on {DEVICE} bf16" in str(short)
@@ -321,9 +319,10 @@ print(*sorted(passed))
 
 
 @pytest.mark.full
-def test_scikit_learns_check_of_the_array_api_passes_where_it_is_claimed() -> None:
-    """In a process of its own: SciPy asks once, when it is imported. Left out are maps that keep
-    arrays of NumPy, and CSR features.
+def test_maps_with_array_api_support_pass_the_check_of_scikit_learn() -> None:
+    """Run in another process: SciPy reads the variable once, on import.
+
+    Maps that hold NumPy arrays or make CSR features do not claim support.
     """
     from inspect import signature
 
