@@ -34,11 +34,11 @@ def test_partial_fit_goes_on_from_fit():
     [
         (
             {"alpha": "kfold"},
-            r"alpha='kfold' with penalty='l2' has folds, unlike the moments of the rows before",
+            r"alpha='kfold' with penalty='l2' has folds, unlike the statistics of the rows before",
         ),
         (
             {"penalty": "l1", "alpha": [1.0, 2.0]},
-            "has folds, unlike the moments of the rows before",
+            "has folds, unlike the statistics of the rows before",
         ),
         ({"penalty": "l0"}, "penalty must be one of 'l2', 'l1', 'group', got 'l0'"),
         ({"penalty": "l1", "alpha": 0.0}, "needs an alpha above 0"),
@@ -53,7 +53,7 @@ def test_parameters_that_change_between_batches_are_judged(changed, words):
         model.set_params(**changed).partial_fit(X[100:], t[100:])
     same(model.set_params(**kept).partial_fit(X[100:], t[100:]), regressor(0.3).fit(X, t), 1e-7)
     folds = regressor("kfold").partial_fit(X[:100], t[:100]).set_params(alpha=1.0)
-    with pytest.raises(ValueError, match="has no folds, unlike the moments of the rows before"):
+    with pytest.raises(ValueError, match="has no folds, unlike the statistics of the rows before"):
         folds.partial_fit(X[100:], t[100:])
 
 
@@ -77,5 +77,5 @@ def test_a_batch_that_is_refused_changes_nothing():
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         classifier().partial_fit(X, y)
     for wrong in ({"alpha": "loo"}, {"max_memory": SMALL}):
-        with pytest.raises(ValueError, match="partial_fit adds moments"):
+        with pytest.raises(ValueError, match="partial_fit adds up normal equations"):
             regressor(**wrong).partial_fit(X, t)

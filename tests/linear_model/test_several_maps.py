@@ -18,8 +18,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
 
 from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
+from mercer.linear_model.routes import plan_fit
 from mercer.parallel import tile_size
-from mercer.parallel.tile_size import plan_fit
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -213,11 +213,11 @@ def test_the_plan_says_one_pass_or_two():
     assert (one.route, two.route) == ("moments", "two-stage")
     assert two.held < one.held / 10
     assert two.passes == (
-        "moments of each map",
-        "moments of each map, unlabelled rows",
-        "moments of components",
+        "covariance of each map",
+        "covariance of each map, unlabeled rows",
+        "normal equations of components",
     )
-    assert "principal components of each map first, then least squares on them" in str(two)
+    assert "principal components of each map, then least squares on them" in str(two)
     assert plan_fit(10**6, 300, 7000, limit=10**7, **more).route == "passes"
     assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), rank=100).route == "passes"
 

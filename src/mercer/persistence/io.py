@@ -28,13 +28,13 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import __version__, kernels, maps
 from mercer.errors import RowError
 from mercer.linear_model.classifier import KernelClassifier
-from mercer.linear_model.heads import Head
+from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.regressor import KernelRegressor
-from mercer.linear_model.solvers.ridge import Choice
+from mercer.linear_model.routes import Plan
+from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps import every_map, stages
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Map
-from mercer.parallel.tile_size import Plan
 from mercer.persistence import container
 from mercer.persistence.allowed_types import Known
 from mercer.persistence.codec import Packer, Unpacker, names_in
@@ -149,7 +149,7 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
             "feature_names": found.get("feature_names_in_"),
             "classes": found.get("classes_"),
             "seed": found.get("seed_"),
-            "rows": found.get("_taken"),
+            "rows": found.get("n_samples_seen_"),
             "dtypes": sorted({one["dtype"] for one in arrays.values()}),
             "arrays": arrays,
             "bytes": path.stat().st_size,
@@ -164,7 +164,7 @@ def known() -> Known:
     of, less those that hold functions.
     """
     models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
-    records: dict[str, type] = {cls.__name__: cls for cls in (Head, Choice, Plan)}
+    records: dict[str, type] = {cls.__name__: cls for cls in (LinearPredictor, AlphaSearch, Plan)}
     for package in (kernels, stages, maps):
         for module in _modules(package):
             for value in list(vars(module).values()):
