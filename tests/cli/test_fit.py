@@ -170,7 +170,11 @@ def test_columns_of_matrices_are_chosen_by_number(folder):
             1,
             "--max-memory must be a number of bytes above 0",
         ),
-        ("fit data.csv --target digit --alpha big -o m", 1, "or one of 'auto', 'gcv', 'kfold', 'loo', got 'big'"),
+        (
+            "fit data.csv --target digit --alpha big -o m",
+            1,
+            "or one of 'auto', 'gcv', 'kfold', 'loo', got 'big'",
+        ),
         (
             "fit data.csv --target digit --map fourier:n_components=-3 -o m",
             1,

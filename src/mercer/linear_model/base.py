@@ -800,7 +800,9 @@ def _is_source(X: Any) -> bool:
 
 def _to_host(values: Any) -> Any:
     """Return a tensor as a NumPy array, anything else as it is."""
-    return values if type(values) is np.ndarray else devices.brought_home(values)
+    if values is None or type(values) is np.ndarray:
+        return values
+    return devices.brought_home(values)
 
 
 def _require_targets(name: str, y: Any) -> None:
