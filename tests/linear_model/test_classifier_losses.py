@@ -204,7 +204,7 @@ def test_the_plan_says_how():
     assert plan_fit(1000, 16, 256, limit=few.held - 1, outputs=3).route == "newton-cg"
     assert plan_fit(1000, 16, 8192, limit=10**12, outputs=3).route == "newton-cg"
     assert plan_fit(1000, 5000, 4096, limit=10**12, outputs=3).route == "newton"
-    small = plan_fit(None, 16, 256, limit=1000, outputs=3, counts=True)
+    small = plan_fit(None, 16, 256, limit=1000, outputs=3, class_weights=True)
     assert small.room == 0
     assert "conjugate gradients over blocks" in str(small)
     assert small.passes[0] == "class weights"

@@ -209,7 +209,7 @@ def test_a_missing_target_is_not_an_unlabelled_row():
 def test_the_plan_says_one_pass_or_two():
     more = {"widths": (1000,) * 7, "rank": 100}
     one = plan_fit(10**6, 300, 7000, limit=2 * 10**9, **more)
-    two = plan_fit(10**6, 300, 7000, limit=10**9, unlabelled=True, **more)
+    two = plan_fit(10**6, 300, 7000, limit=10**9, unlabeled=True, **more)
     assert (one.route, two.route) == ("moments", "two-stage")
     assert two.held < one.held / 10
     assert two.passes == (

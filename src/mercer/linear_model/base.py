@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Self, cast
 
@@ -293,7 +294,7 @@ class KernelModel(BaseEstimator):
     def _validate_route(self, stream: Stream, settings: Settings) -> Settings:
         # without distributed there is no client
         cluster = "distributed" in sys.modules and in_use(stream)
-        settings = settings.with_conditions(cluster=cluster, device=devices.here() is not None)
+        settings = replace(settings, cluster=cluster, device=devices.here() is not None)
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         return settings
 
@@ -577,9 +578,9 @@ class KernelModel(BaseEstimator):
         excluded = {*self.get_params(deep=False), *_STATISTICS}
         return {name: value for name, value in vars(self).items() if name not in excluded}
 
-    def _keep(self, kept: dict[str, Any]) -> None:
-        """Set fitted attributes from a file, once they are consistent."""
-        self.__dict__.update(kept)
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        """Set the fitted attributes of a file, and raise where they are inconsistent."""
+        self.__dict__.update(attributes)
         name = type(self).__name__
         validate_estimator(self)
         seed_from(name, self.seed_)
@@ -714,7 +715,9 @@ def domain_of(feature_map: Any) -> str:
 
 @cache
 def _default_domain(name: str) -> str:
-    return registry()[name]().domain if name in registry() else "real"
+    cls = registry().get(name)
+    domain = getattr(cls, "domain", "real")  # a property where it depends on parameters
+    return domain if isinstance(domain, str) or cls is None else cls().domain
 
 
 def widths_of(fitted: Map) -> dict[str, int]:

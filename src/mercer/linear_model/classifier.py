@@ -175,8 +175,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         if not hasattr(self, "_statistics"):
             if classes is None:
                 raise ValueError(
-                    "classes must be passed on the first call to partial_fit: all labels there "
-                    "will be."
+                    "classes must be passed on the first call to partial_fit: all labels of "
+                    "this and later calls."
                 )
             self._set_classes(np.unique(np.asarray(classes)))
         elif classes is not None and not np.array_equal(
@@ -320,8 +320,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         if self.class_weight != "balanced":  # whose weights needed the classes already
             self._set_classes(count_classes(stream).classes)
 
-    def _keep(self, kept: dict[str, Any]) -> None:
-        super()._keep(kept)
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        super()._keep(attributes)
         classes, outputs = np.asarray(self.classes_), self._fitted_predictor().coef.shape[1]
         if classes.ndim != 1 or len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
             raise ValueError(

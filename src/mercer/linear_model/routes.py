@@ -196,9 +196,6 @@ class Settings:
     def has_zero_alpha(self) -> bool:
         return not isinstance(self.alpha, str) and bool(np.any(np.asarray(self.alpha) == 0))
 
-    def with_conditions(self, **conditions: bool) -> Settings:
-        return replace(self, **conditions)  # type: ignore[arg-type]
-
     def error(self, *parts: Part) -> ParameterError:
         return ParameterError(self.estimator, *parts)
 
@@ -458,12 +455,12 @@ class TwoStageRoute(Route):
     def memory(self, problem: Problem) -> int:
         assert problem.rank is not None
         widths = problem.widths
-        kept = [min(problem.rank, width) for width in widths]
+        ranks = [min(problem.rank, width) for width in widths]
         packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
-        vectors = sum(width * count for width, count in zip(widths, kept, strict=True))
+        vectors = sum(width * count for width, count in zip(widths, ranks, strict=True))
         return max(
             8 * (packed + 3 * largest + vectors),
-            8 * vectors + _solver_bytes(sum(kept), problem),
+            8 * vectors + _solver_bytes(sum(ranks), problem),
         )
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
@@ -635,54 +632,27 @@ def plan_fit(
     features: int,
     *,
     limit: int,
-    folds: int = 1,
     statistics_passes: int | Sequence[str] = 0,
-    labels: bool = False,
-    counts: bool = False,
-    again: bool = False,
-    widths: Sequence[int] = (),
-    rank: int | None = None,
-    side_by_side: bool = False,
-    unlabelled: bool = False,
-    outputs: int = 0,
+    **sizes: Any,
 ) -> Plan:
     """Return the plan of the first route that applies and whose arrays fit into the limit.
 
     Parameters
     ----------
-    rows, columns, features, limit, folds, labels, widths, rank, outputs
-        As in `Problem`.
+    rows, columns, features, limit, **sizes
+        Fields of `Problem`.
     statistics_passes : int or sequence of str
         Number of passes that compute statistics of the maps, or the class names of these maps.
-    counts, again, side_by_side, unlabelled : bool
-        class_weights, leverages, joint_folds and unlabeled of `Problem`.
 
     Returns
     -------
     Plan
     """
     if isinstance(statistics_passes, int):
-        statistics: tuple[str, ...] = ("map statistics",) * statistics_passes
+        names: tuple[str, ...] = ("map statistics",) * statistics_passes
     else:
-        statistics = tuple(
-            _STATISTICS.get(name, "histogram of values") for name in statistics_passes
-        )
-    problem = Problem(
-        rows,
-        columns,
-        features,
-        limit,
-        folds,
-        statistics,
-        labels,
-        counts,
-        again,
-        tuple(widths),
-        rank,
-        side_by_side,
-        unlabelled,
-        outputs,
-    )
+        names = tuple(_STATISTICS.get(name, "histogram of values") for name in statistics_passes)
+    problem = Problem(rows, columns, features, limit, statistics=names, **sizes)
     return next(
         route.plan(problem)
         for route in ROUTES.values()
@@ -702,12 +672,12 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
         folds=FOLDS if settings.uses_folds else 1,
         statistics_passes=lookers(model.feature_map_),
         labels=not model._numeric_targets,
-        counts=getattr(model, "class_weight", None) == "balanced",
-        again=settings.is_alpha("loo"),
+        class_weights=getattr(model, "class_weight", None) == "balanced",
+        leverages=settings.is_alpha("loo"),
         widths=widths,
         rank=settings.pca,
-        side_by_side=settings.penalty != "l2",
-        unlabelled=settings.unlabeled,
+        joint_folds=settings.penalty != "l2",
+        unlabeled=settings.unlabeled,
         outputs=0 if settings.loss == "squared" else model._n_outputs,
     )
 

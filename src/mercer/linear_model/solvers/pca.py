@@ -42,12 +42,13 @@ class Basis:
         """Decompose the scatter of each map's features; at most `rank` components of each."""
         from scipy.linalg import eigh
 
-        found = []
+        decompositions = []
         for scatter in scatters:
             D = len(scatter)
             some: Any = {"driver": "evd"} if rank >= D else {"subset_by_index": [D - rank, D - 1]}
-            found.append(eigh(scatter.T, check_finite=False, **some))
-        return cls(tuple(vectors for _, vectors in found), tuple(values for values, _ in found))
+            decompositions.append(eigh(scatter.T, check_finite=False, **some))
+        values, vectors = zip(*decompositions, strict=True)
+        return cls(vectors, values)
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -92,8 +92,8 @@ class RidgeDecomposition:
         else:
             values, vectors = devices.gpu().linalg.eigh(normal.scatter, device.device)
         cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
-        known = slice(np.count_nonzero(values <= cut), None)
-        values, vectors = values[known], vectors[:, known]
+        positive = slice(np.count_nonzero(values <= cut), None)
+        values, vectors = values[positive], vectors[:, positive]
         rest = replace(normal, scatter=np.empty((0, 0)))
         return cls(rest, scale, float(cut), values, vectors, vectors.T @ normal.cross)
 
