@@ -1,6 +1,4 @@
-"""Classifiers of squared hinge and logistic loss: equal to scikit-learn's on the same features, and
-what they refuse.
-"""
+"""Classifiers of squared hinge and logistic loss equal scikit-learn's on the same features."""
 
 from __future__ import annotations
 
@@ -178,7 +176,7 @@ def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
     assert np.array_equal(two, again)
 
 
-def test_steps_that_are_not_enough_are_a_warning_in_words():
+def test_too_few_steps_are_a_convergence_warning():
     words = (
         r"KernelClassifier: Newton's method has not reached tol=1e-07 for class 0, 1, 2: the "
         r"gradient is [\d.e-]+ of the first after 1 "
@@ -194,7 +192,7 @@ def test_steps_that_are_not_enough_are_a_warning_in_words():
         classifier(max_iter=30).fit(X, y)
 
 
-def test_the_plan_says_how():
+def test_the_plan_chooses_matrices_or_conjugate_gradients():
     few = plan_fit(1000, 16, 256, limit=10**9, outputs=3)
     assert few.route == "newton"
     assert few.held < 10**7
@@ -274,12 +272,12 @@ def test_the_plan_says_how():
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused_in_words(make, words):
+def test_incompatible_parameters_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
 
-def test_rows_cannot_be_taken_in_later():
+def test_partial_fit_needs_squared_loss():
     model = classifier("squared_hinge")
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:

@@ -1,4 +1,4 @@
-"""What is wrong with rows, targets and parameters is said in words, and leaves no model."""
+"""Invalid rows, targets and parameters are refused by name, and leave no model."""
 
 from __future__ import annotations
 
@@ -225,6 +225,6 @@ def test_a_target_that_is_not_there(tmp_path):
         ),
     ],
 )
-def test_wrong_parameters_in_words(make, words):
+def test_invalid_parameters_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()

@@ -1,4 +1,4 @@
-"""What a fit will do is said before, and is what it does; it goes on from a checkpoint."""
+"""A fit follows its plan, and resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer.linear_model.routes import plan_fit
 from mercer.parallel import tile_size
 
 
-def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, monkeypatch):
+def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
     monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
     rows = np.random.default_rng(1).random(

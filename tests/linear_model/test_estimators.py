@@ -1,6 +1,4 @@
-"""KernelRegressor and KernelClassifier: scikit-learn's answers on materialised features, by either
-route.
-"""
+"""KernelRegressor and KernelClassifier equal scikit-learn on materialized features."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Squared hinge and logistic loss: derivatives, and each minimum equal to SciPy's of the same
-objective, by every route.
-"""
+"""Squared hinge and logistic loss: derivatives, and minima equal to SciPy's, by every route."""
 
 from __future__ import annotations
 
@@ -322,7 +320,7 @@ def test_alphas_so_large_that_w_is_next_to_0_do_not_end_the_search(loss):
     assert np.isfinite(more.scores[:6]).all()
 
 
-def test_an_output_that_is_stuck_is_late_while_others_go_on(monkeypatch):
+def test_an_output_without_progress_is_unconverged_while_others_continue(monkeypatch):
     Z, Y, _ = data(150, 6)
     go = newton_cg._line_search
 

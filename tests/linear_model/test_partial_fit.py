@@ -22,7 +22,7 @@ def test_partial_fit_on_batches_is_fit_on_all(alpha):
     same(labels, classifier(alpha, class_weight={0: 2.0}).fit(X, y), 1e-7)
 
 
-def test_partial_fit_goes_on_from_fit():
+def test_partial_fit_continues_a_fit():
     model = regressor().fit(X[:100], t[:100]).partial_fit(X[100:], t[100:])
     same(model, regressor().fit(X, t))
     labels = classifier().fit(X[:100], y[:100]).partial_fit(X[100:], y[100:], classes=[0, 1, 2])
@@ -46,7 +46,7 @@ def test_partial_fit_goes_on_from_fit():
         ({"pca": 10**6}, "pca must be at most the number of features"),
     ],
 )
-def test_parameters_that_change_between_batches_are_judged(changed, words):
+def test_parameters_that_change_between_batches_are_validated(changed, words):
     model = regressor(0.3).partial_fit(X[:100], t[:100])
     kept = model.get_params(deep=False)
     with pytest.raises(ValueError, match=words):
@@ -57,7 +57,7 @@ def test_parameters_that_change_between_batches_are_judged(changed, words):
         folds.partial_fit(X[100:], t[100:])
 
 
-def test_a_map_that_looks_sees_the_first_batch():
+def test_map_statistics_are_those_of_the_first_batch():
     model = regressor(feature_map=RandomFourier(32, random_state=0)).partial_fit(X[:50], t[:50])
     gamma = model.feature_map_.kernel_.gamma
     assert model.partial_fit(10 * X[50:], t[50:]).feature_map_.kernel_.gamma == gamma

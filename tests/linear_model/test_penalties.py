@@ -1,6 +1,4 @@
-"""LASSO and group LASSO from moments: scikit-learn's answers, optimality conditions, and what they
-do in the estimators.
-"""
+"""LASSO and group LASSO equal scikit-learn's and satisfy their optimality conditions."""
 
 from __future__ import annotations
 
@@ -199,7 +197,7 @@ def test_groups_of_one_feature_are_scikit_learns_lasso_and_multi_task_lasso():
     assert np.allclose(coef, theirs.coef_.T, rtol=0, atol=1e-7)
 
 
-def test_maps_that_are_much_alike_are_settled_by_their_lengths(monkeypatch):
+def test_similar_maps_converge_by_the_lengths_of_their_groups(monkeypatch):
     """Descent over groups alone does not get there; the lengths of groups do."""
     maps = [RandomFourier(40, gamma=g, random_state=i) for i, g in enumerate((0.5, 0.6, 0.7))]
     Z = np.hstack([one.fit(X).transform(X) for one in maps])
@@ -215,7 +213,7 @@ def test_maps_that_are_much_alike_are_settled_by_their_lengths(monkeypatch):
         Penalty("group", widths).solve(equations, alpha)
 
 
-def test_signs_that_do_not_settle_are_reported(monkeypatch):
+def test_signs_that_do_not_converge_are_a_warning(monkeypatch):
     monkeypatch.setattr(lasso, "_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="LASSO has not determined the signs"):
         Penalty("l1", (30,)).solve(normal(*data()), 1.0)

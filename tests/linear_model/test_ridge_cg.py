@@ -70,7 +70,7 @@ def test_the_residual_of_conjugate_gradients_is_that_of_the_normal_equations():
     assert found.iterations == 3
 
 
-def test_conjugate_gradients_start_where_they_are_told():
+def test_conjugate_gradients_start_from_coef0():
     Z, Y, w = data(90, 30)
     cold = solve_ridge(rows_of(Z, Y, w), 1.0, tol=1e-8)
     again = solve_ridge(rows_of(Z, Y, w), 1.0, tol=1e-7, coef0=cold.coef)

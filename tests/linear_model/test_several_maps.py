@@ -1,6 +1,4 @@
-"""Several maps in one model: side by side, reduced to components of each in one pass or two,
-unlabelled rows in the basis.
-"""
+"""Several maps in one model, their principal components in one pass or two, unlabeled rows."""
 
 from __future__ import annotations
 
@@ -206,7 +204,7 @@ def test_a_missing_target_is_not_an_unlabelled_row():
             KernelRegressor(MAPS, alpha=0.01, pca=4).fit(*source, unlabeled=MORE)
 
 
-def test_the_plan_says_one_pass_or_two():
+def test_the_plan_takes_one_pass_or_two_by_memory():
     more = {"widths": (1000,) * 7, "rank": 100}
     one = plan_fit(10**6, 300, 7000, limit=2 * 10**9, **more)
     two = plan_fit(10**6, 300, 7000, limit=10**9, unlabeled=True, **more)
@@ -222,7 +220,7 @@ def test_the_plan_says_one_pass_or_two():
     assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), rank=100).route == "passes"
 
 
-def test_passes_are_as_many_as_the_plan_says():
+def test_the_plan_counts_passes_as_they_are_made():
     from mercer.data.in_memory import ArrayStream
 
     class Counting(ArrayStream):
@@ -278,7 +276,7 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypat
     assert np.array_equal(resumed.coef_, whole.coef_)
 
 
-def test_a_checkpoint_of_one_pass_is_not_gone_on_from_in_two(tmp_path):
+def test_a_checkpoint_of_one_pass_is_refused_by_two(tmp_path):
     made = {"alpha": 0.3, "pca": 4, "random_state": 0, "checkpoint": tmp_path / "sum"}
     KernelRegressor(MAPS, **made).fit(X, t)
     with pytest.raises(

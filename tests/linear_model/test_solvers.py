@@ -1,6 +1,4 @@
-"""Least squares from moments: equal to scikit-learn, or to brute force, on the features
-themselves.
-"""
+"""Least squares from normal equations equals scikit-learn, or brute force, on the features."""
 
 from __future__ import annotations
 
@@ -456,7 +454,7 @@ def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
         ),
     ],
 )
-def test_what_cannot_be_solved_is_refused_in_words(call, words):
+def test_what_cannot_be_solved_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call(*data()[:2])
 

@@ -6,7 +6,7 @@ import copy
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Self, cast
@@ -129,12 +129,7 @@ class KernelModel(BaseEstimator):
         settings.validate()
         with self._execution(X), _ignore_overflow():
             stream = self._open_training(X, y, sample_weight)
-            if stream.rows == 1 and settings.searches_alpha:
-                raise settings.error(
-                    Setting("alpha", repr(self.alpha)),
-                    " is chosen on rows that are left out, and there is one sample only. Give "
-                    "more rows, or a number for alpha.",
-                )
+            settings.validate_rows(stream.rows)
             self._fit_map(stream)
             settings = self._plan(stream, settings)
             extra = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
@@ -432,19 +427,17 @@ class KernelModel(BaseEstimator):
 
     def _execution(self, X: Any) -> AbstractContextManager[Any]:
         """Return the context of the model's cluster and device, or of the device that X is on."""
-        stack = ExitStack()
         if self.cluster is None and self._is_local(X):
-            return stack
-        with ExitStack() as entering:
+            return nullcontext()
+        with ExitStack() as stack:
+            device = self.device
             if devices.is_tensor(X):
-                entering.enter_context(devices.at(devices.place_of(devices.entered(X))))
-                entering.enter_context(devices.use_device(None, precision=self.precision))
-            else:
-                entering.enter_context(devices.use_device(self.device, precision=self.precision))
+                device = None
+                stack.enter_context(devices.at(devices.place_of(devices.entered(X))))
+            stack.enter_context(devices.use_device(device, precision=self.precision))
             if self.cluster is not None:
-                entering.enter_context(folding_on(self.cluster))
-            stack = entering.pop_all()
-        return stack
+                stack.enter_context(folding_on(self.cluster))
+            return stack.pop_all()
 
     def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         """Return X, y and weights as a stream of the columns that the model has."""

@@ -226,6 +226,15 @@ class Settings:
                 ".",
             )
 
+    def validate_rows(self, rows: int | None) -> None:
+        """Raise where alpha is to be chosen on a single row."""
+        if rows == 1 and self.searches_alpha:
+            raise self.error(
+                Setting("alpha", repr(self.alpha)),
+                " is chosen on rows that are left out, and there is one sample only. Give more "
+                "rows, or a number for alpha.",
+            )
+
     def validate_widths(self, widths: Sequence[int]) -> None:
         """Raise for settings that maps with these numbers of features do not support."""
         if self.pca is not None and self.pca > max(widths):
