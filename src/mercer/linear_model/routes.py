@@ -309,7 +309,7 @@ class Route:
         )
 
     def describe_passes(self, passes: Sequence[str]) -> str:
-        if self.iterative:
+        if self.iterative and passes:
             *first, last = passes
             return f"Passes: {', '.join([*first, f'then {last}' if first else last])}."
         return f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {', '.join(passes)}."
@@ -373,7 +373,9 @@ class Route:
                 f" allows. {plan}",
             )
 
-    def _unsupported(self, settings: Settings) -> Iterator[tuple[Part, tuple[str, ...]]]:
+    def _unsupported(
+        self, settings: Settings
+    ) -> Iterator[tuple[Part, tuple[str, *tuple[Part, ...]]]]:
         """Yield (setting, advice) for each setting beyond the class attributes."""
         alpha = settings.alpha
         if isinstance(alpha, str) and alpha not in self.alphas:
@@ -389,7 +391,7 @@ class Route:
         ):
             value = getattr(settings, name)
             if value != default and not supported:
-                yield Setting(name, repr(value)), ("leave ", name, " out.")
+                yield Setting(name, repr(value)), ("leave ", Setting(name), " out.")
 
 
 class NormalEquationsRoute(Route):

@@ -34,11 +34,9 @@ class DualProblem:
     def __init__(self, objective: Objective, block: Coded, Y: Array, w: Array) -> None:
         self.objective, self.block, self.Y, self.w = objective, block, Y, w[:, None]
         self.mean, self.t = objective.mean, Y.shape[1]
-        self.along = (
-            multiply(block, self.mean[:, None])[:, 0]
-            if objective.fit_intercept
-            else np.zeros(len(w))
-        )
+        self.along = np.zeros(len(w))  # Z mean
+        if objective.fit_intercept:
+            self.along = multiply(block, self.mean[:, None])[:, 0]
         self.square = float(self.mean @ self.mean)
 
     def multiply(self, Q: Array) -> Array:
@@ -60,47 +58,45 @@ class DualProblem:
         objective, alpha = self.objective, self.objective.alpha
         F = (self.multiply(a) if a.any() else np.zeros_like(a)) + b
         norms, unconverged = np.zeros(self.t), np.zeros(self.t, bool)
-        going, steps = np.arange(self.t), 0
+        active, steps = np.arange(self.t), 0
         while True:
-            Y, A, S = self.Y[:, going], a[:, going], F[:, going]
+            Y, A, S = self.Y[:, active], a[:, active], F[:, active]
             M = Y * S
             R, C = self.w * Y * objective.loss.slope(M), self.w * objective.loss.curvature(M)
-            g, h = (
-                (R.sum(axis=0), C.sum(axis=0))
-                if objective.fit_intercept
-                else (np.zeros(len(going)),) * 2
-            )
+            g = h = np.zeros(len(active))
+            if objective.fit_intercept:
+                g, h = R.sum(axis=0), C.sum(axis=0)
             down = -(alpha * A + R - C * divide(g, h))
             image = self.multiply(down.astype(self.block.dtype))
-            energy = np.sum(A * (S - b[going]), axis=0)  # |w|^2
-            norms[going] = np.sqrt(
+            energy = np.sum(A * (S - b[active]), axis=0)  # |w|^2
+            norms[active] = np.sqrt(
                 np.maximum(np.sum(down * image, axis=0), 0.0) + (objective.unit * g) ** 2
             )
             goal = np.maximum(
-                tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[going]
+                tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[active]
             )
-            unconverged[going] = norms[going] > goal
-            busy = unconverged[going]
+            unconverged[active] = norms[active] > goal
+            busy = unconverged[active]
             if steps == max_iter or not busy.any():
                 return steps, norms, unconverged
-            going, goal = going[busy], goal[busy]
+            active, goal = active[busy], goal[busy]
             Y, A, S, M, C, down, image = (part[:, busy] for part in (Y, A, S, M, C, down, image))
             g, h, energy, R = g[busy], h[busy], energy[busy], R[:, busy]
-            reached = norms[going] / objective.first[going]
-            forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / norms[going])
+            reached = norms[active] / objective.first[active]
+            forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / norms[active])
             x = self._step(down, image, C, h, forcing)
             dF = self.multiply(x)
             db = -divide(g + np.sum(C * dF, axis=0), h)
             predicted = np.sum((alpha * A + R) * dF, axis=0) + g * db
             dF += db
             step_sizes = self._line_search(A, S, energy, x, dF, db, Y, predicted)
-            a[:, going] += step_sizes * x
-            b[going] += step_sizes * db
-            F[:, going] += step_sizes * dF
+            a[:, active] += step_sizes * x
+            b[active] += step_sizes * db
+            F[:, active] += step_sizes * dF
             steps += 1
             if not step_sizes.all():
-                going = going[step_sizes > 0]
-                if not len(going):
+                active = active[step_sizes > 0]
+                if not len(active):
                     return steps, norms, unconverged
 
     def _line_search(

@@ -88,11 +88,11 @@ class Lasso:
         is.
         """
         g = normal.cross - normal.scatter @ coef
-        off = np.where(
+        violation = np.where(
             coef != 0, np.abs(g - alpha * np.sign(coef)), np.maximum(np.abs(g) - alpha, 0.0)
         )
-        most = np.abs(normal.cross).max(axis=0)
-        return float((off / np.where(most > 0, most, 1.0)).max(initial=0.0))
+        largest = np.abs(normal.cross).max(axis=0)
+        return float((violation / np.where(largest > 0, largest, 1.0)).max(initial=0.0))
 
 
 class GroupLasso:
@@ -185,19 +185,19 @@ class GroupLasso:
         rows = np.concatenate(
             [np.arange(self.groups[i].start, self.groups[i].stop) for i in active]
         )
-        places = spans([self.groups[i].stop - self.groups[i].start for i in active])
+        columns = spans([self.groups[i].stop - self.groups[i].start for i in active])
         H, v = normal.scatter[np.ix_(rows, rows)], normal.cross[rows]
         a, u = alpha * self.sizes[active], np.log(lengths[active])
         best, least = coef[rows], np.inf
         for _ in range(20):
             weights = np.concatenate(
-                [np.full(g.stop - g.start, x) for g, x in zip(places, a / np.exp(u), strict=True)]
+                [np.full(g.stop - g.start, x) for g, x in zip(columns, a / np.exp(u), strict=True)]
             )
             factor = cho_factor(
                 H + np.diag(weights), lower=True, overwrite_a=True, check_finite=False
             )
             c = cho_solve(factor, v)
-            squares = np.array([np.sum(c[g] ** 2) for g in places])
+            squares = np.array([np.sum(c[g] ** 2) for g in columns])
             rest = np.log(squares) / 2 - u
             if not np.abs(rest).max() < least:
                 break
@@ -205,13 +205,13 @@ class GroupLasso:
             if least <= 4 * _EPS:
                 break
             slopes = -np.eye(len(u))
-            for h, g in enumerate(places):
+            for h, g in enumerate(columns):
                 right = np.zeros_like(c)
                 right[g] = weights[g.start] * c[g]
                 derivative = cho_solve(factor, right)
                 slopes[:, h] += [
                     np.sum(c[k] * derivative[k]) / square
-                    for k, square in zip(places, squares, strict=True)
+                    for k, square in zip(columns, squares, strict=True)
                 ]
             u -= np.clip(np.linalg.solve(slopes, rest), -2, 2)
         solution = np.zeros_like(coef)
