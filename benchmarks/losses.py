@@ -20,10 +20,10 @@ from sklearn.svm import LinearSVC
 from benchmarks.learning import ROOT, megabytes, resident
 from benchmarks.measure import Row, against
 from mercer import GCWS, KernelClassifier
-from mercer.linear_model.heads import signs
+from mercer.linear_model.labels import encode_one_versus_rest
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.solvers.newton import minimise
-from mercer.linear_model.solvers.passes import Kept
+from mercer.linear_model.solvers.blocks import CachedBlocks
+from mercer.linear_model.solvers.newton_cg import minimize_loss
 
 NEAR = 1e-4
 OUR_TOLS = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -55,10 +55,10 @@ def rows(rounds: int) -> Iterator[Row]:
         few,
         target=2.0,
     )
-    blocks, Y = list(hashes().fit(X).blocks(X)), signs(y, np.unique(y))
+    blocks, Y = list(hashes().fit(X).blocks(X)), encode_one_versus_rest(y, np.unique(y))
     yield against(
         f"squared hinge, {WHAT}, codes and CSR ready",
-        lambda: minimise(
+        lambda: minimize_loss(
             prepared(blocks, Y), LOSSES["squared_hinge"], 1.0, fit_intercept=False, tol=tol
         ),
         rival,
@@ -102,18 +102,20 @@ def theirs(dual: bool, tol: float) -> LinearSVC:
     )
 
 
-def prepared(blocks: list[Any], Y: np.ndarray) -> Kept:
+def prepared(blocks: list[Any], Y: np.ndarray) -> CachedBlocks:
     """Blocks that are in memory already."""
     starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
     triples = [
         (block, Y[a : a + block.shape[0]], None) for block, a in zip(blocks, starts, strict=False)
     ]
-    return Kept(lambda: iter(triples), 10**9)
+    return CachedBlocks(lambda: iter(triples), 10**9)
 
 
 def objective(coef: np.ndarray, Z: Any, y: np.ndarray) -> float:
     """The sum over outputs of sum max(0, 1 - y f)^2 + |w|^2/2."""
-    gaps = np.maximum(0, 1 - signs(y, np.unique(y)) * (Z @ coef.astype(np.float64).T))
+    gaps = np.maximum(
+        0, 1 - encode_one_versus_rest(y, np.unique(y)) * (Z @ coef.astype(np.float64).T)
+    )
     return float(np.sum(gaps**2) + np.sum(coef**2) / 2)
 
 

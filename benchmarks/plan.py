@@ -187,7 +187,7 @@ def main(text: str) -> None:
 def counted() -> dict[str, int]:
     """Passes over features, as they are made from here on."""
     from mercer.data.batches import Features
-    from mercer.linear_model.solvers.passes import Kept
+    from mercer.linear_model.solvers.blocks import CachedBlocks
 
     passes = {"features": 0, "kept": 0}
 
@@ -201,7 +201,7 @@ def counted() -> dict[str, int]:
         setattr(cls, method, new)
 
     counting(Features, "pieces", "features")
-    counting(Kept, "__call__", "kept")
+    counting(CachedBlocks, "__call__", "kept")
     return passes
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Row, against, alone
 from benchmarks.targets import GAMMA, pixels
 from mercer import RandomFourier
-from mercer.linear_model.normal_equations import Normal
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.lasso import GroupLasso, Lasso
 from mercer.maps.block import Dense
 from mercer.stats.moments import Moments
@@ -33,14 +33,14 @@ def rows(rounds: int) -> Iterator[Row]:
 
 def equations(
     maps: list[RandomFourier], n: int = 10_000
-) -> tuple[Normal, np.ndarray, np.ndarray, str]:
+) -> tuple[NormalEquations, np.ndarray, np.ndarray, str]:
     """Normal equations of the features of n images, and the features and targets themselves."""
     X, source = pixels(n)
     Z = np.hstack([one.fit(X).transform(X) for one in maps]).astype(np.float64)
     y = np.sin(X.astype(np.float64) @ np.random.default_rng(0).normal(size=X.shape[1]) / 4)
     seen = Moments()
     seen.add(Dense(Z), y=y)
-    return Normal.of(seen), Z - Z.mean(axis=0), y - y.mean(), source
+    return NormalEquations.of(seen), Z - Z.mean(axis=0), y - y.mean(), source
 
 
 def path(size: int, least: float, rounds: int) -> Row:
@@ -49,7 +49,7 @@ def path(size: int, least: float, rounds: int) -> Row:
     """
     normal, Z, y, source = equations([RandomFourier(size, gamma=GAMMA, random_state=0)])
     solver = Lasso()
-    alphas = solver.most(normal) * np.geomspace(1, least, 20)
+    alphas = solver.max_alpha(normal) * np.geomspace(1, least, 20)
 
     def theirs(tol: float) -> Any:
         given: Any = {
@@ -84,7 +84,7 @@ def groups(rounds: int, size: int = 200) -> Row:
         [RandomFourier(size, gamma=float(g), random_state=i) for i, g in enumerate(gammas)]
     )
     solver = GroupLasso((size,) * len(gammas))
-    alphas = solver.most(normal) * np.geomspace(1, 1e-2, 20)
+    alphas = solver.max_alpha(normal) * np.geomspace(1, 1e-2, 20)
     with threadpool_limits(1):
         return alone(
             f"group LASSO path of 20 alphas, {source} {len(Z)} rows -> 7 maps of {size}; error: "

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from experiments.heads import Score, accuracy
 from experiments.sets import Split
 from mercer.linear_model.losses import SquaredHinge
-from mercer.linear_model.solvers.newton import minimise
-from mercer.linear_model.solvers.passes import Kept
+from mercer.linear_model.solvers.blocks import CachedBlocks
+from mercer.linear_model.solvers.newton_cg import minimize_loss
 from mercer.maps.base import Map
 from mercer.maps.block import as_block
 
@@ -136,7 +136,9 @@ def hinge_scores(axes: Axes, y: Array, C: float, *, tol: float = TOL) -> Array:
     |w|^2/2.
     """
     block, Y = as_block(axes.train.astype(np.float32)), _targets(y)[1]
-    found = minimise(Kept(lambda: iter([(block, Y, None)]), 2**34), SquaredHinge(), 1 / C, tol=tol)
+    found = minimize_loss(
+        CachedBlocks(lambda: iter([(block, Y, None)]), 2**34), SquaredHinge(), 1 / C, tol=tol
+    )
     return np.asarray(axes.test @ found.coef + found.intercept)
 
 

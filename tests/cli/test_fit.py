@@ -34,7 +34,7 @@ def test_fit_says_what_it_chose_what_it_will_do_and_what_is_next(folder):
         "data.parquet: 1,797 rows x 64 columns. Target 'digit': whole numbers, 10 different values"
     )
     assert plan.startswith(
-        "Plan: 1,797 rows x 64 columns -> 64 features; least squares from moments"
+        "Plan: 1,797 rows x 64 columns -> 64 features; least squares from normal equations"
     )
     assert done.startswith("Fitted on 1,797 rows in ")
     assert "10 classes, 64 features, alpha " in done and "Written to model.mercer" in done
@@ -170,7 +170,11 @@ def test_columns_of_matrices_are_chosen_by_number(folder):
             1,
             "--max-memory must be a number of bytes above 0",
         ),
-        ("fit data.csv --target digit --alpha big -o m", 1, "alpha must be one of 'auto', 'gcv'"),
+        (
+            "fit data.csv --target digit --alpha big -o m",
+            1,
+            "or one of 'auto', 'gcv', 'kfold', 'loo', got 'big'",
+        ),
         (
             "fit data.csv --target digit --map fourier:n_components=-3 -o m",
             1,

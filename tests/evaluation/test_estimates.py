@@ -16,7 +16,8 @@ from mercer.evaluation.cost.estimates import (
 )
 from mercer.evaluation.cost.speeds import ANY, Speeds
 from mercer.evaluation.outline import Outline, Part
-from mercer.parallel.tile_size import Cost, plan_fit
+from mercer.linear_model.routes import plan_fit
+from mercer.parallel.tile_size import Cost
 
 TABLES = {
     "float32": {ANY: (2.0, 3.0)},

@@ -21,8 +21,9 @@ from mercer import (
 )
 from mercer.evaluation.convergence import Law, Table
 from mercer.evaluation.outline import Outline, Outlines, kind_of
+from mercer.linear_model.routes import Plan
 from mercer.maps import registry
-from mercer.parallel.tile_size import Plan, grid
+from mercer.parallel.tile_size import grid
 
 LAW = Law("n_components", -0.5, 1.0, 0.0, None, (64, 128, 256), (0.125, 0.09, 0.0625))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.solvers.passes import Kept
+from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.maps.block import Dense
 
 LOSS = pytest.mark.parametrize("loss", sorted(LOSSES))
@@ -29,10 +29,10 @@ def data(
     )
 
 
-def rows_of(Z, Y, w=None, kind=Dense, size=17, room=PLENTY) -> Kept:
+def rows_of(Z, Y, w=None, kind=Dense, size=17, room=PLENTY) -> CachedBlocks:
     def rows():
         for start in range(0, len(Y), size):
             part = slice(start, start + size)
             yield kind(Z[part]), Y[part], None if w is None else w[part]
 
-    return Kept(rows, room)
+    return CachedBlocks(rows, room)

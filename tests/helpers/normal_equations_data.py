@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from mercer.linear_model.normal_equations import Normal
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.maps.block import Dense
 from mercer.stats.moments import Moments
 
@@ -46,8 +46,8 @@ def moments(Z, Y=None, w=None) -> Moments:
     return seen
 
 
-def normal(Z, Y, w=None, fit_intercept=True) -> Normal:
-    return Normal.of(moments(Z, Y, w), fit_intercept=fit_intercept)
+def normal(Z, Y, w=None, fit_intercept=True) -> NormalEquations:
+    return NormalEquations.of(moments(Z, Y, w), fit_intercept=fit_intercept)
 
 
 def rows_of(Z, Y, w=None, kind=Dense, size=17):

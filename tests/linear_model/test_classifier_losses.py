@@ -1,6 +1,4 @@
-"""Classifiers of squared hinge and logistic loss: equal to scikit-learn's on the same features, and
-what they refuse.
-"""
+"""Classifiers of squared hinge and logistic loss equal scikit-learn's on the same features."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from tests.helpers.normal_equations_data import INTERCEPT
 
 from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.solvers.newton import choose_held_out, minimise
-from mercer.parallel.tile_size import plan_fit
+from mercer.linear_model.routes import plan_fit
+from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
 
 SMALL = "1kB"  # no room for blocks or matrices
 
@@ -178,7 +176,7 @@ def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
     assert np.array_equal(two, again)
 
 
-def test_steps_that_are_not_enough_are_a_warning_in_words():
+def test_too_few_steps_are_a_convergence_warning():
     words = (
         r"KernelClassifier: Newton's method has not reached tol=1e-07 for class 0, 1, 2: the "
         r"gradient is [\d.e-]+ of the first after 1 "
@@ -194,20 +192,20 @@ def test_steps_that_are_not_enough_are_a_warning_in_words():
         classifier(max_iter=30).fit(X, y)
 
 
-def test_the_plan_says_how():
+def test_the_plan_chooses_matrices_or_conjugate_gradients():
     few = plan_fit(1000, 16, 256, limit=10**9, outputs=3)
     assert few.route == "newton"
     assert few.held < 10**7
     assert few.room == 10**9 - few.held
-    assert "Newton's method by matrices, which hold" in str(few)
-    assert "blocks are kept where they fit into" in str(few)
+    assert "Newton's method with Hessian matrices, " in str(few)
+    assert "blocks are cached up to" in str(few)
     assert plan_fit(1000, 16, 256, limit=few.held - 1, outputs=3).route == "newton-cg"
     assert plan_fit(1000, 16, 8192, limit=10**12, outputs=3).route == "newton-cg"
     assert plan_fit(1000, 5000, 4096, limit=10**12, outputs=3).route == "newton"
-    small = plan_fit(None, 16, 256, limit=1000, outputs=3, counts=True)
+    small = plan_fit(None, 16, 256, limit=1000, outputs=3, class_weights=True)
     assert small.room == 0
     assert "conjugate gradients over blocks" in str(small)
-    assert small.passes[0] == "classes and their weights"
+    assert small.passes[0] == "class weights"
 
 
 @pytest.mark.parametrize(
@@ -225,17 +223,17 @@ def test_the_plan_says_how():
         (lambda: classifier(alpha="loo").fit(X, y), "alpha='loo' needs loss='squared'"),
         (
             lambda: classifier(alpha=0).fit(X, y),
-            "alpha = 0 needs loss='squared': .*have no minimum. Give an alpha above 0",
+            "alpha=0 needs loss='squared'.* Give an alpha above 0 .separable rows have no minimum",
         ),
-        (lambda: classifier(alpha=[0.0, 1.0]).fit(X, y), "alpha = 0 needs loss='squared'"),
+        (lambda: classifier(alpha=[0.0, 1.0]).fit(X, y), "alpha=0 needs loss='squared'"),
         (lambda: classifier(alpha=-1.0).fit(X, y), "alpha must be a number of at least 0"),
         (
             lambda: classifier(pca=3).fit(X, y),
-            "pca=3 needs the moments of loss='squared', got loss='logistic'",
+            "pca=3 needs loss='squared', got loss='logistic'",
         ),
         (
             lambda: classifier(checkpoint="a").fit(X, y),
-            "checkpoint='a' needs the moments of loss='squared'",
+            "checkpoint='a' needs loss='squared'",
         ),
         (
             lambda: classifier(max_iter=0).fit(X, y),
@@ -251,7 +249,7 @@ def test_the_plan_says_how():
             "at least one non-zero number",
         ),
         (
-            lambda: minimise(rows_of(*data()[:2], np.zeros(90)), LOSSES["logistic"], 1.0),
+            lambda: minimize_loss(rows_of(*data()[:2], np.zeros(90)), LOSSES["logistic"], 1.0),
             "needs rows with a weight above 0",
         ),
         (lambda: classifier(class_weight={7: 1.0}).fit(X, y), "class_weight has the label 7"),
@@ -265,7 +263,7 @@ def test_the_plan_says_how():
             "no row is held out. Give more rows, or a number",
         ),
         (
-            lambda: minimise(rows_of(*data()[:2]), LOSSES["logistic"], 0.0),
+            lambda: minimize_loss(rows_of(*data()[:2]), LOSSES["logistic"], 0.0),
             "alpha must be a finite number above 0, got 0.0",
         ),
         (
@@ -274,18 +272,18 @@ def test_the_plan_says_how():
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused_in_words(make, words):
+def test_incompatible_parameters_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
 
-def test_rows_cannot_be_taken_in_later():
+def test_partial_fit_needs_squared_loss():
     model = classifier("squared_hinge")
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, y, classes=[0, 1, 2])
     assert (
-        "partial_fit adds the moments of loss='squared', got loss='squared_hinge'. Use fit"
+        "partial_fit adds the normal equations of loss='squared', got loss='squared_hinge'. Use fit"
         in str(error.value.__cause__)
     )
     assert hasattr(classifier("squared"), "partial_fit")

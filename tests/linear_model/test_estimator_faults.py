@@ -1,4 +1,4 @@
-"""What is wrong with rows, targets and parameters is said in words, and leaves no model."""
+"""Invalid rows, targets and parameters are refused by name, and leave no model."""
 
 from __future__ import annotations
 
@@ -184,20 +184,20 @@ def test_a_target_that_is_not_there(tmp_path):
         (lambda: regressor(-1.0).fit(X, t), "alpha must be a number of at least 0, a list"),
         (
             lambda: regressor("best").fit(X, t),
-            "alpha must be one of 'auto', 'gcv', 'kfold', 'loo', got 'best'",
+            "alpha must be .* or one of 'auto', 'gcv', 'kfold', 'loo', got 'best'",
         ),
         (
             lambda: regressor("gcv", max_memory=SMALL).fit(X, t),
-            "alpha='gcv' needs moments.*Use 'auto'",
+            "alpha='gcv' needs the normal equations.*use 'auto'",
         ),
-        (lambda: regressor(0, max_memory=SMALL).fit(X, t), "alpha = 0 needs moments"),
+        (lambda: regressor(0, max_memory=SMALL).fit(X, t), "alpha=0 needs the normal equations"),
         (
             lambda: regressor(pca=3, max_memory=SMALL).fit(X, t),
-            "pca=3 needs the moments of 48 features",
+            "pca=3 needs the normal equations of 48 features",
         ),
         (
             lambda: regressor(checkpoint="a", max_memory=SMALL).fit(X, t),
-            "checkpoint='a' needs the moments",
+            "checkpoint='a' needs the normal equations",
         ),
         (
             lambda: regressor(pca=49).fit(X, t),
@@ -221,10 +221,10 @@ def test_a_target_that_is_not_there(tmp_path):
         (lambda: classifier(class_weight={1: -1.0}).fit(X, y), "got -1.0 for the label 1"),
         (
             lambda: classifier(class_weight="even").fit(X, y),
-            "class_weight must be None, 'balanced' or a dict",
+            "class_weight must be None, 'balanced', or a dict",
         ),
     ],
 )
-def test_wrong_parameters_in_words(make, words):
+def test_invalid_parameters_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()

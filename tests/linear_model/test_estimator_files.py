@@ -122,7 +122,7 @@ def test_predictions_are_written_as_they_come(suffix, tmp_path):
         assert np.array_equal(read(path)[:, 0], words.predict(X))
 
 
-def test_a_map_that_looks_counts_a_row_as_often_as_its_weight_says():
+def test_weights_count_for_the_statistics_of_a_map():
     w = np.random.default_rng(0).integers(0, 4, N)
     repeated = np.repeat(np.arange(N), w)
     for feature_map in (

@@ -1,4 +1,4 @@
-"""What a fit will do is said before, and is what it does; it goes on from a checkpoint."""
+"""A fit follows its plan, and resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from tests.helpers.estimator_data import X, classifier, fourier, y
 
 from mercer import KernelClassifier, RandomFourier
+from mercer.linear_model.routes import plan_fit
 from mercer.parallel import tile_size
-from mercer.parallel.tile_size import plan_fit
 
 
-def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, monkeypatch):
+def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
     monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
     rows = np.random.default_rng(1).random(
@@ -45,8 +45,8 @@ def test_verbose_prints_the_plan(capsys):
     model = classifier(class_weight="balanced", verbose=1).fit(X, y)
     said = capsys.readouterr().out
     assert said == f"KernelClassifier: {model.plan_}\n"
-    assert "240 rows x 4 columns -> 48 features; least squares from moments" in said
-    assert "Passes: classes and their weights, moments." in said
+    assert "240 rows x 4 columns -> 48 features; least squares from normal equations" in said
+    assert "2 passes: class weights, normal equations." in said
     classifier().fit(X, y)
     assert capsys.readouterr().out == ""
 
@@ -79,4 +79,4 @@ def test_the_plan_goes_by_memory():
     assert (whole.route, whole.held) == ("moments", 32_000_000)
     assert plan_fit(None, 10, 1000, limit=whole.held - 1).route == "passes"
     assert plan_fit(None, 10, 1000, limit=10**9, folds=5).held > 2 * whole.held
-    assert "rows of unknown number" in str(whole)
+    assert "unknown number of rows" in str(whole)

@@ -1,6 +1,4 @@
-"""KernelRegressor and KernelClassifier: scikit-learn's answers on materialised features, by either
-route.
-"""
+"""KernelRegressor and KernelClassifier equal scikit-learn on materialized features."""
 
 from __future__ import annotations
 
@@ -215,7 +213,7 @@ def test_passes_give_what_moments_give(alpha):
 def test_passes_balance_classes_like_moments():
     one = classifier(class_weight="balanced", max_memory=SMALL).fit(X, y)
     same(one, classifier(class_weight="balanced").fit(X, y), 1e-5)
-    assert one.plan_.passes[0] == "classes and their weights"
+    assert one.plan_.passes[0] == "class weights"
 
 
 def test_many_coded_columns_go_by_passes():

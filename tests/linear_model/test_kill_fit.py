@@ -1,6 +1,4 @@
-"""kill -9 at random moments of a checkpointed fit: the model that is fitted in the end has the bits
-of one that was never interrupted.
-"""
+"""A checkpointed fit that is killed at random moments has the bits of an uninterrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicting one row makes no map, and promises what predicting many rows promises."""
+"""Predicting one row builds no map, and is validated as many rows are."""
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ class Counted(Hellinger):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_neither_tags_nor_predictions_make_a_map(kind):
+def test_neither_tags_nor_predictions_build_a_map(kind):
     cls, y = MODELS[kind]
     model = cls([Counted(), Counted() >> Counted()], alpha=1.0).fit(X, y)
     before = Counted.made
@@ -86,7 +86,7 @@ def test_a_row_is_predicted_alike_in_every_form(kind, dtype, tmp_path):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_what_is_wrong_with_a_row_is_said(kind):
+def test_invalid_rows_are_refused(kind):
     cls, y = MODELS[kind]
     model = cls(Hellinger(), alpha=1.0)
     with pytest.raises(NotFittedError, match="is not fitted yet"):

@@ -22,7 +22,7 @@ def test_partial_fit_on_batches_is_fit_on_all(alpha):
     same(labels, classifier(alpha, class_weight={0: 2.0}).fit(X, y), 1e-7)
 
 
-def test_partial_fit_goes_on_from_fit():
+def test_partial_fit_continues_a_fit():
     model = regressor().fit(X[:100], t[:100]).partial_fit(X[100:], t[100:])
     same(model, regressor().fit(X, t))
     labels = classifier().fit(X[:100], y[:100]).partial_fit(X[100:], y[100:], classes=[0, 1, 2])
@@ -34,11 +34,11 @@ def test_partial_fit_goes_on_from_fit():
     [
         (
             {"alpha": "kfold"},
-            r"alpha='kfold' with penalty='l2' has folds, unlike the moments of the rows before",
+            r"alpha='kfold' with penalty='l2' has folds, unlike the statistics of the rows before",
         ),
         (
             {"penalty": "l1", "alpha": [1.0, 2.0]},
-            "has folds, unlike the moments of the rows before",
+            "has folds, unlike the statistics of the rows before",
         ),
         ({"penalty": "l0"}, "penalty must be one of 'l2', 'l1', 'group', got 'l0'"),
         ({"penalty": "l1", "alpha": 0.0}, "needs an alpha above 0"),
@@ -46,18 +46,18 @@ def test_partial_fit_goes_on_from_fit():
         ({"pca": 10**6}, "pca must be at most the number of features"),
     ],
 )
-def test_parameters_that_change_between_batches_are_judged(changed, words):
+def test_parameters_that_change_between_batches_are_validated(changed, words):
     model = regressor(0.3).partial_fit(X[:100], t[:100])
     kept = model.get_params(deep=False)
     with pytest.raises(ValueError, match=words):
         model.set_params(**changed).partial_fit(X[100:], t[100:])
     same(model.set_params(**kept).partial_fit(X[100:], t[100:]), regressor(0.3).fit(X, t), 1e-7)
     folds = regressor("kfold").partial_fit(X[:100], t[:100]).set_params(alpha=1.0)
-    with pytest.raises(ValueError, match="has no folds, unlike the moments of the rows before"):
+    with pytest.raises(ValueError, match="has no folds, unlike the statistics of the rows before"):
         folds.partial_fit(X[100:], t[100:])
 
 
-def test_a_map_that_looks_sees_the_first_batch():
+def test_map_statistics_are_those_of_the_first_batch():
     model = regressor(feature_map=RandomFourier(32, random_state=0)).partial_fit(X[:50], t[:50])
     gamma = model.feature_map_.kernel_.gamma
     assert model.partial_fit(10 * X[50:], t[50:]).feature_map_.kernel_.gamma == gamma
@@ -77,5 +77,5 @@ def test_a_batch_that_is_refused_changes_nothing():
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         classifier().partial_fit(X, y)
     for wrong in ({"alpha": "loo"}, {"max_memory": SMALL}):
-        with pytest.raises(ValueError, match="partial_fit adds moments"):
+        with pytest.raises(ValueError, match="partial_fit adds up normal equations"):
             regressor(**wrong).partial_fit(X, t)

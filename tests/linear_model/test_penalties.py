@@ -1,6 +1,4 @@
-"""LASSO and group LASSO from moments: scikit-learn's answers, optimality conditions, and what they
-do in the estimators.
-"""
+"""LASSO and group LASSO equal scikit-learn's and satisfy their optimality conditions."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from sklearn.linear_model import Lasso as SklearnLasso
 from sklearn.linear_model import MultiTaskLasso
 
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier
-from mercer.linear_model.normal_equations import Normal
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.penalties import Penalty
 from mercer.linear_model.solvers import lasso
 from mercer.linear_model.solvers.lasso import GroupLasso, Lasso
-from mercer.linear_model.solvers.pca import Components
+from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.maps.block import Dense
 from mercer.stats.moments import Moments
 
@@ -41,10 +39,10 @@ def data(n: int = 80, D: int = 30, t: int = 2, seed: int = 0) -> tuple[np.ndarra
     return Z, Z[:, :4] @ rng.normal(size=(4, t)) + 0.5 * rng.normal(size=(n, t)) + 2
 
 
-def normal(Z, Y, w=None, fit_intercept=True) -> Normal:
+def normal(Z, Y, w=None, fit_intercept=True) -> NormalEquations:
     seen = Moments()
     seen.add(Dense(Z), y=Y, weight=w)
-    return Normal.of(seen, fit_intercept=fit_intercept)
+    return NormalEquations.of(seen, fit_intercept=fit_intercept)
 
 
 def sklearns(Z, v, alpha, fit_intercept=True, w=None) -> SklearnLasso:
@@ -61,7 +59,7 @@ def test_the_lasso_is_scikit_learns(n, D, share, fit_intercept):
     Z, Y = data(n, max(D, 4))
     Z = Z[:, :D]
     equations = normal(Z, Y, fit_intercept=fit_intercept)
-    alpha = share * Lasso().most(equations)
+    alpha = share * Lasso().max_alpha(equations)
     coef, kkt = Penalty("l1", (D,)).solve(equations, alpha)
     assert kkt < 1e-9
     for column, found, intercept in zip(Y.T, coef.T, equations.intercept(coef), strict=True):
@@ -103,7 +101,7 @@ def test_each_step_of_the_lasso_goes_to_the_lowest_point_of_its_line(monkeypatch
     Z, Y = data(25, 60)
     equations = normal(Z, Y[:, :1])
     H, v = equations.scatter, equations.cross[:, 0]
-    steps, plain = [], lasso._towards
+    steps, plain = [], lasso._step_to_signs
 
     def watched(H, g, alpha, w, s):
         moved = plain(H, g, alpha, w, s)
@@ -113,7 +111,7 @@ def test_each_step_of_the_lasso_goes_to_the_lowest_point_of_its_line(monkeypatch
     def objective(w, alpha):
         return 0.5 * w @ H @ w - v @ w + alpha * np.abs(w).sum()
 
-    monkeypatch.setattr(lasso, "_towards", watched)
+    monkeypatch.setattr(lasso, "_step_to_signs", watched)
     list(Lasso().path(equations, np.array([300.0, 3.0, 0.1])))
     crossed = 0
     for alpha, w, moved in steps:
@@ -128,7 +126,7 @@ def test_each_step_of_the_lasso_goes_to_the_lowest_point_of_its_line(monkeypatch
 def test_the_largest_alpha_of_interest_is_where_the_first_coefficient_comes_in():
     Z, Y = data()
     for solver in (Lasso(), GroupLasso((10, 5, 15))):
-        most = solver.most(normal(Z, Y))
+        most = solver.max_alpha(normal(Z, Y))
         at, below = solver.path(normal(Z, Y), np.array([most, 0.999 * most]))
         assert not at.coef.any() and below.coef.any()
 
@@ -149,11 +147,11 @@ def test_features_that_are_equal_or_constant_have_an_answer():
 def test_after_components_the_lasso_is_soft_thresholding():
     Z, Y = data()
     equations = normal(Z, Y)
-    basis, reduced = Components(7, (30,)).reduced(equations)
-    alpha = 0.2 * Lasso().most(reduced)
+    basis, reduced = PrincipalComponents(7, (30,)).reduced(equations)
+    alpha = 0.2 * Lasso().max_alpha(reduced)
     values, v = basis.values[0][:, None], basis.parts[0].T @ equations.cross
     expected = basis.parts[0] @ (np.sign(v) * np.maximum(np.abs(v) - alpha, 0) / values)
-    coef, kkt = Penalty("l1", (30,), Components(7, (30,))).solve(equations, alpha)
+    coef, kkt = Penalty("l1", (30,), PrincipalComponents(7, (30,))).solve(equations, alpha)
     assert 0 < np.count_nonzero(np.maximum(np.abs(v) - alpha, 0)) < v.size
     assert np.allclose(coef, expected, rtol=0, atol=1e-13)
     assert kkt < 1e-14
@@ -184,7 +182,7 @@ def optimality(Z, Y, coef, alpha, widths) -> float:
 def test_the_group_lasso_is_optimal(n, widths, share, t):
     Z, Y = data(n, sum(widths), t)
     equations = normal(Z, Y)
-    alpha = share * GroupLasso(widths).most(equations)
+    alpha = share * GroupLasso(widths).max_alpha(equations)
     coef, kkt = Penalty("group", widths).solve(equations, alpha)
     assert kkt < 1e-9
     assert optimality(Z, Y, coef, alpha, widths) < 1e-7 * np.abs(equations.cross).max()
@@ -199,13 +197,13 @@ def test_groups_of_one_feature_are_scikit_learns_lasso_and_multi_task_lasso():
     assert np.allclose(coef, theirs.coef_.T, rtol=0, atol=1e-7)
 
 
-def test_maps_that_are_much_alike_are_settled_by_their_lengths(monkeypatch):
+def test_similar_maps_converge_by_the_lengths_of_their_groups(monkeypatch):
     """Descent over groups alone does not get there; the lengths of groups do."""
     maps = [RandomFourier(40, gamma=g, random_state=i) for i, g in enumerate((0.5, 0.6, 0.7))]
     Z = np.hstack([one.fit(X).transform(X) for one in maps])
     equations = normal(Z, t[:, None])
     widths = (40, 40, 40)
-    alpha = 1e-3 * GroupLasso(widths).most(equations)
+    alpha = 1e-3 * GroupLasso(widths).max_alpha(equations)
     coef, kkt = Penalty("group", widths).solve(equations, alpha)
     assert kkt < 1e-12
     assert optimality(Z, t[:, None], coef, alpha, widths) < 1e-10 * np.abs(equations.cross).max()
@@ -215,9 +213,9 @@ def test_maps_that_are_much_alike_are_settled_by_their_lengths(monkeypatch):
         Penalty("group", widths).solve(equations, alpha)
 
 
-def test_signs_that_do_not_settle_are_reported(monkeypatch):
+def test_signs_that_do_not_converge_are_a_warning(monkeypatch):
     monkeypatch.setattr(lasso, "_STEPS", 1)
-    with pytest.warns(ConvergenceWarning, match="LASSO has not settled the signs"):
+    with pytest.warns(ConvergenceWarning, match="LASSO has not determined the signs"):
         Penalty("l1", (30,)).solve(normal(*data()), 1.0)
 
 
@@ -229,7 +227,7 @@ def test_alpha_is_chosen_by_folds_that_are_left_out(kind, rank):
     which = np.arange(90) % 3
     folds = [normal(Z[which == k], Y[which == k]) for k in range(3)]
     alphas = [500.0, 100.0, 20.0, 4.0]
-    components = None if rank is None else Components(rank, widths)
+    components = None if rank is None else PrincipalComponents(rank, widths)
     penalty = Penalty(kind, widths, components)
     choice = penalty.choose(folds, alphas)
     expected = []
@@ -273,7 +271,7 @@ def test_moments_that_rounding_makes_negative_have_a_minimum(penalty, pca):
     model = KernelRegressor(maps, penalty=penalty, pca=pca, alpha=1e-12)
     with pytest.warns(
         ConvergenceWarning,
-        match=r"the rounding of moments, whose smallest eigenvalue is -[\d.]+e-0\d",
+        match=r"the rounding of the normal equations, whose smallest eigenvalue is -[\d.]+e-0\d",
     ):
         model.fit(X[:60].astype(np.float32), t[:60])
     assert model.kkt_ < 1e-5  # what is added, a few digits of float32, times the coefficients
@@ -364,12 +362,15 @@ def test_batches_of_a_sparse_model_are_the_whole():
         ({"penalty": "l0"}, "penalty must be one of 'l2', 'l1', 'group', got 'l0'"),
         (
             {"penalty": "group", "feature_map": "fourier"},
-            "penalty='group' chooses among maps, and feature_map is one map",
+            "penalty='group' selects maps, and feature_map is one map",
         ),
         ({"penalty": "l1", "alpha": "gcv"}, "alpha='gcv' needs penalty='l2'. Use 'kfold'"),
         ({"penalty": "group", "alpha": "loo"}, "alpha='loo' needs penalty='l2'"),
         ({"penalty": "l1", "alpha": 0.0}, "penalty='l1' needs an alpha above 0"),
-        ({"penalty": "l1", "alpha": 1.0, "max_memory": "1kB"}, "penalty='l1' needs the moments of"),
+        (
+            {"penalty": "l1", "alpha": 1.0, "max_memory": "1kB"},
+            "penalty='l1' needs the normal equations of",
+        ),
     ],
 )
 def test_what_does_not_go_with_a_penalty_is_refused(more, words):

@@ -1,6 +1,4 @@
-"""Several maps in one model: side by side, reduced to components of each in one pass or two,
-unlabelled rows in the basis.
-"""
+"""Several maps in one model, their principal components in one pass or two, unlabeled rows."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
 
 from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
+from mercer.linear_model.routes import plan_fit
 from mercer.parallel import tile_size
-from mercer.parallel.tile_size import plan_fit
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -206,23 +204,23 @@ def test_a_missing_target_is_not_an_unlabelled_row():
             KernelRegressor(MAPS, alpha=0.01, pca=4).fit(*source, unlabeled=MORE)
 
 
-def test_the_plan_says_one_pass_or_two():
+def test_the_plan_takes_one_pass_or_two_by_memory():
     more = {"widths": (1000,) * 7, "rank": 100}
     one = plan_fit(10**6, 300, 7000, limit=2 * 10**9, **more)
-    two = plan_fit(10**6, 300, 7000, limit=10**9, unlabelled=True, **more)
+    two = plan_fit(10**6, 300, 7000, limit=10**9, unlabeled=True, **more)
     assert (one.route, two.route) == ("moments", "two-stage")
     assert two.held < one.held / 10
     assert two.passes == (
-        "moments of each map",
-        "moments of each map, unlabelled rows",
-        "moments of components",
+        "covariance of each map",
+        "covariance of each map, unlabeled rows",
+        "normal equations of components",
     )
-    assert "principal components of each map first, then least squares on them" in str(two)
+    assert "principal components of each map, then least squares on them" in str(two)
     assert plan_fit(10**6, 300, 7000, limit=10**7, **more).route == "passes"
     assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), rank=100).route == "passes"
 
 
-def test_passes_are_as_many_as_the_plan_says():
+def test_the_plan_counts_passes_as_they_are_made():
     from mercer.data.in_memory import ArrayStream
 
     class Counting(ArrayStream):
@@ -278,7 +276,7 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypat
     assert np.array_equal(resumed.coef_, whole.coef_)
 
 
-def test_a_checkpoint_of_one_pass_is_not_gone_on_from_in_two(tmp_path):
+def test_a_checkpoint_of_one_pass_is_refused_by_two(tmp_path):
     made = {"alpha": 0.3, "pca": 4, "random_state": 0, "checkpoint": tmp_path / "sum"}
     KernelRegressor(MAPS, **made).fit(X, t)
     with pytest.raises(

@@ -1,6 +1,4 @@
-"""Least squares from moments: equal to scikit-learn, or to brute force, on the features
-themselves.
-"""
+"""Least squares from normal equations equals scikit-learn, or brute force, on the features."""
 
 from __future__ import annotations
 
@@ -19,19 +17,19 @@ from tests.helpers.normal_equations_data import (
     truth,
 )
 
-from mercer.linear_model.normal_equations import Normal
-from mercer.linear_model.solvers.conjugate_gradients import choose_held_out, solve_blocks
-from mercer.linear_model.solvers.pca import Components
+from mercer.linear_model.normal_equations import NormalEquations
+from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.linear_model.solvers.ridge import (
     ALPHAS,
-    Spectrum,
+    RidgeDecomposition,
+    alpha_grid,
     choose_gcv,
     choose_kfold,
     choose_loo,
-    grid,
     loo_errors,
     solve,
 )
+from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
 from mercer.maps.block import Sparse
 
 
@@ -54,7 +52,7 @@ def test_both_ways_to_solve_are_scikit_learns_ridge(n, D, alpha, weighted, fit_i
     w = w if weighted else None
     coef, intercept = truth(Z, Y, alpha, w, fit_intercept)
     equations = normal(Z, Y, w, fit_intercept)
-    spectrum = Spectrum.of(equations)
+    spectrum = RidgeDecomposition.of(equations)
     for found in (solve(equations, alpha), (spectrum.coef(alpha), spectrum.intercept(alpha))):
         assert_same(found[0], coef)
         assert_same(found[1], intercept)
@@ -66,7 +64,7 @@ def test_ridge_on_principal_components_is_scikit_learns_pipeline(rank, alpha):
     Z, Y, _ = data()
     components = PCA(rank, svd_solver="full").fit(Z)
     model = Ridge(alpha=alpha).fit(components.transform(Z), Y)
-    spectrum = Spectrum.of(normal(Z, Y), Components(rank, (7,)))
+    spectrum = RidgeDecomposition.of(normal(Z, Y), PrincipalComponents(rank, (7,)))
     coef = spectrum.coef(alpha)
     assert_same(coef, components.components_.T @ model.coef_.T)
     predicted = model.predict(components.transform(Z))
@@ -82,7 +80,10 @@ def test_without_an_intercept_components_are_those_of_the_rows_about_0():
     U, s, Vt = np.linalg.svd(Z, full_matrices=False)
     expected = Vt[:3].T @ ((s[:3] / (s[:3] ** 2 + 0.7))[:, None] * (U[:, :3].T @ Y))
     assert_same(
-        Spectrum.of(normal(Z, Y, fit_intercept=False), Components(3, (7,))).coef(0.7), expected
+        RidgeDecomposition.of(normal(Z, Y, fit_intercept=False), PrincipalComponents(3, (7,))).coef(
+            0.7
+        ),
+        expected,
     )
 
 
@@ -92,7 +93,7 @@ def test_without_an_intercept_components_are_those_of_the_rows_about_0():
 def test_rss_df_and_gcv_are_those_of_the_hat_matrix(n, D, alpha, fit_intercept):
     Z, Y, _ = data(n, D)
     H = hat(Z, alpha, fit_intercept)
-    spectrum = Spectrum.of(normal(Z, Y, fit_intercept=fit_intercept))
+    spectrum = RidgeDecomposition.of(normal(Z, Y, fit_intercept=fit_intercept))
     rss = ((Y - H @ Y) ** 2).sum(axis=0)
     np.testing.assert_allclose(spectrum.degrees(alpha), np.trace(H), rtol=1e-8)
     np.testing.assert_allclose(spectrum.rss(alpha), rss, rtol=1e-6 if n < D else 1e-9)
@@ -108,7 +109,7 @@ def test_rss_keeps_its_digits_where_the_fit_is_near_perfect():
     centred, targets = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
     l, V = np.linalg.eigh(centred @ centred.T)
     residuals = (alpha / (l[1:] + alpha))[:, None] * (V[:, 1:].T @ targets)
-    spectrum = Spectrum.of(normal(Z, Y))
+    spectrum = RidgeDecomposition.of(normal(Z, Y))
     np.testing.assert_allclose(spectrum.rss(alpha), (residuals**2).sum(axis=0), rtol=1e-6)
     left = np.sum(alpha / (l[1:] + alpha))
     np.testing.assert_allclose(
@@ -126,7 +127,7 @@ def test_gcv_chooses_what_brute_force_chooses(n, D, fit_intercept):
     for alpha in alphas:
         H = hat(Z, alpha, fit_intercept)
         scores.append(n * ((Y - H @ Y) ** 2).sum() / (n - np.trace(H)) ** 2)
-    choice = choose_gcv(Spectrum.of(normal(Z, Y, fit_intercept=fit_intercept)), alphas)
+    choice = choose_gcv(RidgeDecomposition.of(normal(Z, Y, fit_intercept=fit_intercept)), alphas)
     np.testing.assert_allclose(choice.scores, scores, rtol=1e-5)
     assert choice.alpha == alphas[np.argmin(scores)]
     assert alphas[0] < choice.alpha < alphas[-1]
@@ -138,7 +139,7 @@ def test_leave_one_out_is_that_of_scikit_learn(n, D, fit_intercept):
     Z, Y, _ = data(n, D, seed=5)
     alphas = np.logspace(-1, 3, 9)
     model = RidgeCV(alphas, fit_intercept=fit_intercept, store_cv_results=True).fit(Z, Y)
-    spectrum = Spectrum.of(normal(Z, Y, fit_intercept=fit_intercept))
+    spectrum = RidgeDecomposition.of(normal(Z, Y, fit_intercept=fit_intercept))
     errors = loo_errors(spectrum, rows_of(Z, Y)(), alphas)
     np.testing.assert_allclose(errors, model.cv_results_.sum(axis=0).T, rtol=1e-8)
     choice = choose_loo(
@@ -151,15 +152,17 @@ def test_leave_one_out_is_that_of_scikit_learn(n, D, fit_intercept):
 @INTERCEPT
 @pytest.mark.parametrize("rank", [None, 4])
 def test_leave_one_out_of_weighted_rows_leaves_one_of_the_equal_rows_out(fit_intercept, rank):
-    components = None if rank is None else Components(rank, (7,))
+    components = None if rank is None else PrincipalComponents(rank, (7,))
     Z, Y, w = data(25, 5)
     alphas = [0.01, 2.0]
     repeated = np.repeat(np.arange(25), w.astype(int))
     weighted = loo_errors(
-        Spectrum.of(normal(Z, Y, w, fit_intercept), components), rows_of(Z, Y, w, size=4)(), alphas
+        RidgeDecomposition.of(normal(Z, Y, w, fit_intercept), components),
+        rows_of(Z, Y, w, size=4)(),
+        alphas,
     )
     plain = loo_errors(
-        Spectrum.of(normal(Z[repeated], Y[repeated], None, fit_intercept), components),
+        RidgeDecomposition.of(normal(Z[repeated], Y[repeated], None, fit_intercept), components),
         rows_of(Z[repeated], Y[repeated])(),
         alphas,
     )
@@ -181,7 +184,7 @@ def test_a_row_of_weight_below_1_is_left_out_whole():
     for i in range(25):
         coef, intercept = truth(Z, Y, 0.5, np.where(np.arange(25) == i, 0, w))
         brute += w[i] * (Y[i] - intercept - Z[i] @ coef) ** 2
-    errors = loo_errors(Spectrum.of(normal(Z, Y, w)), rows_of(Z, Y, w)(), [0.5])
+    errors = loo_errors(RidgeDecomposition.of(normal(Z, Y, w)), rows_of(Z, Y, w)(), [0.5])
     np.testing.assert_allclose(errors[0], brute, rtol=1e-8)
 
 
@@ -209,7 +212,9 @@ def test_k_fold_from_moments_is_brute_force(rank, weighted, fit_intercept):
                 w[test] @ (Y[test] - intercept - (Z[test] - center) @ U @ coef) ** 2
             ).sum()
     folds = [normal(Z[part == k], Y[part == k], w[part == k], fit_intercept) for k in range(4)]
-    choice = choose_kfold(folds, alphas, None if rank is None else Components(rank, (Z.shape[1],)))
+    choice = choose_kfold(
+        folds, alphas, None if rank is None else PrincipalComponents(rank, (Z.shape[1],))
+    )
     np.testing.assert_allclose(choice.scores, scores / w.sum(), rtol=1e-8)
     assert choice.alpha == alphas[np.argmin(scores)]
 
@@ -223,7 +228,7 @@ def test_folds_of_classes_are_left_out_too():
         here = part == k
         sums = [Z[here & (label == c)].sum(axis=0) for c in range(3)]
         folds.append(
-            Normal.of_classes(
+            NormalEquations.of_classes(
                 moments(Z[here]), np.bincount(label[here], minlength=3), np.array(sums)
             )
         )
@@ -240,7 +245,7 @@ def test_class_sums_give_scikit_learns_ridge_classifier(classes, fit_intercept):
     Z, _, w = data(60, 7)
     label = np.random.default_rng(1).integers(0, classes, 60)
     one_hot = (label[:, None] == np.arange(classes)) * w[:, None]
-    equations = Normal.of_classes(
+    equations = NormalEquations.of_classes(
         moments(Z, None, w), one_hot.sum(axis=0), one_hot.T @ Z, fit_intercept=fit_intercept
     )
     model = RidgeClassifier(alpha=2.0, fit_intercept=fit_intercept, solver="svd").fit(Z, label, w)
@@ -291,14 +296,16 @@ def test_the_scatter_is_left_alone_unless_it_may_be_used_up():
         before = equations.scatter.copy()
         kept = [
             solve(equations, alpha)[0],
-            Spectrum.of(equations).coef(alpha),
-            Spectrum.of(equations, Components(9, (45,))).coef(alpha),
+            RidgeDecomposition.of(equations).coef(alpha),
+            RidgeDecomposition.of(equations, PrincipalComponents(9, (45,))).coef(alpha),
         ]
         np.testing.assert_array_equal(equations.scatter, before)
         spent = [
             solve(normal(Z, Y), alpha, overwrite=True)[0],
-            Spectrum.of(normal(Z, Y), overwrite=True).coef(alpha),
-            Spectrum.of(normal(Z, Y), Components(9, (45,)), overwrite=True).coef(alpha),
+            RidgeDecomposition.of(normal(Z, Y), overwrite=True).coef(alpha),
+            RidgeDecomposition.of(normal(Z, Y), PrincipalComponents(9, (45,)), overwrite=True).coef(
+                alpha
+            ),
         ]
         for a, b in zip(kept, spent, strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(a).max())
@@ -314,7 +321,9 @@ def test_alpha_0_is_the_pseudo_inverse(n, D, alpha, fit_intercept):
     expected = np.linalg.pinv(Z - center) @ (Y - target)
     equations = normal(Z, Y, fit_intercept=fit_intercept)
     np.testing.assert_allclose(solve(equations, alpha)[0], expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(Spectrum.of(equations).coef(alpha), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        RidgeDecomposition.of(equations).coef(alpha), expected, rtol=1e-7, atol=1e-9
+    )
 
 
 def test_rounding_of_float32_features_is_not_blown_up():
@@ -325,14 +334,14 @@ def test_rounding_of_float32_features_is_not_blown_up():
     singles = normal(Z.astype(np.float32), Y)
     assert np.linalg.eigvalsh(singles.scatter)[0] < -1e-12 * singles.scale
     for alpha in (0.0, 1e-12, 1e-9):
-        assert np.linalg.norm(Spectrum.of(singles).coef(alpha)) < 2 * np.linalg.norm(
+        assert np.linalg.norm(RidgeDecomposition.of(singles).coef(alpha)) < 2 * np.linalg.norm(
             solve(normal(Z, Y), 1e-6)[0]
         )
 
 
 def test_one_row_constant_targets_and_constant_features_have_answers():
     Z, Y, _ = data()
-    one = Spectrum.of(normal(Z[:1], Y[:1]))
+    one = RidgeDecomposition.of(normal(Z[:1], Y[:1]))
     np.testing.assert_array_equal(one.coef(1.0), 0)
     np.testing.assert_allclose(one.intercept(1.0), Y[0])
     with pytest.raises(
@@ -340,15 +349,15 @@ def test_one_row_constant_targets_and_constant_features_have_answers():
         match=r"df is not below n = 1, the sum of the weights, for any alpha up to 1e\+06",
     ):
         choose_gcv(one)
-    with pytest.raises(ValueError, match=r"some row is fitted whatever it says"):
+    with pytest.raises(ValueError, match=r"some row has leverage 1"):
         choose_loo(one, rows_of(Z[:1], Y[:1])())
-    flat = Spectrum.of(normal(Z, np.full((60, 1), 3.0)))
+    flat = RidgeDecomposition.of(normal(Z, np.full((60, 1), 3.0)))
     choice = choose_gcv(flat)
     np.testing.assert_array_equal(choice.scores, 0)
     assert choice.alpha == choice.alphas.max()
     np.testing.assert_array_equal(flat.coef(0.0), 0)
     np.testing.assert_array_equal(flat.intercept(0.0), 3.0)
-    still = Spectrum.of(normal(np.full((60, 4), 0.5), Y))
+    still = RidgeDecomposition.of(normal(np.full((60, 4), 0.5), Y))
     choice = choose_gcv(still)
     assert choice.alpha == choice.alphas.max() == ALPHAS.max()
     for alpha in (0.0, 1.0):
@@ -372,7 +381,7 @@ def test_the_default_grid_does_not_depend_on_the_scale_of_features_or_on_copies_
     np.testing.assert_allclose(other.alpha, plain.alpha * factor, rtol=1e-12)
     np.testing.assert_allclose(other.scores, plain.scores, rtol=1e-8)
     w = np.full(60, float(copies))
-    spectrum = Spectrum.of(normal(features * Z, Y, w))
+    spectrum = RidgeDecomposition.of(normal(features * Z, Y, w))
     scale = normal(Z, Y).scale * factor
     for choice in (choose_gcv(spectrum), choose_loo(spectrum, rows_of(features * Z, Y, w)())):
         np.testing.assert_allclose(choice.alphas, ALPHAS * scale, rtol=1e-12)
@@ -381,8 +390,8 @@ def test_the_default_grid_does_not_depend_on_the_scale_of_features_or_on_copies_
 def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
     Z, Y, w = data(200, 20, seed=6)
     useful = [100.0, 1.0, 1e-2]
-    more = choose_held_out(rows_of(Z, Y, w), [*np.logspace(30, 18, 4), *useful])
-    assert more.alpha == choose_held_out(rows_of(Z, Y, w), useful).alpha
+    more, _ = choose_ridge_held_out(rows_of(Z, Y, w), [*np.logspace(30, 18, 4), *useful])
+    assert more.alpha == choose_ridge_held_out(rows_of(Z, Y, w), useful)[0].alpha
 
 
 @pytest.mark.parametrize(
@@ -393,11 +402,11 @@ def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
             r"solve: alphas must be .* finite numbers of at least 0, got \[-1.0\]",
         ),
         (
-            lambda Z, Y: choose_gcv(Spectrum.of(normal(Z, Y)), []),
+            lambda Z, Y: choose_gcv(RidgeDecomposition.of(normal(Z, Y)), []),
             r"choose_gcv: alphas must be .* got \[\]",
         ),
         (
-            lambda Z, Y: choose_gcv(Spectrum.of(normal(Z, Y)), [np.nan]),
+            lambda Z, Y: choose_gcv(RidgeDecomposition.of(normal(Z, Y)), [np.nan]),
             "choose_gcv: alphas must be",
         ),
         (lambda Z, Y: choose_kfold([normal(Z, Y)]), "at least 2 folds that have rows, got 1"),
@@ -409,40 +418,43 @@ def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
             lambda Z, Y: normal(Z, Y) - normal(Z, Y, fit_intercept=False),
             "without an intercept do not combine",
         ),
-        (lambda Z, Y: normal(Z, Y) - normal(Z, Y), "No rows are left: 60 taken from 60"),
-        (lambda Z, Y: Normal.of(moments(Z)), "have not seen a target"),
+        (lambda Z, Y: normal(Z, Y) - normal(Z, Y), "No rows are left: 60 subtracted from 60"),
+        (lambda Z, Y: NormalEquations.of(moments(Z)), "have not seen a target"),
         (
-            lambda Z, Y: Normal.of_classes(moments(Z), [60.0], np.ones((1, 7))),
+            lambda Z, Y: NormalEquations.of_classes(moments(Z), [60.0], np.ones((1, 7))),
             r"at least two classes .* got 1 class",
         ),
         (
-            lambda Z, Y: Normal.of_classes(moments(Z), [30, 29], np.ones((2, 7))),
+            lambda Z, Y: NormalEquations.of_classes(moments(Z), [30, 29], np.ones((2, 7))),
             "add up to 59, the moments have 60",
         ),
         (
-            lambda Z, Y: Normal.of_classes(moments(Z), [30, 30], np.ones((2, 6))),
+            lambda Z, Y: NormalEquations.of_classes(moments(Z), [30, 30], np.ones((2, 6))),
             r"got 2 class\(es\) and sums of shape",
         ),
         (
-            lambda Z, Y: solve_blocks(rows_of(Z, Y), 0.0),
-            "solve_blocks: alpha must be a finite number above 0, got 0.0",
+            lambda Z, Y: solve_ridge(rows_of(Z, Y), 0.0),
+            "solve_ridge: alpha must be a finite number above 0, got 0.0",
         ),
         (
-            lambda Z, Y: solve_blocks(rows_of(Z, Y, np.zeros(60)), 1.0),
+            lambda Z, Y: solve_ridge(rows_of(Z, Y, np.zeros(60)), 1.0),
             "needs rows with a weight above 0",
         ),
-        (lambda Z, Y: choose_held_out(rows_of(Z, Y), [0.0, 1.0]), "alphas must be above 0, got 0"),
         (
-            lambda Z, Y: choose_held_out(rows_of(Z, Y), share=1.5),
+            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), [0.0, 1.0]),
+            "alphas must be above 0, got 0",
+        ),
+        (
+            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), share=1.5),
             "share must be a number between 0 and 1",
         ),
         (
-            lambda Z, Y: choose_held_out(rows_of(Z, Y), share=1e-9),
-            "no row is held out. Take a larger share",
+            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), share=1e-9),
+            "no row is held out. Give more rows",
         ),
     ],
 )
-def test_what_cannot_be_solved_is_refused_in_words(call, words):
+def test_what_cannot_be_solved_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call(*data()[:2])
 
@@ -453,9 +465,9 @@ def test_sums_that_leave_float64_are_refused():
         with pytest.raises(ValueError, match="leave the range of float64: scale them down"):
             normal(Z * 1e200, Y)
         with pytest.raises(ValueError, match="leave the range of float64: scale them down"):
-            solve_blocks(rows_of(Z * 1e200, Y), 1.0)
+            solve_ridge(rows_of(Z * 1e200, Y), 1.0)
 
 
 def test_a_grid_is_an_array_of_numbers():
-    np.testing.assert_array_equal(grid("x", [1, 2]), [1.0, 2.0])
-    np.testing.assert_array_equal(grid("x", None, 3.0), 3 * ALPHAS)
+    np.testing.assert_array_equal(alpha_grid("x", [1, 2]), [1.0, 2.0])
+    np.testing.assert_array_equal(alpha_grid("x", None, 3.0), 3 * ALPHAS)

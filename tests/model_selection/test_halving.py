@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
+from mercer.linear_model.routes import plan_fit
 from mercer.model_selection import sample, schedule, summary
 from mercer.model_selection.candidates import TWINS, candidates
 from mercer.model_selection.halving import Trial, _kept, _ranked
 from mercer.model_selection.models import TREES, Contestant, Trees
-from mercer.parallel.tile_size import plan_fit
 
 
 def test_every_registered_map_takes_part_or_is_named_with_a_reason():

@@ -278,7 +278,7 @@ def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
     ):
         with pytest.raises(
             ValueError,
-            match=r"a cluster sums moments, and this fit takes more passes.*Use loss='squared'",
+            match=r"a cluster computes normal equations, and this fit takes.*Use loss='squared'",
         ):
             model.fit(X, (w > 0.5).astype(int))
 

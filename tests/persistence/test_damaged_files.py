@@ -104,8 +104,15 @@ def test_the_allowed_classes_are_a_closed_set():
         issubclass(cls, Map) or cls in (KernelRegressor, KernelClassifier)
         for cls in models.values()
     )
-    assert {"Chain", "Waves", "Landmarks", "Gaussian", "Head", "Choice", "Plan", "Hashes"} <= set(
-        records
-    )
+    assert {
+        "Chain",
+        "Waves",
+        "Landmarks",
+        "Gaussian",
+        "LinearPredictor",
+        "AlphaSearch",
+        "Plan",
+        "Hashes",
+    } <= set(records)
     assert not {"Called", "Elementwise", "Law", "Signature"} & set(records)
     assert all(cls.__module__.startswith("mercer.") for cls in records.values())

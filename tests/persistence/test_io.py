@@ -186,8 +186,8 @@ def test_a_loaded_model_supports_fit_and_clone_but_not_partial_fit(tmp_path):
         back = save_and_load(model, tmp_path)
         with pytest.raises(
             ValueError,
-            match=r"partial_fit adds to moments, which a model that was loaded.* Call fit with "
-            r"all rows",
+            match=r"partial_fit adds to normal equations, which a model that was loaded.* Call fit "
+            r"with all rows",
         ):
             back.partial_fit(X, y)
         np.testing.assert_array_equal(clone(back).fit(X, y).predict(X), model.predict(X))
@@ -239,7 +239,7 @@ def test_describe_returns_the_content_of_a_file(tmp_path):
         and len(seen["sha256"]) == 64
     )
     assert seen["parameters"]["feature_map"]["maps"][1]["class"] == "RandomFourier"
-    assert seen["arrays"]["_head.coef"] == {"dtype": "float64", "shape": [16, 3]}
+    assert seen["arrays"]["_predictor.coef"] == {"dtype": "float64", "shape": [16, 3]}
     assert set(seen["library"]) == {"mercer", "numpy", "scipy", "scikit-learn", "python"}
     json.dumps(seen, allow_nan=False)
     assert describe(path, verify=True) == seen

@@ -337,11 +337,14 @@ def _runs(numbers: list[int]) -> list[tuple[int, int]]:
 def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice) -> None:
     from mercer.parallel.tile_size import size
 
-    rows, features = int(stream.rows or model._taken), int(model.feature_map_._n_features_out)
+    rows, features = (
+        int(stream.rows or model.n_samples_seen_),
+        int(model.feature_map_._n_features_out),
+    )
     classes = len(model.classes_) if hasattr(model, "classes_") else None
     what = "" if classes is None else f"{classes:,} classes, "
     if model.penalty != "l2":
-        what += f"{int((model._solved().coef != 0).any(axis=1).sum()):,} in use of "
+        what += f"{int((model.coef_ != 0).reshape(-1, features).any(axis=0).sum()):,} in use of "
     voice.say(
         f"Fitted on {rows:,} rows in {seconds:.1f} s: {what}{features:,} features, alpha "
         f"{model.alpha_:.3g}. "

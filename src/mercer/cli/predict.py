@@ -59,7 +59,7 @@ def predict(
     require_output(output, force, (*TABLES, ".npy"), (model, data))
     if scores and proba:
         raise click.UsageError("--scores or --proba, not both.")
-    from mercer.linear_model.answers import write_answers
+    from mercer.linear_model.base import write_predictions
     from mercer.maps.base import Map
     from mercer.parallel.device import use_device
     from mercer.persistence.io import load
@@ -71,7 +71,7 @@ def predict(
     start = time.perf_counter()
     with use_device(device), voice.watching("predict") as watch:
         beside = "score" if scores else "probability" if proba else None
-        rows = write_answers(loaded, stream.watched(watch), output, beside)
+        rows = write_predictions(loaded, stream.watched(watch), output, beside)
     voice.written("Predicted", rows, time.perf_counter() - start, output)
 
 
@@ -123,7 +123,7 @@ def transform(
         fitted = _map_of(sources[0])
         stream = _open_for(fitted, data, columns, target)
     else:
-        from mercer.linear_model.mapping import make_map
+        from mercer.linear_model.base import make_map
 
         if kept is not None:
             require_output(kept, force, read=(*sources, output))

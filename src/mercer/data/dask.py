@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import Parts, Stream
+from mercer.data.stream import is_lazy as is_lazy
 
 _BESIDE = ("_y", "_weight")
 
@@ -125,11 +126,6 @@ class DaskStream(MatrixStream):
         if values.ndim == 2:
             values = values.rechunk({1: -1})
         return values if name == "_y" else values.astype(np.float64)
-
-
-def is_lazy(source: Any) -> bool:
-    """Whether source is a collection of Dask; Dask is not imported to find out."""
-    return hasattr(source, "__dask_graph__") and hasattr(source, "__dask_keys__")
 
 
 def _require_array(who: str, source: Any) -> None:

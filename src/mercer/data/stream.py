@@ -409,3 +409,8 @@ def _as_weight(name: str, values: Array) -> Array:
             f"{values.dtype}."
         )
     return values.astype(np.float64, copy=False)
+
+
+def is_lazy(source: Any) -> bool:
+    """Return whether source is a Dask collection, without importing Dask."""
+    return hasattr(source, "__dask_graph__") and hasattr(source, "__dask_keys__")

@@ -27,11 +27,12 @@ from mercer.evaluation.cost.estimates import (
 )
 from mercer.evaluation.cost.speeds import Speeds
 from mercer.evaluation.outline import Outline, Outlines
+from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.mapping import make_map
+from mercer.linear_model.routes import Plan, plan_fit
 from mercer.maps.base import Map
 from mercer.parallel.threads import threads
-from mercer.parallel.tile_size import Plan, plan_fit, size, width_for
+from mercer.parallel.tile_size import size, width_for
 from mercer.validation.parameters import (
     parse_memory,
     validate_integer,
@@ -344,7 +345,7 @@ def _quoted(
         rows.columns,
         outline.columns,
         limit=limit,
-        statistics_passes=len(outline.statistics_parts),
+        statistics_passes=outline.statistics_parts,
         outputs=0 if loss == "squared" else outputs,
     )
     shown = type(fitted).__name__ if amount is None else repr(fitted.with_size(amount))

@@ -1,3 +1,1 @@
-"""Learning on features: least squares from moments, and from blocks where their square does not
-fit.
-"""
+"""Linear models on features of maps: estimators, their routes and solvers."""

@@ -1,50 +1,76 @@
-"""What the estimators share: the map, the plan, the head, and prediction tile by tile."""
+"""KernelModel: the base class of the estimators."""
 
 from __future__ import annotations
 
+import copy
 import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
-from typing import Any, Self, cast
+from functools import cache
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from mercer import system
-from mercer.data import Stream
+from mercer.data import Stream, open_sink, open_stream
 from mercer.data.batches import Rows, features
+from mercer.data.column_roles import TARGET
 from mercer.data.dask import is_lazy
-from mercer.errors import ParameterError, Setting
-from mercer.evaluation.outline import lookers
-from mercer.linear_model import heads
-from mercer.linear_model.answers import write_answers
-from mercer.linear_model.cross_validation import Folds
-from mercer.linear_model.intake import Intake
-from mercer.linear_model.keeping import Keeping
-from mercer.linear_model.mapping import domain_of, make_map, predict_rows, widths_of
-from mercer.linear_model.normal_equations import Array, Normal
-from mercer.linear_model.penalties import Penalty
-from mercer.linear_model.solvers.pca import Apart, Components, Reduced, spans
-from mercer.linear_model.solvers.ridge import Choice
-from mercer.linear_model.targets import write_into
+from mercer.data.matrix import MatrixStream
+from mercer.errors import ParameterError, RowError, Setting
+from mercer.linear_model.cross_validation import FOLDS, Folds
+from mercer.linear_model.labels import probabilities
+from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.parameters import validate_estimator
+from mercer.linear_model.predictor import LinearPredictor
+from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Settings, plan_model
+from mercer.linear_model.solvers.pca import spans
+from mercer.linear_model.solvers.ridge import AlphaSearch
+from mercer.maps import registry
+from mercer.maps.base import Map
 from mercer.maps.block import Block, at_home
+from mercer.maps.compose import Stacked, copied
+from mercer.maps.moving import tensor_rows
 from mercer.parallel import devices
-from mercer.parallel.dask_cluster import in_use, on_its_cluster
-from mercer.parallel.threads import width
-from mercer.parallel.tile_size import plan_fit, tolerance
-from mercer.rng import seed_from
+from mercer.parallel.dask_cluster import folding_on, in_use, map_chunks
+from mercer.rng import Rng, seed_from
 from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint
-from mercer.stats.moments import Moments
 from mercer.stats.reduce import fold
-from mercer.validation.parameters import parse_memory, validate_flag
+from mercer.validation.parameters import parse_memory, validate_option
+from mercer.validation.rows import drop_index_columns, first_missing
+from mercer.validation.sparse import canonical_csr
+from mercer.validation.times import refuse_times
+
+_COLUMNS = Setting("columns", text="open_stream(source, columns=[...])")
+_STATISTICS = ("_statistics", "_unlabeled")  # in no model file, and not sent to other processes
 
 
-class KernelModel(Keeping, Intake):
-    """Squared loss on the features of a map. A subclass says what targets are, how they are summed
-    up, and what scores mean.
+class KernelModel(BaseEstimator):
+    """f(x) = b + c'phi(x), a linear model on the features of a map.
+
+    A subclass states its targets: how they are validated, encoded and summed up, and how scores
+    are decoded.
     """
+
+    # Fitted attributes and their types: a model file has these, scikit-learn's, and no others.
+    feature_map_: Map
+    plan_: Plan
+    seed_: int
+    n_samples_seen_: int
+    _predictor: LinearPredictor | None
+    _targets_2d: bool
+
+    _numeric_targets: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -77,13 +103,10 @@ class KernelModel(Keeping, Intake):
         self.verbose = verbose
         self.random_state = random_state
 
-    @devices.its_own
-    @on_its_cluster
-    @heads.within_floats
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None
     ) -> Self:
-        """Fit the map and the head, in as many passes over the rows as ``plan_`` says.
+        """Fit the feature map and the coefficients, in the passes that ``plan_`` lists.
 
         Parameters
         ----------
@@ -92,99 +115,68 @@ class KernelModel(Keeping, Intake):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
         sample_weight : array-like of shape (n_samples,), optional
-            Frequencies: a row of weight 2 counts as two rows, also for what a map must see of the
-            rows.
+            Frequencies: a row of weight 2 counts as two rows, also for the statistics of a map.
         unlabeled : array-like, sparse matrix, data frame, path or stream, optional
-            More rows, whose targets are not known. They count for the principal components of
-            ``pca``, and for nothing else.
+            More rows, without targets. They count for the principal components of ``pca`` only.
 
         Returns
         -------
         self
         """
-        stream = self._begin(X, y, sample_weight, unlabeled)
-        if stream.rows == 1 and heads.is_chosen(self.alpha):
-            raise ValueError(
-                f"{type(self).__name__}: alpha={self.alpha!r} is chosen by rows that are left "
-                "out, and there is one sample only. "
-                "Give more rows, or a number for alpha."
-            )
-        others = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
-        if self.plan_.route == "moments":
-            self._seen: Any = self._fold(features(stream, self.feature_map_), self._summary())
-            if others is not None:
-                beside = self._fold(
-                    features(others, self.feature_map_), Moments(target=False), "unlabelled"
-                )
-                self._beside = Normal.of_rows(beside, fit_intercept=self.fit_intercept)
-            self._solve(lambda: self._again(features(stream, self.feature_map_)))
-        elif self.plan_.route == "two-stage":
-            self._solve_components(stream, others)
-        else:
-            self._pass_over(stream)
-        self._taken = stream.rows or 0
+        self._reset()
+        validate_estimator(self)
+        settings = self._settings(unlabeled=unlabeled is not None)
+        settings.validate()
+        with self._execution(X), _ignore_overflow():
+            stream = self._open_training(X, y, sample_weight)
+            settings.validate_rows(stream.rows)
+            self._fit_map(stream)
+            settings = self._plan(stream, settings)
+            extra = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
+            predictor = ROUTES[self.plan_.route].fit(self, settings, stream, extra)
+        self._require_finite(predictor)
+        self._predictor = predictor
+        self.n_samples_seen_ = stream.rows or 0
         return self
-
-    @devices.its_own
-    @on_its_cluster
-    @heads.within_floats
-    def _take_in(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """partial_fit: the moments of these rows are added to those of all rows before. The map
-        sees the rows of the first call only.
-        """
-        self._must_have_moments()
-        first = not hasattr(self, "_seen")
-        stream = (
-            self._begin(X, y, sample_weight)
-            if first
-            else self._reweighted(self._open(X, y, sample_weight, reset=False))
-        )
-        self._must_have_target(stream)
-        self._must_add(first)
-        before = 0 if first else self._taken
-        part = fold(features(stream, self.feature_map_), self._summary(before), n_jobs=self.n_jobs)
-        self._let_in(part)
-        self._seen = part if first else self._seen + part
-        self._taken = before + (stream.rows or 0)
-        self._head = None  # solved when it is asked for
 
     @property
     def coef_(self) -> Array:
-        """Coefficients of the features, (n_outputs, n_features_out), or (n_features_out,) for a
-        single output.
-        """
-        coef = self._solved().coef
-        return coef.T if self._wide else coef[:, 0]
+        """Coefficients of the features, (n_outputs, D), or (D,) for a single output."""
+        coef = self._fitted_predictor().coef
+        return coef.T if self._is_2d else coef[:, 0]
 
     @property
     def intercept_(self) -> Any:
         """Intercept of each output; a number for a single output."""
-        intercept = self._solved().intercept
-        return intercept if self._wide else float(intercept[0])
+        intercept = self._fitted_predictor().intercept
+        return intercept if self._is_2d else float(intercept[0])
 
     @property
     def alpha_(self) -> float:
-        """The alpha in use."""
-        return self._solved().alpha
+        """Regularization parameter in use."""
+        return self._fitted_predictor().alpha
 
     @property
     def alphas_(self) -> Array:
-        """The alphas that were tried."""
-        return self._choice().alphas
+        """Alphas that were compared."""
+        return self._alpha_search().alphas
 
     @property
     def gcv_(self) -> Array:
-        """The score of each of ``alphas_``: generalised cross-validation, or the error on rows left
-        out for "kfold", "loo" and passes.
+        """Score of each of ``alphas_``.
+
+        Generalized cross-validation; the error on rows left out for "kfold", "loo" and for routes
+        that choose alpha on held-out rows.
         """
-        return self._choice().scores
+        return self._alpha_search().scores
 
     @property
     def kkt_(self) -> float:
-        """How far the coefficients are from optimal, in units of the smallest alpha that makes all
-        of them 0; of an output with "l1".
+        """Violation of the optimality conditions, relative to the smallest alpha without features.
+
+        For an output with penalty "l1", for all of them with "group".
         """
-        kkt = self._solved().kkt
+        kkt = self._fitted_predictor().kkt
         if kkt is None:
             raise AttributeError(
                 f"{type(self).__name__}: kkt_ is for penalty='l1' and 'group', and it is "
@@ -194,291 +186,669 @@ class KernelModel(Keeping, Intake):
 
     @property
     def zero_maps_(self) -> list[str]:
-        """The names of the maps all of whose coefficients are 0: the model is the same without
-        them.
-        """
-        coef = self._solved().coef
+        """Names of the maps all of whose coefficients are 0."""
+        coef = self._fitted_predictor().coef
         widths = widths_of(self.feature_map_)
         columns = spans(tuple(widths.values()))
         return [name for name, part in zip(widths, columns, strict=True) if not coef[part].any()]
 
-    @devices.its_own
     def predict(self, X: Any, out: Any = None) -> Any:
-        """Predictions, tile by tile: the features of all rows never exist at once.
+        """Predict tile by tile: the features of all rows never exist at once.
 
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, Dask array, path or stream
-            Of a Dask array, predictions are one too, not computed yet.
         out : array or path, optional
-            Where to write predictions as they come: an array with room for all of them, or a
-            ``.parquet``, ``.npy`` or ``.csv`` file with a column "prediction" (one for each output
-            when there are several).
+            Destination: an array with room for all predictions, or a ``.parquet``, ``.npy`` or
+            ``.csv`` file with a column "prediction" (one for each output when there are several).
 
         Returns
         -------
-        The predictions, or ``out``.
+        predictions : array, Dask array or tensor, or ``out``
+            For a Dask array a Dask array, not computed yet.
         """
+        if self._is_local(X):
+            return self._predict(X, out)
         if is_lazy(X) and out is None:
             check_is_fitted(self)
-            return self._lazily("predict", X, self._kind(), wide=self._wide and self._numeric())
+            several = self._is_2d and self._numeric_targets
+            return self._map_chunks("predict", X, self._prediction_dtype, several=several)
+        with self._execution(X):
+            return devices.answer(self._predict(X, out), X)
+
+    def _predict(self, X: Any, out: Any) -> Any:
         if isinstance(out, str | os.PathLike):
-            write_answers(self, X, out)
+            write_predictions(self, X, out)
             return out
         stream, scores = self._scores(X)
-        parts = (self._decoded(part) for part in scores)
+        parts = (self._decode_scores(part) for part in scores)
         if out is None:
             return np.concatenate(list(parts))
-        outputs = (self._solved().coef.shape[1],) if self._wide and self._numeric() else ()
-        write_into(out, parts, (stream.rows, *outputs), self._kind())
+        several = self._is_2d and self._numeric_targets
+        outputs = (self._fitted_predictor().coef.shape[1],) if several else ()
+        _write_array(out, parts, (stream.rows, *outputs), self._prediction_dtype)
         return out
 
     def _scores(self, X: Any) -> tuple[Stream, Iterator[Array]]:
-        """The rows of X, and b + z'c of them, some rows at a time."""
-        head = self._solved()
+        """Return the stream of X, and b + z'c of consecutive rows."""
+        predictor = self._fitted_predictor()
         stream = self._open(X, None, None, reset=False)
-        return stream, predict_rows(stream, self.feature_map_, head, self.n_jobs)
+        return stream, predictor.scores(stream, self.feature_map_, self.n_jobs)
 
-    def _begin(self, X: Any, y: Any, sample_weight: Any, unlabeled: Any = None) -> Stream:
-        """The rows, once they, the parameters and the plan are known to be right; the map is
-        fitted.
-        """
-        who = type(self).__name__
-        self._forget()
-        heads.check_alpha(who, self.alpha)
-        validate_flag(who, "fit_intercept", self.fit_intercept)
-        width(self.n_jobs, who)
-        limit = (
-            system.memory() // 2
-            if self.max_memory is None
-            else parse_memory(who, "max_memory", self.max_memory)
+    # Fitting
+
+    def _settings(self, **conditions: bool) -> Settings:
+        return Settings(
+            type(self).__name__,
+            self.alpha,
+            getattr(self, "loss", "squared"),
+            self.penalty,
+            self.pca,
+            self.checkpoint,
+            **conditions,
         )
+
+    def _open_training(self, X: Any, y: Any, sample_weight: Any) -> Stream:
         stream = self._open(X, y, sample_weight, reset=True)
-        self._columns = isinstance(stream.target, list) or (
+        self._targets_2d = isinstance(stream.target, list) or (
             stream._y is not None and stream._y.ndim == 2
         )
-        stream = self._reweighted(stream)
-        self.seed_ = self._seed(who)
-        made = make_map(who, self.feature_map, self.seed_, self.n_jobs)
-        self.feature_map_ = made._fit_stream(stream)
-        widths = tuple(widths_of(self.feature_map_).values())
-        D = sum(widths)
-        heads.check_head(who, self.penalty, self.alpha, self.pca, widths)
-        if unlabeled is not None and self.pca is None:
-            sentence = "unlabeled rows count for principal components, and there are none: give "
-            raise ParameterError(who, sentence, Setting("pca"), ", or leave them out.")
-        self.plan_ = plan_fit(
-            stream.rows,
-            stream.width,
-            D,
-            limit=limit,
-            folds=heads.FOLDS if heads.by_folds(self.alpha, self.penalty) else 1,
-            statistics_passes=len(lookers(self.feature_map_)),
-            labels=not self._numeric(),
-            counts=getattr(self, "class_weight", None) == "balanced",
-            again=isinstance(self.alpha, str) and self.alpha == "loo",
-            widths=widths,
-            rank=self.pca,
-            side_by_side=self.penalty != "l2",
-            unlabelled=unlabeled is not None,
-            outputs=self._outputs(),
-        )
-        heads.check_plan(
-            who, self.plan_, D, penalty=self.penalty, pca=self.pca, checkpoint=self.checkpoint
-        )
-        if devices.here() is not None and in_use(stream):
-            sentence = "a cluster sums on the CPUs of its workers: leave out either "
-            raise ParameterError(
-                who,
-                sentence,
-                Setting("device", text="device="),
-                " or ",
-                Setting("cluster", text="cluster="),
-                ".",
-            )
-        sums = self.plan_.route in ("moments", "two-stage") and "leverages" not in self.plan_.passes
-        if not sums and in_use(stream):
-            raise ParameterError(
-                who,
-                "a cluster sums moments, and this fit takes more passes over the rows. "
-                f"{self.plan_} Use ",
-                Setting("loss", "'squared'"),
-                ", ",
-                Setting("alpha", "'gcv'"),
-                " or 'kfold' and enough ",
-                Setting("max_memory"),
-                "; or fit without a cluster, where rows are read here, chunk by chunk.",
-            )
-        if self.verbose:
-            print(f"{who}: {self.plan_}")
-        return stream
+        return self._weight_classes(stream)
 
-    def _seed(self, who: str) -> int:
-        """The seed of random_state; that of the checkpoint, when there is one and random_state does
-        not say.
-        """
+    def _fit_map(self, stream: Stream) -> None:
+        name = type(self).__name__
+        self.seed_ = self._choose_seed(name)
+        feature_map = make_map(name, self.feature_map, self.seed_, self.n_jobs)
+        self.feature_map_ = feature_map._fit_stream(stream)
+
+    def _choose_seed(self, name: str) -> int:
+        """Return the seed of random_state, or that of the checkpoint where random_state is None."""
         if (
             self.checkpoint is None
             or self.random_state is not None
             or not os.path.isfile(self.checkpoint)
         ):
-            return seed_from(who, self.random_state)
-        return seed_from(who, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
+            return seed_from(name, self.random_state)
+        return seed_from(name, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
 
-    def _fold(self, rows: Rows, summary: Any, what: str = "") -> Any:
-        """The summary of the rows; what is done is kept in the checkpoint, where there is one, and
-        in files beside it.
-        """
-        beside = (
-            f"{os.fspath(self.checkpoint)}.{what}"
-            if self.checkpoint is not None and what
-            else self.checkpoint
+    def _plan(self, stream: Stream, settings: Settings) -> Settings:
+        """Choose the route and validate the settings for it; return them with their conditions."""
+        name = type(self).__name__
+        limit = (
+            system.memory() // 2
+            if self.max_memory is None
+            else parse_memory(name, "max_memory", self.max_memory)
         )
+        settings.validate_widths(self._map_widths)
+        self.plan_ = plan_model(self, settings, stream, limit)
+        settings = self._validate_route(stream, settings)
+        if self.verbose:
+            print(f"{name}: {self.plan_}")
+        return settings
+
+    def _validate_route(self, stream: Stream, settings: Settings) -> Settings:
+        # without distributed there is no client
+        cluster = "distributed" in sys.modules and in_use(stream)
+        settings = replace(settings, cluster=cluster, device=devices.here() is not None)
+        ROUTES[self.plan_.route].validate(settings, self.plan_)
+        return settings
+
+    @property
+    def _map_widths(self) -> tuple[int, ...]:
+        return tuple(widths_of(self.feature_map_).values())
+
+    def _empty_statistics(self, settings: Settings, first: int = 0) -> Statistic:
+        """Return statistics to fill, for each fold where alpha is chosen by cross-validation."""
+        if not settings.uses_folds:
+            return cast(Statistic, self._target_statistics())
+        return Folds(*(self._target_statistics() for _ in range(FOLDS)), first=first)
+
+    def _reduce(self, rows: Rows, statistics: Any, suffix: str = "") -> Any:
+        """Return the statistics of all rows; partial sums are in the checkpoint, if there is one.
+
+        The suffix distinguishes the files of several reductions.
+        """
+        path = self.checkpoint
+        if path is not None and suffix:
+            path = f"{os.fspath(path)}.{suffix}"
         spec = {"seed": self.seed_, "class": type(self).__name__, "route": self.plan_.route}
         return fold(
             rows,
-            summary,
-            checkpoint=beside,
+            statistics,
+            checkpoint=path,
             spec=spec,
             n_jobs=self.n_jobs,
             progress=self._progress(),
         )
 
-    @heads.within_floats
-    def _solve(self, again: Any) -> None:
-        """The head of all rows seen."""
-        widths = tuple(widths_of(self.feature_map_).values())
-        components = (
-            None
-            if self.pca is None
-            else Components(self.pca, widths, getattr(self, "_beside", None))
-        )
-        self._head = self._head_of(self._normals(self._seen), again, widths, components)
-
-    def _head_of(
-        self,
-        folds: list[Normal],
-        again: Any,
-        widths: tuple[int, ...],
-        components: Components | None,
-    ) -> heads.Head:
-        if self.penalty == "l2":
-            return heads.from_moments(folds, self.alpha, again, components)
-        return heads.sparse_from_moments(
-            folds, self.alpha, Penalty(self.penalty, widths, components)
-        )
-
-    def _solve_components(self, stream: Stream, others: Stream | None) -> None:
-        """Two passes: the moments of each map's features by themselves, then those of all
-        components.
-        """
-        widths = tuple(widths_of(self.feature_map_).values())
-        apart = self._fold(features(stream, self.feature_map_), Apart.empty(widths))
-        if others is not None:
-            apart += self._fold(
-                features(others, self.feature_map_), Apart.empty(widths), "unlabelled"
-            )
-        assert self.pca is not None
-        basis = apart.basis(self.pca, fit_intercept=self.fit_intercept)
-        del apart
-        rows = Reduced(stream, self.feature_map_, basis)
-        folds = self._normals(self._fold(rows, self._summary(), "components"))
-        head = self._head_of(folds, lambda: self._again(rows), basis.widths, None)
-        self._head = replace(head, coef=basis.expand(head.coef))
-
-    def _solved(self) -> heads.Head:
-        if (
-            not self.__sklearn_is_fitted__()
-        ):  # check_is_fitted makes tags, which takes longer than a row does
-            check_is_fitted(self)
-        if self._head is None:
-            self._solve(None)
-        assert self._head is not None
-        return self._head
-
-    def _choice(self) -> Choice:
-        choice = self._solved().choice
-        if choice is None:
-            raise AttributeError(
-                f"{type(self).__name__}: a single alpha was given, none was chosen."
-            )
-        return choice
-
-    def _pass_over(self, stream: Stream) -> None:
-        who = type(self).__name__
-        tol = tolerance(stream.dtype.itemsize)
-        rows = features(stream, self.feature_map_)
-        self._head = heads.from_passes(
-            who, lambda: self._again(rows), self.alpha, self.fit_intercept, tol
-        )
-
-    def _must_add(self, first: bool) -> None:
-        """Refuse parameters that moments do not go with, those changed since the first rows among
-        them.
-        """
-        who = type(self).__name__
-        heads.check_alpha(who, self.alpha)
-        heads.check_head(
-            who, self.penalty, self.alpha, self.pca, tuple(widths_of(self.feature_map_).values())
-        )
-        if not first and isinstance(self._seen, Folds) != heads.by_folds(self.alpha, self.penalty):
-            raise ValueError(
-                f"{who}: alpha={self.alpha!r} with penalty={self.penalty!r} has "
-                f"{'no ' * isinstance(self._seen, Folds)}folds, unlike the "
-                "moments of the rows before. Set both back, or call fit with all rows."
-            )
-        if self.plan_.route != "moments" or str(self.alpha) == "loo" or self.checkpoint is not None:
-            raise ValueError(
-                f"{who}: partial_fit adds moments, which alpha='loo', checkpoint= and too many "
-                "features for max_memory do not go with. "
-                f"{self.plan_}"
-            )
-
-    def _must_have_moments(self) -> None:
-        """Refuse to add to a model that has a head and no moments: its rows would be forgotten."""
-        if hasattr(self, "_head") and not hasattr(self, "_seen"):
-            raise ValueError(
-                f"{type(self).__name__}: partial_fit adds to moments, which a model that was "
-                "loaded, or fitted by passes over the rows, "
-                "does not have. Call fit with all rows, or partial_fit on a new model."
-            )
-
-    def _let_in(self, part: Any) -> None:
-        """Refuse rows of partial_fit that do not go with those before."""
-
-    def _summary(self, first: int = 0) -> Statistic:
-        if not heads.by_folds(self.alpha, self.penalty):
-            return cast(Statistic, self._parts())
-        return Folds(*(self._parts() for _ in range(heads.FOLDS)), first=first)
-
-    def _again(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
+    def _read_blocks(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
+        """Yield blocks of features on the host, with encoded targets and weights: one pass."""
         for piece in rows.pieces():
-            yield at_home(piece.block), self._encoded(piece.y), piece.weight
+            yield at_home(piece.block), self._encode_targets(piece.y), piece.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:
-        who = type(self).__name__
+        name = type(self).__name__
         if self.verbose < 2:
             return None
         return lambda done, of: print(
-            f"{who}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True
+            f"{name}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True
         )
 
-    def _reweighted(self, stream: Stream) -> Stream:
+    def _update(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add the statistics of more rows; the map is fitted to the rows of the first call only."""
+        self._require_statistics()
+        validate_estimator(self)
+        settings = self._settings(partial=True)
+        settings.validate()
+        first = not hasattr(self, "_statistics")
+        with self._execution(X), _ignore_overflow():
+            if first:
+                stream = self._open_training(X, y, sample_weight)
+                self._fit_map(stream)
+                settings = self._plan(stream, settings)
+            else:
+                stream = self._open(X, y, sample_weight, reset=False)
+                self._require_target(stream)
+                stream = self._weight_classes(stream)
+                settings.validate_widths(self._map_widths)
+                self._require_same_folds(settings)
+                settings = self._validate_route(stream, settings)
+            before = 0 if first else self.n_samples_seen_
+            rows = features(stream, self.feature_map_)
+            part = fold(rows, self._empty_statistics(settings, before), n_jobs=self.n_jobs)
+        self._validate_labels(part)
+        self._statistics: Any = part if first else self._statistics + part
+        self.n_samples_seen_ = before + (stream.rows or 0)
+        self._predictor = None  # solved when it is used
+
+    def _fitted_predictor(self) -> LinearPredictor:
+        if not self.__sklearn_is_fitted__():  # check_is_fitted builds tags, slower than a row
+            check_is_fitted(self)
+        if self._predictor is None:
+            route = ROUTES["moments"]
+            assert isinstance(route, NormalEquationsRoute)
+            with _ignore_overflow():
+                predictor = route.solve(self, self._settings(partial=True))
+            self._require_finite(predictor)
+            self._predictor = predictor
+        return self._predictor
+
+    def _alpha_search(self) -> AlphaSearch:
+        search = self._fitted_predictor().search
+        if search is None:
+            raise AttributeError(
+                f"{type(self).__name__}: a single alpha was given, none was chosen."
+            )
+        return search
+
+    def _require_finite(self, predictor: LinearPredictor) -> None:
+        """Raise, and leave no model, where coefficients are not finite.
+
+        The results are tested, not the flags of the floating point unit: some linear algebra
+        libraries set these in ordinary products.
+        """
+        if predictor.is_finite:
+            return
+        self.__dict__.pop("_predictor", None)
+        raise ValueError(
+            f"{type(self).__name__}: the numbers of X, y or the weights are too large or too "
+            "small for sums of squares: the coefficients are not finite. Scale them "
+            "(sklearn.preprocessing)."
+        )
+
+    def _require_same_folds(self, settings: Settings) -> None:
+        folds = isinstance(self._statistics, Folds)
+        if folds != settings.uses_folds:
+            raise ValueError(
+                f"{type(self).__name__}: alpha={self.alpha!r} with penalty={self.penalty!r} has "
+                f"{'no ' * folds}folds, unlike the statistics of the rows before. Set both back, "
+                "or call fit with all rows."
+            )
+
+    def _require_statistics(self) -> None:
+        """Raise where partial_fit would forget the rows of a model that has no statistics."""
+        if hasattr(self, "_predictor") and not hasattr(self, "_statistics"):
+            raise ValueError(
+                f"{type(self).__name__}: partial_fit adds to normal equations, which a model that "
+                "was loaded, or fitted by passes over the rows, does not have. Call fit with all "
+                "rows, or partial_fit on a new model."
+            )
+
+    def _reset(self) -> None:
+        """Remove the fitted model, so that a fit that fails leaves none."""
+        for name in {*_STATISTICS, "_predictor"} & set(vars(self)):
+            delattr(self, name)
+
+    # Rows and targets
+
+    def _is_local(self, X: Any) -> bool:
+        """Return whether X is a NumPy array and the model names no device."""
+        return type(X) is np.ndarray and self.device is None and self.precision is None
+
+    def _execution(self, X: Any) -> AbstractContextManager[Any]:
+        """Return the context of the model's cluster and device, or of the device that X is on."""
+        if self.cluster is None and self._is_local(X):
+            return nullcontext()
+        with ExitStack() as stack:
+            device = self.device
+            if devices.is_tensor(X):
+                device = None
+                stack.enter_context(devices.at(devices.place_of(devices.entered(X))))
+            stack.enter_context(devices.use_device(device, precision=self.precision))
+            if self.cluster is not None:
+                stack.enter_context(folding_on(self.cluster))
+            return stack.pop_all()
+
+    def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        """Return X, y and weights as a stream of the columns that the model has."""
+        name = type(self).__name__
+        if not _is_source(X):
+            return self._open_in_memory(X, y, sample_weight, reset=reset)
+        opened = open_stream(X)
+        fitted_on = (
+            [] if reset or isinstance(X, Stream) else list(getattr(self, "feature_names_in_", ()))
+        )
+        if set(opened.left_out) & set(fitted_on):  # an index that was an input in fit
+            opened = open_stream(X, columns=fitted_on)
+        stream = copy.copy(opened).beside(y, sample_weight)  # a copy: the caller's has its own y
+        # the columns of a matrix have numbers, no names
+        names = None if isinstance(stream, MatrixStream) else stream.columns
+        if reset:
+            self.n_features_in_ = stream.width
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            self._require_target(stream)
+        if stream.width != self.n_features_in_:
+            raise ParameterError(
+                "",
+                f"{stream.name} has {stream.width} columns, but {name} is expecting "
+                f"{self.n_features_in_}. Choose them with ",
+                _COLUMNS,
+                ".",
+            )
+        fitted_names = getattr(self, "feature_names_in_", None)
+        if fitted_names is not None and names is not None and list(names) != list(fitted_names):
+            pairs = zip(names, fitted_names, strict=True)
+            column, fitted = next((a, b) for a, b in pairs if a != b)
+            raise ParameterError(
+                "",
+                f"{stream.name} has the column {column!r} where {name} was fitted on {fitted!r}. "
+                "Put them in order with ",
+                _COLUMNS,
+                ".",
+            )
         return stream
 
-    def _outputs(self) -> int:
-        """Outputs of a loss that needs Newton's method; 0 for squared loss."""
-        return 0
+    def _open_in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        if y is None and sample_weight is None and not reset and self._is_plain(X):
+            stream = open_stream(X)
+        else:
+            rows, targets, weights = self._validate_arrays(X, y, sample_weight, reset=reset)
+            stream = open_stream(rows).beside(targets, weights)
+        if hasattr(self, "feature_names_in_"):
+            stream.columns = tuple(map(str, self.feature_names_in_))
+        return stream
 
-    def _names(self, name: str) -> list[str]:
-        return [name]
+    def _is_plain(self, X: Any) -> bool:
+        return type(X) is np.ndarray and self.feature_map_._is_plain(X)
+
+    def _validate_arrays(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[Any, Any, Any]:
+        """Return rows, targets and weights by scikit-learn's rules, on the host but for tensors."""
+        name = type(self).__name__
+        options: Any = {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": False,
+        }
+        targets = weights = None
+        X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
+        y, sample_weight = _to_host(y), _to_host(sample_weight)
+        for values, argument in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+            refuse_times(name, values, argument)
+        X = canonical_csr(name, X) if hasattr(X, "tocsr") else X
+        if type(X) is not np.ndarray and devices.is_tensor(X):
+            rows = tensor_rows(self, X, reset=reset)
+            if y is not None or reset:
+                _require_targets(name, y)
+                targets = self._validate_targets(np.asarray(y))
+                check_consistent_length(rows, targets)
+        elif y is None and not reset:
+            rows = X if self._is_plain(X) else validate_data(self, X, reset=False, **options)
+        else:
+            _require_targets(name, y)
+            rows, targets = validate_data(
+                self,
+                X,
+                y,
+                reset=reset,
+                multi_output=True,
+                y_numeric=self._numeric_targets,
+                **options,
+            )
+            targets = self._validate_targets(targets)
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+        return rows, targets, weights
+
+    def _require_target(self, stream: Stream) -> None:
+        if stream.target is None:
+            name = type(self).__name__
+            raise ParameterError(
+                "", f"{name} requires y: open the rows with a target, ", TARGET, "."
+            )
+
+    # Copies, files and scikit-learn
+
+    def _map_chunks(self, method: str, X: Any, dtype: np.dtype[Any], *, several: bool) -> Any:
+        """Return the results of a method for the chunks of a Dask array, as a Dask array."""
+        outputs = self._fitted_predictor().coef.shape[1] if several else None
+        return map_chunks(self, method, X, outputs, dtype)
+
+    def _packed(self) -> Self:
+        """Return a copy for another process, which can predict and not be updated."""
+        self._fitted_predictor()
+        other = copy.copy(self)
+        other.cluster = None
+        other.feature_map_ = self.feature_map_._packed()
+        for name in _STATISTICS:
+            other.__dict__.pop(name, None)
+        return other
+
+    def _unpacked(self) -> Self:
+        other = copy.copy(self)
+        other.feature_map_ = self.feature_map_._unpacked()
+        return other
+
+    def _kept(self) -> dict[str, Any]:
+        """Return the fitted attributes that a model file has; no statistics."""
+        self._fitted_predictor()
+        excluded = {*self.get_params(deep=False), *_STATISTICS}
+        return {name: value for name, value in vars(self).items() if name not in excluded}
+
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        """Set the fitted attributes of a file, and raise where they are inconsistent."""
+        self.__dict__.update(attributes)
+        name = type(self).__name__
+        validate_estimator(self)
+        seed_from(name, self.seed_)
+        if self._predictor is None:
+            raise ValueError(f"{name} has no coefficients.")
+        make_map(name, self.feature_map, None, None).check(self.n_features_in_)
+        fitted = self.feature_map_
+        if fitted.n_features_in_ != self.n_features_in_:
+            raise ValueError(
+                f"{name} has {self.n_features_in_} columns, and its map {fitted.n_features_in_}."
+            )
+        self._predictor.validate(fitted._n_features_out)
+        settings = self._settings()
+        settings.validate()
+        settings.validate_widths(self._map_widths)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_head")
+        return hasattr(self, "_predictor")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        with suppress(ValueError):  # a wrong parameter is judged in fit
+        with suppress(ValueError):  # fit refuses invalid parameters
             tags.input_tags.positive_only = domain_of(self.feature_map) == "nonnegative"
         return tags
+
+    # Targets, by subclass
+
+    def _validate_targets(self, y: Array) -> Array:
+        """Return targets in memory, validated."""
+        raise NotImplementedError
+
+    def _encode_targets(self, y: Any) -> Array:
+        """Return targets as numbers, (n,) or (n, t)."""
+        raise NotImplementedError
+
+    def _decode_scores(self, scores: Array) -> Array:
+        """Return predictions from scores, (n, t)."""
+        raise NotImplementedError
+
+    def _target_statistics(self) -> Any:
+        """Return empty statistics of features and targets."""
+        raise NotImplementedError
+
+    def _normal_equations(self, statistics: Any) -> list[NormalEquations]:
+        """Return the normal equations of each fold that has rows."""
+        raise NotImplementedError
+
+    @property
+    def _prediction_dtype(self) -> np.dtype[Any]:
+        raise NotImplementedError
+
+    @property
+    def _is_2d(self) -> bool:
+        """Whether coef_ is 2-d."""
+        raise NotImplementedError
+
+    @property
+    def _n_outputs(self) -> int:
+        """Outputs of a loss that needs Newton's method."""
+        return 1
+
+    def _output_names(self, name: str) -> list[str]:
+        """Return the names of the columns of predictions in a file."""
+        return [name]
+
+    def _weight_classes(self, stream: Stream) -> Stream:
+        """Return the stream with class weights, if there are any."""
+        return stream
+
+    def _find_classes(self, stream: Stream) -> None:
+        """Set the classes where no statistics will have them: a pass over the labels."""
+
+    def _validate_labels(self, part: Any) -> None:
+        """Raise for labels that partial_fit was not given."""
+
+
+def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None) -> Map:
+    """Return an unfitted copy of a map, or of several side by side.
+
+    Parameters
+    ----------
+    name : str
+        Estimator for messages.
+    feature_map : map, composition, registered name, or list of these
+    random_state, n_jobs
+        Set where the map's own are None; several parts get different seeds.
+    """
+    if isinstance(feature_map, list | tuple) and feature_map:
+        built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
+    elif isinstance(feature_map, str):
+        built = registry()[validate_option(name, "feature_map", feature_map, sorted(registry()))]()
+    elif isinstance(feature_map, Map):
+        built = copied(feature_map)
+    else:
+        raise ParameterError(
+            name,
+            Setting("feature_map"),
+            " must be a mercer map, a composition of maps, a registered name such as 'fourier', "
+            f"or a list of these, got {feature_map!r}.",
+        )
+    params = built.get_params()
+
+    def unset(parameter: str) -> list[str]:
+        return [
+            path
+            for path, value in params.items()
+            if path.split("__")[-1] == parameter and value is None
+        ]
+
+    free = unset("random_state")
+    if free and random_state is not None:
+        seeds = [seed_from(name, random_state)]
+        if len(free) > 1:
+            words = Rng(seeds[0]).words("parts", 0, len(free))
+            seeds = [int(word) for word in words >> np.uint64(1)]
+        built.set_params(**dict(zip(free, seeds, strict=True)))
+    return built.set_params(**dict.fromkeys(unset("n_jobs"), n_jobs))
+
+
+def domain_of(feature_map: Any) -> str:
+    """Return the domain of the map that make_map would build, without building it.
+
+    "real" for an invalid map.
+    """
+    if isinstance(feature_map, Map):
+        return feature_map.domain
+    if isinstance(feature_map, list | tuple):
+        return "nonnegative" if "nonnegative" in map(domain_of, feature_map) else "real"
+    return _default_domain(feature_map) if isinstance(feature_map, str) else "real"
+
+
+@cache
+def _default_domain(name: str) -> str:
+    cls = registry().get(name)
+    domain = getattr(cls, "domain", "real")  # a property where it depends on parameters
+    return domain if isinstance(domain, str) or cls is None else cls().domain
+
+
+def widths_of(fitted: Map) -> dict[str, int]:
+    """Return the number of features of each map side by side, by the name of the map."""
+    if not isinstance(fitted, Stacked):
+        return {type(fitted).__name__.lower(): fitted._n_features_out}
+    return {
+        name: part._n_features_out
+        for (name, _), part in zip(fitted._named, fitted.maps_, strict=True)
+    }
+
+
+def write_predictions(
+    model: Any, X: Any, path: str | os.PathLike[str], extra: str | None = None
+) -> int:
+    """Write the predictions for X to a file, completely or not at all, and return their number.
+
+    Parameters
+    ----------
+    model : fitted KernelRegressor or KernelClassifier
+    X : array-like, sparse matrix, data frame, path or stream
+    path : path
+        ``.parquet``, ``.csv``, ``.tsv`` or ``.npy``: a column "prediction", one for each output
+        when there are several.
+    extra : None, "score" or "probability"
+        Further columns, for a classifier: score_<class> (for two classes that of the second alone,
+        which is above 0 for it), or probability_<class>, where the model has ``predict_proba``.
+    """
+    names = model._output_names("prediction")
+    types: dict[str, Any] = dict.fromkeys(names, model._prediction_dtype)
+    if extra is not None:
+        columns = [f"{extra}_{label}" for label in _classes_with(model, extra)]
+        types |= dict.fromkeys(columns, np.dtype(np.float64))
+    with open_sink(path, types) as sink:
+        for scores in model._scores(X)[1]:
+            predictions = model._decode_scores(scores)
+            columns = [*predictions.reshape(len(predictions), -1).T]
+            if extra is not None:
+                columns += [*(scores if extra == "score" else probabilities(scores)).T]
+            sink.write(dict(zip(types, columns, strict=True)))
+    return sink.rows
+
+
+def _classes_with(model: Any, extra: str) -> list[Any]:
+    """Return the classes that have columns of scores or probabilities."""
+    name = type(model).__name__
+    if not hasattr(model, "classes_"):
+        raise ValueError(f"A {name} predicts numbers: it has no {extra} of classes.")
+    if extra == "probability" and not hasattr(model, "predict_proba"):
+        raise ParameterError(
+            "",
+            f"This {name} has no probabilities, which come with ",
+            Setting("loss", "'logistic'"),
+            ": write scores, or fit it with that loss.",
+        )
+    classes: list[Any] = model.classes_.tolist()
+    return classes[1:] if extra == "score" and len(classes) == 2 else classes
+
+
+def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Any]:
+    """Return rows, true targets and weights for score; X is opened once where y is None."""
+    y, sample_weight = _to_host(y), _to_host(sample_weight)
+    if y is not None:
+        return X, np.asarray(y), sample_weight
+    stream = open_stream(X)
+    if stream.target is None:
+        raise ValueError(f"score needs y: {stream.name} was opened without a target.")
+    chunks = [(chunk.y, chunk.weight) for chunk in stream.chunks()]
+    truth = np.concatenate([np.asarray(targets) for targets, _ in chunks])
+    if sample_weight is None and stream.weight is not None:
+        sample_weight = np.concatenate([np.asarray(weights) for _, weights in chunks])
+    return stream, truth, sample_weight
+
+
+def _is_source(X: Any) -> bool:
+    """Return whether X is a stream, a path, a list of paths or a Dask array, not rows in memory."""
+    if type(X) is np.ndarray:
+        return False
+    if isinstance(X, list) and X:
+        return all(isinstance(path, str | os.PathLike) for path in X)
+    return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
+
+
+def _to_host(values: Any) -> Any:
+    """Return a tensor as a NumPy array, anything else as it is."""
+    if values is None or type(values) is np.ndarray:
+        return values
+    return devices.brought_home(values)
+
+
+def _require_targets(name: str, y: Any) -> None:
+    """Raise for the first target in memory that is None, NaN or infinite."""
+    values = np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
+    bad = first_missing(values) if values.ndim in (1, 2) else None
+    if bad is None:
+        return
+    row, _, value = bad
+    infinite = isinstance(value, float | np.floating) and np.isinf(value)
+    content = "infinity or a value too large for dtype('float64')" if infinite else "NaN"
+    raise RowError(
+        row,
+        f"Input y contains {content}: {name} needs a target in every row, got {value} at",
+        ". Drop such rows first.",
+    )
+
+
+def _write_array(
+    out: Any, parts: Iterator[Array], shape: tuple[int | None, ...], dtype: np.dtype[Any]
+) -> None:
+    """Write consecutive parts into an array of exactly their shape; None is an unknown length."""
+    fitting = (
+        isinstance(out, np.ndarray)
+        and out.flags.writeable
+        and out.shape[1:] == shape[1:]
+        and out.ndim == len(shape)
+    )
+    floats = fitting and dtype.kind == "f" and out.dtype.kind == "f"
+    if (
+        not fitting
+        or not (floats or np.can_cast(dtype, out.dtype))
+        or shape[0] not in (None, len(out))
+    ):
+        given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        needed = ", ".join("rows" if length is None else str(length) for length in shape)
+        comma = "," * (len(shape) == 1)
+        raise ValueError(
+            f"out must be a path or a writeable array of {dtype} and shape ({needed}{comma}), "
+            f"got {given}."
+        )
+    start = 0
+    for part in parts:
+        if start + len(part) > len(out):
+            raise ValueError(f"out has {len(out)} rows, and there are more.")
+        out[start : start + len(part)] = part
+        start += len(part)
+    if start < len(out):
+        raise ValueError(f"out has {len(out)} rows, and there are {start}.")
+
+
+def _ignore_overflow() -> AbstractContextManager[Any]:
+    return np.errstate(over="ignore", divide="ignore", invalid="ignore")

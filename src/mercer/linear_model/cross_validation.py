@@ -1,4 +1,4 @@
-"""Folds: the summaries of rows that are left out in turn, in one pass."""
+"""Folds of k-fold cross-validation, whose statistics are computed in one pass."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from mercer.maps.block import Block, as_block, matrix
 from mercer.rng import Rng
 from mercer.stats.combined import CombinedStatistics
 
+FOLDS = 5
+"""Folds of alpha="kfold"."""
+
 
 class Folds(CombinedStatistics):
-    """One summary for each fold. A row's fold is a hash of its index: it does not depend on blocks
-    or workers.
+    """Statistics of each fold.
+
+    The fold of a row is a hash of its index; it does not depend on blocks or workers.
 
     Parameters
     ----------
-    *parts : summaries
-        Empty ones, as many as there are folds.
+    *parts : Statistic
+        Empty statistics, one for each fold.
     first : int, default=0
-        How many rows came before, in earlier calls.
+        Number of rows of earlier calls.
     """
 
     def __init__(self, *parts: Any, first: int = 0) -> None:

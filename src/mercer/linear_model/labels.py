@@ -1,23 +1,23 @@
-"""Class labels: their weights, and streams whose rows are weighted by them."""
+"""Class labels: counts, weights, encoding, and probabilities from scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy.special import log_expit, softmax
 
 from mercer.data import Chunk, Stream
 from mercer.data.batches import Labels
+from mercer.errors import ParameterError, Setting
 from mercer.linear_model.normal_equations import Array
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.reduce import fold
 
 
-class Reweighted(Stream):
-    """A stream whose rows count as often as the weight of their class says, times their own
-    weight.
-    """
+class ClassWeightedStream(Stream):
+    """A stream whose weights are those of its rows times the weights of their classes."""
 
     kind = "reweighted"
 
@@ -45,8 +45,8 @@ class Reweighted(Stream):
     def held(self, start: int, stop: int) -> dict[str, Any]:
         return self.stream.held(start, stop)
 
-    def holding(self, held: dict[str, Any], first: int) -> Reweighted:
-        return Reweighted(self.stream.holding(held, first), self.weights)
+    def holding(self, held: dict[str, Any], first: int) -> ClassWeightedStream:
+        return ClassWeightedStream(self.stream.holding(held, first), self.weights)
 
     def files(self) -> list[dict[str, Any]]:
         return self.stream.files()
@@ -65,70 +65,61 @@ class Reweighted(Stream):
 
 
 def count_classes(stream: Stream) -> ClassSums:
-    """The labels of a stream and how many rows have each, by their weights: a pass over the
-    rows.
-    """
+    """Return the labels of a stream with the sum of weights of each: a pass over the rows."""
     return fold(Labels(stream), ClassSums())
 
 
-def given_weights(who: str, given: Any) -> dict[Any, float] | None:
-    """A dictionary label -> weight as one of finite numbers of at least 0; None for None and
-    "balanced", which say no numbers.
-    """
-    if given is None or given == "balanced":
+def validate_class_weight(name: str, class_weight: Any) -> dict[Any, float] | None:
+    """Return a dictionary label -> weight as floats; None for None and "balanced"."""
+    if not isinstance(class_weight, dict):
         return None
-    if not isinstance(given, dict):
-        raise ValueError(
-            f"{who}: class_weight must be None, 'balanced' or a dictionary label -> weight, got "
-            f"{given!r}."
-        )
-    for label, weight in given.items():
+    for label, weight in class_weight.items():
         if not (np.isreal(weight) and 0 <= weight < np.inf):
-            raise ValueError(
-                f"{who}: class_weight needs finite numbers of at least 0, got {weight!r} for the "
-                f"label {label!r}."
+            raise ParameterError(
+                name,
+                Setting("class_weight"),
+                f" needs finite numbers of at least 0, got {weight!r} for the label {label!r}.",
             )
-    return {label: float(weight) for label, weight in given.items()}
+    return {label: float(weight) for label, weight in class_weight.items()}
 
 
-def balanced_weights(found: ClassSums) -> dict[Any, float]:
-    """n/(classes n_c) for each class that has rows of a weight above 0, by weights of rows."""
-    counted = {
-        label: n
-        for label, n in zip(found.classes.tolist(), found.counts.tolist(), strict=True)
-        if n
-    }
-    return {label: sum(counted.values()) / (len(counted) * n) for label, n in counted.items()}
+def balance_classes(sums: ClassSums) -> dict[Any, float]:
+    """Return n/(classes n_c) for each class that has rows of weight above 0."""
+    pairs = zip(sums.classes.tolist(), sums.counts.tolist(), strict=True)
+    counts = {label: n for label, n in pairs if n}
+    return {label: sum(counts.values()) / (len(counts) * n) for label, n in counts.items()}
 
 
-def unweighted(counts: Array, weights: list[float]) -> float:
-    """Rows of all classes, from their weighted counts; rows of a class of weight 0 take no part."""
-    return float(
-        sum(
-            count / weight for count, weight in zip(counts.tolist(), weights, strict=True) if weight
-        )
-    )
+def count_rows(counts: Array, weights: list[float]) -> float:
+    """Return the number of rows from the weighted counts of classes, those of weight 0 left out."""
+    pairs = zip(counts.tolist(), weights, strict=True)
+    return float(sum(count / weight for count, weight in pairs if weight))
 
 
-def aligned(classes: Array, parts: Any) -> tuple[Array, Array]:
-    """(counts, sums) of ClassSums in the order of these classes; 0 for those that they have not
-    seen.
-    """
-    counts, sums = (
-        np.zeros(len(classes)),
-        np.zeros((len(classes), parts.sums.shape[1] if parts.sums.size else 0)),
-    )
+def align_classes(classes: Array, parts: ClassSums) -> tuple[Array, Array]:
+    """Return (counts, sums) of ClassSums in the order of these classes; 0 for absent classes."""
+    counts = np.zeros(len(classes))
+    sums = np.zeros((len(classes), parts.sums.shape[1] if parts.sums.size else 0))
     if len(parts.classes):
-        places = np.searchsorted(classes, parts.classes)
-        counts[places], sums[places] = parts.counts, parts.sums
+        indices = np.searchsorted(classes, parts.classes)
+        counts[indices], sums[indices] = parts.counts, parts.sums
     return counts, sums
 
 
+def encode_one_versus_rest(labels: Iterable[Any], classes: Array) -> Array:
+    """Return +1 in the class and -1 outside, (n, classes); one column for two classes.
+
+    For two classes it is +1 for the second.
+    """
+    y = np.asarray(labels)
+    Y = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
+    return Y[:, 1:] if len(classes) == 2 else Y
+
+
 def probabilities(scores: Array) -> Array:
-    """1/(1 + exp(-f)) of each class, divided by their sum. Two classes have one score, f of the
-    second, and the first has -f.
+    """Return 1/(1 + exp(-f)) of each class, divided by their sum.
+
+    Two classes have one score, f of the second; the first has -f.
     """
     F = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
-    logs = -np.logaddexp(0.0, -F)
-    P = np.exp(logs - logs.max(axis=1, keepdims=True))  # so that not all of them are 0
-    return P / P.sum(axis=1, keepdims=True)
+    return np.asarray(softmax(log_expit(F), axis=1))  # of logarithms, so that not all are 0

@@ -1,6 +1,4 @@
-"""Losses of the margin m = y f(x), y = +1 or -1: value, slope and curvature of each margin by
-itself.
-"""
+"""Losses of the margin m = y f(x), y = +1 or -1, with their derivatives."""
 
 from __future__ import annotations
 
@@ -8,14 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.special import expit
 
 from mercer.linear_model.normal_equations import Array
 
 
 class Loss(Protocol):
-    """A convex function of the margin, with its first two derivatives; finite wherever its value
-    is.
-    """
+    """Convex function of the margin with its first two derivatives, which are finite."""
 
     @property
     def name(self) -> str: ...
@@ -26,8 +23,10 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class SquaredHinge:
-    """max(0, 1 - m)^2. Its curvature is 2 below the margin 1 and 0 from there on: a generalised
-    second derivative at m = 1.
+    """max(0, 1 - m)^2.
+
+    Its curvature is 2 below the margin 1 and 0 from there on, a generalized second derivative at
+    m = 1.
     """
 
     name: str = "squared_hinge"
@@ -44,26 +43,19 @@ class SquaredHinge:
 
 @dataclass(frozen=True)
 class Logistic:
-    """log(1 + exp(-m)), of which no exponential overflows: max(-m, 0) + log1p(exp(-|m|))."""
+    """log(1 + exp(-m))."""
 
     name: str = "logistic"
 
     def value(self, m: Array) -> Array:
+        # without overflow, in half the time of scipy.special.log_expit
         return np.maximum(-m, 0.0) + np.log1p(np.exp(-np.abs(m)))
 
     def slope(self, m: Array) -> Array:
-        return -chance(-m)
+        return -expit(-m)
 
     def curvature(self, m: Array) -> Array:
-        return chance(m) * chance(-m)
+        return expit(m) * expit(-m)
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredHinge(), Logistic())}
-
-
-def chance(m: Array) -> Array:
-    """1/(1 + exp(-m)), the probability of a label whose margin is m, to the last digits on both
-    sides.
-    """
-    small = np.exp(-np.abs(m))
-    return np.where(m >= 0, 1.0, small) / (1 + small)

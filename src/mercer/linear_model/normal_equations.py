@@ -1,4 +1,4 @@
-"""The normal equations: all that least squares needs to know of the rows."""
+"""Normal equations: the sufficient statistics of least squares."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Normal:
-    """(scatter + alpha I) c = cross, b = target_mean - mean'c: the minimum of sum w |y - b - z'c|^2
-    + alpha |c|^2, for t outputs.
+class NormalEquations:
+    """(scatter + alpha I) c = cross, b = target_mean - mean'c, for t outputs.
 
-    About the means with an intercept, which is not penalised; about 0, and with means that are 0,
-    without one. Normals of disjoint rows are added, and those of a part of the rows taken away.
+    Their solution minimizes sum w |y - b - z'c|^2 + alpha |c|^2. Sums are about the means with an
+    intercept, which is not penalized; about 0, with means of 0, without one. Normal equations of
+    disjoint rows are added, and those of a part of the rows subtracted.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class Normal:
         sum w (y - target_mean)^2.
     fit_intercept : bool
     rows : float or None
-        Number of rows that the weights stand for; None where they are numbers of rows, so that it
-        is n. Weights of classes scale the loss of a row and make no further rows of it.
+        Number of rows; None where weights are frequencies, so that it is n. Class weights scale
+        the loss of a row and do not count as more rows.
     """
 
     n: float
@@ -49,8 +49,8 @@ class Normal:
     rows: float | None = None
 
     @classmethod
-    def of(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
-        """From moments that have seen targets."""
+    def of(cls, moments: Moments, *, fit_intercept: bool = True) -> NormalEquations:
+        """Convert moments of features and targets."""
         parts = (moments.cross, moments.target_mean, np.diag(moments.target_scatter).copy())
         return cls._about(moments, *parts, fit_intercept)
 
@@ -63,38 +63,35 @@ class Normal:
         *,
         fit_intercept: bool = True,
         rows: float | None = None,
-    ) -> Normal:
-        """One against all: y = +1 in the class, -1 outside; cross = 2 (sums - counts mean)', from
-        sums for each class alone.
+    ) -> NormalEquations:
+        """Convert class sums, for one-versus-rest targets: cross = 2 (sums - counts mean)'.
 
-        A column for each class, or one for two classes, +1 for the second: the targets of
-        scikit-learn's RidgeClassifier.
+        Targets are +1 in the class and -1 outside, a column for each class, or one for two classes,
+        +1 for the second: those of scikit-learn's RidgeClassifier.
 
         Parameters
         ----------
         moments : Moments
-            Of all rows; targets are not looked at.
+            Of all rows; targets are ignored.
         counts : array of shape (classes,)
             Sum of the weights of each class.
         sums : array of shape (classes, D)
             sum w z of each class.
         fit_intercept : bool, default=True
         rows : float or None, default=None
-            As in Normal.
+            As in NormalEquations.
         """
         counts, sums = np.asarray(counts, dtype=np.float64), np.asarray(sums, dtype=np.float64)
         n, mean = moments.n, moments.mean
         if len(counts) < 2 or sums.shape != (len(counts), len(mean)):
             raise ValueError(
-                f"Normal.of_classes needs the sums of at least two classes in {len(mean)} "
-                f"columns, got {len(counts)} class(es) and "
-                f"sums of shape {sums.shape}."
+                f"NormalEquations.of_classes needs the sums of at least two classes in {len(mean)} "
+                f"columns, got {len(counts)} class(es) and sums of shape {sums.shape}."
             )
         if not np.isclose(counts.sum(), n, rtol=1e-9):
             raise ValueError(
-                "Normal.of_classes needs the counts of the rows that the moments have seen: "
-                f"they add up to {counts.sum():g}, "
-                f"the moments have {n:g}."
+                "NormalEquations.of_classes needs the counts of the rows of the moments: they add "
+                f"up to {counts.sum():g}, the moments have {n:g}."
             )
         if len(counts) == 2:
             counts, sums = counts[1:], sums[1:]
@@ -110,8 +107,8 @@ class Normal:
         target_mean: Array,
         target_scatter: Array,
         fit_intercept: bool,
-    ) -> Normal:
-        """From sums about the means: as they are with an intercept, moved to 0 without."""
+    ) -> NormalEquations:
+        """Convert sums about the means, which are moved to 0 where there is no intercept."""
         n, mean, scatter = moments.n, moments.mean, moments.scatter
         if n <= 0:
             raise ValueError(f"Least squares needs rows with a weight above 0, got {n:g} in all.")
@@ -132,14 +129,14 @@ class Normal:
         return cls(n, mean, scatter, cross, target_mean, target_scatter, fit_intercept)
 
     @classmethod
-    def of_rows(cls, moments: Moments, *, fit_intercept: bool = True) -> Normal:
-        """From moments of rows whose targets are not known: no columns of cross."""
+    def of_rows(cls, moments: Moments, *, fit_intercept: bool = True) -> NormalEquations:
+        """Convert moments of rows without targets: cross has no columns."""
         return cls._about(
             moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept
         )
 
-    def without_targets(self) -> Normal:
-        """The same rows, with no columns of cross."""
+    def without_targets(self) -> NormalEquations:
+        """Return the normal equations of the same rows without their targets."""
         return replace(
             self,
             cross=self.cross[:, :0],
@@ -149,25 +146,22 @@ class Normal:
 
     @property
     def scale(self) -> float:
-        """trace(scatter)/D, the mean eigenvalue: what alphas are measured in. 1 where all features
-        are constant.
-        """
+        """Unit of alphas: trace(scatter)/D, the mean eigenvalue; 1 for constant features."""
         return float(np.trace(self.scatter)) / len(self.scatter) or 1.0
 
     @property
     def observations(self) -> float:
-        """Number of rows: what degrees of freedom are compared with."""
+        """Number of rows, with which degrees of freedom are compared."""
         return self.n if self.rows is None else self.rows
 
     def intercept(self, coef: Array) -> Array:
-        """b = target_mean - mean'c."""
+        """Return b = target_mean - mean'c."""
         return self.target_mean - self.mean @ coef
 
     def error(self, coef: Array, intercept: Array) -> Array:
-        """sum w (y - b - z'c)^2 on these rows for each output, for any c and b (b = 0 without an
-        intercept).
+        """Return sum w (y - b - z'c)^2 on these rows for each output, for any c and b.
 
-        A difference of large sums: what rounding would make negative is 0.
+        It is a difference of large sums, at least 0 also where rounding would make it negative.
         """
         inside = self.target_scatter + np.sum(coef * (self.scatter @ coef - 2 * self.cross), axis=0)
         return (
@@ -175,27 +169,27 @@ class Normal:
             + self.n * (self.target_mean - intercept - self.mean @ coef) ** 2
         )
 
-    def __add__(self, other: Normal) -> Normal:
+    def __add__(self, other: NormalEquations) -> NormalEquations:
         return self._combine(other, +1)
 
-    def __sub__(self, other: Normal) -> Normal:
+    def __sub__(self, other: NormalEquations) -> NormalEquations:
         return self._combine(other, -1)
 
-    def _combine(self, other: Normal, sign: int) -> Normal:
+    def _combine(self, other: NormalEquations, sign: int) -> NormalEquations:
         if self.cross.shape != other.cross.shape or self.fit_intercept != other.fit_intercept:
             raise ValueError(
-                f"Normals of {_kind(self)} and of {_kind(other)} do not combine: they need the "
-                "same features, targets and intercept."
+                f"Normal equations of {_describe(self)} and of {_describe(other)} do not combine: "
+                "they need the same features, targets and intercept."
             )
         n = self.n + sign * other.n
         if not n > 0:
-            raise ValueError(f"No rows are left: {other.n:g} taken from {self.n:g}.")
+            raise ValueError(f"No rows are left: {other.n:g} subtracted from {self.n:g}.")
         step, target_step = other.mean - self.mean, other.target_mean - self.target_mean
         between = sign * self.n * other.n / n
         scatter = sign * other.scatter
         scatter += self.scatter
         scatter += np.outer(between * step, step)
-        return Normal(
+        return NormalEquations(
             n,
             self.mean + (sign * other.n / n) * step,
             scatter,
@@ -209,7 +203,7 @@ class Normal:
         )
 
 
-def _kind(normal: Normal) -> str:
+def _describe(normal: NormalEquations) -> str:
     columns, targets = normal.cross.shape
     return (
         f"{columns} columns and {targets} targets with{'' if normal.fit_intercept else 'out'} "

@@ -1,6 +1,4 @@
-"""Heads with few coefficients: the alpha of a LASSO or group LASSO, and its solution, on features
-or on their components.
-"""
+"""Sparse penalties: LASSO and group LASSO on features or on their principal components."""
 
 from __future__ import annotations
 
@@ -10,61 +8,56 @@ from typing import Any
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array, Normal
-from mercer.linear_model.solvers.lasso import GroupLasso, Lasso, Solver, Sparse
-from mercer.linear_model.solvers.pca import Components
-from mercer.linear_model.solvers.ridge import Choice, best_of, grid
+from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.solvers.lasso import GroupLasso, Lasso, Solver, SparseSolution
+from mercer.linear_model.solvers.pca import PrincipalComponents
+from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid, best_of
 from mercer.parallel.threads import one_blas_thread
 
-_ALPHAS = np.logspace(0, -3, 25)  # in units of the smallest alpha that makes all coefficients 0
+_ALPHAS = np.logspace(0, -3, 25)  # relative to the smallest alpha that makes all coefficients 0
 _PATIENCE = 3  # alphas in a row that are no better than the best
 
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """ "l1" or "group" on the coefficients of features, or of their components where there are
-    some.
+    """Penalty "l1" or "group" on the coefficients of features, or of their components.
 
     Parameters
     ----------
     kind : {"l1", "group"}
     widths : tuple of int
         Features of each map: the groups.
-    components : Components, optional
+    components : PrincipalComponents, optional
     """
 
     kind: str
     widths: tuple[int, ...]
-    components: Components | None = None
+    components: PrincipalComponents | None = None
 
-    def solve(self, normal: Normal, alpha: float) -> Sparse:
-        """The coefficients of features for one alpha, by way of larger ones."""
-        task = _Task.of(self, normal)
-        halvings = int(np.ceil(np.log2(max(task.most, alpha) / alpha)))
-        *_, last = task.path(alpha * 2.0 ** np.arange(halvings, -1, -1))
+    def solve(self, normal: NormalEquations, alpha: float) -> SparseSolution:
+        """Return the coefficients of features for one alpha, by a path from larger ones."""
+        problem = _Problem.of(self, normal)
+        halvings = int(np.ceil(np.log2(max(problem.max_alpha, alpha) / alpha)))
+        *_, last = problem.path(alpha * 2.0 ** np.arange(halvings, -1, -1))
         return last
 
-    def choose(self, folds: Sequence[Normal], alphas: Any = None) -> Choice:
-        """The alpha with the smallest mean squared error, summed over outputs, on folds that were
-        left out, from the largest down.
+    def choose(self, folds: Sequence[NormalEquations], alphas: Any = None) -> AlphaSearch:
+        """Return the alpha with the smallest cross-validated squared error, summed over outputs.
 
-        It stops after three alphas that are no better than the best, of those that leave any
-        coefficient; the score of those not tried is infinite.
+        Alphas are tried from the largest down, until three in a row are no better than the best, of
+        those that leave any coefficient; the score of those not tried is infinite.
         """
         if len(folds) < 2:
             raise ValueError(
-                f"alpha is chosen by folds, and only {len(folds)} has rows: give more rows, or a "
-                "number for alpha."
+                f"alpha is chosen by cross-validation, and only {len(folds)} fold has rows: give "
+                "more rows, or a number for alpha."
             )
         total = sum(folds[1:], start=folds[0])
-        given = (
-            _ALPHAS * (_Task.of(self, total).most or 1.0)
-            if alphas is None
-            else grid("alpha", alphas)
-        )
-        tried = np.sort(given)[::-1]
+        if alphas is None:
+            alphas = _ALPHAS * (_Problem.of(self, total).max_alpha or 1.0)
+        tried = np.sort(alpha_grid("alpha", alphas))[::-1]
         left = [total - fold for fold in folds]
-        paths = [_Task.of(self, normal).path(tried) for normal in left]
+        paths = [_Problem.of(self, normal).path(tried) for normal in left]
         scores, waited = np.full(len(tried), np.inf), 0
         for i in range(len(tried)):
             coefs = [next(path).coef for path in paths]
@@ -81,15 +74,15 @@ class Penalty:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
-    """Normal equations, of features or components, and the way back from their coefficients."""
+class _Problem:
+    """Normal equations of features or components, and the basis that expands coefficients."""
 
     solver: Solver
-    normal: Normal
+    normal: NormalEquations
     basis: Any
 
     @classmethod
-    def of(cls, penalty: Penalty, normal: Normal) -> _Task:
+    def of(cls, penalty: Penalty, normal: NormalEquations) -> _Problem:
         widths, basis = penalty.widths, None
         if penalty.components is not None:
             basis, normal = penalty.components.reduced(normal)
@@ -97,17 +90,17 @@ class _Task:
         return cls(Lasso() if penalty.kind == "l1" else GroupLasso(widths), normal, basis)
 
     @property
-    def most(self) -> float:
-        return self.solver.most(self.normal)
+    def max_alpha(self) -> float:
+        return self.solver.max_alpha(self.normal)
 
-    def path(self, alphas: Array) -> Iterator[Sparse]:
-        unit = 2.0 ** (
-            np.frexp(self.most)[1] - 1
-        )  # exact, and no power of a gradient leaves the range of float64
-        found = self.solver.path(
-            replace(self.normal, cross=self.normal.cross / unit), alphas / unit
-        )
+    def path(self, alphas: Array) -> Iterator[SparseSolution]:
+        # a power of 2, so that scaling is exact; no power of a gradient leaves float64 then
+        unit = 2.0 ** (np.frexp(self.max_alpha)[1] - 1)
+        scaled = replace(self.normal, cross=self.normal.cross / unit)
+        solutions = self.solver.path(scaled, alphas / unit)
         for _ in alphas:
             with one_blas_thread():  # many small products: threads would wait for each other
-                coef, kkt = next(found)
-            yield Sparse(unit * (coef if self.basis is None else self.basis.expand(coef)), kkt)
+                coef, kkt = next(solutions)
+            yield SparseSolution(
+                unit * (coef if self.basis is None else self.basis.expand(coef)), kkt
+            )

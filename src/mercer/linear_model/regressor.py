@@ -8,21 +8,18 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from mercer.linear_model.base import KernelModel
+from mercer.linear_model.base import KernelModel, _to_host, targets_of
 from mercer.linear_model.cross_validation import Folds
-from mercer.linear_model.normal_equations import Array, Normal
-from mercer.linear_model.targets import targets_of
-from mercer.parallel import devices
+from mercer.linear_model.normal_equations import Array, NormalEquations
 from mercer.stats.moments import Moments
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
-    """f(x) = b + c'phi(x), minimising sum w |y - f(x)|^2 + alpha |c|^2: ridge regression on the
-    features of a map.
+    """Ridge regression on the features of a map: f(x) = b + c'phi(x).
 
-    From moments (Z'Z, Z'y, in one pass over blocks of rows) where their D x D arrays fit into
-    ``max_memory``, otherwise by conjugate gradients over blocks. Neither holds the features of more
-    than a few tiles.
+    It minimizes sum w |y - f(x)|^2 + alpha |c|^2: from the normal equations (Z'Z, Z'y, in one pass
+    over blocks of rows) where their D x D arrays fit into ``max_memory``, otherwise by conjugate
+    gradients over blocks. Neither holds the features of more than a few tiles.
 
     Parameters
     ----------
@@ -31,57 +28,71 @@ class KernelRegressor(RegressorMixin, KernelModel):
         map with its defaults ("exp-chi2"). The maps of a list stand side by side, as those of ``a +
         b`` do.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
-        A number; a list to choose from by generalised cross-validation; "gcv", the same over a grid
-        of 25; "kfold", five folds by a hash of the row's index, from the same pass; "loo", exact
-        leave-one-out, which costs a second pass for the rows' leverages; "auto", "gcv" from
-        moments, and a tenth of the rows held out where there are too many features for moments.
-        With another penalty than "l2", "auto" and a list are "kfold".
+        Regularization. A number; a list to choose from by generalized cross-validation; "gcv",
+        the same over a grid of 25; "kfold", five folds by a hash of the row's index, from the same
+        pass; "loo", exact leave-one-out, which costs a second pass for the rows' leverages; "auto",
+        "gcv" from normal equations, and a tenth of the rows held out where there are too many
+        features for them. With another penalty than "l2", "auto" and a list use "kfold".
     penalty : {"l2", "l1", "group"}, default="l2"
         "l1" minimises 1/2 sum w |y - f(x)|^2 + alpha |c|_1 (alpha is n times that of scikit-learn's
         Lasso), "group" the same with alpha sum_g sqrt(|g|) |c_g|, where the groups are the maps of
-        a list or of ``a + b``: maps that are of no use get no coefficients. Both need moments; with
-        ``pca`` they act on the components.
+        a list or of ``a + b``: irrelevant maps get no coefficients. Both need normal equations;
+        with ``pca`` they act on the components.
     fit_intercept : bool, default=True
     pca : int or None, default=None
-        Learn on so many principal components of each map's features, folded back: prediction needs
-        no projection. One pass where the moments of all maps together fit into ``max_memory``, two
-        where only those of each map do.
+        Fit on this number of principal components of each map's features. Coefficients are expanded
+        to the features, so that prediction needs no projection. One pass where the normal equations
+        of all maps together fit into ``max_memory``, two where only those of each map do.
     max_memory : int, str or None, default=None
-        Bytes, or "2GB": what the fit may hold beside a few blocks of rows; half of the machine's
-        memory when None.
+        Bytes, or "2GB", for the arrays of the fit, beside a few blocks of rows; None is half of the
+        machine's memory.
     checkpoint : path or None, default=None
-        A file that is written from time to time; a fit that was killed goes on from there, to the
-        same model bit for bit. It keeps moments, so that too many features for ``max_memory`` are
-        refused with it.
+        File to which partial sums are written; a fit that was killed resumes from it, to the same
+        model bit for bit. It needs normal equations, and so enough ``max_memory``.
     cluster : address, distributed.Client or None, default=None
-        A cluster of Dask that sums the rows, to the same model bit for bit: "tcp://host:8786".
-        ``clone`` copies an address, and no Client. For Dask arrays None is the current client, when
+        Dask cluster that sums the rows, to the same model bit for bit: "tcp://host:8786".
+        ``clone`` copies an address, and no Client. For Dask arrays None is the current client, if
         there is one.
     device : {"cuda", "cuda:0", ...} or None, default=None
-        A GPU, through torch, that makes features, moments, the ridge solution and predictions; rows
-        stream through it. None is the CPU, or what ``mercer.use_device`` has chosen. Other losses
-        and penalties have their features made there, and are solved on the CPU.
+        GPU, through torch, that computes features, normal equations, the ridge solution and
+        predictions; rows stream through it. None is the CPU, or the device of
+        ``mercer.use_device``. Other losses and penalties are solved on the CPU.
     precision : {"float32", "tf32", "bf16"} or None, default=None
-        How products of float32 are made on a GPU, as in ``mercer.use_device``.
+        Precision of float32 products on a GPU, as in ``mercer.use_device``.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
     verbose : int, default=0
-        1 prints the plan.
+        1 prints the plan, 2 also the progress.
     random_state : int, Generator, RandomState or None, default=None
-        Seeds the map, where its own random_state is None.
+        Seed of the map, where its own random_state is None.
 
     Attributes
     ----------
-    feature_map_ : the fitted map
-    coef_, intercept_ : array and float, or arrays
-    alpha_, alphas_, gcv_ : the alpha in use, those tried, and their scores, whichever way they are
-    found kkt_ : float
-        With "l1" and "group": how far the optimality conditions are from holding, relative to the
-        largest gradient.
+    feature_map_ : Map
+        Fitted feature map.
+    coef_ : array of shape (D,) or (n_outputs, D)
+        Coefficients of the features.
+    intercept_ : float or array of shape (n_outputs,)
+    alpha_ : float
+        Regularization parameter in use.
+    alphas_, gcv_ : array
+        Alphas that were compared, and the score of each.
+    kkt_ : float
+        Violation of the optimality conditions, relative to the largest gradient, for "l1" and
+        "group".
     zero_maps_ : list of str
         Maps all of whose coefficients are 0.
     plan_ : Plan
-    n_features_in_, feature_names_in_ : as in scikit-learn
+        Route, passes and memory of the fit.
+    n_samples_seen_ : int
+        Rows of fit, or of all calls of partial_fit; 0 where a stream does not state their number.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where X has column names.
+
+    See Also
+    --------
+    KernelClassifier : Classification, with squared, squared hinge or logistic loss.
 
     Examples
     --------
@@ -95,57 +106,68 @@ class KernelRegressor(RegressorMixin, KernelModel):
     """
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R^2 of the predictions; y, and weights, may be None where the stream has them."""
-        rows, truth, weights = targets_of(X, y, sample_weight)
-        found = np.asarray(devices.brought_home(self.predict(rows)))
-        return float(r2_score(truth, found, sample_weight=weights))
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Take more rows in: their moments are added to those of all rows before. The map sees the
-        rows of the first call only.
+        """Return R^2 of the predictions.
 
         Parameters
         ----------
-        X, y, sample_weight : as in ``fit``
+        X, y, sample_weight
+            As in ``fit``; y and weights may be None where the stream has them.
+
+        Returns
+        -------
+        float
+        """
+        rows, truth, weights = targets_of(X, y, sample_weight)
+        predictions = np.asarray(_to_host(self.predict(rows)))
+        return float(r2_score(truth, predictions, sample_weight=weights))
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add the normal equations of more rows; the map is fitted to those of the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``fit``.
 
         Returns
         -------
         self
         """
-        self._take_in(X, y, sample_weight)
+        self._update(X, y, sample_weight)
         return self
 
-    def _numeric(self) -> bool:
-        return True
-
-    def _checked(self, y: Array) -> Array:
+    def _validate_targets(self, y: Array) -> Array:
         return y
 
-    def _encoded(self, y: Any) -> Array:
+    def _encode_targets(self, y: Any) -> Array:
         return np.asarray(y, dtype=np.float64)
 
-    def _parts(self) -> Any:
+    def _decode_scores(self, scores: Array) -> Array:
+        return scores if self._is_2d else scores[:, 0]
+
+    def _target_statistics(self) -> Moments:
         return Moments()
 
-    def _normals(self, seen: Any) -> list[Normal]:
-        parts = seen.parts if isinstance(seen, Folds) else [seen]
-        return [Normal.of(part, fit_intercept=self.fit_intercept) for part in parts if part.rows]
+    def _normal_equations(self, statistics: Any) -> list[NormalEquations]:
+        parts = statistics.parts if isinstance(statistics, Folds) else [statistics]
+        return [
+            NormalEquations.of(part, fit_intercept=self.fit_intercept)
+            for part in parts
+            if part.rows
+        ]
 
-    def _decoded(self, scores: Array) -> Array:
-        return scores if self._wide else scores[:, 0]
-
-    def _kind(self) -> Any:
+    @property
+    def _prediction_dtype(self) -> np.dtype[Any]:
         return np.dtype(np.float64)
 
     @property
-    def _wide(self) -> bool:
-        """Several targets: coef_ and predictions are 2-d."""
-        return bool(self._columns) or self._solved().coef.shape[1] > 1
+    def _is_2d(self) -> bool:
+        return bool(self._targets_2d) or self._fitted_predictor().coef.shape[1] > 1
 
-    def _names(self, name: str) -> list[str]:
-        return (
-            [f"{name}_{i}" for i in range(self._solved().coef.shape[1])] if self._wide else [name]
-        )
+    def _output_names(self, name: str) -> list[str]:
+        if not self._is_2d:
+            return [name]
+        return [f"{name}_{i}" for i in range(self._fitted_predictor().coef.shape[1])]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

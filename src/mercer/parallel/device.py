@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -142,25 +141,11 @@ def to_current_device(rows: Any) -> Any:
     return torch_ops().transfer.to_device(_dense(rows), device.torch_device)
 
 
-def run_on_device(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method of rows X to run on the estimator's device, or on that of a tensor X.
-
-    Numeric results for a tensor X are tensors on its device.
-    """
-
-    @wraps(method)
-    def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tensor(X):
-            with use_device(self.device, precision=self.precision):
-                return method(self, X, *args, **kwargs)
-        rows = from_tensor(X)
-        with device_context(device_of(rows)), use_device(None, precision=self.precision):
-            values = method(self, X, *args, **kwargs)
-        if getattr(getattr(values, "dtype", None), "kind", "O") not in "biuf":
-            return values
-        return to_device_of(values, rows).tensor
-
-    return wrapped
+def to_tensor_like(values: Any, X: Any) -> Any:
+    """Copy numbers to a tensor on the device of X, where X is a tensor; return others unchanged."""
+    if not is_tensor(X) or getattr(getattr(values, "dtype", None), "kind", "O") not in "biuf":
+        return values
+    return to_device_of(values, from_tensor(X)).tensor
 
 
 def current_device() -> Device | None:

@@ -13,18 +13,19 @@ from mercer.parallel.device import for_each_tile as each
 from mercer.parallel.device import from_tensor as entered
 from mercer.parallel.device import host_copies as returning
 from mercer.parallel.device import prefetch as ahead
-from mercer.parallel.device import run_on_device as its_own
 from mercer.parallel.device import sparse_tensor as sparse
 from mercer.parallel.device import tensor_of as left
 from mercer.parallel.device import tile_results as pieces
 from mercer.parallel.device import to_current_device as sent
 from mercer.parallel.device import to_device_of as moved
 from mercer.parallel.device import to_host as brought_home
+from mercer.parallel.device import to_tensor_like as answer
 from mercer.parallel.device import torch_ops as gpu
 
 __all__ = [
     "Place",
     "ahead",
+    "answer",
     "arithmetic",
     "at",
     "brought_home",
@@ -33,7 +34,6 @@ __all__ = [
     "gpu",
     "here",
     "is_tensor",
-    "its_own",
     "left",
     "moved",
     "pieces",

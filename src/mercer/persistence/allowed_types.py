@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from mercer import kernels, maps
 from mercer.linear_model.classifier import KernelClassifier
-from mercer.linear_model.heads import Head
+from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.regressor import KernelRegressor
-from mercer.linear_model.solvers.ridge import Choice
+from mercer.linear_model.routes import Plan
+from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps import every_map, stages
-from mercer.parallel.tile_size import Plan
 
 _SKLEARN_ATTRIBUTES = {
     "n_features_in_": int,
@@ -63,7 +63,7 @@ def allowed_classes() -> AllowedClasses:
     Dataclasses that hold functions are excluded.
     """
     models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
-    records: dict[str, type] = {cls.__name__: cls for cls in (Head, Choice, Plan)}
+    records: dict[str, type] = {cls.__name__: cls for cls in (LinearPredictor, AlphaSearch, Plan)}
     for package in (kernels, stages, maps):
         for info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{info.name}")

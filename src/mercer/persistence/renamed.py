@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-CLASSES: dict[str, str] = {}
+CLASSES: dict[str, str] = {"Head": "LinearPredictor", "Choice": "AlphaSearch"}
 """Old name of a model or record class -> current name."""
 
-ATTRIBUTES: dict[str, str] = {"drawn_": "tile_transform_"}
+ATTRIBUTES: dict[str, str] = {
+    "drawn_": "tile_transform_",
+    "_head": "_predictor",
+    "_taken": "n_samples_seen_",
+    "_columns": "_targets_2d",
+    "_announced": "_classes_declared",
+}
 """Old name of a fitted attribute, of any model -> current name."""
 
-FIELDS: dict[str, dict[str, str]] = {}
+FIELDS: dict[str, dict[str, str]] = {
+    "LinearPredictor": {"choice": "search", "steps": "n_iter"},
+}
 """Current name of a record class -> {old name of a field: current name}."""
 
 

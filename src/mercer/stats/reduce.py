@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -90,7 +91,9 @@ def fold(
         )
         try:
             if not total.complete:
-                with dask_cluster.for_rows(client, rows) as found:
+                # without distributed there is no client
+                clustered = client is not None or "distributed" in sys.modules
+                with dask_cluster.for_rows(client, rows) if clustered else nullcontext() as found:
                     if found is None or rows is None:
                         _sum(rows, source, total, keeper, progress)
                     else:

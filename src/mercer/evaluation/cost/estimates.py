@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from mercer.evaluation.cost.speeds import Speeds
 from mercer.evaluation.outline import Outline
+from mercer.linear_model.routes import Plan
 from mercer.parallel.tile_size import (
     CSR_TILE_ROWS,
     PANEL,
     SHARD,
     TILE_ROWS,
     Cost,
-    Plan,
     grid,
     tile_rows,
     worth_threads,

@@ -21,7 +21,7 @@ from mercer.data.batches import blocks_of
 from mercer.evaluation.cost.speeds import ANY, Speeds
 from mercer.evaluation.outline import Outline, Part
 from mercer.linear_model.regressor import KernelRegressor
-from mercer.linear_model.solvers.products import back, product
+from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
 from mercer.maps import registry
 from mercer.maps.base import Map
 from mercer.maps.block import Block, Coded, Dense, OneHot, Sparse
@@ -187,7 +187,8 @@ def _products(form: str, *, wide: bool = False, whole: bool = False) -> tuple[fl
         if whole:
             seconds.append(fastest(lambda P=P, R=R: (block @ P, block.T @ R)))  # type: ignore[misc]
         else:
-            seconds.append(fastest(lambda P=P, R=R: (product(block, P), back(block, R))))  # type: ignore[misc]
+            both = lambda P=P, R=R: (multiply(block, P), multiply_transposed(block, R))  # noqa: E731
+            seconds.append(fastest(both))
         units.append([n * stored, n * stored * t])
     return _two(units, seconds)
 

@@ -1,1 +1,1 @@
-"""Solvers of least squares, LASSO and margin losses."""
+"""Solvers of ridge regression, LASSO and margin losses."""

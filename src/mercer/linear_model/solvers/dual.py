@@ -1,9 +1,8 @@
-"""Newton's method where codes of few rows stand for many features: w = sum a (z - mean), and all
-that is known of w is a.
+"""Newton's method in the dual, for codes of few rows and many features: w = sum a (z - mean).
 
 With K = Z Z' about the mean, scores are b + K a, the gradient is Z'(alpha a + r) with r = s y
-loss', and products K q go a few places of the codes at a time: neither w nor the gradient exist
-before the end. Steps and their ends are those of `solvers.newton`.
+loss', and products K q take a few positions of the codes at a time: neither w nor the gradient
+are formed before the end. Steps and stopping rules are those of `solvers.newton_cg`.
 """
 
 from __future__ import annotations
@@ -12,36 +11,37 @@ import numpy as np
 
 from mercer import ops
 from mercer.linear_model.normal_equations import Array
-from mercer.linear_model.solvers.objective import Objective, over
-from mercer.linear_model.solvers.products import back, product, round_trip
+from mercer.linear_model.solvers.blocks import multiply, multiply_gram, multiply_transposed
+from mercer.linear_model.solvers.newton_cg import (
+    INNER_STEPS,
+    ROUNDING,
+    SUFFICIENT_DECREASE,
+    Objective,
+    divide,
+)
 from mercer.maps.block import Coded, OneHot
 from mercer.parallel.threads import share, spans
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 
-_PARTS = 0.5 ** np.arange(32)
-_DESCENT = 1e-4  # of what the gradient promises, which a step must keep
-_BLUR = 1e-13  # of the objective: differences below it are rounding
-_SWEEPS = 40  # most sweeps of coordinate descent before Newton steps
-_INNER = 250  # most conjugate gradient steps for a Newton step
+_STEP_SIZES = 0.5 ** np.arange(32)
+_SWEEPS = 40  # maximum number of sweeps of coordinate descent before Newton steps
 
 
-class Span:
-    """The outputs of one coded block: a, b and the scores of its rows."""
+class DualProblem:
+    """Outputs of one coded block as functions of a, the weights of its rows, and b."""
 
     def __init__(self, objective: Objective, block: Coded, Y: Array, w: Array) -> None:
         self.objective, self.block, self.Y, self.w = objective, block, Y, w[:, None]
         self.mean, self.t = objective.mean, Y.shape[1]
-        self.along = (
-            product(block, self.mean[:, None])[:, 0]
-            if objective.fit_intercept
-            else np.zeros(len(w))
-        )
+        self.along = np.zeros(len(w))  # Z mean
+        if objective.fit_intercept:
+            self.along = multiply(block, self.mean[:, None])[:, 0]
         self.square = float(self.mean @ self.mean)
 
-    def product(self, Q: Array) -> Array:
-        """K Q in the dtype of Q, about the mean."""
-        out = round_trip(self.block, Q).astype(np.float64)
+    def multiply(self, Q: Array) -> Array:
+        """Return K Q, with products in the dtype of Q."""
+        out = multiply_gram(self.block, Q).astype(np.float64)
         if self.objective.fit_intercept:
             total, across = Q.sum(axis=0, dtype=np.float64), self.along @ Q
             out -= np.multiply.outer(self.along, total)
@@ -51,56 +51,55 @@ class Span:
     def descend(
         self, a: Array, b: Array, tol: float, floor: float, max_iter: int
     ) -> tuple[int, Array, Array]:
-        """Newton steps from (a, b), both changed in place: their number, |gradient| of each output,
-        and whether it is late.
+        """Take Newton steps from (a, b), both changed in place.
+
+        Returns the number of steps, |gradient| of each output, and which are unconverged.
         """
         objective, alpha = self.objective, self.objective.alpha
-        F = (self.product(a) if a.any() else np.zeros_like(a)) + b
-        norms, late = np.zeros(self.t), np.zeros(self.t, bool)
-        going, steps = np.arange(self.t), 0
+        F = (self.multiply(a) if a.any() else np.zeros_like(a)) + b
+        norms, unconverged = np.zeros(self.t), np.zeros(self.t, bool)
+        active, steps = np.arange(self.t), 0
         while True:
-            Y, A, S = self.Y[:, going], a[:, going], F[:, going]
+            Y, A, S = self.Y[:, active], a[:, active], F[:, active]
             M = Y * S
             R, C = self.w * Y * objective.loss.slope(M), self.w * objective.loss.curvature(M)
-            g, h = (
-                (R.sum(axis=0), C.sum(axis=0))
-                if objective.fit_intercept
-                else (np.zeros(len(going)),) * 2
-            )
-            down = -(alpha * A + R - C * over(g, h))
-            image = self.product(down.astype(self.block.dtype))
-            energy = np.sum(A * (S - b[going]), axis=0)  # |w|^2
-            norms[going] = np.sqrt(
+            g = h = np.zeros(len(active))
+            if objective.fit_intercept:
+                g, h = R.sum(axis=0), C.sum(axis=0)
+            down = -(alpha * A + R - C * divide(g, h))
+            image = self.multiply(down.astype(self.block.dtype))
+            energy = np.sum(A * (S - b[active]), axis=0)  # |w|^2
+            norms[active] = np.sqrt(
                 np.maximum(np.sum(down * image, axis=0), 0.0) + (objective.unit * g) ** 2
             )
             goal = np.maximum(
-                tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[going]
+                tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[active]
             )
-            late[going] = norms[going] > goal
-            busy = late[going]
+            unconverged[active] = norms[active] > goal
+            busy = unconverged[active]
             if steps == max_iter or not busy.any():
-                return steps, norms, late
-            going, goal = going[busy], goal[busy]
+                return steps, norms, unconverged
+            active, goal = active[busy], goal[busy]
             Y, A, S, M, C, down, image = (part[:, busy] for part in (Y, A, S, M, C, down, image))
-            g, h, energy, promise_b = g[busy], h[busy], energy[busy], R[:, busy]
-            reached = norms[going] / objective.first[going]
-            forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / norms[going])
+            g, h, energy, R = g[busy], h[busy], energy[busy], R[:, busy]
+            reached = norms[active] / objective.first[active]
+            forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / norms[active])
             x = self._step(down, image, C, h, forcing)
-            dF = self.product(x)
-            db = -over(g + np.sum(C * dF, axis=0), h)
-            promise = np.sum((alpha * A + promise_b) * dF, axis=0) + g * db
+            dF = self.multiply(x)
+            db = -divide(g + np.sum(C * dF, axis=0), h)
+            predicted = np.sum((alpha * A + R) * dF, axis=0) + g * db
             dF += db
-            parts = self._parts(A, S, energy, x, dF, db, Y, promise, b[going])
-            a[:, going] += parts * x
-            b[going] += parts * db
-            F[:, going] += parts * dF
+            step_sizes = self._line_search(A, S, energy, x, dF, db, Y, predicted)
+            a[:, active] += step_sizes * x
+            b[active] += step_sizes * db
+            F[:, active] += step_sizes * dF
             steps += 1
-            if not parts.all():
-                going = going[parts > 0]
-                if not len(going):
-                    return steps, norms, late
+            if not step_sizes.all():
+                active = active[step_sizes > 0]
+                if not len(active):
+                    return steps, norms, unconverged
 
-    def _parts(
+    def _line_search(
         self,
         A: Array,
         S: Array,
@@ -109,31 +108,29 @@ class Span:
         dF: Array,
         db: Array,
         Y: Array,
-        promise: Array,
-        b: Array,
+        predicted: Array,
     ) -> Array:
-        """The longest part of each step that keeps its promise; 0 where none does, or where it
-        brings nothing.
-        """
+        """Return the largest step size with sufficient decrease; 0 where there is none."""
         loss, alpha = self.objective.loss, self.objective.alpha
         mixed, square = np.sum(A * (dF - db), axis=0), np.sum(x * (dF - db), axis=0)
         M, dM = Y * S, Y * dF
         here = np.sum(self.w * loss.value(M), axis=0) + alpha / 2 * energy
-        blur = _BLUR * np.abs(here)
-        parts = np.zeros(len(energy))
-        for part in _PARTS:
-            open_ = np.flatnonzero(parts == 0)
-            if not len(open_):
+        rounding = ROUNDING * np.abs(here)
+        step_sizes = np.zeros(len(energy))
+        for s in _STEP_SIZES:
+            left = np.flatnonzero(step_sizes == 0)
+            if not len(left):
                 break
-            value = np.sum(self.w * loss.value(M[:, open_] + part * dM[:, open_]), axis=0)
-            value += alpha / 2 * (energy[open_] + 2 * part * mixed[open_] + part**2 * square[open_])
-            enough = value <= here[open_] + _DESCENT * part * promise[open_] + blur[open_]
-            parts[open_[enough]] = part
-        return parts
+            value = np.sum(self.w * loss.value(M[:, left] + s * dM[:, left]), axis=0)
+            value += alpha / 2 * (energy[left] + 2 * s * mixed[left] + s**2 * square[left])
+            decrease = SUFFICIENT_DECREASE * s * predicted[left]
+            step_sizes[left[value <= here[left] + decrease + rounding[left]]] = s
+        return step_sizes
 
     def _step(self, down: Array, image: Array, C: Array, h: Array, forcing: Array) -> Array:
-        """Conjugate gradients for (alpha + C K) x = down, C less its projection on 1 with an
-        intercept; image is K down.
+        """Solve (alpha + C K) x = down by conjugate gradients; image is K down.
+
+        With an intercept, C is less its projection on 1.
         """
         alpha = self.objective.alpha
         x, residual = np.zeros_like(down), down.copy()
@@ -141,14 +138,14 @@ class Span:
         size = np.sum(residual * KP, axis=0)
         goal = forcing**2 * size
         busy = np.arange(len(h))
-        for _ in range(_INNER):
+        for _ in range(INNER_STEPS):
             CU = C[:, busy] * KP
             total = CU.sum(axis=0)
-            HP = alpha * P + CU - C[:, busy] * over(total, h[busy])
+            HP = alpha * P + CU - C[:, busy] * divide(total, h[busy])
             step = size[busy] / np.sum(KP * HP, axis=0)
             x[:, busy] += step * P
             residual[:, busy] -= step * HP
-            image = self.product(residual[:, busy].astype(self.block.dtype))
+            image = self.multiply(residual[:, busy].astype(self.block.dtype))
             new = np.sum(residual[:, busy] * image, axis=0)
             turn, size[busy] = new / size[busy], new
             left = new > goal[busy]
@@ -160,12 +157,11 @@ class Span:
         return x
 
     def sweep(self, a: Array, tol: float) -> None:
-        """Sweeps of coordinate descent for the squared hinge without an intercept, from w = 0,
-        until they change a by less than tol |a|.
+        """Sweep coordinate descent for the squared hinge without an intercept, from w = 0.
 
-        The minimum over the weight of one row is a formula. Outputs go by cache lines over threads,
-        rows in the order of a hash; a sweep costs about three times as much as a step of conjugate
-        gradients.
+        It stops when a sweep changes a by less than tol |a|. The minimum over the weight of one
+        row has a closed form. Threads share the outputs by cache lines, rows are in the order of a
+        hash; a sweep costs about three times as much as a step of conjugate gradients.
         """
         tables, codes, n = self.block.tables, self.block.codes, len(a)
         assert isinstance(tables, OneHot)
@@ -196,7 +192,7 @@ class Span:
             a[:, group] = weights[k][:, : group.stop - group.start]
 
     def coef(self, a: Array) -> Array:
-        """w = Z'a about the mean."""
-        W = back(self.block, a)
+        """Return w = Z'a about the mean."""
+        W = multiply_transposed(self.block, a)
         W -= np.multiply.outer(self.mean, a.sum(axis=0))
         return W

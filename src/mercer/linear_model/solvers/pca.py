@@ -1,5 +1,6 @@
-"""Principal components of each map's features, in one pass or two (Li, Lebanon and Sminchisescu,
-arXiv 1206.4074, Algorithm 5).
+"""Principal components of each map's features, in one pass or two.
+
+Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 5.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from mercer.data import Chunk
 from mercer.data.batches import Features
-from mercer.linear_model.normal_equations import Array, Normal
+from mercer.linear_model.normal_equations import Array, NormalEquations
 from mercer.maps.block import Block, Dense, as_block, matrix
 from mercer.parallel.tile_size import Grid
 from mercer.stats.combined import CombinedStatistics
@@ -30,7 +31,7 @@ class Basis:
     parts : tuple of arrays of shape (D_i, k_i)
         U_i, with the largest eigenvalue last.
     values : tuple of arrays of shape (k_i,)
-        Eigenvalues, rising.
+        Eigenvalues, ascending.
     """
 
     parts: tuple[Array, ...]
@@ -38,26 +39,30 @@ class Basis:
 
     @classmethod
     def of(cls, scatters: Iterable[Array], rank: int) -> Basis:
-        """From the scatter of each map's features, one after the other; as many components as there
-        are features where those are fewer.
-        """
+        """Decompose the scatter of each map's features; at most `rank` components of each."""
         from scipy.linalg import eigh
 
-        found = []
+        decompositions = []
         for scatter in scatters:
             D = len(scatter)
             some: Any = {"driver": "evd"} if rank >= D else {"subset_by_index": [D - rank, D - 1]}
-            found.append(eigh(scatter.T, check_finite=False, **some))
-        return cls(tuple(vectors for _, vectors in found), tuple(values for values, _ in found))
+            decompositions.append(eigh(scatter.T, check_finite=False, **some))
+        values, vectors = zip(*decompositions, strict=True)
+        return cls(vectors, values)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """k_i: components of each map."""
         return tuple(part.shape[1] for part in self.parts)
 
-    def reduce(self, normal: Normal, *, own: bool) -> Normal:
-        """The normal equations of the components U'z; own says that the basis is that of the same
-        rows, whose blocks are diagonal then.
+    def reduce(self, normal: NormalEquations, *, own: bool) -> NormalEquations:
+        """Return the normal equations of the components U'z.
+
+        Parameters
+        ----------
+        normal : NormalEquations
+        own : bool
+            Whether the basis is that of the same rows, so that its diagonal blocks are diagonal.
         """
         columns = spans([len(part) for part in self.parts])
         scatter = np.block(
@@ -76,12 +81,12 @@ class Basis:
         )
 
     def expand(self, coef: Array) -> Array:
-        """U c: coefficients of components as coefficients of features."""
+        """Return U c: coefficients of features from those of components."""
         pieces = zip(self.parts, spans(self.widths), strict=True)
         return np.concatenate([part @ coef[columns] for part, columns in pieces])
 
     def components(self, Z: Array) -> Array:
-        """Z U: the components of rows of features, about 0."""
+        """Return Z U: the components of rows of features, about 0."""
         pieces = zip(self.parts, spans([len(part) for part in self.parts]), strict=True)
         return np.concatenate(
             [Z[:, columns] @ part.astype(Z.dtype, copy=False) for part, columns in pieces], axis=1
@@ -93,8 +98,8 @@ class Basis:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
-    """How many components of each map's features, and what their basis is made of.
+class PrincipalComponents:
+    """Number of components of each map's features, and the rows that define their basis.
 
     Parameters
     ----------
@@ -102,32 +107,29 @@ class Components:
         Of each map.
     widths : tuple of int
         Features of each map.
-    beside : Normal, optional
-        Of rows without targets, which count for the basis and for nothing else.
+    unlabeled : NormalEquations, optional
+        Of rows without targets, which count for the basis only.
     """
 
     rank: int
     widths: tuple[int, ...]
-    beside: Normal | None = None
+    unlabeled: NormalEquations | None = None
 
-    def basis(self, normal: Normal) -> Basis:
-        """Of the rows of these normal equations, and of those beside."""
-        scatter = (
-            normal.scatter
-            if self.beside is None
-            else (normal.without_targets() + self.beside).scatter
-        )
+    def basis(self, normal: NormalEquations) -> Basis:
+        """Return the basis of the rows of these normal equations and of the unlabeled rows."""
+        if self.unlabeled is not None:
+            normal = normal.without_targets() + self.unlabeled
+        scatter = normal.scatter
         return Basis.of((scatter[columns, columns] for columns in spans(self.widths)), self.rank)
 
-    def reduced(self, normal: Normal) -> tuple[Basis, Normal]:
-        """The basis, and the normal equations of components."""
+    def reduced(self, normal: NormalEquations) -> tuple[Basis, NormalEquations]:
+        """Return the basis, and the normal equations of its components."""
         basis = self.basis(normal)
-        return basis, basis.reduce(normal, own=self.beside is None)
+        return basis, basis.reduce(normal, own=self.unlabeled is None)
 
 
-class Apart(CombinedStatistics):
-    """The moments of each map's features by themselves, in one pass: sums of D_i x D_i where D x D
-    would be too large.
+class PerMapMoments(CombinedStatistics):
+    """Moments of each map's features by themselves: sums of D_i x D_i instead of D x D numbers.
 
     Parameters
     ----------
@@ -142,7 +144,7 @@ class Apart(CombinedStatistics):
         self.widths = widths
 
     @classmethod
-    def empty(cls, widths: tuple[int, ...]) -> Apart:
+    def empty(cls, widths: tuple[int, ...]) -> PerMapMoments:
         return cls(*(Moments(target=False) for _ in widths), widths=widths)
 
     def add(
@@ -153,19 +155,21 @@ class Apart(CombinedStatistics):
             part.add(as_block(rows[:, columns]), weight=weight, start=start)
 
     def basis(self, rank: int, *, fit_intercept: bool) -> Basis:
-        """The leading components of each map: about the mean with an intercept, about 0 without,
-        one map after the other.
-        """
+        """Return the leading components of each map, about the mean with an intercept, else 0."""
         return Basis.of(
-            (Normal.of_rows(part, fit_intercept=fit_intercept).scatter for part in self.parts), rank
+            (
+                NormalEquations.of_rows(part, fit_intercept=fit_intercept).scatter
+                for part in self.parts
+            ),
+            rank,
         )
 
-    def _like(self, parts: Sequence[Any]) -> Apart:
-        return Apart(*parts, widths=self.widths)
+    def _like(self, parts: Sequence[Any]) -> PerMapMoments:
+        return PerMapMoments(*parts, widths=self.widths)
 
 
-class Reduced(Features):
-    """The components of the features of a stream: the second pass."""
+class ComponentFeatures(Features):
+    """Principal components of the features of a stream, for the second pass."""
 
     def __init__(self, stream: Any, feature_map: Any, basis: Basis) -> None:
         super().__init__(stream, feature_map)
@@ -177,7 +181,7 @@ class Reduced(Features):
 
     @property
     def grid(self) -> Grid:
-        """That of the features, which exist block by block on the way."""
+        """Grid of the features, which are computed block by block."""
         return Features(self.stream, self.feature_map).grid
 
     def mark(self) -> dict[str, Any]:
@@ -191,5 +195,5 @@ class Reduced(Features):
 
 
 def spans(widths: Sequence[int]) -> list[slice]:
-    """Where the columns of each part lie."""
+    """Return the slice of columns of each part."""
     return [slice(start, stop) for start, stop in pairwise(accumulate(widths, initial=0))]

@@ -1,8 +1,7 @@
-"""Ridge regression, with or without principal components first, from the normal equations: one
-decomposition for all alphas.
+"""Ridge regression from the normal equations: one decomposition for all alphas.
 
 The objective is sum w |y - b - z'c|^2 + alpha |c|^2 everywhere: no 1/n, and the intercept b is not
-penalised.
+penalized. Coefficients may be those of principal components.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array, Normal
-from mercer.linear_model.solvers.pca import Components
+from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.maps.block import Block
 from mercer.parallel import devices
 from mercer.stats.basic import frequency_weights
 
 ALPHAS = np.logspace(-6, 6, 25)
-"""The grid where none is given, in units of the mean eigenvalue ``Normal.scale``: features times c
-have alphas times c^2, rows repeated k times alphas times k, and the choice stays."""
+"""Default grid, in units of the mean eigenvalue ``NormalEquations.scale``: features times c have
+alphas times c^2, rows repeated k times alphas times k, and the choice is the same."""
 
 FLAT = 1e3
 """Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean,
@@ -35,9 +34,10 @@ Rows = Iterable[tuple[Block, Array, Array | None]]
 shape (n,) or None."""
 
 
-class Choice(NamedTuple):
-    """The alpha of the smallest score (the larger one where scores are equal), and the score of
-    each alpha.
+class AlphaSearch(NamedTuple):
+    """Alphas that were compared, the score of each, and the best of them.
+
+    The best has the smallest score; the larger alpha where scores are equal.
     """
 
     alpha: float
@@ -46,33 +46,35 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class RidgeDecomposition:
     """scatter = U diag(l) U' and q = U'cross, once; then c = U q/(l + alpha) for any alpha.
 
-    With `components`, U has as many columns as they are: ridge on principal components, folded back
-    onto the features, so that a prediction is b + z'c and needs no projection. (Without an
-    intercept these are components about 0, not about the mean.)
+    With `components`, U has one column for each: ridge on principal components, expanded to the
+    features, so that a prediction is b + z'c and needs no projection. (Without an intercept these
+    are components about 0, not about the mean.)
 
-    Directions whose eigenvalue cannot be told from 0 are left out, so that alpha = 0 is the
-    pseudo-inverse and no rounding is divided by a small alpha. What cannot be told is D eps times
-    the largest eigenvalue, and twice what rounding has made of a 0 when it shows as a negative
-    eigenvalue, as it does with products of float32 features.
+    Directions whose eigenvalue is 0 to rounding are left out, so that alpha = 0 is the
+    pseudo-inverse and no rounding error is divided by a small alpha. The threshold is D eps times
+    the largest eigenvalue, or twice the most negative eigenvalue, which products of float32
+    features produce.
     """
 
-    normal: Normal  # without its scatter, which is taken apart
-    scale: float  # that of the normal equations, of components where there are some
+    normal: NormalEquations  # without its scatter
+    scale: float  # of the normal equations, or of those of the components
     cut: float  # eigenvalues up to this one are left out
-    values: Array  # l, rising, (k,)
+    values: Array  # l, ascending, (k,)
     vectors: Array  # U, (D, k)
     projected: Array  # q, (k, t)
 
     @classmethod
     def of(
-        cls, normal: Normal, components: Components | None = None, *, overwrite: bool = False
-    ) -> Spectrum:
-        """The decomposition of the normal equations; with overwrite, in the memory of their
-        scatter, which is lost.
-        """
+        cls,
+        normal: NormalEquations,
+        components: PrincipalComponents | None = None,
+        *,
+        overwrite: bool = False,
+    ) -> RidgeDecomposition:
+        """Decompose normal equations; with overwrite, in the memory of their scatter."""
         from scipy.linalg import eigh
 
         if components is not None:
@@ -82,80 +84,76 @@ class Spectrum:
             return replace(inside, normal=rest, vectors=basis.expand(inside.vectors))
         D = len(normal.scatter)
         scale = normal.scale
-        place = devices.here()
-        if place is None:
+        device = devices.here()
+        if device is None:
             values, vectors = eigh(
                 normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd"
             )
         else:
-            values, vectors = devices.gpu().linalg.eigh(normal.scatter, place.torch_device)
+            values, vectors = devices.gpu().linalg.eigh(normal.scatter, device.torch_device)
         cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
-        known = slice(np.count_nonzero(values <= cut), None)
-        values, vectors = values[known], vectors[:, known]
+        positive = slice(np.count_nonzero(values <= cut), None)
+        values, vectors = values[positive], vectors[:, positive]
         rest = replace(normal, scatter=np.empty((0, 0)))
         return cls(rest, scale, float(cut), values, vectors, vectors.T @ normal.cross)
 
     def coef(self, alpha: float) -> Array:
-        """c = U q/(l + alpha), (D, t)."""
+        """Return c = U q/(l + alpha), (D, t)."""
         return self.vectors @ (self.projected / (self.values + alpha)[:, None])
 
     def intercept(self, alpha: float) -> Array:
-        """b = target_mean - mean'c, (t,); zeros without an intercept."""
+        """Return b = target_mean - mean'c, (t,); zeros without an intercept."""
         return self.normal.intercept(self.coef(alpha))
 
     def rss(self, alpha: float) -> Array:
-        """sum w (y - b - z'c)^2 = yy - sum q^2 (l + 2 alpha)/(l + alpha)^2, (t,).
+        """Return sum w (y - b - z'c)^2 = yy - sum q^2 (l + 2 alpha)/(l + alpha)^2, (t,).
 
-        Computed as what no c explains, yy - sum q^2/l, and sum (q^2/l) (alpha/(l + alpha))^2, which
-        keeps its digits where the fit is near perfect. The first is 0 where it cannot be told from
-        0.
+        It is the sum of what no c explains, yy - sum q^2/l, which is 0 where rounding exceeds it,
+        and sum (q^2/l) (alpha/(l + alpha))^2, which keeps its digits where the fit is near perfect.
         """
         energy, unexplained = self._energies
         return unexplained + (alpha / (self.values + alpha)) ** 2 @ energy
 
     def degrees(self, alpha: float) -> float:
-        """Degrees of freedom, df = 1 + sum l/(l + alpha); without the 1 where there is no
-        intercept.
-        """
+        """Return the degrees of freedom, df = 1 + sum l/(l + alpha), the 1 for an intercept."""
         return float(self.normal.fit_intercept + np.sum(self.values / (self.values + alpha)))
 
     def gcv(self, alpha: float) -> Array:
-        """n RSS/(n - df)^2 for n rows, (t,); infinite where df is not below n."""
+        """Return n RSS/(n - df)^2 for n rows, (t,); infinite where df is not below n."""
         n = self.normal.observations
         free = n - self.normal.fit_intercept - len(self.values)
-        left = free + np.sum(
-            alpha / (self.values + alpha)
-        )  # n - df, with all its digits where that is small
+        # n - df, with all its digits where that is small
+        left = free + np.sum(alpha / (self.values + alpha))
         return (
             n * self.rss(alpha) / left**2 if left > 0 else np.full(self.projected.shape[1], np.inf)
         )
 
     @cached_property
     def _energies(self) -> tuple[Array, Array]:
-        """q^2/l, and yy less their sum, 0 where rounding hides it."""
+        """q^2/l, and yy less their sum, which is 0 where rounding exceeds it."""
         l, yy = self.values[:, None], self.normal.target_scatter
         energy = self.projected**2 / l
         left = yy - energy.sum(axis=0)
-        blur = self.cut * np.sum(energy / l, axis=0) + len(l) * _EPS * yy
-        return energy, np.where(left > blur, left, 0.0)
+        rounding = self.cut * np.sum(energy / l, axis=0) + len(l) * _EPS * yy
+        return energy, np.where(left > rounding, left, 0.0)
 
 
-def solve(normal: Normal, alpha: float, *, overwrite: bool = False) -> tuple[Array, Array]:
-    """c = (scatter + alpha I)^-1 cross and b = target_mean - mean'c, by Cholesky: (D, t) and (t,).
+def solve(normal: NormalEquations, alpha: float, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """Return c = (scatter + alpha I)^-1 cross, (D, t), and b = target_mean - mean'c, by Cholesky.
 
-    Where scatter + alpha I is singular to rounding (alpha = 0, say) it is the Spectrum's solution,
-    by the pseudo-inverse. With overwrite the memory of the scatter is used, and its content lost.
+    Where scatter + alpha I is singular to rounding (alpha = 0, say) the solution is that of
+    RidgeDecomposition, by the pseudo-inverse. With overwrite the memory of the scatter is reused.
     """
     from scipy.linalg import lapack
 
-    alpha = float(grid("solve", [alpha])[0])
-    place = devices.here()
-    if place is not None:
-        coef = devices.gpu().linalg.solve(normal.scatter, alpha, normal.cross, place.torch_device)
+    alpha = float(alpha_grid("solve", [alpha])[0])
+    device = devices.here()
+    if device is not None:
+        coef = devices.gpu().linalg.solve(normal.scatter, alpha, normal.cross, device.torch_device)
         if coef is not None:
             return coef, normal.intercept(coef)
-        spectrum = Spectrum.of(normal)
-        return spectrum.coef(alpha), spectrum.intercept(alpha)
+        decomposition = RidgeDecomposition.of(normal)
+        return decomposition.coef(alpha), decomposition.intercept(alpha)
     D = len(normal.scatter)
     A = (normal.scatter if overwrite else normal.scatter.copy()).T  # columns, as LAPACK wants them
     diagonal = np.diag(A).copy()
@@ -165,82 +163,78 @@ def solve(normal: Normal, alpha: float, *, overwrite: bool = False) -> tuple[Arr
     if not failed and lapack.dpocon(factor, size, uplo="U")[0] > D * _EPS:
         coef = lapack.dpotrs(factor, normal.cross, lower=False)[0]
         return coef, normal.intercept(coef)
-    A.flat[:: D + 1] = (
-        diagonal  # the factor is in the upper triangle, and eigh looks at the lower one
-    )
-    spectrum = Spectrum.of(replace(normal, scatter=A.T), overwrite=True)
-    return spectrum.coef(alpha), spectrum.intercept(alpha)
+    # the factor is in the upper triangle, and eigh reads the lower one
+    A.flat[:: D + 1] = diagonal
+    decomposition = RidgeDecomposition.of(replace(normal, scatter=A.T), overwrite=True)
+    return decomposition.coef(alpha), decomposition.intercept(alpha)
 
 
-def choose_gcv(spectrum: Spectrum, alphas: Sequence[float] | Array | None = None) -> Choice:
-    """The alpha with the smallest sum over outputs of GCV(alpha) = n RSS/(n - df)^2; ALPHAS where
-    none are given.
-    """
-    tried = grid("choose_gcv", alphas, spectrum.scale)
-    scores = np.array([spectrum.gcv(alpha).sum() for alpha in tried])
+def choose_gcv(
+    decomposition: RidgeDecomposition, alphas: Sequence[float] | Array | None = None
+) -> AlphaSearch:
+    """Return the alpha with the smallest sum over outputs of GCV(alpha) = n RSS/(n - df)^2."""
+    tried = alpha_grid("choose_gcv", alphas, decomposition.scale)
+    scores = np.array([decomposition.gcv(alpha).sum() for alpha in tried])
     if not np.isfinite(scores).any():
         raise ValueError(
-            f"choose_gcv: df is not below n = {spectrum.normal.observations:g}, the sum of the "
-            "weights, "
-            f"for any alpha up to {tried.max():g}. Weights must count rows; give more rows, "
-            "larger alphas, or a single alpha."
+            f"choose_gcv: df is not below n = {decomposition.normal.observations:g}, the sum of "
+            f"the weights, for any alpha up to {tried.max():g}. Weights must count rows; give more "
+            "rows, larger alphas, or a single alpha."
         )
     return best_of(tried, scores)
 
 
 def choose_kfold(
-    folds: Sequence[Normal],
+    folds: Sequence[NormalEquations],
     alphas: Sequence[float] | Array | None = None,
-    components: Components | None = None,
-) -> Choice:
-    """The alpha with the smallest mean squared error, summed over outputs, on folds that were left
-    out.
+    components: PrincipalComponents | None = None,
+) -> AlphaSearch:
+    """Return the alpha with the smallest cross-validated squared error, summed over outputs.
 
-    Trained on the sum of all folds less one, from which a fold's normal equations are subtracted,
-    and measured on that fold's: no second pass over the rows, and one decomposition for each fold.
+    A model is trained on the sum of all folds less one, whose normal equations are subtracted, and
+    evaluated on that fold's: no second pass over the rows, and one decomposition for each fold.
     """
     if len(folds) < 2:
         raise ValueError(f"choose_kfold needs at least 2 folds that have rows, got {len(folds)}.")
     total = sum(folds[1:], start=folds[0])
-    tried = grid("choose_kfold", alphas, total.scale)
+    tried = alpha_grid("choose_kfold", alphas, total.scale)
     errors = np.zeros(len(tried))
     for fold in folds:
-        spectrum = Spectrum.of(total - fold, components, overwrite=True)
+        decomposition = RidgeDecomposition.of(total - fold, components, overwrite=True)
         for i, alpha in enumerate(tried):
-            coef = spectrum.coef(alpha)
-            errors[i] += fold.error(coef, spectrum.normal.intercept(coef)).sum()
+            coef = decomposition.coef(alpha)
+            errors[i] += fold.error(coef, decomposition.normal.intercept(coef)).sum()
     return best_of(tried, errors / total.n)
 
 
 def choose_loo(
-    spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array | None = None
-) -> Choice:
-    """The alpha with the smallest mean squared error, summed over outputs, of rows that were left
-    out one by one: `loo_errors`.
-    """
-    tried = grid("choose_loo", alphas, spectrum.scale)
-    scores = loo_errors(spectrum, rows, tried).sum(axis=1) / spectrum.normal.n
+    decomposition: RidgeDecomposition, rows: Rows, alphas: Sequence[float] | Array | None = None
+) -> AlphaSearch:
+    """Return the alpha with the smallest leave-one-out error, summed over outputs."""
+    tried = alpha_grid("choose_loo", alphas, decomposition.scale)
+    scores = loo_errors(decomposition, rows, tried).sum(axis=1) / decomposition.normal.n
     if not np.isfinite(scores).any():
         raise ValueError(
-            "choose_loo: some row is fitted whatever it says, for any alpha up to "
-            f"{tried.max():g} (n = {spectrum.normal.n:g}). "
-            "Give more rows, larger alphas, or a single alpha."
+            "choose_loo: some row has leverage 1 for any alpha up to "
+            f"{tried.max():g} (n = {decomposition.normal.n:g}). Give more rows, larger alphas, or "
+            "a single alpha."
         )
     return best_of(tried, scores)
 
 
-def loo_errors(spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array) -> Array:
-    """sum w (e/(1 - h))^2, h = 1/n + sum_j (u_j'(z - mean))^2/(l_j + alpha): exact leave-one-out
-    for all alphas in a second pass.
+def loo_errors(
+    decomposition: RidgeDecomposition, rows: Rows, alphas: Sequence[float] | Array
+) -> Array:
+    """Return sum w (e/(1 - h))^2, h = 1/n + sum_j (u_j'(z - mean))^2/(l_j + alpha), for all alphas.
 
-    e is a row's residual and h its leverage (without 1/n where there is no intercept). A weight
-    counts equal rows, and one of them is left out; a row of weight below 1 is left out whole, so
-    that its leverage is w h. Infinite where 1 - h cannot be told from 0: leverages are not in the
-    moments, and a row that is fitted whatever it says has no error that could be known.
+    This is exact leave-one-out in a second pass: e is a row's residual and h its leverage (without
+    1/n where there is no intercept). A weight counts equal rows, one of which is left out; a row of
+    weight below 1 is left out whole, so that its leverage is w h. The error is infinite where 1 - h
+    is 0 to rounding: a row that determines its own prediction has no leave-one-out error.
 
     Parameters
     ----------
-    spectrum : Spectrum
+    decomposition : RidgeDecomposition
         Of the same rows.
     rows : iterable of (block, targets, weights or None)
     alphas : sequence of float
@@ -249,34 +243,32 @@ def loo_errors(spectrum: Spectrum, rows: Rows, alphas: Sequence[float] | Array) 
     -------
     array of shape (alphas, t)
     """
-    tried = grid("loo_errors", alphas)
-    normal = spectrum.normal
+    tried = alpha_grid("loo_errors", alphas)
+    normal = decomposition.normal
     t = normal.cross.shape[1]
-    inverses = 1 / (spectrum.values + tried[:, None])
-    blur = spectrum.cut * inverses.max(axis=1, initial=0.0)
-    center = normal.mean @ spectrum.vectors
+    inverses = 1 / (decomposition.values + tried[:, None])
+    rounding = decomposition.cut * inverses.max(axis=1, initial=0.0)
+    center = normal.mean @ decomposition.vectors
     errors = np.zeros((len(tried), t))
     for block, targets, weight in rows:
         n = block.shape[0]
         w = frequency_weights(n, weight)
         Y = np.asarray(targets, dtype=np.float64).reshape(n, t) - normal.target_mean
-        P = block @ spectrum.vectors - center
-        kept = 1 - np.minimum(w, 1.0)[:, None] * (
+        P = block @ decomposition.vectors - center
+        complement = 1 - np.minimum(w, 1.0)[:, None] * (
             normal.fit_intercept / normal.n + P**2 @ inverses.T
         )
         for i, inverse in enumerate(inverses):
-            if np.any(kept[:, i] <= blur[i]):
+            if np.any(complement[:, i] <= rounding[i]):
                 errors[i] = np.inf
             else:
-                residuals = Y - P @ (inverse[:, None] * spectrum.projected)
-                errors[i] += w @ (residuals / kept[:, i, None]) ** 2
+                residuals = Y - P @ (inverse[:, None] * decomposition.projected)
+                errors[i] += w @ (residuals / complement[:, i, None]) ** 2
     return errors
 
 
-def grid(who: str, alphas: Sequence[float] | Array | None, scale: float = 1.0) -> Array:
-    """The alphas as an array, ALPHAS times scale where there are none; refused unless they are
-    finite numbers of at least 0.
-    """
+def alpha_grid(name: str, alphas: Sequence[float] | Array | None, scale: float = 1.0) -> Array:
+    """Return the alphas as a validated array; ALPHAS times scale where none are given."""
     if alphas is None:
         return ALPHAS * scale
     tried: Any = np.asarray(alphas)
@@ -287,11 +279,11 @@ def grid(who: str, alphas: Sequence[float] | Array | None, scale: float = 1.0) -
         or not np.all((tried >= 0) & (tried < np.inf))
     ):
         raise ValueError(
-            f"{who}: alphas must be one or more finite numbers of at least 0, got {alphas!r}."
+            f"{name}: alphas must be one or more finite numbers of at least 0, got {alphas!r}."
         )
     return tried.astype(np.float64)
 
 
-def best_of(alphas: Array, scores: Array) -> Choice:
-    """The smallest score, and the larger alpha where scores are equal."""
-    return Choice(float(alphas[scores == scores.min()].max()), alphas, scores)
+def best_of(alphas: Array, scores: Array) -> AlphaSearch:
+    """Return the search result for these scores."""
+    return AlphaSearch(float(alphas[scores == scores.min()].max()), alphas, scores)

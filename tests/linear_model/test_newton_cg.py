@@ -1,6 +1,4 @@
-"""Squared hinge and logistic loss: derivatives, and each minimum equal to SciPy's of the same
-objective, by every route.
-"""
+"""Squared hinge and logistic loss: derivatives, and minima equal to SciPy's, by every route."""
 
 from __future__ import annotations
 
@@ -8,16 +6,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from scipy.special import expit
 from tests.helpers.loss_data import LOSS, PLENTY, data, rows_of
 from tests.helpers.normal_equations_data import INTERCEPT
 
-from mercer.linear_model.losses import LOSSES, chance
-from mercer.linear_model.solvers import newton
-from mercer.linear_model.solvers.dual import Span
-from mercer.linear_model.solvers.newton import choose_held_out, minimise
-from mercer.linear_model.solvers.objective import Objective
-from mercer.linear_model.solvers.passes import Kept
-from mercer.linear_model.solvers.products import back, product, round_trip
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.solvers import newton_cg
+from mercer.linear_model.solvers.blocks import (
+    CachedBlocks,
+    multiply,
+    multiply_gram,
+    multiply_transposed,
+)
+from mercer.linear_model.solvers.dual import DualProblem
+from mercer.linear_model.solvers.newton_cg import Objective, choose_held_out, minimize_loss
 from mercer.maps.block import Coded, Dense, OneHot, Sparse
 from mercer.rng import Rng, open_interval
 
@@ -37,7 +39,7 @@ def tabled(n: int) -> Coded:
     return Coded(draw.integers(0, 4, (n, 6)).astype(np.uint8), tables, draw.random((n, 6)))
 
 
-def coded_rows(block: Coded, Y, w=None, size=17, room=PLENTY) -> Kept:
+def coded_rows(block: Coded, Y, w=None, size=17, room=PLENTY) -> CachedBlocks:
     def rows():
         for start in range(0, len(Y), size):
             part = slice(start, start + size)
@@ -49,7 +51,7 @@ def coded_rows(block: Coded, Y, w=None, size=17, room=PLENTY) -> Kept:
                 None if w is None else w[part],
             )
 
-    return Kept(rows, room)
+    return CachedBlocks(rows, room)
 
 
 def value(loss: str, m: np.ndarray) -> np.ndarray:
@@ -118,7 +120,7 @@ def assert_minimum(found, loss, Z, Y, alpha, w, fit_intercept):
     assert np.abs(found.intercept - intercept).max() <= 1e-6 * max(
         np.abs(coef).max(), np.abs(intercept).max()
     )
-    assert not found.late.any()
+    assert not found.unconverged.any()
 
 
 @LOSS
@@ -143,7 +145,7 @@ def test_losses_are_finite_for_margins_to_1e4(loss):
         assert np.isfinite(part).all()
     assert f.value(m)[0] == pytest.approx(1e4 if loss == "logistic" else (1 + 1e4) ** 2)
     assert np.all(np.diff(f.value(m)) <= 0)
-    assert chance(np.array([-700.0]))[0] == pytest.approx(np.exp(-700.0), rel=1e-12)
+    assert expit(np.array([-700.0]))[0] == pytest.approx(np.exp(-700.0), rel=1e-12)
 
 
 @pytest.mark.parametrize("make", [hashes, tabled], ids=["one-hot", "tables"])
@@ -151,11 +153,11 @@ def test_products_over_threads_are_those_of_the_matrix(make):
     block, W = make(60), np.random.default_rng(1).normal(size=(make(60).shape[1], 4))
     Z = block.toarray()
     R = np.random.default_rng(2).normal(size=(60, 4))
-    np.testing.assert_allclose(product(block, W), Z @ W, atol=1e-12)
-    np.testing.assert_allclose(back(block, R), Z.T @ R, atol=1e-12)
-    np.testing.assert_allclose(round_trip(block, R), Z @ (Z.T @ R), atol=1e-12)
-    np.testing.assert_allclose(product(Dense(Z), W), Z @ W, atol=1e-12)
-    np.testing.assert_allclose(back(Dense(Z), R), Z.T @ R, atol=1e-12)
+    np.testing.assert_allclose(multiply(block, W), Z @ W, atol=1e-12)
+    np.testing.assert_allclose(multiply_transposed(block, R), Z.T @ R, atol=1e-12)
+    np.testing.assert_allclose(multiply_gram(block, R), Z @ (Z.T @ R), atol=1e-12)
+    np.testing.assert_allclose(multiply(Dense(Z), W), Z @ W, atol=1e-12)
+    np.testing.assert_allclose(multiply_transposed(Dense(Z), R), Z.T @ R, atol=1e-12)
 
 
 @LOSS
@@ -179,10 +181,10 @@ def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, 
         (50.0, Dense, 0),
     ):
         rows = rows_of(Z, Y, w, kind, room=room)
-        found = minimise(
+        found = minimize_loss(
             rows, LOSSES[loss], alpha, fit_intercept=fit_intercept, exact=exact, tol=1e-7
         )
-        assert rows.kept == (room > 0)
+        assert rows.cached == (room > 0)
         assert_minimum(found, loss, Z, Y, alpha, w, fit_intercept)
 
 
@@ -198,7 +200,7 @@ def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
     """One-hot codes of 70 rows are 320 features: kept, they go by the weights of rows."""
     _, Y, w = data(70)
     block = make(70)
-    found = minimise(
+    found = minimize_loss(
         coded_rows(block, Y, w, room=room), LOSSES[loss], 0.2, fit_intercept=fit_intercept, tol=1e-7
     )
     assert (found.weights is not None) == (make is hashes and room > 0)
@@ -210,7 +212,7 @@ def test_sweeps_alone_come_to_the_minimum():
     _, Y, w = data(70)
     block = hashes(70)
     hinge = Objective.of("sweeps", coded_rows(block, Y, w), LOSSES["squared_hinge"], 0.2, False)
-    span, a = Span(hinge, block, Y, w), np.zeros((70, 3))
+    span, a = DualProblem(hinge, block, Y, w), np.zeros((70, 3))
     span.sweep(a, 1e-9)
     expected, _ = truth("squared_hinge", block.toarray(), Y, 0.2, w, False)
     assert np.abs(span.coef(a) - expected).max() <= 1e-6 * np.abs(expected).max()
@@ -221,13 +223,13 @@ def test_float32_features_have_the_minimum_of_those_numbers(loss):
     Z, Y, w = data()
     Z = Z.astype(np.float32)
     for exact in (True, False):
-        found = minimise(rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact, tol=1e-7)
+        found = minimize_loss(rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact, tol=1e-7)
         assert_minimum(found, loss, Z.astype(np.float64), Y, 0.3, w, True)
     block = hashes(70)
     single = Coded(
         block.codes, OneHot(8, float(np.float32(0.3)), np.dtype(np.float32)), empty=block.empty
     )
-    found = minimise(coded_rows(single, Y[:70], w[:70]), LOSSES[loss], 0.3, tol=1e-7)
+    found = minimize_loss(coded_rows(single, Y[:70], w[:70]), LOSSES[loss], 0.3, tol=1e-7)
     assert found.weights is not None
     assert_minimum(found, loss, single.toarray().astype(np.float64), Y[:70], 0.3, w[:70], True)
 
@@ -238,10 +240,10 @@ def test_a_weight_is_a_number_of_equal_rows(loss, fit_intercept):
     Z, Y, w = data()
     again = np.repeat(np.arange(len(Z)), w.astype(int))
     for exact in (True, False):
-        one = minimise(
+        one = minimize_loss(
             rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact, fit_intercept=fit_intercept, tol=1e-8
         )
-        other = minimise(
+        other = minimize_loss(
             rows_of(Z[again], Y[again]),
             LOSSES[loss],
             0.3,
@@ -259,20 +261,20 @@ def test_a_weight_is_a_number_of_equal_rows(loss, fit_intercept):
 def test_warm_starts_end_where_cold_ones_do(make, loss):
     _, Y, w = data()
     rows = make(Y, w)
-    far = minimise(rows, LOSSES[loss], 30.0)
-    warm = minimise(rows, LOSSES[loss], 0.3, start=far, tol=1e-8)
-    cold = minimise(rows, LOSSES[loss], 0.3, tol=1e-8)
+    far = minimize_loss(rows, LOSSES[loss], 30.0)
+    warm = minimize_loss(rows, LOSSES[loss], 0.3, start=far, tol=1e-8)
+    cold = minimize_loss(rows, LOSSES[loss], 0.3, tol=1e-8)
     np.testing.assert_allclose(warm.coef, cold.coef, rtol=0, atol=1e-7 * np.abs(cold.coef).max())
     np.testing.assert_allclose(warm.intercept, cold.intercept, rtol=0, atol=1e-6)
-    assert minimise(rows, LOSSES[loss], 0.3, start=cold).steps == 0
+    assert minimize_loss(rows, LOSSES[loss], 0.3, start=cold).steps == 0
 
 
 @LOSS
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_large_mean_costs_no_digits(exact, loss):
     Z, Y, w = data()
-    near = minimise(rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact)
-    away = minimise(rows_of(Z + 1e5, Y, w), LOSSES[loss], 0.3, exact=exact)
+    near = minimize_loss(rows_of(Z, Y, w), LOSSES[loss], 0.3, exact=exact)
+    away = minimize_loss(rows_of(Z + 1e5, Y, w), LOSSES[loss], 0.3, exact=exact)
     np.testing.assert_allclose(near.coef, away.coef, rtol=0, atol=1e-5 * np.abs(near.coef).max())
 
 
@@ -283,12 +285,12 @@ def test_separable_rows_and_constant_features_have_a_minimum(exact, alpha, loss)
     Z, Y, _ = data(60, 5, 2)
     Z[:, 0] += 50 * Y[:, 0]
     Z[:, 1] = 3.0
-    found = minimise(rows_of(Z, Y[:, :1]), LOSSES[loss], alpha, exact=exact, tol=1e-7)
-    assert not found.late.any()
+    found = minimize_loss(rows_of(Z, Y[:, :1]), LOSSES[loss], alpha, exact=exact, tol=1e-7)
+    assert not found.unconverged.any()
     assert np.all(np.sign(Z @ found.coef + found.intercept) == Y[:, :1])
     first = 2 * np.linalg.norm(Z.T @ Y[:, :1])  # the gradient at 0, of which 1e-12 may be left
     assert found.coef[1] == pytest.approx(0, abs=max(1e-8, 1e-12 * first / alpha))
-    alone = minimise(rows_of(Z[:, 1:2], Y[:, :1]), LOSSES[loss], alpha, exact=exact)
+    alone = minimize_loss(rows_of(Z[:, 1:2], Y[:, :1]), LOSSES[loss], alpha, exact=exact)
     assert alone.coef[0] == pytest.approx(0, abs=1e-10)
 
 
@@ -318,18 +320,18 @@ def test_alphas_so_large_that_w_is_next_to_0_do_not_end_the_search(loss):
     assert np.isfinite(more.scores[:6]).all()
 
 
-def test_an_output_that_is_stuck_is_late_while_others_go_on(monkeypatch):
+def test_an_output_without_progress_is_unconverged_while_others_continue(monkeypatch):
     Z, Y, _ = data(150, 6)
-    go = newton._go
+    go = newton_cg._line_search
 
     def stuck(point, here, d):
         moved, there = go(point, here, d)
         return moved & (point.outputs != 1), there
 
-    monkeypatch.setattr(newton, "_go", stuck)
-    found = minimise(rows_of(Z, Y), LOSSES["logistic"], 1.0, exact=True, tol=1e-9)
+    monkeypatch.setattr(newton_cg, "_line_search", stuck)
+    found = minimize_loss(rows_of(Z, Y), LOSSES["logistic"], 1.0, exact=True, tol=1e-9)
     assert found.steps > 2
-    assert found.late.tolist() == [False, True, False]
+    assert found.unconverged.tolist() == [False, True, False]
 
 
 @pytest.mark.full
@@ -348,4 +350,4 @@ def test_sums_that_leave_float64_are_refused():
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(ValueError, match="leave the range of float64"),
     ):
-        minimise(rows_of(Z * 1e200, Y), LOSSES["logistic"], 1.0)
+        minimize_loss(rows_of(Z * 1e200, Y), LOSSES["logistic"], 1.0)

@@ -1,0 +1,120 @@
+"""Linear predictors b + z'c on the features z of a map: coefficients, and scores of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.data import Chunk, Stream
+from mercer.errors import RowError
+from mercer.linear_model.normal_equations import Array
+from mercer.linear_model.solvers.ridge import AlphaSearch
+from mercer.maps._transform import for_rows, in_dtype
+from mercer.maps.base import Map
+from mercer.parallel import devices
+from mercer.parallel.threads import each
+from mercer.parallel.tile_size import Cost, rows_at_once
+from mercer.validation.rows import require_finite_features
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictor:
+    """f(x) = intercept + coef'z.
+
+    Attributes
+    ----------
+    coef : array of shape (D, t)
+    intercept : array of shape (t,)
+    alpha : float
+    search : AlphaSearch or None
+        None where a single alpha was given.
+    kkt : float or None
+        Violation of the optimality conditions, for sparse penalties.
+    n_iter : int
+        Newton steps or conjugate gradient passes; 1 for a direct solution.
+    """
+
+    coef: Array
+    intercept: Array
+    alpha: float
+    search: AlphaSearch | None
+    kkt: float | None = None
+    n_iter: int = 1
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.coef).all() and np.isfinite(self.intercept).all())
+
+    def validate(self, features: int) -> None:
+        """Raise unless there are finite float64 coefficients for this number of features."""
+        floats = self.coef.dtype == self.intercept.dtype == np.float64
+        if (
+            not floats
+            or self.coef.shape != (features, *self.intercept.shape)
+            or self.intercept.shape in ((), (0,))
+        ):
+            raise ValueError(
+                f"A linear predictor needs a coefficient for each of {features} features, got "
+                f"shapes {self.coef.shape} and {self.intercept.shape}."
+            )
+        if self.search is not None and self.search.alphas.shape != self.search.scores.shape:
+            raise ValueError("A linear predictor needs a score for each alpha.")
+        if not self.is_finite:
+            raise ValueError("A linear predictor needs finite coefficients.")
+
+    def scores(self, stream: Stream, feature_map: Map, n_jobs: int | None) -> Iterator[Array]:
+        """Yield b + z'c of consecutive rows, (rows, outputs); features exist tile by tile only."""
+        transform = in_dtype(feature_map.tile_transform_, stream.dtype)
+        with np.errstate(over="ignore"):
+            coef = np.ascontiguousarray(self.coef.astype(stream.dtype))
+        if not np.isfinite(coef).all():
+            largest = np.abs(self.coef).max()
+            raise ValueError(
+                f"The model has coefficients up to {largest:.2g}, outside the range of "
+                f"{stream.dtype}: give float64 rows."
+            )
+        cost = transform.cost(stream.width) + Cost(float(coef.size), 0.0)
+        warned, device = False, devices.here()
+        for chunk, X in _chunks(stream, cost, device):
+            out = np.empty((len(chunk), coef.shape[1]))
+
+            def work(rows: slice, X: Any = X, out: Array = out) -> None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    tile_transform = for_rows(feature_map.tile_transform_, X)
+                    out[rows] = feature_map._tile(tile_transform, X, rows, check_values=True) @ coef
+
+            try:
+                if device is None:
+                    each(work, len(chunk), cost, n_jobs)
+                else:
+                    devices.each(work, len(chunk), devices.tile_rows(cost.bytes, device), device)
+                require_finite_features(chunk.X, out)
+            except RowError as error:
+                first = _first_error(feature_map, chunk.X, stream.columns, error)
+                raise stream.located(first, chunk.start) from None
+            if feature_map.bounds_ is not None and not warned:
+                warned = feature_map.bounds_(chunk.X, numbered=chunk.start == 0)
+            out += self.intercept
+            yield out
+
+
+def _chunks(
+    stream: Stream, cost: Cost, device: devices.Place | None
+) -> Iterator[tuple[Chunk, Any]]:
+    """Yield the chunks of a stream and their rows, which are on the device where there is one."""
+    if device is None:
+        return ((chunk, chunk.X) for chunk in stream.blocks(rows_at_once(cost)))
+    rows = devices.tile_rows(cost.bytes, device, travelling=True)
+    return devices.ahead(stream.blocks(rows), lambda chunk: chunk.X, device)
+
+
+def _first_error(feature_map: Map, X: Any, columns: Any, error: RowError) -> RowError:
+    """Return the error of the first invalid row of a chunk, whichever tile raised first."""
+    try:
+        feature_map._let_in(X, columns)
+    except RowError as first:
+        return first
+    return error

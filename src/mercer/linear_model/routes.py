@@ -1,0 +1,776 @@
+"""Routes of a fit: which solver runs, what it supports, what it holds in memory.
+
+A route is an object that states the losses, penalties and settings it supports, computes its
+memory and its passes over the rows, refuses what it does not support and fits. `plan_fit` chooses
+the first route, in the order of `ROUTES`, that applies and whose arrays fit into ``max_memory``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.data import Stream
+from mercer.data.batches import features
+from mercer.errors import ParameterError, Part, Setting
+from mercer.evaluation.outline import lookers
+from mercer.linear_model.cross_validation import FOLDS
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.penalties import Penalty
+from mercer.linear_model.predictor import LinearPredictor
+from mercer.linear_model.solvers import newton_cg
+from mercer.linear_model.solvers.blocks import CachedBlocks
+from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
+from mercer.linear_model.solvers.ridge import (
+    ALPHAS,
+    RidgeDecomposition,
+    Rows,
+    choose_gcv,
+    choose_kfold,
+    choose_loo,
+    solve,
+)
+from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
+from mercer.parallel.threads import at_most, one_blas_thread
+from mercer.parallel.tile_size import size
+from mercer.stats.moments import Moments
+from mercer.validation.parameters import warn_not_converged
+
+# D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
+_SOLVER_ARRAYS = 4
+_PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
+# D x t arrays of float64: coefficients, gradients, conjugate gradient vectors, copies of outputs
+_STEP_ARRAYS = 16
+_STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
+# how much slower a product with a few columns is than one of D x D, for each multiply-add
+_THIN = 4
+
+_STATISTICS = {
+    "RandomFourier": "bandwidth statistics",
+    "CompressiveFourier": "bandwidth statistics",
+    "RandomLaplace": "bandwidth statistics",
+    "Nystroem": "landmarks",
+    "AdditiveNystroem": "landmarks",
+    "FeaturePCA": "covariance",
+    "Scaled": "column scales",
+}
+"""Map class -> name of the pass that computes its statistics; a histogram of values otherwise."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Route of a fit, with its passes over the rows and the memory of its arrays.
+
+    Attributes
+    ----------
+    route : {"moments", "two-stage", "passes", "newton", "newton-cg"}
+    rows : int or None
+        None where only a pass can count them.
+    columns, features : int
+        d and D.
+    held : int
+        Bytes of the route's arrays, blocks of rows aside.
+    limit : int
+        Bytes that they may take.
+    passes : tuple of str
+        Purpose of each pass over the rows.
+    room : int
+        Bytes of blocks that are kept in memory between passes.
+    """
+
+    route: str
+    rows: int | None
+    columns: int
+    features: int
+    held: int
+    limit: int
+    passes: tuple[str, ...]
+    room: int = 0
+
+    def __str__(self) -> str:
+        rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
+        route = ROUTES[self.route]
+        method = route.description.format(held=size(self.held), limit=size(self.limit))
+        if self.room:
+            method += f"; blocks are cached up to {size(self.room)}"
+        shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
+        return f"{shape}; {method}. {route.describe_passes(self.passes)}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sizes of a fit, from which routes compute their memory and passes.
+
+    Attributes
+    ----------
+    rows : int or None
+    columns, features, limit : int
+        d, D, and bytes that the route's arrays may take.
+    folds : int
+        Folds of k-fold cross-validation; 1 without.
+    statistics : tuple of str
+        Names of the passes that compute statistics of the maps.
+    labels, class_weights, leverages : bool
+        Whether targets are labels, classes are counted first, and rows are read once more for
+        their leverages.
+    widths : tuple of int
+        Features of each map.
+    rank : int or None
+        Principal components of each map.
+    joint_folds, unlabeled : bool
+        Whether all folds are solved at the same time, and whether there are rows without targets.
+    outputs : int
+        Outputs of a loss that needs Newton's method; 0 for squared loss.
+    """
+
+    rows: int | None
+    columns: int
+    features: int
+    limit: int
+    folds: int = 1
+    statistics: tuple[str, ...] = ()
+    labels: bool = False
+    class_weights: bool = False
+    leverages: bool = False
+    widths: tuple[int, ...] = ()
+    rank: int | None = None
+    joint_folds: bool = False
+    unlabeled: bool = False
+    outputs: int = 0
+
+    @property
+    def first_passes(self) -> tuple[str, ...]:
+        """Passes before those of the solver."""
+        return (*self.statistics, *["class weights"] * self.class_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """Parameters of a fit that not every route supports.
+
+    Attributes
+    ----------
+    estimator : str
+        Name for messages.
+    loss, penalty, alpha, pca, checkpoint
+        Parameters of the estimator.
+    unlabeled, partial, cluster, device : bool
+        Whether there are rows without targets, the fit is a partial_fit, and it would run on a
+        cluster or a device.
+    """
+
+    estimator: str
+    alpha: Any
+    loss: str = "squared"
+    penalty: str = "l2"
+    pca: int | None = None
+    checkpoint: Any = None
+    unlabeled: bool = False
+    partial: bool = False
+    cluster: bool = False
+    device: bool = False
+
+    @property
+    def searches_alpha(self) -> bool:
+        """Whether alpha is chosen, by a method or from a list."""
+        return isinstance(self.alpha, str) or np.ndim(self.alpha) == 1
+
+    @property
+    def alphas(self) -> Any:
+        """The list to choose from; None for the default grid."""
+        return None if isinstance(self.alpha, str) else self.alpha
+
+    @property
+    def uses_folds(self) -> bool:
+        """Whether alpha is chosen by k-fold cross-validation."""
+        return self.searches_alpha if self.penalty != "l2" else self.is_alpha("kfold")
+
+    def is_alpha(self, method: str) -> bool:
+        return isinstance(self.alpha, str) and self.alpha == method
+
+    @property
+    def has_zero_alpha(self) -> bool:
+        return not isinstance(self.alpha, str) and bool(np.any(np.asarray(self.alpha) == 0))
+
+    def error(self, *parts: Part) -> ParameterError:
+        return ParameterError(self.estimator, *parts)
+
+    def validate(self) -> None:
+        """Raise for settings that no route, or no penalty, supports; no data is needed."""
+        if self.unlabeled and self.pca is None:
+            raise self.error(
+                "unlabeled rows count for principal components, and there are none: give ",
+                Setting("pca"),
+                ", or leave them out.",
+            )
+        if self.loss != "squared":
+            ROUTES["newton-cg"].validate(replace(self, cluster=False))
+        if self.penalty == "l2":
+            return
+        if isinstance(self.alpha, str) and self.alpha in ("gcv", "loo"):
+            raise self.error(
+                Setting("alpha", repr(self.alpha)),
+                " needs ",
+                Setting("penalty", "'l2'"),
+                ". Use 'kfold' (the same as 'auto' here), a number or a list.",
+            )
+        if self.has_zero_alpha:
+            raise self.error(
+                Setting("penalty", repr(self.penalty)),
+                f" needs an alpha above 0, got {self.alpha!r}; for plain least squares use ",
+                Setting("penalty", "'l2'"),
+                ".",
+            )
+
+    def validate_rows(self, rows: int | None) -> None:
+        """Raise where alpha is to be chosen on a single row."""
+        if rows == 1 and self.searches_alpha:
+            raise self.error(
+                Setting("alpha", repr(self.alpha)),
+                " is chosen on rows that are left out, and there is one sample only. Give more "
+                "rows, or a number for alpha.",
+            )
+
+    def validate_widths(self, widths: Sequence[int]) -> None:
+        """Raise for settings that maps with these numbers of features do not support."""
+        if self.pca is not None and self.pca > max(widths):
+            raise self.error(
+                Setting("pca"),
+                f" must be at most the number of features of a map, {max(widths)}, got {self.pca}.",
+            )
+        if self.penalty == "group" and len(widths) < 2:
+            raise self.error(
+                Setting("penalty", "'group'"),
+                " selects maps, and ",
+                Setting("feature_map"),
+                " is one map: give ",
+                Setting("feature_map", text="a list of maps"),
+                ", or use ",
+                Setting("penalty", "'l1'"),
+                ".",
+            )
+
+
+class Route:
+    """A way to fit: what it supports, what it costs, and the fit itself.
+
+    A subclass states the class attributes and writes `applies`, `memory`, `passes` and `fit`.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]  # of Plan, with {held} and {limit}
+    losses: ClassVar[tuple[str, ...]] = ("squared",)
+    penalties: ClassVar[tuple[str, ...]] = ("l2",)
+    alphas: ClassVar[tuple[str, ...]] = ("auto",)  # methods that choose alpha, beside a list
+    zero_alpha: ClassVar[bool] = False
+    pca: ClassVar[bool] = False
+    checkpoint: ClassVar[bool] = False
+    cluster: ClassVar[bool] = False
+    device: ClassVar[bool] = True  # features are computed there by every route
+    partial_fit: ClassVar[bool] = False
+    iterative: ClassVar[bool] = False  # the last of its passes is repeated
+
+    def applies(self, problem: Problem) -> bool:
+        """Return whether the route can solve the problem, memory aside."""
+        raise NotImplementedError
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of the route's arrays."""
+        raise NotImplementedError
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        """Return the purpose of each pass over the rows."""
+        raise NotImplementedError
+
+    def cache(self, problem: Problem) -> int:
+        """Return the bytes of blocks that are kept between passes."""
+        return 0
+
+    def fit(
+        self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
+    ) -> LinearPredictor:
+        """Return the linear predictor of the rows of a stream, on the features of the model."""
+        raise NotImplementedError
+
+    def plan(self, problem: Problem) -> Plan:
+        return Plan(
+            self.name,
+            problem.rows,
+            problem.columns,
+            problem.features,
+            self.memory(problem),
+            problem.limit,
+            self.passes(problem),
+            self.cache(problem),
+        )
+
+    def describe_passes(self, passes: Sequence[str]) -> str:
+        if self.iterative and passes:
+            *first, last = passes
+            return f"Passes: {', '.join([*first, f'then {last}' if first else last])}."
+        return f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {', '.join(passes)}."
+
+    def validate(self, settings: Settings, plan: Plan | None = None) -> None:
+        """Raise for the first setting that this route does not support.
+
+        Parameters
+        ----------
+        settings : Settings
+        plan : Plan, optional
+            For messages, where the route was chosen by memory.
+        """
+        for setting, advice in self._unsupported(settings):
+            if settings.loss != "squared":
+                raise settings.error(
+                    setting,
+                    " needs ",
+                    Setting("loss", "'squared'"),
+                    f", got loss={settings.loss!r}. ",
+                    advice[0][0].upper() + advice[0][1:],
+                    *advice[1:],
+                )
+            assert plan is not None
+            raise settings.error(
+                setting,
+                f" needs the normal equations of {plan.features} features. {plan} Raise ",
+                Setting("max_memory"),
+                ", or ",
+                *advice,
+            )
+        if settings.cluster and settings.device:
+            raise settings.error(
+                "a cluster computes on the CPUs of its workers: leave out either ",
+                Setting("device", text="device="),
+                " or ",
+                Setting("cluster", text="cluster="),
+                ".",
+            )
+        if settings.cluster and (not self.cluster or settings.is_alpha("loo")):
+            raise settings.error(
+                "a cluster computes normal equations, and this fit takes more passes over the "
+                f"rows. {plan} Use ",
+                Setting("loss", "'squared'"),
+                ", ",
+                Setting("alpha", "'gcv'"),
+                " or 'kfold' and enough ",
+                Setting("max_memory"),
+                "; or fit without a cluster, which reads the rows here, chunk by chunk.",
+            )
+        if settings.partial and (
+            not self.partial_fit or settings.is_alpha("loo") or settings.checkpoint is not None
+        ):
+            raise settings.error(
+                "partial_fit adds up normal equations, which excludes ",
+                Setting("alpha", "'loo'"),
+                ", ",
+                Setting("checkpoint", text="checkpoint="),
+                " and more features than ",
+                Setting("max_memory"),
+                f" allows. {plan}",
+            )
+
+    def _unsupported(
+        self, settings: Settings
+    ) -> Iterator[tuple[Part, tuple[str, *tuple[Part, ...]]]]:
+        """Yield (setting, advice) for each setting beyond the class attributes."""
+        alpha = settings.alpha
+        if isinstance(alpha, str) and alpha not in self.alphas:
+            advice = "use 'auto' (held-out rows), a number or a list."
+            yield Setting("alpha", repr(alpha)), (advice,)
+        if settings.has_zero_alpha and not self.zero_alpha:
+            reason = "" if "squared" in self.losses else " (separable rows have no minimum at 0)"
+            yield Setting("alpha", "0"), (f"give an alpha above 0{reason}.",)
+        for name, supported, default in (
+            ("pca", self.pca, None),
+            ("penalty", settings.penalty in self.penalties, "l2"),
+            ("checkpoint", self.checkpoint, None),
+        ):
+            value = getattr(settings, name)
+            if value != default and not supported:
+                yield Setting(name, repr(value)), ("leave ", Setting(name), " out.")
+
+
+class NormalEquationsRoute(Route):
+    """Ridge, LASSO or group LASSO from Z'Z and Z'y, which one pass sums up."""
+
+    name = "moments"
+    description = "least squares from normal equations, {held} of at most {limit}"
+    penalties = ("l2", "l1", "group")
+    alphas = ("auto", "gcv", "kfold", "loo")
+    zero_alpha = True
+    pca = True
+    checkpoint = True
+    cluster = True
+    partial_fit = True
+
+    def applies(self, problem: Problem) -> bool:
+        return not problem.outputs
+
+    def memory(self, problem: Problem) -> int:
+        return _solver_bytes(problem.features, problem)
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        return (
+            *problem.first_passes,
+            "normal equations",
+            *["covariance of unlabeled rows"] * problem.unlabeled,
+            *["leverages"] * problem.leverages,
+        )
+
+    def fit(
+        self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
+    ) -> LinearPredictor:
+        rows = features(stream, model.feature_map_)
+        model._statistics = model._reduce(rows, model._empty_statistics(settings))
+        if unlabeled is not None:
+            moments = model._reduce(
+                features(unlabeled, model.feature_map_), Moments(target=False), "unlabelled"
+            )
+            model._unlabeled = NormalEquations.of_rows(moments, fit_intercept=model.fit_intercept)
+        return self.solve(model, settings, lambda: model._read_blocks(rows))
+
+    def solve(
+        self, model: Any, settings: Settings, read_rows: Callable[[], Rows] | None = None
+    ) -> LinearPredictor:
+        """Return the linear predictor of the statistics that a model has summed up."""
+        widths = model._map_widths
+        components = None
+        if settings.pca is not None:
+            unlabeled = getattr(model, "_unlabeled", None)
+            components = PrincipalComponents(settings.pca, widths, unlabeled)
+        normals = model._normal_equations(model._statistics)
+        return _solve_normal_equations(settings, normals, read_rows, widths, components)
+
+
+class TwoStageRoute(Route):
+    """Principal components of each map in a first pass, normal equations of them in a second."""
+
+    name = "two-stage"
+    description = (
+        "principal components of each map, then least squares on them, {held} of at most {limit}"
+    )
+    penalties = NormalEquationsRoute.penalties
+    alphas = NormalEquationsRoute.alphas
+    zero_alpha = True
+    pca = True
+    checkpoint = True
+    cluster = True
+
+    def applies(self, problem: Problem) -> bool:
+        return not problem.outputs and problem.rank is not None and len(problem.widths) > 1
+
+    def memory(self, problem: Problem) -> int:
+        assert problem.rank is not None
+        widths = problem.widths
+        ranks = [min(problem.rank, width) for width in widths]
+        packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
+        vectors = sum(width * count for width, count in zip(widths, ranks, strict=True))
+        return max(
+            8 * (packed + 3 * largest + vectors),
+            8 * vectors + _solver_bytes(sum(ranks), problem),
+        )
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        return (
+            *problem.first_passes,
+            "covariance of each map",
+            *["covariance of each map, unlabeled rows"] * problem.unlabeled,
+            "normal equations of components",
+            *["leverages"] * problem.leverages,
+        )
+
+    def fit(
+        self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
+    ) -> LinearPredictor:
+        widths, feature_map = model._map_widths, model.feature_map_
+        moments = model._reduce(features(stream, feature_map), PerMapMoments.empty(widths))
+        if unlabeled is not None:
+            moments += model._reduce(
+                features(unlabeled, feature_map), PerMapMoments.empty(widths), "unlabelled"
+            )
+        basis = moments.basis(settings.pca, fit_intercept=model.fit_intercept)
+        del moments
+        rows = ComponentFeatures(stream, feature_map, basis)
+        statistics = model._reduce(rows, model._empty_statistics(settings), "components")
+        predictor = _solve_normal_equations(
+            settings,
+            model._normal_equations(statistics),
+            lambda: model._read_blocks(rows),
+            basis.widths,
+            None,
+        )
+        return replace(predictor, coef=basis.expand(predictor.coef))
+
+
+class ConjugateGradientsRoute(Route):
+    """Ridge by conjugate gradients, one pass over the rows for each step."""
+
+    name = "passes"
+    description = (
+        "least squares by conjugate gradients over blocks, since normal equations exceed {limit}"
+    )
+    iterative = True
+
+    def applies(self, problem: Problem) -> bool:
+        return not problem.outputs
+
+    def memory(self, problem: Problem) -> int:
+        return _PASS_BYTES
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        labels = problem.labels and not problem.class_weights
+        step = "one per conjugate gradient step"
+        return (*problem.first_passes, *["class labels"] * labels, step)
+
+    def fit(
+        self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
+    ) -> LinearPredictor:
+        model._find_classes(stream)
+        rows = features(stream, model.feature_map_)
+        options: Any = {"fit_intercept": model.fit_intercept}
+
+        def read_rows() -> Rows:
+            return model._read_blocks(rows)
+
+        search, start = None, None
+        if settings.searches_alpha:
+            search, first = choose_ridge_held_out(read_rows, settings.alphas, **options)
+            start = first.coef
+        alpha = float(settings.alpha) if search is None else search.alpha
+        solution = solve_ridge(
+            read_rows, alpha, coef0=start, tol=tolerance(stream.dtype.itemsize), **options
+        )
+        return LinearPredictor(
+            solution.coef, solution.intercept, alpha, search, n_iter=solution.iterations
+        )
+
+
+class NewtonRoute(Route):
+    """Newton's method, with the Hessian of each output as a matrix."""
+
+    name = "newton"
+    description = "Newton's method with Hessian matrices, {held} of at most {limit}"
+    losses = tuple(LOSSES)
+    iterative = True
+    matrices = True
+
+    def applies(self, problem: Problem) -> bool:
+        """Return whether matrices cost no more multiply-adds than conjugate gradients.
+
+        For a row and a Newton step the Hessians of t outputs cost t D^2; conjugate gradients cost
+        2 D t for each of their steps, as thin products, and the features, d D, which are computed
+        anew in each pass.
+        """
+        d, D, t = problem.columns, problem.features, problem.outputs
+        matrices = t * D**2 + d * D
+        return t > 0 and matrices <= _STEP_PRODUCTS * (2 * _THIN * D * t + d * D)
+
+    def memory(self, problem: Problem) -> int:
+        # half of each matrix, and a whole one with its copies while it is factored
+        hessians = int(8 * problem.features**2 * (problem.outputs / 2 + 3))
+        return hessians + _step_bytes(problem)
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        return (*_newton_passes(problem), "two per Newton step")
+
+    def cache(self, problem: Problem) -> int:
+        return max(0, problem.limit - self.memory(problem))
+
+    def fit(
+        self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
+    ) -> LinearPredictor:
+        rows = features(stream, model.feature_map_)
+        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.room)
+        loss = LOSSES[settings.loss]
+        options: Any = {
+            "fit_intercept": model.fit_intercept,
+            "exact": self.matrices,
+            "max_iter": model.max_iter,
+        }
+        with at_most(model.n_jobs), one_blas_thread():
+            search, start = None, None
+            if settings.searches_alpha:
+                search, start = newton_cg.choose_held_out(blocks, loss, settings.alphas, **options)
+            alpha = float(settings.alpha) if search is None else search.alpha
+            minimum = newton_cg.minimize_loss(
+                blocks, loss, alpha, start=start, tol=model.tol, **options
+            )
+        if minimum.unconverged.any():
+            _warn_unconverged(model, minimum)
+        return LinearPredictor(minimum.coef, minimum.intercept, alpha, search, n_iter=minimum.steps)
+
+
+class NewtonCGRoute(NewtonRoute):
+    """Newton's method, with Hessian products by conjugate gradients."""
+
+    name = "newton-cg"
+    description = "Newton's method by conjugate gradients over blocks, arrays of {held}"
+    matrices = False
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.outputs > 0
+
+    def memory(self, problem: Problem) -> int:
+        return _step_bytes(problem)
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        step = "one per Newton step and per conjugate gradient step"
+        return (*_newton_passes(problem), step)
+
+
+ROUTES: dict[str, Route] = {
+    route.name: route
+    for route in (
+        NormalEquationsRoute(),
+        TwoStageRoute(),
+        ConjugateGradientsRoute(),
+        NewtonRoute(),
+        NewtonCGRoute(),
+    )
+}
+"""Routes by the name in Plan.route, in order of preference."""
+
+_FALLBACKS = ("passes", "newton-cg")  # which are taken whatever max_memory is
+
+
+def plan_fit(
+    rows: int | None,
+    columns: int,
+    features: int,
+    *,
+    limit: int,
+    statistics_passes: int | Sequence[str] = 0,
+    **sizes: Any,
+) -> Plan:
+    """Return the plan of the first route that applies and whose arrays fit into the limit.
+
+    Parameters
+    ----------
+    rows, columns, features, limit, **sizes
+        Fields of `Problem`.
+    statistics_passes : int or sequence of str
+        Number of passes that compute statistics of the maps, or the class names of these maps.
+
+    Returns
+    -------
+    Plan
+    """
+    if isinstance(statistics_passes, int):
+        names: tuple[str, ...] = ("map statistics",) * statistics_passes
+    else:
+        names = tuple(_STATISTICS.get(name, "histogram of values") for name in statistics_passes)
+    problem = Problem(rows, columns, features, limit, statistics=names, **sizes)
+    return next(
+        route.plan(problem)
+        for route in ROUTES.values()
+        if route.applies(problem)
+        and (route.name in _FALLBACKS or route.memory(problem) <= problem.limit)
+    )
+
+
+def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Plan:
+    """Return the plan of a model whose map is fitted, for the rows of a stream."""
+    widths = model._map_widths
+    return plan_fit(
+        stream.rows,
+        stream.width,
+        sum(widths),
+        limit=limit,
+        folds=FOLDS if settings.uses_folds else 1,
+        statistics_passes=lookers(model.feature_map_),
+        labels=not model._numeric_targets,
+        class_weights=getattr(model, "class_weight", None) == "balanced",
+        leverages=settings.is_alpha("loo"),
+        widths=widths,
+        rank=settings.pca,
+        joint_folds=settings.penalty != "l2",
+        unlabeled=settings.unlabeled,
+        outputs=0 if settings.loss == "squared" else model._n_outputs,
+    )
+
+
+def tolerance(itemsize: int) -> float:
+    """Return the relative residual that products of features of this width can resolve."""
+    return 1e-7 if itemsize == 8 else 1e-6
+
+
+def _solve_normal_equations(
+    settings: Settings,
+    folds: Sequence[NormalEquations],
+    read_rows: Callable[[], Rows] | None,
+    widths: tuple[int, ...],
+    components: PrincipalComponents | None,
+) -> LinearPredictor:
+    """Solve the sum of the folds' normal equations, for the alpha given or chosen.
+
+    read_rows reads the rows again, for the leverages of alpha="loo".
+    """
+    if settings.penalty != "l2":
+        return _solve_sparse(settings, folds, Penalty(settings.penalty, widths, components))
+    if not settings.searches_alpha and components is None:
+        alpha = float(settings.alpha)
+        coef, intercept = solve(folds[0], alpha, overwrite=True)
+        return LinearPredictor(coef, intercept, alpha, None)
+    decomposition = RidgeDecomposition.of(
+        sum(folds[1:], start=folds[0]), components, overwrite=True
+    )
+    search = None
+    if settings.is_alpha("kfold"):
+        alphas = ALPHAS * decomposition.scale
+        search = choose_kfold([fold for fold in folds if fold.n > 0], alphas, components)
+    elif settings.is_alpha("loo"):
+        assert read_rows is not None
+        search = choose_loo(decomposition, read_rows())
+    elif settings.searches_alpha:
+        search = choose_gcv(decomposition, settings.alphas)
+    alpha = float(settings.alpha) if search is None else search.alpha
+    return LinearPredictor(decomposition.coef(alpha), decomposition.intercept(alpha), alpha, search)
+
+
+def _solve_sparse(
+    settings: Settings, folds: Sequence[NormalEquations], penalty: Penalty
+) -> LinearPredictor:
+    """Solve the LASSO or group LASSO; an alpha is chosen by the folds."""
+    folds = [fold for fold in folds if fold.n > 0]
+    search = penalty.choose(folds, settings.alphas) if settings.searches_alpha else None
+    alpha = float(settings.alpha) if search is None else search.alpha
+    total = sum(folds[1:], start=folds[0])
+    coef, kkt = penalty.solve(total, alpha)
+    return LinearPredictor(coef, total.intercept(coef), alpha, search, kkt)
+
+
+def _solver_bytes(features: int, problem: Problem) -> int:
+    """Return the bytes of moments and of what is solved from them.
+
+    A fold has moments and a scatter, and a second one where all folds are solved at once.
+    """
+    folds = problem.folds
+    more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
+    return int(8 * features**2 * (_SOLVER_ARRAYS + more))
+
+
+def _step_bytes(problem: Problem) -> int:
+    return 8 * problem.features * problem.outputs * _STEP_ARRAYS
+
+
+def _newton_passes(problem: Problem) -> tuple[str, ...]:
+    labels = ["class labels"] * (not problem.class_weights)
+    return (*problem.first_passes, *labels, "sums of squares")
+
+
+def _warn_unconverged(model: Any, minimum: newton_cg.Minimum) -> None:
+    """Warn of the classes for which Newton's method has not reached the tolerance."""
+    late = np.flatnonzero(minimum.unconverged)
+    classes: Array = model.classes_
+    names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    warn_not_converged(
+        f"{type(model).__name__}: Newton's method has not reached tol={model.tol:g} for class "
+        f"{some}: the gradient is {minimum.gradient[late].max():.2g} of the first after "
+        f"{minimum.steps} steps and {minimum.passes} passes. Take a larger max_iter (it is "
+        f"{model.max_iter}), alpha or tol."
+    )

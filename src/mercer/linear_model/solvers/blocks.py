@@ -1,0 +1,205 @@
+"""Blocks of features that are read in every pass: caching, splits, and products over threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from mercer.linear_model.normal_equations import Array
+from mercer.linear_model.solvers.ridge import Rows
+from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, stacked
+from mercer.parallel.threads import share, spans
+from mercer.parallel.tile_size import PANEL, TILE_ROWS, Cost
+from mercer.rng import Rng, open_interval
+from mercer.stats.basic import frequency_weights
+
+ReadRows = Callable[[], Rows]
+"""Each call reads the same (features, targets, weights or None), block by block."""
+
+WeightedBlock = tuple[Block, Array, Array]
+"""Features, targets (n, t) and weights (n,) in float64."""
+
+# arrays of the size of the targets: scores, steps, curvatures, and temporaries of a pass
+_TARGET_ARRAYS = 8
+_CODED_ROWS = 4096  # products of tables and weights are computed for each span anew
+_POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
+_PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
+
+
+class CachedBlocks:
+    """Blocks that stay in memory after the first pass where they fit, and are read anew otherwise.
+
+    Coded blocks, whose products with all columns cost as much for a few rows as for many, are
+    stacked.
+
+    Parameters
+    ----------
+    read_rows : ReadRows
+    memory : int
+        Bytes for blocks, and for the arrays of each row beside them.
+    """
+
+    def __init__(self, read_rows: ReadRows, memory: int) -> None:
+        self.read_rows, self.memory = read_rows, memory
+        self.passes = 0
+        self._blocks: list[WeightedBlock] | None = None
+
+    @property
+    def cached(self) -> bool:
+        """Whether the blocks are in memory."""
+        return self._blocks is not None
+
+    def __call__(self) -> Iterator[WeightedBlock]:
+        """Yield all blocks: one pass."""
+        self.passes += 1
+        if self._blocks is not None:
+            yield from self._blocks
+            return
+        blocks, left = [], self.memory
+        for block, Y, w in with_weights(self.read_rows()):
+            copies = 1 if isinstance(block, Coded) else 2
+            left -= block.nbytes * copies + _TARGET_ARRAYS * Y.nbytes + w.nbytes
+            if left >= 0:
+                blocks.append((block, Y, w))
+            else:
+                blocks.clear()
+            yield block, Y, w
+        if left >= 0:
+            self._blocks = _stack_coded(blocks)
+
+
+class SplitBlocks:
+    """The training or the held-out part of cached blocks: other rows have weight 0."""
+
+    def __init__(self, blocks: CachedBlocks, seed: int, share: float, *, held_out: bool) -> None:
+        self.blocks, self.seed, self.share, self.held_out = blocks, seed, share, held_out
+
+    @property
+    def cached(self) -> bool:
+        return self.blocks.cached
+
+    @property
+    def passes(self) -> int:
+        return self.blocks.passes
+
+    def __call__(self) -> Iterator[WeightedBlock]:
+        return split(self.blocks, self.seed, self.share, held_out=self.held_out)
+
+
+def with_weights(rows: Rows) -> Iterator[WeightedBlock]:
+    """Yield blocks with targets (n, t) and weights (n,) in float64."""
+    for block, targets, weight in rows:
+        n = block.shape[0]
+        Y = np.asarray(targets, dtype=np.float64).reshape(n, -1)
+        yield block, Y, frequency_weights(n, weight)
+
+
+def split(
+    read_rows: ReadRows, seed: int, share: float, *, held_out: bool
+) -> Iterator[WeightedBlock]:
+    """Yield the blocks with weight 0 for rows of the other part.
+
+    A row is held out by a hash of (seed, row index), whatever the blocks.
+    """
+    start = 0
+    for block, Y, w in with_weights(read_rows()):
+        chosen = open_interval(Rng(seed).words("held out", start, len(w))) < share
+        start += len(w)
+        yield block, Y, w * (chosen == held_out)
+
+
+def column_squares(block: Block, w: Array) -> Array:
+    """Return sum w z^2 of each column."""
+    if isinstance(block, Coded) and isinstance(block.tables, OneHot):
+        return block.tables.scale * (block.T @ w)
+    Z = matrix(block)
+    if hasattr(Z, "indptr"):
+        return Z.astype(np.float64).power(2).T @ w
+    return np.einsum("i,ij,ij->j", w, Z, Z)
+
+
+def multiply(block: Block, W: Array) -> Array:
+    """Return Z W, (n, t), in the wider of both dtypes; threads share spans of rows."""
+    n, t = block.shape[0], W.shape[1]
+    if not isinstance(block, Dense | Coded):
+        return block @ W
+    out = np.empty((n, t), np.result_type(block.dtype, W.dtype))
+    coded = isinstance(block, Coded)
+
+    def work(rows: slice) -> None:
+        part = _rows_of(block, rows) if isinstance(block, Coded) else Dense(block.Z[rows])
+        out[rows] = part @ W
+
+    each = float(t * (block.codes.shape[1] if isinstance(block, Coded) else block.shape[1]))
+    share(work, list(spans(n, _CODED_ROWS if coded else TILE_ROWS)), Cost(each, 0.0), n)
+    return out
+
+
+def multiply_transposed(block: Block, R: Array) -> Array:
+    """Return Z'R, (D, t), in the wider of both dtypes; threads share spans of columns."""
+    n, t = R.shape
+    if not isinstance(block, Dense | Coded):
+        return block.T @ R
+    out = np.empty((block.shape[1], t), np.result_type(block.dtype, R.dtype))
+
+    def work(columns: slice) -> None:
+        if isinstance(block, Coded):
+            features = slice(columns.start * block.values, columns.stop * block.values)
+            out[features] = _positions_of(block, columns).T @ R
+        else:
+            out[columns] = block.Z[:, columns].T @ R
+
+    if isinstance(block, Coded):
+        positions = block.codes.shape[1]
+        share(work, list(spans(positions, _POSITIONS)), Cost(float(t * positions), 0.0), n)
+    else:
+        share(work, list(spans(block.shape[1], PANEL)), Cost(float(t * block.shape[1]), 0.0), n)
+    return out
+
+
+def multiply_gram(block: Coded, Q: Array) -> Array:
+    """Return Z Z'Q, (n, t), a few positions of the codes at a time: Z'Q is never formed.
+
+    Groups of positions are added in a fixed order.
+    """
+    (n, positions), t = block.codes.shape, Q.shape[1]
+    groups = list(spans(positions, _POSITIONS))
+    count = min(_PARTIAL_SUMS, len(groups))
+    sums = [np.zeros((n, t), np.result_type(block.dtype, Q.dtype)) for _ in range(count)]
+
+    def work(which: int) -> None:
+        for group in groups[which::count]:
+            part = _positions_of(block, group)
+            sums[which] += part @ (part.T @ Q)
+
+    share(work, list(range(count)), Cost(2.0 * t * positions, 0.0), n)
+    return functools.reduce(np.add, sums)
+
+
+def _stack_coded(blocks: list[WeightedBlock]) -> list[WeightedBlock]:
+    if len(blocks) < 2 or not all(isinstance(block, Coded) for block, _, _ in blocks):
+        return blocks
+    codes, targets, weights = zip(*blocks, strict=True)
+    return [(stacked(codes), np.concatenate(targets), np.concatenate(weights))]
+
+
+def _rows_of(block: Coded, rows: slice) -> Coded:
+    return replace(
+        block,
+        codes=block.codes[rows],
+        fractions=None if block.fractions is None else block.fractions[rows],
+        empty=None if block.empty is None else block.empty[rows],
+    )
+
+
+def _positions_of(block: Coded, positions: slice) -> Coded:
+    tables = block.tables
+    return replace(
+        block,
+        codes=block.codes[:, positions],
+        tables=tables if isinstance(tables, OneHot) or len(tables) == 1 else tables[positions],
+        fractions=None if block.fractions is None else block.fractions[:, positions],
+    )

@@ -1,0 +1,567 @@
+"""Newton's method for margin losses, by Hessian matrices or by conjugate gradients.
+
+The objective is sum s loss(y f(x)) + alpha/2 |w|^2 with f(x) = b + w'z, for all outputs at once;
+its value and derivatives take one pass over blocks. The intercept b is not penalized. Where there
+is one, features are taken about their mean, so that a large mean costs no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from mercer.linear_model.losses import Loss, SquaredHinge
+from mercer.linear_model.normal_equations import Array
+from mercer.linear_model.solvers.blocks import (
+    CachedBlocks,
+    SplitBlocks,
+    WeightedBlock,
+    column_squares,
+    multiply,
+    multiply_transposed,
+)
+from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
+from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
+from mercer.maps.block import Block, Coded, OneHot, matrix
+from mercer.stats.packed_symmetric import Symmetric
+from mercer.validation.parameters import validate_positive, validate_probability
+
+SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
+ROUNDING = 1e-13  # of the objective: smaller differences are rounding
+INNER_STEPS = 250  # maximum number of conjugate gradient steps for a Newton step
+
+_STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
+_LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
+# Smallest gradients that are required, relative to the first: for the minimum, and for a search.
+_GRADIENT_FLOOR, _SEARCH_FLOOR = 1e-12, 1e-4
+# Bounds of the tolerance of coordinate descent: change of the weights in a sweep, relative to them.
+_SWEEP_TOLERANCE = 1e-3, 1e-2
+_PATIENCE = 2  # alphas in a row that are no better than the best
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Minimum(NamedTuple):
+    """w (D, t) and b (t,), with Newton steps, passes and |gradient|/|gradient at 0| of each output.
+
+    An output is unconverged when its gradient is above the tolerance.
+    """
+
+    coef: Array
+    intercept: Array
+    steps: int
+    passes: int
+    gradient: Array
+    unconverged: Array
+    weights: Array | None = None  # of rows, where w is a combination of them
+
+
+def minimize_loss(
+    rows: CachedBlocks,
+    loss: Loss,
+    alpha: float,
+    *,
+    fit_intercept: bool = True,
+    exact: bool = False,
+    start: Minimum | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+) -> Minimum:
+    """Minimize sum s loss(y (b + w'z)) + alpha/2 |w|^2 over w and b, for each target column y.
+
+    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient: with `exact` by
+    its matrix, which takes D^2 numbers for each output and one pass; otherwise by conjugate
+    gradients, a pass for each of their steps, to a tolerance that follows the gradient. One pass
+    more computes the gradient at the end of the step and the objective at eight step sizes, of
+    which the largest with sufficient decrease is taken. Outputs that have converged are left out.
+
+    Parameters
+    ----------
+    rows : CachedBlocks
+        Blocks, targets of +1 and -1, weights.
+    loss : Loss
+    alpha : float
+        Above 0.
+    fit_intercept : bool, default=True
+    exact : bool, default=False
+    start : Minimum, optional
+        Starting point; 0 by default.
+    tol : float, default=1e-6
+        An output has converged when w is within tol |w| of the minimum, which |gradient| <= tol
+        alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0, b = 0, where rounding
+        begins.
+    max_iter : int, default=100
+        Maximum number of Newton steps.
+
+    Returns
+    -------
+    Minimum
+    """
+    validate_positive("minimize_loss", "alpha", alpha)
+    objective = Objective.of("minimize_loss", rows, loss, float(alpha), fit_intercept)
+    return _descend(objective, start, exact, tol, max_iter)
+
+
+def choose_held_out(
+    rows: CachedBlocks,
+    loss: Loss,
+    alphas: Sequence[float] | Array | None = None,
+    *,
+    fit_intercept: bool = True,
+    exact: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    share: float = 0.1,
+    seed: int = 0,
+) -> tuple[AlphaSearch, Minimum]:
+    """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
+
+    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas, ``ridge.ALPHAS``
+    in units of the mean over columns of sum s (z - mean)^2 by default, are tried from the largest
+    down, each starting from the minimum of the last one, until two in a row are no better than the
+    best, except those so large that w is next to 0. Those that were not tried have the score
+    infinity.
+    """
+    name = "choose_held_out"
+    validate_probability(name, "share", share)
+    training = SplitBlocks(rows, seed, share, held_out=False)
+    objective = Objective.of(name, training, loss, 1.0, fit_intercept)
+    last: Minimum | None = None
+
+    def solve(alpha: float) -> Minimum:
+        nonlocal last
+        at_alpha = replace(objective, alpha=alpha)
+        last = _descend(at_alpha, last, exact, tol, max_iter, _SEARCH_FLOOR)
+        return last
+
+    def score(minimum: Minimum) -> float:
+        def losses(block: Block, Y: Array) -> Array:
+            F = minimum.intercept + multiply(block, minimum.coef)
+            return loss.value(Y * F).sum(axis=1)
+
+        return held_out_mean(name, SplitBlocks(rows, seed, share, held_out=True)(), losses)
+
+    candidates = alpha_grid(name, alphas, objective.scale)
+    return search_alphas(name, candidates, objective.squares.sum(), solve, score, _PATIENCE)
+
+
+class BlockSource(Protocol):
+    """Blocks that are read once at each call, with the number of calls so far."""
+
+    @property
+    def cached(self) -> bool: ...
+    @property
+    def passes(self) -> int: ...
+    def __call__(self) -> Iterator[WeightedBlock]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """sum s loss(y f(x)) + alpha/2 |w|^2, with sums over the rows that do not depend on w."""
+
+    rows: BlockSource
+    loss: Loss
+    alpha: float
+    fit_intercept: bool
+    n: float
+    mean: Array  # (D,), 0 without an intercept
+    squares: Array  # sum s (z - mean)^2, (D,)
+    first: Array  # |gradient| at w = 0, b = 0, (t,)
+
+    @classmethod
+    def of(
+        cls, name: str, rows: BlockSource, loss: Loss, alpha: float, fit_intercept: bool
+    ) -> Objective:
+        """Sum up means and squares in one pass."""
+        n, sums = 0.0, None
+        for block, Y, w in rows():
+            if not w.any():
+                continue
+            if sums is None:
+                D, t = block.shape[1], Y.shape[1]
+                sums, squares = np.zeros(D), np.zeros(D)
+                cross, balance = np.zeros((D, t)), np.zeros(t)
+            n += float(w.sum())
+            sums += block.T @ w
+            squares += column_squares(block, w)
+            cross += multiply_transposed(block, w[:, None] * Y)
+            balance += w @ Y
+        if sums is None:
+            raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
+        if not (np.isfinite(squares.sum()) and np.isfinite(cross.sum())):
+            raise ValueError(
+                f"{name}: sums of squares of features leave the range of float64: scale them down."
+            )
+        mean = sums / n if fit_intercept else np.zeros(D)
+        centered = np.maximum(squares - n * mean**2, _EPS * squares)
+        cross -= np.multiply.outer(mean, balance)
+        slope = abs(float(loss.slope(np.zeros(1))[0]))
+        objective = cls(rows, loss, alpha, fit_intercept, n, mean, centered, np.zeros(t))
+        first = slope * gradient_norms(cross, fit_intercept * balance, objective.unit)
+        return replace(objective, first=first)
+
+    @property
+    def scale(self) -> float:
+        """Unit of alphas: mean over columns of sum s (z - mean)^2, or 1 for constant features."""
+        return float(self.squares.mean()) or 1.0
+
+    @property
+    def unit(self) -> float:
+        """Unit of a gradient in b, the root mean of |z - mean|^2.
+
+        Norms of gradients then follow the scale of the features.
+        """
+        return float(np.sqrt(self.squares.sum() / self.n)) or 1.0
+
+    def scores(self, block: Block, W: Array, b: Array) -> Array:
+        """Return b + (z - mean)'W of the rows of a block."""
+        if not W.any():
+            return np.broadcast_to(b, (block.shape[0], len(b))).copy()
+        return multiply(block, W) + (b - self.mean @ W)
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """Value and gradient of the active outputs, with the sums that eliminate the intercept."""
+
+    value: Array  # (t,)
+    G: Array  # gradient in w, (D, t)
+    g: Array  # gradient in b, (t,); 0 without an intercept
+    H: Array  # sum s loss'' (z - mean), (D, t); no columns without an intercept
+    h: Array  # sum s loss'', (t,)
+    unit: float  # of g
+
+    @property
+    def norms(self) -> Array:
+        """Norms of the gradients."""
+        return gradient_norms(self.G, self.g, self.unit)
+
+    def select(self, outputs: Array) -> Derivatives:
+        H = self.H[:, outputs] if self.H.size else self.H
+        return Derivatives(
+            self.value[outputs], self.G[:, outputs], self.g[outputs], H, self.h[outputs], self.unit
+        )
+
+    def descent(self) -> Array:
+        """Return -gradient in w with b eliminated: -(G - H g/h)."""
+        return -(self.G - self.H * divide(self.g, self.h)) if self.H.size else -self.G
+
+    def intercept_step(self, d: Array) -> Array:
+        """Return the step of b that belongs to the step d of w: -(g + H'd)/h."""
+        if not self.H.size:
+            return np.zeros(d.shape[1])
+        return -divide(self.g + np.sum(self.H * d, axis=0), self.h)
+
+
+class Iterate:
+    """w and b of the active outputs, b about the mean; scores b + w'(z - mean) of cached blocks."""
+
+    def __init__(
+        self, objective: Objective, W: Array, b: Array, outputs: Array, scores: dict[int, Array]
+    ) -> None:
+        self.objective, self.W, self.b, self.outputs = objective, W, b, outputs
+        self._scores = scores
+        self._score_steps: dict[int, Array] = {}
+
+    def select(self, outputs: Array) -> Iterate:
+        scores = {i: F[:, outputs] for i, F in self._scores.items()}
+        return Iterate(
+            self.objective, self.W[:, outputs], self.b[outputs], self.outputs[outputs], scores
+        )
+
+    def store(self, coef: Array, intercept: Array) -> None:
+        """Write w and b into the columns of their outputs."""
+        coef[:, self.outputs], intercept[self.outputs] = self.W, self.b
+
+    def blocks(self) -> Iterator[tuple[int, Block, Array, Array, Array]]:
+        """Yield (index, block, targets, weights as a column, scores) of blocks with weights."""
+        rows = self.objective.rows
+        for i, (block, Y, w) in enumerate(rows()):
+            if not w.any():
+                continue
+            F = self._scores.get(i)
+            if F is None:
+                F = self.objective.scores(block, self.W, self.b)
+                if rows.cached:
+                    self._scores[i] = F
+            yield i, block, Y[:, self.outputs], w[:, None], F
+
+    def curvatures(self) -> Iterator[tuple[int, Block, Array]]:
+        """Yield (index, block, s loss'') of blocks with weights: one pass."""
+        for i, block, Y, w, F in self.blocks():
+            yield i, block, w * self.objective.loss.curvature(Y * F)
+
+    def evaluate(
+        self, d: Array | None = None, db: Array | None = None, step_sizes: Array | None = None
+    ) -> tuple[Derivatives, Array]:
+        """Return the derivatives here, or at the end of the step (d, db): one pass.
+
+        The second array has the objective at each of the step sizes, (step sizes, t).
+        """
+        objective, loss = self.objective, self.objective.loss
+        D, t = self.W.shape
+        G, g, h, value = np.zeros((D, t)), np.zeros(t), np.zeros(t), np.zeros(t)
+        H = np.zeros((D, t if objective.fit_intercept else 0))
+        values = np.zeros((0 if step_sizes is None else len(step_sizes), t))
+        for i, block, Y, w, F in self.blocks():
+            M = Y * F
+            if d is not None and db is not None and step_sizes is not None:
+                dF = objective.scores(block, d, db)
+                if objective.rows.cached:
+                    self._score_steps[i] = dF
+                dM = Y * dF
+                for k, step_size in enumerate(step_sizes):
+                    values[k] += np.sum(w * loss.value(M + step_size * dM), axis=0)
+                M = M + dM
+            value += np.sum(w * loss.value(M), axis=0)
+            R, C = w * Y * loss.slope(M), w * loss.curvature(M)
+            h += C.sum(axis=0)
+            if objective.fit_intercept:
+                both = multiply_transposed(block, np.hstack([R, C]))
+                G += both[:, :t]
+                H += both[:, t:]
+                g += R.sum(axis=0)
+            else:
+                G += multiply_transposed(block, R)
+        W = self.W if d is None else self.W + d
+        if objective.fit_intercept:
+            G -= np.multiply.outer(objective.mean, g)
+            H -= np.multiply.outer(objective.mean, h)
+        G += objective.alpha * W
+        value += objective.alpha / 2 * np.sum(W**2, axis=0)
+        if d is not None and step_sizes is not None:
+            sums = [np.sum(A * B, axis=0) for A, B in ((self.W, self.W), (self.W, d), (d, d))]
+            s = step_sizes[:, None]
+            values += objective.alpha / 2 * (sums[0] + 2 * s * sums[1] + s**2 * sums[2])
+        return Derivatives(value, G, g, H, h, objective.unit), values
+
+    def move(self, d: Array, db: Array, scales: Array, step_sizes: Array) -> None:
+        """Take `step_sizes` of the step that was evaluated last, (scales d, scales db)."""
+        self.W += (scales * step_sizes) * d
+        self.b += scales * step_sizes * db
+        for i, dF in self._score_steps.items():
+            self._scores[i] += step_sizes * dF
+        self._score_steps.clear()
+
+
+def gradient_norms(G: Array, g: Array, unit: float) -> Array:
+    """Return norms of gradients in w, (D, t), and b, (t,)."""
+    return np.sqrt(np.sum(G**2, axis=0) + (unit * g) ** 2)
+
+
+def divide(a: Array, b: Array) -> Array:
+    """Return a/b, 0 where b is 0."""
+    return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
+
+
+def _descend(
+    objective: Objective,
+    start: Minimum | None,
+    exact: bool,
+    tol: float,
+    max_iter: int,
+    floor: float = _GRADIENT_FLOOR,
+) -> Minimum:
+    """Take Newton steps until every output has converged or no longer improves."""
+    D, t = len(objective.mean), len(objective.first)
+    before, norms = objective.rows.passes, np.zeros(t)
+    if objective.rows.cached and not exact:
+        (block, Y, w), *more = objective.rows()
+        if isinstance(block, Coded) and not more and len(w) < D:
+            return _descend_dual(objective, block, Y, w, start, tol, max_iter, floor)
+    coef = np.zeros((D, t)) if start is None else start.coef.copy()
+    intercept = np.zeros(t) if start is None else start.intercept + objective.mean @ coef
+    point, steps = Iterate(objective, coef.copy(), intercept.copy(), np.arange(t), {}), 0
+    here, moved, unconverged = point.evaluate()[0], np.ones(t, bool), np.zeros(t, bool)
+    while True:
+        norms[point.outputs] = here.norms
+        goal = np.maximum(
+            tol * objective.alpha * np.linalg.norm(point.W, axis=0),
+            floor * objective.first[point.outputs],
+        )
+        unconverged[point.outputs] = here.norms > goal
+        active = moved & unconverged[point.outputs]
+        if not active.any() or steps == max_iter:
+            break
+        if not active.all():
+            point.store(coef, intercept)
+            point, here, goal = point.select(active), here.select(active), goal[active]
+        reached = here.norms / objective.first[point.outputs]
+        forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / here.norms)
+        d = _step_by_matrix(point, here) if exact else _step_by_products(point, here, forcing)
+        moved, here = _line_search(point, here, d)
+        steps += 1
+    point.store(coef, intercept)
+    passes = objective.rows.passes - before
+    relative = divide(norms, objective.first)
+    return Minimum(coef, intercept - objective.mean @ coef, steps, passes, relative, unconverged)
+
+
+def _descend_dual(
+    objective: Objective,
+    block: Coded,
+    Y: Array,
+    w: Array,
+    start: Minimum | None,
+    tol: float,
+    max_iter: int,
+    floor: float,
+) -> Minimum:
+    """Take the same steps on the weights of rows."""
+    from mercer.linear_model.solvers.dual import DualProblem
+
+    before = objective.rows.passes
+    dual = DualProblem(objective, block, Y, w)
+    a, b = np.zeros_like(dual.Y), np.zeros(dual.t)
+    if start is not None and start.weights is not None:
+        a += start.weights
+        b += start.intercept + objective.mean @ start.coef
+    elif (
+        isinstance(objective.loss, SquaredHinge)
+        and isinstance(block.tables, OneHot)
+        and not objective.fit_intercept
+    ):
+        dual.sweep(a, float(np.clip(tol, *_SWEEP_TOLERANCE)))
+    steps, norms, unconverged = dual.descend(a, b, tol, floor, max_iter)
+    coef = dual.coef(a)
+    relative = divide(norms, objective.first)
+    passes = objective.rows.passes - before
+    return Minimum(coef, b - objective.mean @ coef, steps, passes, relative, unconverged, a)
+
+
+def _line_search(point: Iterate, here: Derivatives, d: Array) -> tuple[Array, Derivatives]:
+    """Take the largest step with sufficient decrease.
+
+    Returns which outputs moved, and the derivatives at the new point.
+    """
+    db = here.intercept_step(d)
+    predicted = np.sum(here.G * d, axis=0) + here.g * db
+    rounding = ROUNDING * np.abs(here.value)
+    scales = np.ones(len(db))
+    for _ in range(_LINE_SEARCHES):
+        ahead, values = point.evaluate(scales * d, scales * db, _STEP_SIZES)
+        decrease = SUFFICIENT_DECREASE * np.multiply.outer(_STEP_SIZES, scales * predicted)
+        sufficient = values <= here.value + decrease + rounding
+        accepted = sufficient.any(axis=0)
+        if accepted.all():
+            break
+        scales = np.where(accepted, scales, scales * _STEP_SIZES[-1] / 2)
+    step_sizes = np.where(accepted, _STEP_SIZES[np.argmax(sufficient, axis=0)], 0.0)
+    point.move(d, db, scales, step_sizes)
+    if np.any(step_sizes != 1):
+        ahead = point.evaluate()[0]
+    improved = (ahead.value < here.value - rounding) | (ahead.norms < 0.5 * here.norms)
+    return accepted & improved, ahead
+
+
+def _step_by_matrix(point: Iterate, here: Derivatives) -> Array:
+    """Return the Newton step of w by the Hessian of each output, b eliminated.
+
+    The Hessian is sum c (z - m)(z - m)' + alpha I with m = sum c z/sum c and c = s loss''.
+    """
+    objective, (D, t) = point.objective, point.W.shape
+    mean, sparse = objective.mean, False
+    sums = [Symmetric(D) for _ in range(t)]
+    for _, block, C in point.curvatures():
+        Z = matrix(block)
+        sparse = hasattr(Z, "indptr")
+        rows = Z if sparse else Z - mean.astype(Z.dtype)
+        for total, c in zip(sums, C.T, strict=True):
+            some = np.flatnonzero(c)
+            roots = np.sqrt(c[some]).astype(Z.dtype)[:, None]
+            if sparse:
+                part = rows[some].multiply(roots).tocsr()
+                total.add_csr((part.T @ part).tocsr())
+            else:
+                total.add_gram(rows[some] * roots)
+    steps, descent = np.empty((D, t)), here.descent()
+    for j, total in enumerate(sums):
+        A = total.toarray()
+        if here.H.size:
+            H, h = here.H[:, j], here.h[j]
+            if sparse:  # about 0 so far
+                A -= (
+                    np.multiply.outer(H, mean)
+                    + np.multiply.outer(mean, H)
+                    + h * np.multiply.outer(mean, mean)
+                )
+            A -= np.multiply.outer(H, divide(H, h))
+        steps[:, j] = _solve(A, objective.alpha, descent[:, j])
+    return steps
+
+
+def _solve(A: Array, alpha: float, right: Array) -> Array:
+    """Return (A + alpha I)^-1 right; eigenvalues of A that rounding made negative count as 0."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+    D = len(A)
+    diagonal = A.diagonal().copy()
+    A.flat[:: D + 1] += alpha
+    try:
+        return cho_solve(cho_factor(A, check_finite=False), right, check_finite=False)
+    except LinAlgError:
+        A.flat[:: D + 1] = diagonal
+        values, vectors = eigh(A, check_finite=False)
+        return vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + alpha))
+
+
+def _step_by_products(point: Iterate, here: Derivatives, forcing: Array) -> Array:
+    """Return the Newton step by conjugate gradients, each output to `forcing` of its gradient.
+
+    Products are in the dtype of the features, since a step need not be exact; the gradient, in
+    float64, decides about convergence. Steps are preconditioned by 1/(alpha + mean curvature times
+    sum s (z - mean)^2).
+    """
+    objective = point.objective
+    residual = here.descent()
+    d = np.zeros_like(residual)
+    preconditioner = 1 / (
+        objective.alpha + np.multiply.outer(objective.squares, here.h / objective.n)
+    )
+    goal = forcing * np.linalg.norm(residual, axis=0)
+    curvatures: dict[int, Array] = {}
+
+    def apply(P: Array, columns: Array) -> tuple[Array, Array]:
+        return _multiply_hessian(point, here, P, columns, curvatures)
+
+    conjugate_gradients(apply, d, residual, preconditioner, goal, INNER_STEPS)
+    return d
+
+
+def _multiply_hessian(
+    point: Iterate, here: Derivatives, P: Array, outputs: Array, curvatures: dict[int, Array]
+) -> tuple[Array, Array]:
+    """Return A P and P'A P for the Hessians A of some outputs, b eliminated: one pass.
+
+    P'A P is a sum of squares, and so never negative.
+    """
+    objective = point.objective
+    image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
+    center = objective.mean @ P
+    if curvatures:
+        blocks = ((i, block, curvatures[i]) for i, block in _numbered_blocks(point))
+    else:
+        blocks = point.curvatures()  # type: ignore[assignment]
+    for i, block, C in blocks:
+        if objective.rows.cached:
+            curvatures[i] = C
+        U = multiply(block, P.astype(block.dtype)) - center
+        R = C[:, outputs] * U
+        bend += np.sum(R * U, axis=0)
+        total += R.sum(axis=0)
+        image += multiply_transposed(block, R.astype(block.dtype))
+    if objective.fit_intercept:
+        image -= np.multiply.outer(objective.mean, total)
+        image -= here.H[:, outputs] * divide(total, here.h[outputs])
+        bend -= divide(total**2, here.h[outputs])
+    image += objective.alpha * P
+    return image, np.maximum(bend, 0.0) + objective.alpha * np.sum(P**2, axis=0)
+
+
+def _numbered_blocks(point: Iterate) -> Iterator[tuple[int, Block]]:
+    """Yield the blocks that have weights, with their indices: one pass."""
+    for i, (block, _, w) in enumerate(point.objective.rows()):
+        if w.any():
+            yield i, block

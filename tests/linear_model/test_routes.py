@@ -1,0 +1,78 @@
+"""Routes refuse exactly the settings that they do not declare; plans read as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mercer import KernelRegressor, RandomFourier
+from mercer.errors import ParameterError
+from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.routes import ROUTES, Settings, plan_fit
+
+PLAN = plan_fit(100, 4, 32, limit=10**9)
+ROUTE = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+
+
+def settings_of(route, **more) -> Settings:
+    return Settings("Model", 1.0, route.losses[0], **more)
+
+
+def is_refused(route, settings: Settings) -> bool:
+    try:
+        route.validate(settings, PLAN)
+    except ParameterError:
+        return True
+    return False
+
+
+def test_every_loss_has_a_route():
+    assert {loss for route in ROUTES.values() for loss in route.losses} == {"squared", *LOSSES}
+
+
+@ROUTE
+def test_a_route_supports_what_it_declares(route):
+    assert not is_refused(route, settings_of(route))
+    for penalty in ("l2", "l1", "group"):
+        refused = is_refused(route, settings_of(route, penalty=penalty))
+        assert refused == (penalty not in route.penalties)
+    for alpha in ("auto", "gcv", "kfold", "loo"):
+        refused = is_refused(route, replace(settings_of(route), alpha=alpha))
+        assert refused == (alpha not in route.alphas)
+    for alpha in (0.0, [0.0, 1.0]):
+        refused = is_refused(route, replace(settings_of(route), alpha=alpha))
+        assert refused == (not route.zero_alpha)
+    for name, value, supported in (
+        ("pca", 3, route.pca),
+        ("checkpoint", "sums", route.checkpoint),
+        ("cluster", True, route.cluster),
+        ("device", True, route.device),
+        ("partial", True, route.partial_fit),
+    ):
+        assert is_refused(route, settings_of(route, **{name: value})) == (not supported), name
+
+
+@ROUTE
+def test_settings_that_exclude_each_other_are_refused_by_every_route(route):
+    for more in (
+        {"cluster": True, "device": True},
+        {"partial": True, "checkpoint": "sums"},
+    ):
+        assert is_refused(route, settings_of(route, **more))
+    for condition in ("cluster", "partial"):
+        settings = replace(settings_of(route), alpha="loo", **{condition: True})
+        assert is_refused(route, settings)
+
+
+def test_a_plan_reads_as_sentences():
+    X = np.random.default_rng(0).random((50, 3))
+    model = KernelRegressor(RandomFourier(16, random_state=0), max_memory="1GB").fit(X, X[:, 0])
+    assert str(model.plan_) == (
+        "50 rows x 3 columns -> 16 features; least squares from normal equations, 8.19 kB of at "
+        "most 1 GB. 2 passes: bandwidth statistics, normal equations."
+    )
+    assert str(plan_fit(None, 3, 16, limit=1, labels=True)).endswith(
+        "Passes: class labels, then one per conjugate gradient step."
+    )
