@@ -285,7 +285,7 @@ def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
     one, three = (clone(case).set_params(**dict.fromkeys(names, jobs)).fit(X) for jobs in (1, 3))
     with (
         patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-        patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
+        patch("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16),
     ):
         same(dense(one.transform(X)), dense(three.transform(X)))
 
@@ -319,7 +319,7 @@ def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map
             found = ""
             with (
                 patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-                patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
+                patch("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16),
             ):
                 try:
                     fitted.transform(form(X))

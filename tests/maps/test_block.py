@@ -5,7 +5,16 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import fold
-from mercer.maps.block import Coded, Dense, OneHot, Sparse, as_block, fresh, is_block, matrix
+from mercer.maps.block import (
+    Coded,
+    Dense,
+    OneHot,
+    Sparse,
+    allocate_features,
+    as_block,
+    is_block,
+    matrix,
+)
 from mercer.stats.basic import Range
 
 Z = np.random.default_rng(0).normal(size=(6, 4)) * (np.random.default_rng(1).random((6, 4)) < 0.6)
@@ -39,7 +48,7 @@ def test_rows_become_the_block_of_their_kind_and_come_back_without_a_copy():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_outputs_begin_at_a_huge_page_and_hold_what_was_asked_for(dtype):
     for shape in ((0, 5), (3, 0), (7, 11), (1023, 1024), (1025, 1024), (2000, 3001)):
-        out = fresh(shape, np.dtype(dtype))
+        out = allocate_features(shape, np.dtype(dtype))
         assert (out.shape, out.dtype) == (shape, dtype)
         assert out.flags.c_contiguous and out.flags.writeable and out.flags.aligned
         assert out.nbytes < 2**22 or out.ctypes.data % 2**21 == 0

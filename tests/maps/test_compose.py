@@ -55,7 +55,7 @@ def test_parameters_are_named_as_in_make_pipeline():
 def test_fit_leaves_the_maps_it_was_given_unfitted():
     part = fourier()
     both = (part >> fourier(1.0)).fit(X)
-    assert not hasattr(part, "drawn_")
+    assert not hasattr(part, "tile_transform_")
     assert both.maps[0] is part
     assert [len(str(seed)) > 0 for seed in both.seed_] == [True, True]
     assert clone(both).get_params()["randomfourier-1__gamma"] == 0.3

@@ -15,8 +15,7 @@ from mercer.data.matrix import MatrixStream
 from mercer.errors import ParameterError, Setting
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.targets import is_source, require_targets
-from mercer.maps.base import Map
-from mercer.maps.moving import tensor_rows
+from mercer.maps.base import Map, convert_tensor
 from mercer.parallel import devices
 from mercer.validation.rows import drop_index_columns
 from mercer.validation.sparse import canonical_csr
@@ -97,7 +96,7 @@ class Intake(BaseEstimator):
             refuse_times(who, values, what)
         X = canonical_csr(who, X) if hasattr(X, "tocsr") else X
         if devices.is_tensor(X):
-            rows = tensor_rows(self, X, reset=reset)
+            rows = convert_tensor(self, X, reset=reset)
             if y is not None or reset:
                 require_targets(who, y)
                 targets = self._checked(np.asarray(y))

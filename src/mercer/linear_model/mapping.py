@@ -13,9 +13,9 @@ from mercer.errors import RowError
 from mercer.linear_model.heads import Head
 from mercer.linear_model.normal_equations import Array
 from mercer.maps import registry
-from mercer.maps._transform import for_rows, in_dtype
+from mercer.maps._transform import adapt_transform, cast_transform
 from mercer.maps.base import Map
-from mercer.maps.compose import Stacked, copied
+from mercer.maps.compose import Stacked, clone_sharing_generators
 from mercer.parallel import devices
 from mercer.parallel.threads import each
 from mercer.parallel.tile_size import Cost, rows_at_once
@@ -34,7 +34,7 @@ def make_map(who: str, feature_map: Any, random_state: Any, n_jobs: int | None) 
     elif isinstance(feature_map, str):
         made = registry()[validate_option(who, "feature_map", feature_map, sorted(registry()))]()
     elif isinstance(feature_map, Map):
-        made = copied(feature_map)
+        made = clone_sharing_generators(feature_map)
     else:
         raise ValueError(
             f"{who}: feature_map must be a mercer map, a composition of maps, a registered name "
@@ -96,7 +96,7 @@ def predict_rows(
     tile only.
     """
     d = stream.width
-    drawn = in_dtype(feature_map.tile_transform_, stream.dtype)
+    drawn = cast_transform(feature_map.tile_transform_, stream.dtype)
     with np.errstate(over="ignore"):
         coef = np.ascontiguousarray(head.coef.astype(stream.dtype))
     if not np.isfinite(coef).all():
@@ -113,8 +113,8 @@ def predict_rows(
         def work(rows: slice, X: Any = X, out: Array = out) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
                 out[rows] = (
-                    feature_map._tile(
-                        for_rows(feature_map.tile_transform_, X), X, rows, check_values=True
+                    feature_map._transform_tile(
+                        adapt_transform(feature_map.tile_transform_, X), X, rows, check_values=True
                     )
                     @ coef
                 )
@@ -151,7 +151,7 @@ def _first_error(feature_map: Map, X: Any, columns: Any, error: RowError) -> Row
     where the map only objects.
     """
     try:
-        feature_map._let_in(X, columns)
+        feature_map._validate_values(X, columns)
     except RowError as first:
         return first
     return error

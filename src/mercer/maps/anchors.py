@@ -17,10 +17,10 @@ from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
 from mercer.kernels.registry import additive_names
 from mercer.maps import _anchor_grid
-from mercer.maps._coded import CodedDrawn, CodedMap
+from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Bounds, Decay, Map
-from mercer.maps.block import Block, Coded, as_block
+from mercer.maps.block import Block, Coded, Sparse, as_block
 from mercer.maps.stages.base import require
 from mercer.maps.stages.lookup import Between, Nearest
 from mercer.parallel.tile_size import Cost
@@ -277,7 +277,7 @@ class Anchors(CodedMap):
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(CodedDrawn):
+class Lookup(CodedTransform):
     """Anchors by column, and what each of them stands for."""
 
     stage: Between | Nearest
@@ -302,6 +302,10 @@ class Lookup(CodedDrawn):
         return not (
             self.sparse_output or (sparse and not self.stage.coded(self._zeros()).toarray().any())
         )
+
+    def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
+        csr = sparse and not self.dense(True) and len(self.stage.tables) == 1
+        return Sparse if csr else Coded
 
     def _zeros(self) -> Array:
         return np.zeros((1, self.d), self.stage.tables.dtype, like=self.stage.tables)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps._bandwidth import Gamma
-from mercer.maps._transform import Chain, on_first
+from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.projection import as_basis, check_projection, projection_size
@@ -129,7 +129,7 @@ class CompressiveFourier(Map):
     def limit_(self) -> Kernel:
         """The Gaussian of the projected rows."""
         check_is_fitted(self)
-        return on_first(Gaussian(self.gamma_), self.tile_transform_, self.domain)
+        return kernel_on_first_stage(Gaussian(self.gamma_), self.tile_transform_, self.domain)
 
     @property
     def n_measurements_(self) -> int:

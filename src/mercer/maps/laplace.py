@@ -17,7 +17,7 @@ from scipy.special import erfcinv
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
-from mercer.maps._transform import Chain, Featured
+from mercer.maps._transform import Chain, KernelOnFeatures
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import Shift
@@ -165,7 +165,7 @@ class RandomLaplace(Map):
         return (
             self.kernel_
             if self.shift == 0
-            else Featured(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
+            else KernelOnFeatures(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
         )
 
     def check(self, d: int) -> None:

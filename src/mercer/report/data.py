@@ -247,7 +247,11 @@ def _parts(model: Any, rows: Rows) -> tuple[Rows, Map]:
 def _let_in(feature_map: Map, rows: Rows) -> Rows:
     """The rows as the map takes them."""
     enter = clone(feature_map)
-    return Rows(enter._enter(rows.seen, reset=True), enter._enter(rows.unseen, reset=True), rows.y)
+    return Rows(
+        enter._validate_input(rows.seen, reset=True),
+        enter._validate_input(rows.unseen, reset=True),
+        rows.y,
+    )
 
 
 def _interleaved(rows: Rows) -> Any:

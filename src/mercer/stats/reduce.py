@@ -11,7 +11,7 @@ import operator
 import os
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -90,7 +90,9 @@ def fold(
         )
         try:
             if not total.complete:
-                with dask_cluster.for_rows(client, rows) as found:
+                local = client is None and rows is None
+                cluster = nullcontext() if local else dask_cluster.for_rows(client, rows)
+                with cluster as found:
                     if found is None or rows is None:
                         _sum(rows, source, total, keeper, progress)
                     else:

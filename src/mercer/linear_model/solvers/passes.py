@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.ridge import Rows
-from mercer.maps.block import Block, Coded, OneHot, matrix, stacked
+from mercer.maps.block import Block, Coded, OneHot, matrix, stack_blocks
 from mercer.rng import Rng, open_interval
 from mercer.stats.basic import frequency_weights
 
@@ -72,7 +72,7 @@ def _together(held: list[tuple[Block, Array, Array]]) -> list[tuple[Block, Array
     if len(held) < 2 or not all(isinstance(block, Coded) for block, _, _ in held):
         return held
     blocks, targets, weights = zip(*held, strict=True)
-    return [(stacked(blocks), np.concatenate(targets), np.concatenate(weights))]
+    return [(stack_blocks(blocks), np.concatenate(targets), np.concatenate(weights))]
 
 
 def weighted(rows: Rows) -> Iterator[tuple[Block, Array, Array]]:
