@@ -38,7 +38,7 @@ from mercer.maps.exp_chi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hellinger import Hellinger
 from mercer.maps.stages.base import Stage
-from mercer.maps.stages.links import Cos
+from mercer.maps.stages.elementwise import Cos
 
 
 def name(value: Map | str) -> str:

@@ -209,7 +209,7 @@ def _parts(drawn: Any, d: int) -> Iterator[Part]:
 
 def kind_of(part: Any) -> str:
     """The name of a stage, with that of the product inside or of the kernel it evaluates:
-    Waves(Hadamard), Landmarks(Gaussian).
+    FourierFeatures(Hadamard), Landmarks(Gaussian).
     """
     inside = (
         getattr(part, "linear", None)

@@ -9,7 +9,7 @@ from mercer import ops
 from mercer.maps._transform import TileTransform, cast_transform
 from mercer.maps.base import Array, Map
 from mercer.maps.block import Block, Coded
-from mercer.maps.stages.base import Frozen
+from mercer.maps.stages.base import FrozenArrays
 from mercer.parallel import devices
 from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_flag
@@ -54,7 +54,7 @@ class CodedMap(Map):
 
 
 @dataclass(frozen=True, eq=False)
-class CodedTransform(Frozen, TileTransform):
+class CodedTransform(FrozenArrays, TileTransform):
     """Tile transform whose blocks are coded."""
 
     sparse_output: bool

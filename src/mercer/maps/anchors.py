@@ -22,7 +22,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Bounds, Decay, Map
 from mercer.maps.block import Block, Coded, Sparse, as_block
 from mercer.maps.stages.base import require
-from mercer.maps.stages.lookup import Between, Nearest
+from mercer.maps.stages.lookup import AnchorInterpolation, NearestAnchor
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.histogram import ColumnHistogram, Histogram
@@ -218,7 +218,7 @@ class Anchors(CodedMap):
         self.anchors_ = anchors[0] if pooled else anchors
         self.table_ = tables[0] if pooled else tables
         if self.weights == "linear" and self.n_neighbors == 2:
-            stage: Between | Nearest = Between(anchors, tables)
+            stage: AnchorInterpolation | NearestAnchor = AnchorInterpolation(anchors, tables)
         else:
             stage = _nearest(anchors, tables, min(self.n_neighbors, anchors.shape[1]), zero)
         return Lookup(bool(self.sparse_output), stage, d)
@@ -280,7 +280,7 @@ class Anchors(CodedMap):
 class Lookup(CodedTransform):
     """Anchors by column, and what each of them stands for."""
 
-    stage: Between | Nearest
+    stage: AnchorInterpolation | NearestAnchor
     d: int
 
     def check(self, d: int) -> None:
@@ -370,7 +370,7 @@ def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: boo
     return np.where((known & ~(zero & (places == 0)))[:, :, None], tables, 0.0)
 
 
-def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> Nearest:
+def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> NearestAnchor:
     """The mean of the k nearest anchors: those from anchor s on, up to the middle of anchors s and
     s + k. 0 stays 0.
     """
@@ -384,4 +384,4 @@ def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> Nearest:
     if zero and k > 1:
         edges = np.concatenate([np.zeros_like(edges[:, :1]), edges], axis=1)
         windows = np.concatenate([np.zeros_like(windows[:, :1]), windows], axis=1)
-    return Nearest(edges, windows)
+    return NearestAnchor(edges, windows)

@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from typing import Any
 
-CLASSES: dict[str, str] = {}
+CLASSES: dict[str, str] = {
+    "After": "CompositionTransform",
+    "Beside": "StackedTransform",
+    "Between": "AnchorInterpolation",
+    "Decays": "LaplaceFeatures",
+    "Featured": "KernelOnFeatures",
+    "Guard": "InputCheck",
+    "Measured": "CheckedProjection",
+    "Nearest": "NearestAnchor",
+    "Same": "IdentityStage",
+    "Waves": "FourierFeatures",
+}
 """Old name of a model or record class -> current name."""
 
 ATTRIBUTES: dict[str, str] = {"drawn_": "tile_transform_"}
 """Old name of a fitted attribute, of any model -> current name."""
 
-FIELDS: dict[str, dict[str, str]] = {}
+FIELDS: dict[str, dict[str, str]] = {
+    "CompositionTransform": {"guards": "checks"},
+    "FourierFeatures": {"reach": "max_norm"},
+}
 """Current name of a record class -> {old name of a field: current name}."""
 
 
