@@ -280,18 +280,19 @@ class Map(
             with self._error_reporting(rows):
                 if on_device:
                     features = self._compute_on_device(rows, self._device_features, out)
-                elif dense:
-                    transform = cast_transform(self.tile_transform_, rows.dtype)
-                    features = self._output_array(rows, transform, out)
-                    work = partial(
-                        self._transform_tile, transform, rows, out=features, check_values=True
-                    )
-                    n, (cost, most_rows) = rows.shape[0], _dense_cost(rows, transform)
-                    tiles = list(spans(n, tile_rows(cost, most_rows)))
-                    share(work, tiles, cost, n, getattr(self, "n_jobs", None))
                 else:
                     transform = cast_transform(self.tile_transform_, rows.dtype)
-                    features = self._stack_tiles(rows, transform, transform).tocsr()
+                    if dense:  # the loop is here, and not in _write_features, to save frames
+                        features = self._output_array(rows, transform, out)
+                        work = partial(
+                            self._transform_tile, transform, rows, out=features, check_values=True
+                        )
+                        cost, most_rows = _dense_cost(rows, transform)
+                        n = rows.shape[0]
+                        tiles = list(spans(n, tile_rows(cost, most_rows)))
+                        share(work, tiles, cost, n, getattr(self, "n_jobs", None))
+                    else:
+                        features = self._stack_tiles(rows, transform, transform).tocsr()
         if out is not None:
             return features
         return _wrap_data_with_container("transform", features, X, self)
@@ -624,7 +625,7 @@ class Map(
         # CSR rows are made dense on the device, and their features CSR again on the host.
         sparse = hasattr(X, "indptr") and not transform.dense(True)
         result = None if out is None else validate_out(type(self).__name__, X, out, shape)
-        transfer, blocks = devices.returning(place), []
+        back, blocks = devices.returning(place), []
         step = devices.tile_rows(transform.cost(d).bytes, place, travelling=True)
         for rows, tile in devices.ahead(spans(n, step), lambda span: X[span], place):
 
@@ -645,10 +646,10 @@ class Map(
                     return
                 if result is None:
                     result = allocate_features(shape, features.dtype)
-                transfer.bring(features, result[span])
+                back.bring(features, result[span])
 
             devices.each(work, tile.shape[0], tile.shape[0], place)
-        transfer.finish()
+        back.finish()
         if not blocks:
             return result
         block = stack_blocks(blocks)

@@ -93,24 +93,24 @@ def each(
 def share(
     work: Callable[[T], Any], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None
 ) -> None:
-    """Call work(item) for every item, in any order, with BLAS on one thread.
+    """Call work(item) for every item, in any order, on several threads where that is faster.
 
-    The caller and threads of the pool take items until none is left, where so many rows at this
-    cost pay for threads. A busy pool only means that the caller does more.
+    The calling thread and threads of the pool take items from one queue. Where the pool is busy,
+    the calling thread processes more of them. BLAS runs on one thread inside.
     """
-    left = deque(items)
+    queue = deque(items)
 
     def run() -> None:
         _inside.tile = True
         try:
-            while left:
+            while queue:
                 try:
-                    item = left.popleft()
+                    item = queue.popleft()
                 except IndexError:  # another thread took the last one
                     return
                 work(item)
         except BaseException:
-            left.clear()  # the others stop after their current item
+            queue.clear()  # the other threads stop after their current item
             raise
         finally:
             _inside.tile = False
@@ -131,9 +131,9 @@ def share(
 
 
 def _count_workers(items: int, cost: Cost, rows: int, n_jobs: int | None) -> int:
-    """Return the number of threads, the caller's included, for so many items."""
-    most = width(n_jobs)
-    return min(most, items) if worth_threads(cost, rows) else 1
+    """Return the number of threads for so many items, the calling thread included."""
+    available = width(n_jobs)
+    return min(available, items) if worth_threads(cost, rows) else 1
 
 
 def _get_pool() -> ThreadPoolExecutor:
