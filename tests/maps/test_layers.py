@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +35,16 @@ def own_frames(frame) -> list[str]:
 
 
 class Spy:
-    """Function that records the frames above each call, those of the calling thread included."""
+    """Function that records the frames above each call, those of the calling thread included.
 
-    def __init__(self, function):
+    Calls wait until so many threads have called.
+    """
+
+    def __init__(self, function, threads):
         self.function = function
         self.stacks: list[list[str]] = []
         self.threads: set[int] = set()
+        self.expected, self.arrived = threads, threading.Event()
 
     def __call__(self, *args, **kwargs):
         names = own_frames(sys._getframe(1))
@@ -50,7 +53,9 @@ class Spy:
             names += caller[-2:]  # transform, and the loop over tiles
         self.stacks.append(names)
         self.threads.add(threading.get_ident())
-        time.sleep(0.001)  # other threads take tiles too
+        if len(self.threads) >= self.expected:
+            self.arrived.set()
+        assert self.arrived.wait(timeout=60)
         return self.function(*args, **kwargs)
 
 
@@ -67,13 +72,12 @@ def test_frames_above_a_product_are_few(monkeypatch, design, module, op, most, r
     X = np.random.default_rng(0).normal(size=(rows, 64)).astype(dtype)
     fitted = RandomFourier(64, gamma=0.1, design=design, random_state=0, n_jobs=3).fit(X)
     expected = fitted.transform(X)
-    spy = Spy(getattr(module, op))
+    spy = Spy(getattr(module, op), threads=1 if rows == 1 else 2)
     monkeypatch.setattr(module, op, spy)
     monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
     monkeypatch.setattr("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16)
     np.testing.assert_array_equal(fitted.transform(X), expected)
     assert len(spy.stacks) == -(-rows // 16)
-    assert rows == 1 or len(spy.threads) > 1
     for stack in spy.stacks:
         assert stack[-1] == "transform"
         assert len(stack) <= most, stack
