@@ -28,6 +28,7 @@ from mercer.maps.base import Array, Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
 from mercer.parallel.tile_size import Cost
+from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
 
 Blocks = Callable[[], Iterator[Block | Piece] | Tiles]
@@ -150,6 +151,7 @@ class _Composite(_BaseComposition, Map):
                 "fit each other."
             )
         for part, width in zip(self._parts, self._input_widths(), strict=True):
+            validate_parameters(part)
             part.check(width)
         self.tile_transform_ = self._combine_transforms()
 
