@@ -258,9 +258,9 @@ def lifts(top: Ceilings, rounds: int) -> Iterator[Row]:
 
 def stage_there(phi: Any, X: torch.Tensor) -> Any:
     """The first stage of a fitted map, its arrays beside X."""
-    from mercer.maps._transform import for_rows
+    from mercer.maps._transform import adapt_transform
 
-    return for_rows(phi.tile_transform_, array(X)).stages[0]
+    return adapt_transform(phi.tile_transform_, array(X)).stages[0]
 
 
 def sampling(top: Ceilings, rounds: int) -> Iterator[Row]:

@@ -143,7 +143,7 @@ import numpy as np
 {DRAW}
 held = []
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-from mercer.maps.stages.linear import sobol
+from mercer.maps.stages.linear import sample_sobol
 from mercer.rng import Rng
 try:
     while True:
@@ -151,13 +151,13 @@ try:
 except OSError:
     pass
 try:
-    sobol(Rng(0), 16, 3)
+    sample_sobol(Rng(0), 16, 3)
 except RuntimeError as error:
     message = str(error)
 for one in held:
     os.close(one)
 print(message)
-print(np.unique(sobol(Rng(0), 16, 3)[:, 0]).size)
+print(np.unique(sample_sobol(Rng(0), 16, 3)[:, 0]).size)
 """
     done = run(code)
     refused, distinct = done.stdout.strip().splitlines()

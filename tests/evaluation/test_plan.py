@@ -284,7 +284,7 @@ def test_an_outline_is_the_cost_that_the_map_declares():
         assert found.cost.flops == pytest.approx(fitted.tile_transform_.cost(12).flops)
         assert found.columns == fitted.transform(X).shape[1]
     chain = RandomFourier(64, design="iid").fit(X).tile_transform_
-    assert kind_of(chain.stages[0]) == "Waves(Matrix)"
+    assert kind_of(chain.stages[0]) == "FourierFeatures(Matrix)"
 
 
 def test_planning_leaves_the_map_alone():

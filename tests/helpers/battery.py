@@ -1,5 +1,6 @@
-"""What every map must do. Each check takes an unfitted map and raises AssertionError;
-test_every_map runs all of them on every case, and shows on maps that are wrong on purpose that they
+"""Checks of every map: each takes an unfitted map and raises AssertionError.
+
+test_every_map.py runs all of them on every case, and shows with deliberately wrong maps that they
 can fail.
 """
 
@@ -22,12 +23,12 @@ from mercer.maps.base import Decay, Map
 from mercer.maps.block import Dense
 
 SIZES = (64, 256, 1024)
-ENDING_SIZES, ENDING_COLUMNS = (4, 16, 60), 64  # for a knob that ends at the number of columns
+ENDING_SIZES, ENDING_COLUMNS = (4, 16, 60), 64  # for a size of at most the number of columns
 DRAWS = 24
 
 
 def data(case: Map, n: int = 40, d: int = 5, seed: int = 0) -> np.ndarray:
-    """Rows in the map's domain, with exact zeros among them."""
+    """Return rows in the map's domain, with exact zeros among them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     if case.domain == "nonnegative":
@@ -37,9 +38,7 @@ def data(case: Map, n: int = 40, d: int = 5, seed: int = 0) -> np.ndarray:
 
 
 def growth(case: Map) -> tuple[tuple[int, ...], tuple[float, ...], np.ndarray]:
-    """Sizes of the knob, the numbers that the error is a power of, and rows wide enough for these
-    sizes.
-    """
+    """Return sizes, the numbers that the error is a power of, and rows wide enough for them."""
     if case.rate.ends:
         return (
             ENDING_SIZES,
@@ -50,14 +49,15 @@ def growth(case: Map) -> tuple[tuple[int, ...], tuple[float, ...], np.ndarray]:
 
 
 def seeded(case: Map, seed: int) -> Map:
-    """A copy with other seeds in every part."""
+    """Return a copy with other seeds in every part."""
     names = [name for name in case.get_params() if name.endswith("random_state")]
     return clone(case).set_params(**{name: 1000 * seed + i for i, name in enumerate(names)})
 
 
 def gram_errors(case: Map, size: int, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each of several draws: squared relative error off the diagonal, and the error's part
-    along the limit's Gram matrix.
+    """Return, for each draw, the squared relative error off the diagonal and its signed part.
+
+    The second is the coefficient of the error along the limit's Gram matrix.
     """
     squares, along = [], []
     for draw in range(DRAWS):
@@ -99,7 +99,7 @@ def relative_error(fitted: Map, X: np.ndarray) -> float:
 
 
 def check_draws_average_to_the_limit(case: Map) -> None:
-    """A wrong factor of a few per cent, which a slope does not show."""
+    """Detect a wrong factor of a few per cent, which a slope does not show."""
     sizes, _, X = growth(case)
     size = sizes[-1]
     _, along = gram_errors(case, size, X)
@@ -117,7 +117,7 @@ def check_exact_maps_are_exact(case: Map) -> None:
     close(Z @ Z.T, fitted.kernel_(X), 1e-11)
 
 
-def check_rows_do_not_see_each_other(case: Map) -> None:
+def check_rows_are_independent_of_each_other(case: Map) -> None:
     X = data(case)
     fitted = case.fit(X)
     whole = dense(fitted.transform(X))
@@ -139,22 +139,22 @@ def check_same_seed_same_map(case: Map) -> None:
         assert case.random != np.allclose(dense(first.transform(X)), dense(other.transform(X)))
 
 
-def check_a_larger_knob_keeps_what_was_drawn(case: Map) -> None:
+def check_a_larger_size_extends_the_weights(case: Map) -> None:
     least, most, X = (
         (16, 48, data(case, d=ENDING_COLUMNS)) if case.rate.ends else (64, 192, data(case))
     )
     small, large = (dense(case.with_size(size).fit(X).transform(X)) for size in (least, most))
-    kept = small.shape[1]
-    if getattr(case, "normalize", False):  # each row is then divided by the norm of all it has
+    count = small.shape[1]
+    if getattr(case, "normalize", False):  # each row is divided by the norm of all its features
         small, large = (
-            Z / np.linalg.norm(Z[:, :kept], axis=1, keepdims=True) for Z in (small, large)
+            Z / np.linalg.norm(Z[:, :count], axis=1, keepdims=True) for Z in (small, large)
         )
     else:
         large = large * np.sqrt(most / least)
-    close(large[:, :kept], small)
+    close(large[:, :count], small)
 
 
-def check_float32_gives_float32_and_is_right(case: Map) -> None:
+def check_float32_gives_float32_close_to_float64(case: Map) -> None:
     X = data(case).astype(np.float32)
     fitted = case.fit(X)
     single, double = fitted.transform(X), fitted.transform(X.astype(np.float64))
@@ -167,7 +167,7 @@ def check_float32_gives_float32_and_is_right(case: Map) -> None:
     same(dense(again), dense(single))
 
 
-def check_integers_and_booleans_are_numbers(case: Map) -> None:
+def check_integers_and_booleans_are_accepted(case: Map) -> None:
     counts = np.abs(data(case) * 3).astype(int)
     fitted = clone(case).fit(counts)
     same(dense(fitted.transform(counts)), dense(fitted.transform(counts.astype(float))))
@@ -190,20 +190,18 @@ def check_sparse_equals_dense(case: Map) -> None:
     stored = sp.csr_array(np.ones_like(X))
     stored.data[:] = X.ravel()  # zeros stored explicitly
     close(dense(clone(case).fit(stored).transform(stored)), expected)
-    twice = sp.csr_array(
-        (
-            np.repeat(X.ravel() / 2, 2),
-            np.tile(np.repeat(np.arange(X.shape[1]), 2), len(X)),
-            np.arange(len(X) + 1) * 2 * X.shape[1],
-        ),
-        shape=X.shape,
-    )  # every entry in two halves
+    halves = (
+        np.repeat(X.ravel() / 2, 2),
+        np.tile(np.repeat(np.arange(X.shape[1]), 2), len(X)),
+        np.arange(len(X) + 1) * 2 * X.shape[1],
+    )
+    twice = sp.csr_array(halves, shape=X.shape)  # every entry in two halves
     before = twice.data.copy()
     close(dense(clone(case).fit(twice).transform(twice)), expected)
     same(twice.data, before)
 
 
-def check_input_is_left_alone(case: Map) -> None:
+def check_input_is_not_modified(case: Map) -> None:
     for X in (data(case), sp.csr_array(data(case))):
         before = X.copy()
         for array in (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,):
@@ -221,30 +219,29 @@ def check_pickle_and_clone(case: Map) -> None:
     assert repr(copy.get_params()) == repr(case.get_params())
 
 
-def check_a_saved_map_comes_back_the_same(case: Map) -> None:
+def check_a_loaded_map_equals_the_saved_one(case: Map) -> None:
     X = data(case).astype(np.float32).astype(np.float64)
     fitted = clone(case).fit(X)
-    assert all(
-        array.flags.c_contiguous for array in fitted.tile_transform_.arrays().values()
-    )  # a file keeps no other order
+    # A file has no other memory order.
+    assert all(array.flags.c_contiguous for array in fitted.tile_transform_.arrays().values())
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "first.mercer", Path(folder) / "second.mercer"
         mercer.save(fitted, first)
-        again = mercer.load(first)
-        mercer.save(again, second)
+        loaded = mercer.load(first)
+        mercer.save(loaded, second)
         assert first.read_bytes() == second.read_bytes()
     for form, dtype in product((np.asarray, sp.csr_array), (np.float64, np.float32)):
-        Z, back = (one.transform(form(X.astype(dtype))) for one in (fitted, again))
-        assert type(Z) is type(back) and Z.dtype == back.dtype
-        same(dense(back), dense(Z))
-    assert repr(again) == repr(fitted) and repr(again.get_params()) == repr(fitted.get_params())
-    kernels = [(one.kernel_, one.limit_) for one in (fitted, again)]
-    for kernel, back in zip(*kernels, strict=True):
-        assert type(kernel) is type(back)
-        if kernel is not None:
-            same(kernel(X), back(X))
-    assert list(again.get_feature_names_out()) == list(fitted.get_feature_names_out())
-    assert again.seed_ == fitted.seed_
+        before, after = (phi.transform(form(X.astype(dtype))) for phi in (fitted, loaded))
+        assert type(before) is type(after) and before.dtype == after.dtype
+        same(dense(after), dense(before))
+    assert repr(loaded) == repr(fitted) and repr(loaded.get_params()) == repr(fitted.get_params())
+    kernels = [(phi.kernel_, phi.limit_) for phi in (fitted, loaded)]
+    for before, after in zip(*kernels, strict=True):
+        assert type(before) is type(after)
+        if before is not None:
+            same(before(X), after(X))
+    assert list(loaded.get_feature_names_out()) == list(fitted.get_feature_names_out())
+    assert loaded.seed_ == fitted.seed_
 
 
 def check_blocks_are_the_features(case: Map) -> None:
@@ -271,7 +268,7 @@ def check_out_is_written_and_returned(case: Map) -> None:
     if not isinstance(next(fitted.blocks(X)), Dense):
         return
     wide = np.full((len(Z), Z.shape[1] + 6), np.nan)
-    out = wide[:, 2:-4]  # rows that do not lie one after the other
+    out = wide[:, 2:-4]  # rows are not contiguous
     assert fitted.transform(X, out=out) is out
     same(out, Z)
     assert np.isnan(wide[:, :2]).all() and np.isnan(wide[:, -4:]).all()
@@ -282,18 +279,16 @@ def check_out_is_written_and_returned(case: Map) -> None:
 def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
     X = data(case, n=300)
     names = [name for name in case.get_params() if name.endswith("n_jobs")]
-    one, three = (clone(case).set_params(**dict.fromkeys(names, jobs)).fit(X) for jobs in (1, 3))
+    single, three = (clone(case).set_params(**dict.fromkeys(names, n)).fit(X) for n in (1, 3))
     with (
         patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-        patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
+        patch("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16),
     ):
-        same(dense(one.transform(X)), dense(three.transform(X)))
+        same(dense(single.transform(X)), dense(three.transform(X)))
 
 
-def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map) -> None:
-    """Numbers that are not finite come before negative ones, then rows count; the same words for
-    every form of the input.
-    """
+def check_the_first_invalid_number_is_reported_whichever_tile_fails_first(case: Map) -> None:
+    """Report non-finite numbers before negative ones, then by row, for every form of the input."""
     names = [name for name in case.get_params() if name.endswith("n_jobs")]
     fitted = clone(case).set_params(**dict.fromkeys(names, 3)).fit(data(case))
     wanted = {
@@ -316,22 +311,20 @@ def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map
             sp.csr_array,
             lambda A: np.repeat(A, 2, axis=1)[:, ::2],
         ):
-            found = ""
+            message = ""
             with (
                 patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-                patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
+                patch("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16),
             ):
                 try:
                     fitted.transform(form(X))
                 except ValueError as error:
-                    found = str(error)
-            assert f"{type(case).__name__} {words}" in found, found
+                    message = str(error)
+            assert f"{type(case).__name__} {words}" in message, message
 
 
 def check_finite_in_gives_finite_out(case: Map) -> None:
-    """Large and tiny numbers give finite features, or a ValueError that names the row and the
-    column.
-    """
+    """Large and tiny numbers give finite features, or an error that names row and column."""
     for dtype in (np.float32, np.float64):
         fitted = clone(case).fit(data(case).astype(dtype))
         for value in (
@@ -360,10 +353,8 @@ def check_finite_in_gives_finite_out_at_the_smallest_size(case: Map) -> None:
     check_finite_in_gives_finite_out(smallest(case))
 
 
-def check_rows_of_any_magnitude_are_fitted_or_refused(case: Map) -> None:
-    """Rows all of whose numbers are huge or tiny: finite features, or a ValueError that says what
-    to do.
-    """
+def check_rows_of_any_magnitude_are_fitted_or_rejected(case: Map) -> None:
+    """Huge or tiny rows give finite features, or an error with advice to scale the data."""
     for size, dtype in product((case, smallest(case)), (np.float32, np.float64)):
         limits = np.finfo(dtype)
         shares = data(size) / np.abs(data(size)).max()
@@ -393,7 +384,7 @@ def check_rows_of_any_magnitude_are_fitted_or_refused(case: Map) -> None:
 
 
 def smallest(case: Map) -> Map:
-    """The case with the smallest value of its knob that it can be fitted with."""
+    """Return the case with the smallest size that it can be fitted with."""
     for size in range(1, 17) if case.size_parameter else ():
         small = case.with_size(size)
         try:

@@ -33,7 +33,7 @@ def test_side_by_side_is_a_union():
     )
 
 
-def test_both_kinds_stay_flat_and_bind_as_python_does():
+def test_both_kinds_are_flat_and_bind_as_python_does():
     a, b, c, d = (fourier(seed=seed) for seed in range(4))
     assert len(((a >> b) >> (c >> d)).maps) == 4
     assert len(((a + b) + (c + d)).maps) == 4
@@ -52,10 +52,10 @@ def test_parameters_are_named_as_in_make_pipeline():
     assert both.maps[0].gamma == 9.0
 
 
-def test_fit_leaves_the_maps_it_was_given_unfitted():
+def test_fit_does_not_fit_the_given_maps():
     part = fourier()
     both = (part >> fourier(1.0)).fit(X)
-    assert not hasattr(part, "drawn_")
+    assert not hasattr(part, "tile_transform_")
     assert both.maps[0] is part
     assert [len(str(seed)) > 0 for seed in both.seed_] == [True, True]
     assert clone(both).get_params()["randomfourier-1__gamma"] == 0.3
@@ -69,7 +69,7 @@ def test_kernels_compose():
     ) + Laplacian(0.7)
 
 
-def test_a_composition_without_an_exact_kernel_says_so_and_still_works():
+def test_a_composition_without_an_exact_kernel_raises_on_access_and_still_transforms():
     both = (fourier(0.3) >> fourier(1.0, kernel="laplacian")).fit(X)
     with pytest.raises(
         AttributeError, match=r"no exact kernel: Laplacian.*depends on more than inner products"
@@ -87,7 +87,7 @@ def test_the_limit_of_a_composition_is_that_of_its_last_map_on_the_features_it_g
     )
 
 
-def test_a_map_that_looks_at_data_looks_at_features_in_a_composition():
+def test_statistics_of_a_map_in_a_composition_are_of_features():
     both = (fourier(0.3) >> RandomFourier(16, gamma="median", random_state=0)).fit(X)
     alone = RandomFourier(16, gamma="median", random_state=0).fit(both.maps_[0].transform(X))
     assert both.maps_[1].gamma_ == pytest.approx(alone.gamma_, rel=1e-12)
@@ -104,7 +104,7 @@ def test_feature_names_are_those_of_pipelines_and_unions():
 
 
 @pytest.mark.parametrize("maps", [[], [3], "ab", None])
-def test_what_is_no_list_of_maps_is_refused(maps):
+def test_anything_but_a_list_of_maps_is_rejected(maps):
     for kind in (Composed, Stacked):
         with pytest.raises(
             ValueError, match=r"maps must be a list of at least one mercer map, got"
@@ -121,7 +121,7 @@ def test_a_map_composes_with_maps_only():
         _ = fourier() + 3
 
 
-def test_a_composition_is_fitted_with_defaults_in_every_place():
+def test_default_maps_compose():
     default = RandomFourier(8)
     for both in (
         default >> default,

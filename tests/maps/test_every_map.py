@@ -1,5 +1,6 @@
-"""The battery on every case of every map, scikit-learn's own checks, and proof that the battery can
-fail.
+"""Run the battery and scikit-learn's checks on every case of every map.
+
+Deliberately wrong maps show that the battery can fail.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from mercer.maps.exp_chi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hellinger import Hellinger
 from mercer.maps.stages.base import Stage
-from mercer.maps.stages.links import Cos
+from mercer.maps.stages.elementwise import Cos
 
 
 def name(value: Map | str) -> str:
@@ -48,7 +49,7 @@ def name(value: Map | str) -> str:
 def applies(case: Map, check: str) -> bool:
     if check == "exact_maps_are_exact":
         return case.rate is None
-    if check == "a_larger_knob_keeps_what_was_drawn":
+    if check == "a_larger_size_extends_the_weights":
         return case.nested and case.size_parameter is not None
     if "limit" in check and case.rate is not None and clone(case).fit(data(case)).limit_ is None:
         return False  # no closed form to approach
@@ -74,8 +75,10 @@ every_case = pytest.mark.parametrize("case", CASES, ids=name)
 
 
 def tier(case: Map, check: str) -> list[pytest.MarkDecorator]:
-    """Mark the checks that draw many maps: rates of all but the first case of each class (ExpChi2
-    is the slowest), averages of all but the first case of each kernel.
+    """Return the marks of a check: "full" for most of those that sample many maps.
+
+    These are rates of all but the first case of each class (ExpChi2 is the slowest), and averages
+    of all but the first case of each kernel.
     """
     if not isinstance(case.rate, Rate) or "limit" not in check:
         return []
@@ -94,8 +97,9 @@ def test_map(case: Map, check: str):
 
 
 def common_checks(cases):
-    """scikit-learn's list without its checks of the array API, which need a process of their own:
-    test_devices.py runs them.
+    """Return scikit-learn's checks without those of the array API, which test_devices.py runs.
+
+    They need a process of their own.
     """
     mark = parametrize_with_checks(cases)
     names, pairs = mark.args
@@ -115,9 +119,8 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:X (has|does not have valid) feature names:UserWarning"
-)  # provoked by the checks
+# The checks provoke this warning.
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
 @pytest.mark.parametrize(
     "check",
     [
@@ -140,35 +143,35 @@ def test_scikit_learn_checks_that_are_not_in_the_common_list(case, check):
     check(type(case).__name__, clone(case))
 
 
-# The battery can fail.
+# The battery detects wrong maps.
 
 
 class SharedPhase(RandomFourier):
-    """Wrong on purpose: one phase for all features, as the compressive paper prints it."""
+    """Wrong: one phase for all features, as the compressive paper prints it."""
 
     def build(self, rng, d, statistics):
-        (waves,) = super().build(rng, d, statistics).stages
-        phases = waves.link.phases
-        return Chain((replace(waves, link=Cos(waves.link.scale, np.full_like(phases, phases[0]))),))
+        (stage,) = super().build(rng, d, statistics).stages
+        phases = np.full_like(stage.link.phases, stage.link.phases[0])
+        return Chain((replace(stage, link=Cos(stage.link.scale, phases)),))
 
 
 class HalfVariance(RandomFourier):
-    """Wrong on purpose: frequencies of variance gamma in place of 2 gamma."""
+    """Wrong: frequencies of variance gamma in place of 2 gamma."""
 
     def _projection(self, rng, frequencies, d, scale):
         return super()._projection(rng, frequencies, d, scale / np.sqrt(2))
 
 
 class ThreePerCent(RandomFourier):
-    """Wrong on purpose: features three per cent too long."""
+    """Wrong: features three per cent too long."""
 
     def build(self, rng, d, statistics):
-        (waves,) = super().build(rng, d, statistics).stages
-        return Chain((replace(waves, link=Cos(1.03 * waves.link.scale, waves.link.phases)),))
+        (stage,) = super().build(rng, d, statistics).stages
+        return Chain((replace(stage, link=Cos(1.03 * stage.link.scale, stage.link.phases)),))
 
 
-class Gossip(RandomFourier):
-    """Wrong on purpose: each row is centred by the mean of its tile."""
+class CentredTiles(RandomFourier):
+    """Wrong: each row is centred by the mean of its tile."""
 
     def build(self, rng, d, statistics):
         class Centred(Stage):
@@ -187,10 +190,10 @@ class Gossip(RandomFourier):
             ["inner_products_approach_the_limit_at_the_stated_rate", "draws_average_to_the_limit"],
         ),
         (ThreePerCent, ["draws_average_to_the_limit"]),
-        (Gossip, ["rows_do_not_see_each_other"]),
+        (CentredTiles, ["rows_are_independent_of_each_other"]),
     ],
 )
-def test_the_battery_fails_a_map_that_is_wrong(wrong, checks):
+def test_the_battery_detects_a_wrong_map(wrong, checks):
     for name in checks:
         case = wrong(64, gamma=0.3, form="offset", design="iid", random_state=0)
         with pytest.raises(AssertionError):
@@ -198,7 +201,7 @@ def test_the_battery_fails_a_map_that_is_wrong(wrong, checks):
         CHECKS[name](RandomFourier(64, gamma=0.3, form="offset", design="iid", random_state=0))
 
 
-# Laws, by Hypothesis, for the first case of each class.
+# Properties, by Hypothesis, for the first case of each class.
 
 
 @few_rows
@@ -236,10 +239,10 @@ def test_sparse_is_dense_in_both_dtypes(case, seed, n, d, dtype):
     )
 
 
-# Bad input, in words.
+# Messages for invalid input.
 
 
-def spoilt(case: Map, value: float) -> np.ndarray:
+def with_value(case: Map, value: float) -> np.ndarray:
     X = data(case)
     X[7, 2] = value
     return X
@@ -247,31 +250,31 @@ def spoilt(case: Map, value: float) -> np.ndarray:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @every_case
-def test_what_is_not_finite_is_named_by_row_and_column(case, value):
+def test_non_finite_values_are_reported_by_row_and_column(case, value):
     with pytest.raises(
         ValueError,
         match=r"(NaN|inf).*needs finite numbers, got .* at row 7, column 2\. Drop or impute",
     ):
-        clone(case).fit(spoilt(case, value))
+        clone(case).fit(with_value(case, value))
     fitted = clone(case).fit(data(case))
-    frame = pd.DataFrame(spoilt(case, value), columns=list("abcde"))
+    frame = pd.DataFrame(with_value(case, value), columns=list("abcde"))
     with pytest.raises(ValueError, match=r"at row 7, column 2 \('c'\)"):
         clone(case).fit(frame)
     with pytest.raises(ValueError, match=r"row 7, column 2"):
-        fitted.transform(spoilt(case, value))
+        fitted.transform(with_value(case, value))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.domain == "nonnegative"])
-def test_negative_values_are_named_by_row_and_column(case):
+def test_negative_values_are_reported_by_row_and_column(case):
     with pytest.raises(
         ValueError,
         match=r"Negative values in data: .* needs X >= 0, got -3.5 at row 7, column 2\. For signed",
     ):
-        clone(case).fit(spoilt(case, -3.5))
+        clone(case).fit(with_value(case, -3.5))
 
 
 @every_case
-def test_text_is_named_by_row_and_column(case):
+def test_text_is_reported_by_row_and_column(case):
     X = data(case).astype(object)
     X[7, 2] = "blue"
     with pytest.raises(
@@ -284,7 +287,7 @@ def test_text_is_named_by_row_and_column(case):
 
 
 @every_case
-def test_wrong_shapes_and_names_are_refused(case):
+def test_wrong_shapes_and_names_are_rejected(case):
     X = data(case)
     fitted = clone(case).fit(pd.DataFrame(X, columns=list("abcde")))
     with pytest.raises(ValueError, match=r"feature names should match"):
@@ -306,7 +309,7 @@ def test_wrong_shapes_and_names_are_refused(case):
 
 
 @every_case
-def test_out_of_the_wrong_kind_is_refused(case):
+def test_out_of_the_wrong_kind_is_rejected(case):
     X = data(case)
     fitted = clone(case).fit(X)
     Z = dense(fitted.transform(X))
@@ -320,7 +323,7 @@ def test_out_of_the_wrong_kind_is_refused(case):
             fitted.transform(X, out=out)
 
 
-def test_out_that_overlaps_the_input_is_refused():
+def test_out_that_overlaps_the_input_is_rejected():
     buffer = np.zeros((10, 8))
     fitted = RandomFourier(8, gamma=1.0).fit(buffer)
     with pytest.raises(ValueError, match=r"share memory"):

@@ -115,15 +115,15 @@ def test_an_odd_number_of_columns_is_unbiased(n_components):
 
 def test_offset_equals_rbf_sampler_when_given_its_weights():
     """The same formula, sqrt(2/D) cos(x.w + b): put scikit-learn's draw into our stages."""
-    from mercer.maps.stages.fourier import Waves
+    from mercer.maps.stages.elementwise import Cos
+    from mercer.maps.stages.fourier import FourierFeatures
     from mercer.maps.stages.linear import Matrix
-    from mercer.maps.stages.links import Cos
 
     theirs = RBFSampler(gamma=0.2, n_components=50, random_state=0).fit(X)
     panel = Matrix(theirs.random_weights_ / (2 * np.pi))
     link = Cos(np.sqrt(2 / 50), theirs.random_offset_ / (2 * np.pi))
     np.testing.assert_allclose(
-        Waves(panel, link, panel.reach())(X), theirs.transform(X), atol=1e-12
+        FourierFeatures(panel, link, panel.max_norm())(X), theirs.transform(X), atol=1e-12
     )
 
 
@@ -141,7 +141,7 @@ def test_float32_keeps_its_word_on_the_error_of_a_projection():
     for design in ("iid", "hadamard"):
         phi = RandomFourier(256, gamma=0.01, design=design, random_state=0).fit(rows)
         error = np.abs(phi.transform(rows) - phi.transform(rows.astype(np.float64))).max(axis=1)
-        reach = 2 * np.pi * phi.tile_transform_.stages[0].reach
+        reach = 2 * np.pi * phi.tile_transform_.stages[0].max_norm
         bound = (
             np.finfo(np.float32).eps * (4 + np.linalg.norm(rows, axis=1) * reach) * np.sqrt(2 / 256)
         )
@@ -259,7 +259,7 @@ def test_float32_is_used_only_while_it_resolves_a_phase():
     """
     phi = RandomFourier(512, gamma=0.5, design="iid", random_state=0).fit(np.zeros((1, 4)))
     waves = phi.tile_transform_.stages[0]
-    rows = (RNG.normal(size=(20, 4)) * 0.25 / np.finfo(np.float32).eps / waves.reach).astype(
+    rows = (RNG.normal(size=(20, 4)) * 0.25 / np.finfo(np.float32).eps / waves.max_norm).astype(
         np.float32
     )
     turns = rows.astype(np.float64) @ waves.linear.panel.astype(np.float32).astype(np.float64)

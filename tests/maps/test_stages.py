@@ -1,4 +1,4 @@
-"""Random matrices and links, against their definitions."""
+"""Stages and random matrices against their definitions."""
 
 from __future__ import annotations
 
@@ -11,58 +11,54 @@ from scipy.stats import chi, kstest, qmc
 
 from mercer.errors import RowError
 from mercer.maps.stages import linear
-from mercer.maps.stages.elementwise import ChebyshevLift, HomogeneousLift, SeriesLift
-from mercer.maps.stages.fourier import Waves
-from mercer.maps.stages.links import Cos, CosSin, RowNorm
+from mercer.maps.stages.elementwise import (
+    ChebyshevLift,
+    Cos,
+    CosSin,
+    HomogeneousLift,
+    RowNorm,
+    SeriesLift,
+)
+from mercer.maps.stages.fourier import FourierFeatures
 from mercer.rng import Rng
 
 
 def test_orthogonal_rows_are_orthogonal_in_blocks_with_chi_lengths():
     d = 12
-    panel = linear.orthogonal(Rng(0), 5 * d, d)
+    panel = linear.sample_orthogonal(Rng(0), 5 * d, d)
     block = panel[:, :d].T @ panel[:, :d]
     np.testing.assert_allclose(block - np.diag(np.diag(block)), 0, atol=1e-12)
-    lengths = np.linalg.norm(linear.orthogonal(Rng(1), 2000, d), axis=0)
+    lengths = np.linalg.norm(linear.sample_orthogonal(Rng(1), 2000, d), axis=0)
     assert kstest(lengths, chi(d).cdf).pvalue > 0.01
 
 
-def test_orthogonal_rows_point_everywhere():
-    first = np.array([linear.orthogonal(Rng(seed), 1, 3)[:, 0] for seed in range(4000)])
-    assert (
-        kstest(first[:, 0], "norm").pvalue > 0.01
-    )  # length times direction is one standard normal again
+def test_orthogonal_rows_have_uniform_directions():
+    first = np.array([linear.sample_orthogonal(Rng(seed), 1, 3)[:, 0] for seed in range(4000)])
+    # Length times direction is standard normal again.
+    assert kstest(first[:, 0], "norm").pvalue > 0.01
     assert abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.06
 
 
 @pytest.mark.parametrize("d", [1, 5, 64, 65, 100])
 def test_hadamard_is_three_products_of_signs_and_hadamard_matrices(d):
     rows = 200
-    stage = linear.hadamard(Rng(0), rows, d)
+    stage = linear.sample_hadamard(Rng(0), rows, d)
     p = stage.signs.shape[2]
     assert p == max(64, 2 ** int(np.ceil(np.log2(d))))
     H = hadamard(p)
-    W = np.vstack([H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs])[
-        :rows, :d
-    ]
+    S = [[np.diag(signs) for signs in block] for block in stage.signs]
+    W = np.vstack([H @ third @ H @ second @ H @ first for first, second, third in S])[:rows]
     X = np.random.default_rng(0).normal(size=(9, d))
-    np.testing.assert_allclose(stage(X), X @ W.T * stage.lengths, atol=1e-10)
+    np.testing.assert_allclose(stage(X), X @ W[:, :d].T * stage.lengths, atol=1e-10)
     np.testing.assert_allclose(stage(sp.csr_array(X)), stage(X), atol=1e-12)
-    full = np.vstack(
-        [H @ np.diag(s[2]) @ H @ np.diag(s[1]) @ H @ np.diag(s[0]) for s in stage.signs]
-    )[:rows]
-    norms = np.linalg.norm(full * stage.lengths[:, None], axis=1)
-    assert stage.reach() == pytest.approx(norms.max())
-    assert (
-        kstest(
-            np.concatenate([linear.hadamard(Rng(s), 256, d).lengths for s in range(8)]) * p**1.5,
-            chi(p).cdf,
-        ).pvalue
-        > 0.01
-    )
+    norms = np.linalg.norm(W * stage.lengths[:, None], axis=1)
+    assert stage.max_norm() == pytest.approx(norms.max())
+    lengths = [linear.sample_hadamard(Rng(seed), 256, d).lengths for seed in range(8)]
+    assert kstest(np.concatenate(lengths) * p**1.5, chi(p).cdf).pvalue > 0.01
 
 
 def test_sobol_points_are_a_scrambled_digital_net():
-    points = linear.sobol(Rng(0), 64, 4)
+    points = linear.sample_sobol(Rng(0), 64, 4)
     assert ((points > 0) & (points < 1)).all()
     for column in points.T:  # one point in each of 64 equal intervals, as in every scrambled net
         assert sorted(np.floor(column * 64)) == list(range(64))
@@ -71,23 +67,25 @@ def test_sobol_points_are_a_scrambled_digital_net():
     assert qmc.discrepancy(points) < qmc.discrepancy(np.random.default_rng(0).random((64, 4)))
 
 
-def test_sobol_points_are_uniform_over_scrambles_and_keep_their_order():
-    one = np.array([linear.sobol(Rng(seed), 2, 2)[1] for seed in range(3000)])
+def test_sobol_points_are_uniform_over_scrambles_and_nested():
+    one = np.array([linear.sample_sobol(Rng(seed), 2, 2)[1] for seed in range(3000)])
     assert kstest(one[:, 0], "uniform").pvalue > 0.01
     assert kstest(one[:, 1], "uniform").pvalue > 0.01
-    np.testing.assert_array_equal(linear.sobol(Rng(5), 100, 3)[:37], linear.sobol(Rng(5), 37, 3))
+    np.testing.assert_array_equal(
+        linear.sample_sobol(Rng(5), 100, 3)[:37], linear.sample_sobol(Rng(5), 37, 3)
+    )
 
 
-def test_sobol_has_a_last_column():
+def test_sobol_has_a_largest_number_of_columns():
     with pytest.raises(ValueError, match="at most 21201 columns, got 21202"):
-        linear.sobol(Rng(0), 4, 21202)
+        linear.sample_sobol(Rng(0), 4, 21202)
 
 
-def test_independent_weights_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch):
-    whole = linear.independent(Rng(0), 50, 7, ndtri)
+def test_independent_weights_do_not_depend_on_the_chunk_size(monkeypatch):
+    whole = linear.sample_independent(Rng(0), 50, 7, ndtri)
     monkeypatch.setattr(linear, "_CHUNK", 20)
-    np.testing.assert_array_equal(linear.independent(Rng(0), 50, 7, ndtri), whole)
-    np.testing.assert_array_equal(linear.independent(Rng(0), 31, 7, ndtri), whole[:, :31])
+    np.testing.assert_array_equal(linear.sample_independent(Rng(0), 50, 7, ndtri), whole)
+    np.testing.assert_array_equal(linear.sample_independent(Rng(0), 31, 7, ndtri), whole[:, :31])
 
 
 def test_cosines_and_sines_are_interleaved_and_an_odd_column_has_a_phase():
@@ -114,14 +112,12 @@ def test_rows_have_norm_one_from_tiny_to_huge(dtype):
     assert sparse.dtype == dtype
 
 
-def test_float32_phases_that_run_away_are_reduced_in_float64():
-    """Far from zero float32 has no fraction of a turn left: the cosine would be 1 for every
-    weight.
-    """
+def test_large_float32_phases_are_reduced_in_float64():
+    """Large float32 numbers have no fraction of a turn: every cosine would be 1."""
     rng = np.random.default_rng(0)
     panel = rng.normal(size=(5, 400)).astype(np.float32)
-    stage = Waves(
-        linear.Matrix(panel), Cos(1.0, np.zeros(400, np.float32)), linear.Matrix(panel).reach()
+    stage = FourierFeatures(
+        linear.Matrix(panel), Cos(1.0, np.zeros(400, np.float32)), linear.Matrix(panel).max_norm()
     )
     X = 1e9 * rng.normal(size=(3, 5)).astype(np.float32)
     exact = X.astype(np.float64) @ panel.astype(np.float64)
@@ -133,13 +129,11 @@ def test_float32_phases_that_run_away_are_reduced_in_float64():
 @pytest.mark.parametrize("pairs", [3, 64, 65, 130])
 @pytest.mark.parametrize("odd", [0, 1])
 def test_the_links_of_a_hadamard_product_are_those_of_its_result(pairs, odd):
-    stage = linear.hadamard(Rng(0), pairs + odd, 20)
+    stage = linear.sample_hadamard(Rng(0), pairs + odd, 20)
     X = np.random.default_rng(0).normal(size=(7, 20))
     for link in (CosSin(0.5, np.full(odd, 0.3)), Cos(0.5, np.linspace(0, 1, pairs + odd))):
-        out = np.empty((7, link.columns(pairs + odd)))
-        np.testing.assert_allclose(
-            link.of_hadamard(X, stage.signs, stage.lengths, out), link(stage(X)), atol=1e-13
-        )
+        features = FourierFeatures(stage, link, stage.max_norm())
+        np.testing.assert_allclose(features(X), link(stage(X)), atol=1e-13)
 
 
 LIFTS = [
@@ -151,7 +145,7 @@ LIFTS = [
 
 @pytest.mark.parametrize("lift", LIFTS, ids=lambda lift: type(lift).__name__)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csr_matrix])
-def test_a_lift_refuses_numbers_outside_its_domain(lift, form):
+def test_a_lift_rejects_numbers_outside_its_domain(lift, form):
     assert lift.validates_input
     for value, words in (
         (-2.0, "got -2 at row 1, column 2"),

@@ -106,7 +106,7 @@ def test_the_allowed_classes_are_a_closed_set():
     )
     assert {
         "Chain",
-        "Waves",
+        "FourierFeatures",
         "Landmarks",
         "Gaussian",
         "LinearPredictor",

@@ -37,11 +37,9 @@ def test_the_number_of_threads_changes_no_bit(small_grid):
 
 def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
     X = data(200)[0]
-    used, share = [], threads._share
+    used, count = [], threads._count_workers
     monkeypatch.setattr(
-        threads,
-        "_share",
-        lambda work, items, workers: (used.append(workers), share(work, items, workers)),
+        threads, "_count_workers", lambda *args: used.append(count(*args)) or used[-1]
     )
     for n_jobs in (1, 2, 3):
         used.clear()

@@ -139,7 +139,7 @@ class Rows:
         if self.feature_map is None:
             require_finite("fold", X, self.stream.columns)
         else:
-            self.feature_map._let_in(X, self.stream.columns)
+            self.feature_map._validate_values(X, self.stream.columns)
 
 
 class Features(Rows):
@@ -211,7 +211,7 @@ class Features(Rows):
         bounds = self.feature_map.bounds_
         if bounds is not None and not self._warned:
             self._warned = bounds(chunk.X, numbered=False)
-        block: Block = self.feature_map._block(chunk.X)
+        block: Block = self.feature_map._transform_block(chunk.X)
         return block
 
 
@@ -246,7 +246,7 @@ class Tiles(Rows):
 
     def _features(self, block: Block) -> Block:
         for part, following in zip(self.before, (*self.before[1:], self.following), strict=False):
-            block = part._step(block, following)
+            block = part._transform_between(block, following)
         return block
 
     def mark(self) -> dict[str, Any] | None:

@@ -263,7 +263,7 @@ def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:
         fold(Rows(open_stream(X), fitted), kept)
         rows = kept.rows
     else:
-        rows, _ = fitted._ready(X)
+        rows = fitted._validate_fitted_input(X)
     if rows.shape[0] < 2:
         raise ValueError(f"certify needs pairs of different rows, got {rows.shape[0]} row(s).")
     return rows

@@ -109,7 +109,7 @@ def measure(fitted: Map, rows: Any, pairs: Pairs) -> Measured:
     )
 
     def features(rows: Any) -> Any:
-        return at_home(fitted._block(devices.sent(rows)))
+        return at_home(fitted._transform_block(devices.sent(rows)))
 
     products = inner_products(features, rows, pairs)
     wide = products

@@ -74,7 +74,7 @@ class Outline:
         """That of a fitted map, on rows of so many entries of d where they are sparse."""
         d, drawn = fitted.n_features_in_, fitted.tile_transform_
         row = _row(d, density)
-        block: Any = fitted._block(row)
+        block: Any = fitted._transform_block(row)
         columns = drawn.columns(d)
         forms = {"Dense": "dense", "Sparse": "sparse", "Coded": "coded"}
         form = forms[type(block).__name__]
@@ -209,7 +209,7 @@ def _parts(drawn: Any, d: int) -> Iterator[Part]:
 
 def kind_of(part: Any) -> str:
     """The name of a stage, with that of the product inside or of the kernel it evaluates:
-    Waves(Hadamard), Landmarks(Gaussian).
+    FourierFeatures(Hadamard), Landmarks(Gaussian).
     """
     inside = (
         getattr(part, "linear", None)

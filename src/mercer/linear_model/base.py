@@ -36,10 +36,9 @@ from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Setti
 from mercer.linear_model.solvers.pca import spans
 from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps import registry
-from mercer.maps.base import Map
+from mercer.maps.base import Map, convert_tensor
 from mercer.maps.block import Block, at_home
-from mercer.maps.compose import Stacked, copied
-from mercer.maps.moving import tensor_rows
+from mercer.maps.compose import Stacked, clone_sharing_generators
 from mercer.parallel import devices
 from mercer.parallel.dask_cluster import folding_on, in_use, map_chunks
 from mercer.rng import Rng, seed_from
@@ -511,7 +510,7 @@ class KernelModel(BaseEstimator):
             refuse_times(name, values, argument)
         X = canonical_csr(name, X) if hasattr(X, "tocsr") else X
         if type(X) is not np.ndarray and devices.is_tensor(X):
-            rows = tensor_rows(self, X, reset=reset)
+            rows = convert_tensor(self, X, reset=reset)
             if y is not None or reset:
                 _require_targets(name, y)
                 targets = self._validate_targets(np.asarray(y))
@@ -667,7 +666,7 @@ def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None)
     elif isinstance(feature_map, str):
         built = registry()[validate_option(name, "feature_map", feature_map, sorted(registry()))]()
     elif isinstance(feature_map, Map):
-        built = copied(feature_map)
+        built = clone_sharing_generators(feature_map)
     else:
         raise ParameterError(
             name,

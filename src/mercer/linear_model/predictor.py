@@ -12,7 +12,7 @@ from mercer.data import Chunk, Stream
 from mercer.errors import RowError
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.ridge import AlphaSearch
-from mercer.maps._transform import for_rows, in_dtype
+from mercer.maps._transform import adapt_transform, cast_transform
 from mercer.maps.base import Map
 from mercer.parallel import devices
 from mercer.parallel.threads import each
@@ -67,7 +67,7 @@ class LinearPredictor:
 
     def scores(self, stream: Stream, feature_map: Map, n_jobs: int | None) -> Iterator[Array]:
         """Yield b + z'c of consecutive rows, (rows, outputs); features exist tile by tile only."""
-        transform = in_dtype(feature_map.tile_transform_, stream.dtype)
+        transform = cast_transform(feature_map.tile_transform_, stream.dtype)
         with np.errstate(over="ignore"):
             coef = np.ascontiguousarray(self.coef.astype(stream.dtype))
         if not np.isfinite(coef).all():
@@ -83,8 +83,11 @@ class LinearPredictor:
 
             def work(rows: slice, X: Any = X, out: Array = out) -> None:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    tile_transform = for_rows(feature_map.tile_transform_, X)
-                    out[rows] = feature_map._tile(tile_transform, X, rows, check_values=True) @ coef
+                    tile_transform = adapt_transform(feature_map.tile_transform_, X)
+                    out[rows] = (
+                        feature_map._transform_tile(tile_transform, X, rows, check_values=True)
+                        @ coef
+                    )
 
             try:
                 if device is None:
@@ -114,7 +117,7 @@ def _chunks(
 def _first_error(feature_map: Map, X: Any, columns: Any, error: RowError) -> RowError:
     """Return the error of the first invalid row of a chunk, whichever tile raised first."""
     try:
-        feature_map._let_in(X, columns)
+        feature_map._validate_values(X, columns)
     except RowError as first:
         return first
     return error

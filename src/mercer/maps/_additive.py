@@ -1,4 +1,4 @@
-"""What maps of additive kernels share: some values for each input, and a signed form."""
+"""Base class of maps for additive kernels: several values for each input, and a signed form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from mercer.maps.base import Map
 
 
 class AdditiveMap(Map):
-    """phi(x) = (lift(x_1), lift(x_2), ...) for x >= 0; with signed=True, sign(x) lift(|x|) for all
-    x.
-    """
+    """phi(x) = (lift(x_1), lift(x_2), ...) for x >= 0; signed, sign(x) lift(|x|) for all x."""
 
     domain_advice = "For signed data use signed=True, GCWS or RandomFourier."
     size_parameter = "n_terms"
@@ -18,7 +16,7 @@ class AdditiveMap(Map):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """nonnegative, and real when signed."""
+        """Domain of the data: "nonnegative", or "real" when signed."""
         return "real" if self.signed else "nonnegative"
 
     @property
@@ -27,5 +25,5 @@ class AdditiveMap(Map):
         return Signed(self.additive()) if self.signed else self.additive()
 
     def additive(self) -> Additive:
-        """The exact kernel of non-negative numbers."""
+        """Return the exact kernel of non-negative numbers."""
         raise NotImplementedError

@@ -1,39 +1,51 @@
-"""What maps to small integers share: codes(X), coded blocks, and the choice between dense and
-sparse features.
-"""
+"""Maps to small integers: codes(X), coded blocks, and dense or sparse features."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from mercer import ops
+from mercer.maps._transform import TileTransform, cast_transform
 from mercer.maps.base import Array, Map
 from mercer.maps.block import Block, Coded
-from mercer.maps.stages.base import Frozen
+from mercer.maps.stages.base import FrozenArrays
 from mercer.parallel import devices
 from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_flag
 
 
 class CodedMap(Map):
-    """A map whose features are looked up: row i has a small integer for each place, and a table
-    says what it stands for.
-    """
+    """Map whose features are table entries: a small integer for each row and table."""
 
     sparse_output: bool
 
     def codes(self, X: Any) -> Array:
-        """The codes of X, uint8, uint16 or int32, one column for each place; ``blocks(X)`` gives
-        them with their tables.
+        """Return the codes of X, one column for each table.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-        """
-        return devices.left(self._coded(X).codes)
 
-    def _coded(self, X: Any) -> Coded:
-        block = self._made(X, lambda rows, drawn, out: self._whole_block(rows, drawn.coded, drawn))
+        Returns
+        -------
+        array of shape (n_samples, n_tables), uint8, uint16 or int32
+            ``blocks(X)`` has them together with their tables.
+        """
+        return devices.left(self._encode(X).codes)
+
+    def _encode(self, X: Any) -> Coded:
+        """Return the features of X as one coded block."""
+
+        def encode(rows: Any, transform: Any, out: Array | None = None) -> Block:
+            return self._stack_tiles(rows, transform, transform.coded)
+
+        rows = self._convert_fitted_input(X)
+        with self._error_reporting(rows):
+            if ops.is_device(rows) or devices.here() is not None:
+                block = self._compute_on_device(rows, encode)
+            else:
+                block = encode(rows, cast_transform(self.tile_transform_, rows.dtype))
         assert isinstance(block, Coded)
         return block
 
@@ -42,13 +54,13 @@ class CodedMap(Map):
 
 
 @dataclass(frozen=True, eq=False)
-class CodedDrawn(Frozen):
-    """A Drawn that gives coded blocks."""
+class CodedTransform(FrozenArrays, TileTransform):
+    """Tile transform whose blocks are coded."""
 
     sparse_output: bool
 
     def coded(self, tile: Any, out: None = None) -> Coded:
-        """The codes of a tile and their tables."""
+        """Return the codes of a tile and their tables."""
         raise NotImplementedError
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
@@ -62,6 +74,9 @@ class CodedDrawn(Frozen):
 
     def dense(self, sparse: bool) -> bool:
         return not self.sparse_output
+
+    def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
+        return Coded
 
     def cost(self, d: int) -> Cost:
         raise NotImplementedError

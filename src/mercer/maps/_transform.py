@@ -1,19 +1,17 @@
-"""What a fitted map is made of: frozen arrays and numbers that turn a tile of rows into a block of
-features.
-"""
+"""Tile transforms: the fitted part of a map, which computes the features of a tile of rows."""
 
 from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer import ops
 from mercer.kernels import Kernel
-from mercer.maps.block import Block, as_block
+from mercer.maps.block import Block, Dense, Sparse, as_block
 from mercer.maps.stages.base import Stage
 from mercer.parallel import devices
 from mercer.parallel.tile_size import Cost
@@ -21,58 +19,75 @@ from mercer.parallel.tile_size import Cost
 Array = NDArray[Any]
 
 
-@runtime_checkable
-class TileTransform(Protocol):
-    """drawn(tile) -> Block. The tile is a 2-d array or a canonical CSR matrix, of the dtype of the
-    arrays.
+class TileTransform:
+    """transform(tile) -> Block: frozen arrays and numbers, and a function of a tile of rows.
+
+    A tile is a 2-d array or a canonical CSR matrix, of the dtype of the arrays.
     """
 
-    def __call__(self, tile: Any, out: Array | None = None) -> Block: ...
-    def columns(self, d: int) -> int: ...
-    def dense(self, sparse: bool) -> bool: ...
-    def arrays(self) -> dict[str, Array]: ...
-    def astype(self, dtype: DTypeLike) -> Self: ...
-    def cost(self, d: int) -> Cost: ...
-    def check(self, d: int) -> None: ...
+    @property
+    def validates_input(self) -> bool:
+        """Whether values outside the domain are rejected by the transform itself."""
+        return False
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        """Return the features of a tile, written into `out` where they are dense."""
+        raise NotImplementedError
+
+    def columns(self, d: int) -> int:
+        """Return the number of features for d inputs."""
+        raise NotImplementedError
+
+    def dense(self, sparse: bool) -> bool:
+        """Return whether the features are a dense array; `sparse` is whether the input is CSR."""
+        raise NotImplementedError
+
+    def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
+        """Return the class of the blocks: Dense, Sparse or Coded. A device has no Sparse ones."""
+        return Dense if on_device or self.dense(sparse) else Sparse
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays by name."""
+        raise NotImplementedError
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """Return a copy with floating-point arrays of another dtype."""
+        raise NotImplementedError
+
+    def cost(self, d: int) -> Cost:
+        """Return the cost of one row; bytes for float64, so that both dtypes have equal tiles."""
+        raise NotImplementedError
+
+    def check(self, d: int) -> None:
+        """Raise a ValueError unless the parts fit each other and d columns."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """Stages one after the other: the usual Drawn."""
+class Chain(TileTransform):
+    """x -> stage_m(... stage_1(x)): stages applied one after the other."""
 
     stages: tuple[Stage, ...]
 
     @property
     def validates_input(self) -> bool:
-        """Whether it refuses numbers outside its domain itself."""
         return self.stages[0].validates_input
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        """The block of features of a tile; written into out where the features are dense and out is
-        given.
-        """
         for stage in self.stages[:-1]:
             tile = stage(tile)
         return as_block(self.stages[-1](tile, out))
 
     def columns(self, d: int) -> int:
-        """Features for d inputs."""
         return self._widths(d)[-1]
 
     def dense(self, sparse: bool) -> bool:
-        """Whether the features are a dense array, given whether the input is a CSR matrix."""
         return not (sparse and all(stage.keeps_sparse for stage in self.stages))
 
     def arrays(self) -> dict[str, Array]:
-        """The drawn arrays, named by the place of their stage."""
-        return {
-            f"{i}.{name}": array
-            for i, stage in enumerate(self.stages)
-            for name, array in stage.arrays().items()
-        }
+        return number_arrays(self.stages)
 
     def check(self, d: int) -> None:
-        """Refuse stages that do not go with d columns, or with each other."""
         if not self.stages:
             raise ValueError("Chain needs at least one stage.")
         for stage in self.stages:
@@ -80,17 +95,14 @@ class Chain:
             d = stage.columns(d)
 
     def astype(self, dtype: DTypeLike) -> Chain:
-        """The same chain with its arrays in another dtype."""
         return Chain(tuple(stage.astype(dtype) for stage in self.stages))
 
     def cost(self, d: int) -> Cost:
-        """What one row costs; bytes for float64, so that both dtypes have the same tiles."""
         widths = self._widths(d)
         pairs = list(zip(self.stages, widths, strict=False))
         flops = sum(stage.flops(width) for stage, width in pairs)
-        return Cost(
-            flops, 8.0 * (sum(widths) + sum(stage.scratch(width) for stage, width in pairs))
-        )
+        scratch = sum(stage.scratch(width) for stage, width in pairs)
+        return Cost(flops, 8.0 * (sum(widths) + scratch))
 
     def _widths(self, d: int) -> list[int]:
         widths = [d]
@@ -99,82 +111,15 @@ class Chain:
         return widths
 
 
-def on_first(kernel: Kernel, drawn: Any, domain: str) -> Featured:
-    """The kernel on what the first stage of a chain gives: the limit of a map that spells a
-    composition.
-    """
-    return Featured(kernel, (Chain(drawn.stages[:1]),), domain)
-
-
-_casts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
-def in_dtype(drawn: Any, dtype: np.dtype[Any]) -> Any:
-    """drawn with float64 or float32 arrays. Weights are kept in float64; the float32 copy is made
-    once and lives as long as they do.
-    """
-    if dtype == np.float64:
-        return drawn
-    if drawn not in _casts:
-        with np.errstate(over="ignore"):
-            cast = drawn.astype(dtype)
-        kept = cast.arrays()
-        for name, array in drawn.arrays().items():
-            if name in kept and not np.array_equal(np.isfinite(kept[name]), np.isfinite(array)):
-                largest = np.abs(array[np.isfinite(array)]).max()
-                raise ValueError(
-                    f"The map has weights up to {largest:.2g}, beyond {dtype}: give float64 "
-                    "rows, or fit to data that is scaled "
-                    "(sklearn.preprocessing)."
-                )
-        _casts[drawn] = cast
-    return _casts[drawn]
-
-
-_moves: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-
-
-def for_rows(drawn: Any, rows: Any) -> Any:
-    """drawn in the dtype of rows, and where they are: moved to a device once, and kept there as
-    long as the original.
-    """
-    cast = in_dtype(drawn, rows.dtype)
-    if not ops.is_device(rows):
-        return cast
-    kept = _moves.setdefault(cast, {})
-    name = str(rows.tensor.device)
-    if name not in kept:
-        kept[name] = _moved(cast, rows)
-    return kept[name]
-
-
-def _moved(part: Any, rows: Any) -> Any:
-    """The same with its arrays where rows are; CSR matrices become dense."""
-    if isinstance(part, np.ndarray) or hasattr(part, "indptr"):
-        return devices.moved(
-            part.toarray() if hasattr(part, "indptr") else part, rows, columns=True
-        )
-    if isinstance(part, tuple):
-        return tuple(_moved(one, rows) for one in part)
-    if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):
-        return replace(
-            part, **{field.name: _moved(getattr(part, field.name), rows) for field in fields(part)}
-        )
-    return part
-
-
 @dataclass(frozen=True)
-class Featured(Kernel):
-    """k(phi(x), phi(z)) for features phi that were drawn: the limit of a map that is built on
-    them.
-    """
+class KernelOnFeatures(Kernel):
+    """k(phi(x), phi(z)) for fitted features phi: the limit of a map that is built on them."""
 
-    ignores_zeros: ClassVar[bool] = (
-        False  # the features have as many columns as they were drawn for
-    )
+    # The features have a fixed number of columns.
+    ignores_zeros: ClassVar[bool] = False
     kernel: Kernel
     features: tuple[TileTransform, ...]
-    needs: str  # the domain of the first of them
+    needs: str  # the domain of the first transform
 
     @property
     def domain(self) -> str:  # type: ignore[override]
@@ -185,6 +130,79 @@ class Featured(Kernel):
 
     def _features(self, X: Array) -> Array:
         rows: Any = X.reshape(-1, X.shape[-1])
-        for drawn in self.features:
-            rows = drawn(rows).toarray()
+        for transform in self.features:
+            rows = transform(rows).toarray()
         return rows.reshape(*X.shape[:-1], -1)
+
+
+def kernel_on_first_stage(kernel: Kernel, transform: Any, domain: str) -> KernelOnFeatures:
+    """Return the kernel on the output of the first stage of a chain."""
+    return KernelOnFeatures(kernel, (Chain(transform.stages[:1]),), domain)
+
+
+def number_arrays(parts: Any) -> dict[str, Array]:
+    """Return the arrays of all parts, each name preceded by the index of its part."""
+    return {
+        f"{i}.{name}": array
+        for i, part in enumerate(parts)
+        for name, array in part.arrays().items()
+    }
+
+
+_casts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def cast_transform(transform: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a transform with arrays of float64 or float32.
+
+    Weights are stored in float64. The float32 copy is made once and lives as long as they do.
+    """
+    if dtype == np.float64:
+        return transform
+    cast = _casts.get(transform)
+    if cast is None:
+        with np.errstate(over="ignore"):
+            cast = transform.astype(dtype)
+        arrays = cast.arrays()
+        for name, array in transform.arrays().items():
+            if name in arrays and not np.array_equal(np.isfinite(arrays[name]), np.isfinite(array)):
+                largest = np.abs(array[np.isfinite(array)]).max()
+                raise ValueError(
+                    f"The map has weights up to {largest:.2g}, beyond {dtype}: give float64 rows, "
+                    "or fit to data that is scaled (sklearn.preprocessing)."
+                )
+        _casts[transform] = cast
+    return cast
+
+
+_device_copies: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def adapt_transform(transform: Any, rows: Any) -> Any:
+    """Return a transform with arrays in the dtype and on the device of rows.
+
+    It is copied to a device once; the copy lives as long as the original.
+    """
+    cast = cast_transform(transform, rows.dtype)
+    if not ops.is_device(rows):
+        return cast
+    copies = _device_copies.setdefault(cast, {})
+    name = str(rows.tensor.device)
+    if name not in copies:
+        copies[name] = _copy_to_device(cast, rows)
+    return copies[name]
+
+
+def _copy_to_device(part: Any, rows: Any) -> Any:
+    """Return a part with its arrays on the device of rows; CSR matrices become dense."""
+    if isinstance(part, np.ndarray) or hasattr(part, "indptr"):
+        array = part.toarray() if hasattr(part, "indptr") else part
+        return devices.moved(array, rows, columns=True)
+    if isinstance(part, tuple):
+        return tuple(_copy_to_device(value, rows) for value in part)
+    if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):
+        values = {field.name: getattr(part, field.name) for field in fields(part)}
+        return replace(
+            part, **{name: _copy_to_device(value, rows) for name, value in values.items()}
+        )
+    return part

@@ -239,7 +239,7 @@ class LandmarkLift(Lift):
                 self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed
             )
             data[entries] = one(X.data[entries][:, None])
-        return self._columns_of(X, data.ravel())
+        return self._lifted_csr(X, data.ravel())
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         parts = (

@@ -17,12 +17,12 @@ from mercer.kernels import Additive
 from mercer.kernels.additive import Elementwise
 from mercer.kernels.registry import additive_names
 from mercer.maps import _anchor_grid
-from mercer.maps._coded import CodedDrawn, CodedMap
+from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Bounds, Decay, Map
-from mercer.maps.block import Block, Coded, as_block
+from mercer.maps.block import Block, Coded, Sparse, as_block
 from mercer.maps.stages.base import require
-from mercer.maps.stages.lookup import Between, Nearest
+from mercer.maps.stages.lookup import AnchorInterpolation, NearestAnchor
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.histogram import ColumnHistogram, Histogram
@@ -218,7 +218,7 @@ class Anchors(CodedMap):
         self.anchors_ = anchors[0] if pooled else anchors
         self.table_ = tables[0] if pooled else tables
         if self.weights == "linear" and self.n_neighbors == 2:
-            stage: Between | Nearest = Between(anchors, tables)
+            stage: AnchorInterpolation | NearestAnchor = AnchorInterpolation(anchors, tables)
         else:
             stage = _nearest(anchors, tables, min(self.n_neighbors, anchors.shape[1]), zero)
         return Lookup(bool(self.sparse_output), stage, d)
@@ -277,10 +277,10 @@ class Anchors(CodedMap):
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(CodedDrawn):
+class Lookup(CodedTransform):
     """Anchors by column, and what each of them stands for."""
 
-    stage: Between | Nearest
+    stage: AnchorInterpolation | NearestAnchor
     d: int
 
     def check(self, d: int) -> None:
@@ -302,6 +302,10 @@ class Lookup(CodedDrawn):
         return not (
             self.sparse_output or (sparse and not self.stage.coded(self._zeros()).toarray().any())
         )
+
+    def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
+        csr = sparse and not self.dense(True) and len(self.stage.tables) == 1
+        return Sparse if csr else Coded
 
     def _zeros(self) -> Array:
         return np.zeros((1, self.d), self.stage.tables.dtype, like=self.stage.tables)
@@ -366,7 +370,7 @@ def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: boo
     return np.where((known & ~(zero & (places == 0)))[:, :, None], tables, 0.0)
 
 
-def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> Nearest:
+def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> NearestAnchor:
     """The mean of the k nearest anchors: those from anchor s on, up to the middle of anchors s and
     s + k. 0 stays 0.
     """
@@ -380,4 +384,4 @@ def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> Nearest:
     if zero and k > 1:
         edges = np.concatenate([np.zeros_like(edges[:, :1]), edges], axis=1)
         windows = np.concatenate([np.zeros_like(windows[:, :1]), windows], axis=1)
-    return Nearest(edges, windows)
+    return NearestAnchor(edges, windows)

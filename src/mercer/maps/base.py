@@ -1,9 +1,13 @@
-"""Map: the scikit-learn contract, written once."""
+"""Map: the base class of all feature maps, a scikit-learn transformer."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,31 +15,40 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import metadata_routing
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils._set_output import _wrap_data_with_container
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from mercer import ops
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Piece, Tiles, blocks_of
-from mercer.data.dask import is_lazy
 from mercer.data.stream import as_float
 from mercer.errors import RowError
 from mercer.kernels import Kernel
-from mercer.maps._statistics import compute_statistics
-from mercer.maps._transform import TileTransform, for_rows
-from mercer.maps.block import Block, Dense, fresh, matrix, stacked
-from mercer.maps.moving import room, tensor_rows, there_and_back
-from mercer.maps.packing import Packing
-from mercer.maps.rates import INDEPENDENT as INDEPENDENT
-from mercer.maps.rates import STRUCTURED as STRUCTURED
-from mercer.maps.rates import SUBSPACE as SUBSPACE
-from mercer.maps.rates import Decay as Decay
-from mercer.maps.rates import Rate as Rate
+from mercer.maps._transform import TileTransform, adapt_transform, cast_transform
+from mercer.maps.block import (
+    Block,
+    Coded,
+    Dense,
+    Sparse,
+    allocate_features,
+    at_home,
+    matrix,
+    stack_blocks,
+)
 from mercer.parallel import devices
-from mercer.parallel.dask_cluster import map_chunks
-from mercer.parallel.threads import each, one_blas_thread, spans, width
-from mercer.parallel.tile_size import CSR_TILE_ROWS, TILE_ROWS, Cost, long_tile_rows, tile_rows
+from mercer.parallel.threads import one_blas_thread, share, spans, width
+from mercer.parallel.tile_size import (
+    CSR_TILE_ROWS,
+    TILE_ROWS,
+    Cost,
+    long_tile_rows,
+    tile_rows,
+    worth_redrawing,
+)
 from mercer.rng import Rng, seed_from
-from mercer.stats.basic import Statistic
+from mercer.stats.basic import Magnitude, Statistic
+from mercer.stats.combined import CombinedStatistics
+from mercer.stats.reduce import fold
 from mercer.validation.parameters import Constraints, validate_parameters
 from mercer.validation.rows import (
     as_numpy,
@@ -52,60 +65,97 @@ from mercer.validation.times import refuse_times
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
+class Rate:
+    """Convergence rate of a random map: Gram error ~ size ** slope, or steeper unless exact.
+
+    Where the size ends at the d columns of the data, the error ~ (size / (1 - size/d)) ** slope,
+    which is 0 at d.
+    """
+
+    slope: float
+    exact: bool
+    ends: bool = False
+
+
+@dataclass(frozen=True)
+class Decay:
+    """Convergence rate of a deterministic map: from each size to the next, error <= factor error.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+    factor : float
+    """
+
+    sizes: tuple[int, ...]
+    factor: float
+
+
+INDEPENDENT = Rate(-0.5, exact=True)  # independent samples
+STRUCTURED = Rate(-0.43, exact=False)  # orthogonal, Hadamard, low-discrepancy
+SUBSPACE = Rate(-0.5, exact=True, ends=True)  # orthogonal rows of which there are at most d
+
+
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The range that a map was made for, a number or one for each column: rows outside it get one
-    warning.
-    """
+    """Range of values that a map was fitted for: a number, or one for each column."""
 
     who: str
     low: Any
     high: Any
 
     def __call__(self, rows: Any, *, numbered: bool = True) -> bool:
-        """Warn about rows that are outside, and say whether there were any; numbered, when rows
-        count from the first of the data.
+        """Warn once about rows outside the range, and return whether there were any.
+
+        The warning names the row where rows are numbered from the first of the data.
         """
         return warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
 
 
-class _Contained(TransformerMixin, BaseEstimator):
-    """transform(X), which scikit-learn wraps so that set_output has its say."""
+class Map(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,  # type: ignore[call-arg]  # transform() wraps, except with out=
+):
+    """Explicit feature map: <phi(x), phi(z)> approaches kernel_(x, z).
 
-    def transform(self, X: Any) -> Any:
-        return self._features(X)
+    A subclass defines ``__init__`` (which stores its arguments), ``kernel_``,
+    ``build(rng, d, statistics)``, ``cases()`` and, where it depends on data,
+    ``required_statistics(d)``.
 
-
-class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """An explicit feature map: <phi(x), phi(z)> approaches kernel_(x, z).
-
-    A subclass writes ``__init__`` (stores its arguments), ``kernel_``, ``draw(rng, d, seen)``,
-    ``cases()``, and, where it must see data, ``look(d)``. Everything else is here.
+    Attributes
+    ----------
+    seed_ : int
+        The seed in use; a list of seeds for compositions.
+    tile_transform_ : TileTransform
+        The sampled weights, and the function of a tile of rows that they define.
     """
 
-    name: ClassVar[str | None] = None  # the registered name; None for compositions
-    kernels: ClassVar[tuple[str, ...]] = ()  # the kernels that its parameters choose from, by name
+    name: ClassVar[str | None] = None  # in the registry; None for compositions
+    kernels: ClassVar[tuple[str, ...]] = ()  # names of the kernels that parameters choose from
     paper: ClassVar[str] = ""
     domain: ClassVar[str] = "real"
-    domain_advice: ClassVar[str] = (
-        "For signed data use GCWS or RandomFourier."  # the way out for rows outside the domain
-    )
-    size_parameter: ClassVar[str | None] = "n_components"  # the parameter that buys accuracy
-    nested: ClassVar[bool] = True  # a larger knob keeps what a smaller one drew, up to its scale
-    numpy_attributes: ClassVar[bool] = (
-        # fitted attributes that are arrays of NumPy, whatever X is: not what the array API asks for
-        False
-    )
+    # What to do with rows outside the domain.
+    domain_advice: ClassVar[str] = "For signed data use GCWS or RandomFourier."
+    size_parameter: ClassVar[str | None] = "n_components"  # a larger value lowers the error
+    nested: ClassVar[bool] = True  # a larger size extends the weights of a smaller one, up to scale
+    # Fitted attributes are NumPy arrays for every kind of X, which the array API does not allow.
+    numpy_attributes: ClassVar[bool] = False
     parameter_constraints: ClassVar[Constraints] = {}
-    random: ClassVar[bool] = True  # another random_state is another map, where there is one
+    random: ClassVar[bool] = True  # the features depend on random_state, where there is one
 
-    # What fit finds, by its type: a model file has these attributes, scikit-learn's, and no others.
-    # A subclass adds its own.
-    seed_: Any  # the seed in use; a list of seeds for compositions
+    # Fitted attributes and their types: a model file has these, scikit-learn's, and no others.
+    # Subclasses add their own.
+    seed_: Any
     tile_transform_: TileTransform
+    _statistics_: Any = None  # the filled statistics, where they are small beside the weights
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
+
+    # Defined by subclasses.
 
     @property
     def kernel_(self) -> Kernel:
@@ -114,45 +164,79 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
 
     @property
     def limit_(self) -> Kernel | None:
-        """The kernel that is reached as the knob grows: kernel_, unless the map has a bias; None
-        where it has no closed form.
+        """The limit of <phi(x), phi(z)> as the size grows; None where it has no closed form.
+
+        It is ``kernel_`` unless the map has a bias.
         """
         return self.kernel_
 
     @property
     def rate(self) -> Rate | Decay | None:
-        """How the Gram error falls as the knob grows; None for an exact map."""
+        """The convergence rate of the Gram error in the size; None for an exact map."""
         return INDEPENDENT
-
-    def size_for(self, error: float, delta: float) -> int | None:
-        """The knob for which a pair's error is below `error` with probability 1 - delta, whatever
-        the data; None where none is known.
-        """
-        return None
 
     @property
     def bounds_(self) -> Bounds | None:
-        """The range that the map was made for; None when it takes all of its domain."""
+        """The range of values that the map was fitted for; None for the whole domain."""
+        return None
+
+    def size_for(self, error: float, delta: float) -> int | None:
+        """Return the size for which a pair's error is below `error` with probability 1 - delta.
+
+        Parameters
+        ----------
+        error, delta : float
+
+        Returns
+        -------
+        int or None
+            It holds for any data; None where no bound is known.
+        """
         return None
 
     def check(self, d: int) -> None:
-        """Refuse parameters that are wrong for d columns, in one sentence each."""
+        """Raise a ValueError for parameters that are not valid for d columns.
+
+        Parameters
+        ----------
+        d : int
+        """
 
     def required_statistics(self, d: int) -> Statistic | None:
-        """What the map must know of the data before it is drawn; None when that is nothing."""
+        """Return the empty statistics of the data that ``build`` needs; None for none.
+
+        Parameters
+        ----------
+        d : int
+            Columns of the data.
+        """
         return None
 
     def build(self, rng: Rng, d: int, statistics: Any) -> TileTransform:
-        """The map for d columns; seen is the summary that look() asked for, filled."""
+        """Sample the weights of the map for d columns.
+
+        Parameters
+        ----------
+        rng : Rng
+        d : int
+        statistics : Statistic or None
+            The ``required_statistics(d)``, filled with the rows of the data.
+
+        Returns
+        -------
+        TileTransform
+        """
         raise NotImplementedError
 
     @classmethod
     def cases(cls) -> list[Map]:
-        """Small instances for tests, docs and benchmarks."""
+        """Return small instances for tests, documentation and benchmarks."""
         raise NotImplementedError
 
+    # The transformer.
+
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Look at the rows of X where the map needs to, and draw its weights.
+        """Compute the statistics that the map needs of X, and sample its weights.
 
         Parameters
         ----------
@@ -163,44 +247,89 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         -------
         self
         """
-        if is_lazy(X):
+        if _is_dask(X):
             return self._fit_stream(open_stream(X))
-        X = self._enter(X, reset=True)
-        return self._fit_blocks(X.shape[1], lambda: blocks_of(X))
-
-    def blocks(self, X: Any) -> Iterator[Block]:
-        """The features of X block by block, in order; never all of them at once."""
-        X, drawn = self._ready(X)
-        return self._tiles(X, drawn)
+        rows = self._validate_input(X, reset=True)
+        return self._fit_blocks(rows.shape[1], lambda: blocks_of(rows))
 
     def transform(self, X: Any, out: Array | None = None) -> Any:
-        """The features of X.
+        """Compute the features of X.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
         out : array of shape (n_samples, n_features_out), optional
-            Where to write dense features. It must have their dtype; it is returned as it is,
-            whatever set_output says.
+            Array to write dense features into, of their dtype. It is returned as it is, whatever
+            ``set_output`` has configured.
 
         Returns
         -------
         Z : array, CSR matrix or data frame of shape (n_samples, n_features_out)
         """
-        return super().transform(X) if out is None else self._features(X, out)
+        if _is_dask(X):
+            features = self._transform_dask(X)
+        else:
+            rows = self._convert_fitted_input(X)
+            on_device = ops.is_device(rows) or devices.here() is not None
+            dense = self.tile_transform_.dense(hasattr(rows, "indptr"))
+            if out is not None and not dense:
+                raise ValueError(
+                    f"{type(self).__name__}: out= is for dense features, and this input gives "
+                    "sparse ones."
+                )
+            with self._error_reporting(rows):
+                if on_device:
+                    features = self._compute_on_device(rows, self._device_features, out)
+                else:
+                    transform = cast_transform(self.tile_transform_, rows.dtype)
+                    if dense:  # the loop is here, and not in _write_features, to save frames
+                        features = self._output_array(rows, transform, out)
+                        work = partial(
+                            self._transform_tile, transform, rows, out=features, check_values=True
+                        )
+                        cost, most_rows = _dense_cost(rows, transform)
+                        n = rows.shape[0]
+                        tiles = list(spans(n, tile_rows(cost, most_rows)))
+                        share(work, tiles, cost, n, getattr(self, "n_jobs", None))
+                    else:
+                        features = self._stack_tiles(rows, transform, transform).tocsr()
+        if out is not None:
+            return features
+        return _wrap_data_with_container("transform", features, X, self)
+
+    def blocks(self, X: Any) -> Iterator[Block]:
+        """Iterate over the features of X in blocks of consecutive rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        iterator of Block
+            Only one block is in memory at a time.
+        """
+        rows = self._validate_fitted_input(X)
+        return self._iterate_blocks(rows, adapt_transform(self.tile_transform_, rows))
 
     def with_size(self, size: int) -> Self:
-        """An unfitted copy with another value of the knob."""
+        """Return an unfitted copy with another size.
+
+        Parameters
+        ----------
+        size : int
+            The value of the parameter that ``size_parameter`` names.
+        """
         return clone(self).set_params(**{str(self.size_parameter): size})
 
     def __rshift__(self, other: Map) -> Map:
-        """self >> other: other on the features of self."""
+        """Return the composition self >> other: other on the features of self."""
         from mercer.maps.compose import Composed
 
         return Composed.flat(self, other) if isinstance(other, Map) else NotImplemented
 
     def __add__(self, other: Map) -> Map:
-        """self + other: the features of both side by side."""
+        """Return self + other: the features of both, side by side."""
         from mercer.maps.compose import Stacked
 
         return Stacked.flat(self, other) if isinstance(other, Map) else NotImplemented
@@ -210,232 +339,193 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.domain == "nonnegative"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.array_api_support = not self.numpy_attributes and not getattr(
-            self, "sparse_output", False
-        )
+        sparse_output = getattr(self, "sparse_output", False)
+        tags.array_api_support = not self.numpy_attributes and not sparse_output
         return tags
 
     @property
     def _n_features_out(self) -> int:
         return self.tile_transform_.columns(self.n_features_in_)
 
+    # Fitting.
+
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
-        """fit for rows that were let in already, or that another map makes; a Piece has weights
-        too.
-        """
+        """Fit to validated rows, or to features of another map; a Piece has weights too."""
         validate_parameters(self)
         self.check(d)
         width(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
-        summary = self.required_statistics(d)
-        with (
-            devices.at(None),
-            one_blas_thread(),
-        ):  # the CPU, and one thread: nothing else changes a bit of what is drawn
+        required = self.required_statistics(d)
+        with _reproducible_arithmetic():
             statistics = (
                 None
-                if summary is None
-                else compute_statistics(type(self).__name__, blocks(), summary)
+                if required is None
+                else _compute_statistics(type(self).__name__, blocks(), required)
             )
             self.tile_transform_ = self.build(Rng(self.seed_), d, statistics)
-        self._remember(statistics)
+        self._store_statistics(statistics)
         return self
 
     def _fit_stream(self, stream: Stream) -> Self:
-        """fit for a stream: its rows come in at the same door, and are read as often as the map
-        must look at them.
-        """
+        """Fit to the rows of a stream, which are read once for each pass that the map needs."""
         self._fit_blocks(stream.width, lambda: Tiles(stream, clone(self)))
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
 
-    def _step(self, block: Block, following: Map | None) -> Block:
-        """The features of a block, in the domain of the map that follows."""
-        try:
-            rows = matrix(block)
-            made: Block = for_rows(self.tile_transform_, rows)(rows)
-            if following is not None:
-                following._require_domain(matrix(made))
-        except RowError as error:
-            raise error.at(0, type(self).__name__) from None
-        return made
+    # Features, tile by tile.
 
-    def _features(self, X: Any, out: Array | None = None) -> Any:
-        if is_lazy(X):
-            check_is_fitted(self)
-            sparse = hasattr(X._meta, "tocsr")
-            return map_chunks(
-                self,
-                "transform",
-                X,
-                self._n_features_out,
-                as_float([X.dtype]),
-                sparse=not self.tile_transform_.dense(sparse),
-            )
-
-        def make(rows: Any, drawn: TileTransform, out: Array | None) -> Any:
-            dense = drawn.dense(hasattr(rows, "indptr"))
-            return (self._dense_features if dense else self._sparse_features)(rows, drawn, out)
-
-        return devices.left(self._made(X, make, out))
-
-    def _made(self, X: Any, make: Callable[[Any, Any, Any], Any], out: Array | None = None) -> Any:
-        """make(rows, drawn, out), whose tiles are checked on the way; what it says of a row does
-        not depend on which tile came first.
-        """
-        if not hasattr(
-            self, "tile_transform_"
-        ):  # check_is_fitted makes tags, which takes as long as a row does
-            check_is_fitted(self)
-        X = self._form(X, reset=False)
-        try:
-            if devices.here() is not None and not ops.is_device(X):
-                Z = there_and_back(type(self).__name__, X, self.tile_transform_, make, out)
-            else:
-                Z = make(X, for_rows(self.tile_transform_, X), out)
-        except RowError:
-            self._let_in(X)  # the first of all rows, whichever tile came first
-            raise
-        if self.bounds_ is not None:
-            self.bounds_(X)
-        return Z
-
-    def _dense_features(self, X: Any, drawn: TileTransform, out: Array | None) -> Array:
-        n, d = X.shape
-        shape = (n, drawn.columns(d))
-        if out is None:
-            out = ops.empty(shape, X.dtype, X) if ops.is_device(X) else fresh(shape, X.dtype)
-        else:
-            out = self._check_out(X, out, shape)
-        return self._fill(X, drawn, out, check_values=True)
-
-    def _fill(
-        self, X: Any, drawn: TileTransform, out: Array, *, check_values: bool = False
-    ) -> Array:
-        """The dense features of X, written into out. With check_values, its numbers are checked on
-        the way.
-        """
-
-        def work(rows: slice) -> None:
-            self._tile(drawn, X, rows, out[rows], check_values=check_values)
-
-        n, d = X.shape
-        cost, most_rows = drawn.cost(d), TILE_ROWS
-        if hasattr(X, "indptr"):
-            cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
-        self._each(work, X, cost, most_rows)
-        return out
-
-    def _each(self, work: Callable[[slice], None], X: Any, cost: Cost, most_rows: int) -> None:
-        """work(rows) for all tiles of X: over threads, or one after the other where X is on a
-        device.
-        """
-        place = devices.place_of(X) if ops.is_device(X) else None
-        if place is None:
-            each(work, X.shape[0], cost, getattr(self, "n_jobs", None), most_rows)
-        else:
-            devices.each(work, X.shape[0], devices.tile_rows(cost.bytes, place), place)
-
-    def _block(self, X: Any) -> Block:
-        """The features of rows that were let in as one block, of the kind that the map makes of a
-        row.
-        """
-        drawn = for_rows(self.tile_transform_, X)
-        if not isinstance(self._tile(drawn, X, slice(0, 1)), Dense):
-            return self._whole_block(X, drawn, drawn, check_values=False)
-        return Dense(
-            self._fill(X, drawn, ops.empty((X.shape[0], drawn.columns(X.shape[1])), X.dtype, X))
-        )
-
-    def _sparse_features(self, X: Any, drawn: TileTransform, out: Array | None) -> Any:
-        if out is not None:
-            raise ValueError(
-                f"{type(self).__name__}: out= is for dense features, and this input gives sparse "
-                "ones."
-            )
-        block = self._whole_block(X, drawn, drawn)
-        return (
-            devices.sparse(block) if ops.is_device(X) and devices.here() is None else block.tocsr()
-        )
-
-    def _whole_block(
-        self, X: Any, make: Callable[..., Block], drawn: TileTransform, *, check_values: bool = True
-    ) -> Block:
-        """make(tile) of all rows as one block; what is stored is what costs, so tiles may be long.
-        With check_values, rows are checked.
-        """
-        n, d = X.shape
-        cost, share = drawn.cost(d), X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
-        cost = Cost(cost.flops * share, 2 * cost.bytes * share)
-        parts: dict[int, Block] = {}
-
-        def work(rows: slice) -> None:
-            parts[rows.start] = self._tile(make, X, rows, check_values=check_values)
-
-        self._each(work, X, cost, long_tile_rows(cost))
-        return stacked([parts[start] for start in sorted(parts)])
-
-    def _tiles(self, X: Any, drawn: TileTransform) -> Iterator[Block]:
-        n, d = X.shape
-        place = devices.place_of(X) if ops.is_device(X) else None
-        cost = drawn.cost(d)
-        for rows in spans(
-            n, tile_rows(cost) if place is None else devices.tile_rows(cost.bytes, place)
-        ):
-            with one_blas_thread():
-                block = self._tile(drawn, X, rows)
-            yield block
-
-    def _tile(
+    def _transform_tile(
         self,
-        drawn: Callable[..., Block],
+        transform: TileTransform,
         X: Any,
         rows: slice,
         out: Array | None = None,
         *,
         check_values: bool = False,
+        compute: Callable[..., Block] | None = None,
     ) -> Block:
-        """The features of some rows. With check_values, their numbers are checked: here, where they
-        come into the cache anyway.
+        """Return the features of some rows of X, written into those of `out`.
+
+        With check_values the numbers are validated here, where they are read into the cache
+        anyway. `compute` replaces the transform as the function of the tile.
         """
-        tile = X if rows == slice(0, X.shape[0]) else X[rows]
-        if not hasattr(tile, "indptr"):
-            tile = np.ascontiguousarray(tile, like=tile)  # the same bits for every memory order
+        tile = X if rows.stop - rows.start == X.shape[0] else X[rows]
+        on_device = ops.is_device(tile)
+        if on_device:
+            tile = np.ascontiguousarray(tile, like=tile)
+        elif not hasattr(tile, "indptr"):
+            tile = np.ascontiguousarray(tile)  # the same bits for every memory order
+        check_values = check_values and not (compute is None and transform.validates_input)
         try:
-            wanted = check_values and not getattr(drawn, "validates_input", False)
-            if wanted and ops.is_device(tile):
-                tile.look()  # and see what was found when the device has its work
-            elif wanted:
-                self._let_in(tile)
-            block = drawn(tile, out)
-            if wanted and ops.is_device(tile):
-                self._let_in(tile)
+            if check_values and on_device:
+                tile.look()  # starts the check; its result is read when the device has its work
+            elif check_values:
+                self._validate_values(tile)
+            block = (compute or transform)(tile, None if out is None else out[rows])
+            if check_values and on_device:
+                self._validate_values(tile)
             return block
         except RowError as error:
             raise error.at(rows.start, type(self).__name__) from None
 
-    def _ready(self, X: Any) -> tuple[Any, TileTransform]:
-        check_is_fitted(self)
-        X = self._enter(X, reset=False)
-        if self.bounds_ is not None:
-            self.bounds_(X)
-        return X, for_rows(self.tile_transform_, X)
+    def _transform_block(self, X: Any) -> Block:
+        """Return the features of validated rows as one block: dense, sparse or coded."""
+        transform, on_device = adapt_transform(self.tile_transform_, X), ops.is_device(X)
+        kind = transform.block_kind(hasattr(X, "indptr"), on_device=on_device)
+        if kind is not Dense:
+            return self._stack_tiles(X, transform, transform, check_values=False)
+        out = ops.empty((X.shape[0], transform.columns(X.shape[1])), X.dtype, X)
+        return Dense(self._write_features(X, transform, out))
 
-    def _enter(self, X: Any, *, reset: bool) -> Any:
-        """X as a float array or a canonical CSR matrix of finite numbers in the domain; never the
-        caller's to write to.
+    def _transform_between(self, block: Block, following: Map | None) -> Block:
+        """Return the features of a block, validated for the domain of the map that follows."""
+        try:
+            rows = matrix(block)
+            features: Block = adapt_transform(self.tile_transform_, rows)(rows)
+            if following is not None:
+                following._validate_domain(matrix(features))
+        except RowError as error:
+            raise error.at(0, type(self).__name__) from None
+        return features
+
+    def _write_features(
+        self, X: Any, transform: TileTransform, out: Array, *, check_values: bool = False
+    ) -> Array:
+        """Write the dense features of X into `out`."""
+        work = partial(self._transform_tile, transform, X, out=out, check_values=check_values)
+        self._run_tiles(work, X, *_dense_cost(X, transform))
+        return out
+
+    def _stack_tiles(
+        self,
+        X: Any,
+        transform: TileTransform,
+        compute: Callable[..., Block],
+        *,
+        check_values: bool = True,
+    ) -> Block:
+        """Return compute(tile) of all tiles as one block.
+
+        The cost is that of the values that are stored, so tiles may be long.
         """
-        rows = self._form(X, reset=reset)
-        self._let_in(rows)
+        n, d = X.shape
+        density = X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
+        cost = transform.cost(d)
+        cost = Cost(cost.flops * density, 2 * cost.bytes * density)
+        own = None if compute is transform else compute
+        blocks: dict[int, Block] = {}
+
+        def work(rows: slice) -> None:
+            blocks[rows.start] = self._transform_tile(
+                transform, X, rows, check_values=check_values, compute=own
+            )
+
+        self._run_tiles(work, X, cost, long_tile_rows(cost))
+        return stack_blocks([blocks[start] for start in sorted(blocks)])
+
+    def _iterate_blocks(self, X: Any, transform: TileTransform) -> Iterator[Block]:
+        n, d = X.shape
+        cost = transform.cost(d)
+        place = devices.place_of(X) if ops.is_device(X) else None
+        step = tile_rows(cost) if place is None else devices.tile_rows(cost.bytes, place)
+        for rows in spans(n, step):
+            with one_blas_thread():
+                block = self._transform_tile(transform, X, rows)
+            yield block
+
+    def _run_tiles(self, work: Callable[[slice], Any], X: Any, cost: Cost, most_rows: int) -> None:
+        """Call work(rows) for all tiles of X: over threads, or in sequence on a device."""
+        n = X.shape[0]
+        place = devices.place_of(X) if ops.is_device(X) else None
+        if place is None:
+            tiles = list(spans(n, tile_rows(cost, most_rows)))
+            share(work, tiles, cost, n, getattr(self, "n_jobs", None))
+        else:
+            devices.each(work, n, devices.tile_rows(cost.bytes, place), place)
+
+    def _output_array(self, X: Any, transform: TileTransform, out: Array | None) -> Array:
+        """Return an array for the dense features of X: `out`, validated, or a new one."""
+        shape = (X.shape[0], transform.columns(X.shape[1]))
+        if out is not None:
+            return validate_out(type(self).__name__, X, out, shape)
+        if ops.is_device(X):
+            return ops.empty(shape, X.dtype, X)
+        return allocate_features(shape, X.dtype)
+
+    # Validation.
+
+    def _validate_input(self, X: Any, *, reset: bool = False) -> Any:
+        """Return X as a float array or a canonical CSR matrix of finite numbers in the domain.
+
+        It may be the caller's own: it is not to be written to.
+        """
+        rows = self._convert_input(X, reset=reset)
+        self._validate_values(rows)
         return rows
 
-    def _form(self, X: Any, *, reset: bool) -> Any:
-        """X as a float array or a canonical CSR matrix."""
+    def _validate_fitted_input(self, X: Any) -> Any:
+        """Return X as rows for the fitted map; warn about values outside its bounds."""
+        check_is_fitted(self)
+        rows = self._validate_input(X)
+        if self.bounds_ is not None:
+            self.bounds_(rows)
+        return rows
+
+    def _convert_fitted_input(self, X: Any) -> Any:
+        """Return X as a float array or a canonical CSR matrix of the width that was fitted."""
+        if not hasattr(self, "tile_transform_"):  # check_is_fitted takes as long as a row does
+            check_is_fitted(self)
+        if type(X) is np.ndarray and self._is_plain(X):
+            return X
+        return self._convert_input(X, reset=False)
+
+    def _convert_input(self, X: Any, *, reset: bool) -> Any:
+        """Return X as a float array or a canonical CSR matrix; its values are not validated."""
         who = type(self).__name__
         if devices.is_tensor(X):
-            return tensor_rows(self, X, reset=reset)
+            return convert_tensor(self, X, reset=reset)
         X = as_numpy(who, X) if isinstance(X, np.ma.MaskedArray) else X
         X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
         refuse_times(who, X)
@@ -451,37 +541,268 @@ class Map(ClassNamePrefixFeaturesOutMixin, Packing, _Contained, auto_wrap_output
         try:
             rows = validate_data(self, X, reset=reset, **options)
         except ValueError as error:
-            sentence = describe_text(who, X)
-            raise (ValueError(sentence) if sentence else error) from None
-        of_frame = hasattr(rows, "indptr") and not sparse  # whose columns are sparse
-        return canonical_csr(who, rows) if of_frame else rows
+            message = describe_text(who, X)
+            raise (ValueError(message) if message else error) from None
+        sparse_frame = hasattr(rows, "indptr") and not sparse  # a data frame of sparse columns
+        return canonical_csr(who, rows) if sparse_frame else rows
 
     def _is_plain(self, X: Any) -> bool:
-        """Whether validate_data would hand X back as it is: a float array or CSR matrix of the
-        right width, no names of columns.
+        """Return whether validate_data would return X unchanged.
+
+        True for a float array or CSR matrix of the fitted width, where columns have no names.
         """
         if type(X) is not np.ndarray and not (issparse(X) and X.format == "csr"):
             return False
-        known = (
+        return (
             X.ndim == 2
             and X.dtype in (np.float32, np.float64)
             and not hasattr(self, "feature_names_in_")
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
         )
-        return known and X.shape[0] > 0 and X.shape[1] == self.n_features_in_
 
-    def _let_in(self, rows: Any, names: Any = None) -> None:
-        """Refuse rows that are not finite or not in the domain; names are those of the columns."""
+    def _validate_values(self, rows: Any, names: Any = None) -> None:
+        """Raise a RowError unless rows are finite and in the domain; names are of the columns."""
         names = getattr(self, "feature_names_in_", None) if names is None else names
         least, largest = value_range(rows)
         if not (np.isfinite(least) and np.isfinite(largest)):
             require_finite(type(self).__name__, rows, names)
         if least < 0:
-            self._require_domain(rows, names)
+            self._validate_domain(rows, names)
 
-    def _require_domain(self, rows: Any, names: Any = None) -> None:
+    def _validate_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":
             require_nonnegative(type(self).__name__, rows, names, instead=self.domain_advice)
 
-    def _check_out(self, X: Any, out: Any, shape: tuple[int, int]) -> Any:
-        """out as an array that features can be written to; refused where it is none."""
-        return room(type(self).__name__, X, out, shape)
+    @contextmanager
+    def _error_reporting(self, rows: Any) -> Iterator[None]:
+        """Report the first invalid row, whichever tile failed first; then warn about bounds."""
+        try:
+            yield
+        except RowError:
+            self._validate_values(rows)
+            raise
+        if self.bounds_ is not None:
+            self.bounds_(rows)
+
+    # Dask and devices.
+
+    def _transform_dask(self, X: Any) -> Any:
+        """Return the features of a Dask array as a Dask array."""
+        from mercer.parallel.dask_cluster import map_chunks
+
+        check_is_fitted(self)
+        sparse = not self.tile_transform_.dense(hasattr(X._meta, "tocsr"))
+        dtype = as_float([X.dtype])
+        return map_chunks(self, "transform", X, self._n_features_out, dtype, sparse=sparse)
+
+    def _device_features(self, X: Any, transform: TileTransform, out: Array | None) -> Any:
+        """Return the features of rows on a device: an array there, or CSR."""
+        if transform.dense(False):
+            out = self._output_array(X, transform, out)
+            return self._write_features(X, transform, out, check_values=True)
+        block = self._stack_tiles(X, transform, transform)
+        return devices.sparse(block) if devices.here() is None else block.tocsr()
+
+    def _compute_on_device(
+        self,
+        X: Any,
+        compute: Callable[[Any, TileTransform, Array | None], Any],
+        out: Array | None = None,
+    ) -> Any:
+        """Return compute(rows, transform, out) evaluated on a device.
+
+        A tensor is used where it is. NumPy rows are copied to the device of ``use_device`` some at
+        a time, and results are copied back.
+        """
+        if ops.is_device(X):
+            return devices.left(compute(X, adapt_transform(self.tile_transform_, X), out))
+        place = devices.here()
+        assert place is not None
+        n, d = X.shape
+        transform = cast_transform(self.tile_transform_, X.dtype)
+        shape = (n, transform.columns(d))
+        # CSR rows are made dense on the device, and their features CSR again on the host.
+        sparse = hasattr(X, "indptr") and not transform.dense(True)
+        result = None if out is None else validate_out(type(self).__name__, X, out, shape)
+        back, blocks = devices.returning(place), []
+        step = devices.tile_rows(transform.cost(d).bytes, place, travelling=True)
+        for rows, tile in devices.ahead(spans(n, step), lambda span: X[span], place):
+
+            def work(part: slice, rows: slice = rows, tile: Any = tile) -> None:
+                nonlocal result
+                span = slice(rows.start + part.start, rows.start + part.stop)
+                try:
+                    features = compute(
+                        tile[part], adapt_transform(self.tile_transform_, tile), None
+                    )
+                except RowError as error:
+                    raise error.at(span.start) from None
+                if ops.is_device(features) and sparse:
+                    features = Dense(features).tocsr()
+                if not ops.is_device(features):
+                    coded = isinstance(features, Coded)
+                    blocks.append(at_home(features) if coded else Sparse(features))
+                    return
+                if result is None:
+                    result = allocate_features(shape, features.dtype)
+                back.bring(features, result[span])
+
+            devices.each(work, tile.shape[0], tile.shape[0], place)
+        back.finish()
+        if not blocks:
+            return result
+        block = stack_blocks(blocks)
+        return block if isinstance(block, Coded) else block.tocsr()
+
+    # Other processes and model files. A process is sent the parameters, the seed and the
+    # statistics where these are smaller than the weights; a file has the weights.
+
+    def _store_statistics(self, statistics: Any) -> None:
+        """Store the statistics if they are small beside the weights."""
+        if statistics is not None and self._is_smaller_than_weights(statistics):
+            self._statistics_ = statistics
+        elif "_statistics_" in vars(self):
+            del self._statistics_
+
+    def _packed(self) -> Self:
+        """Return a copy without the weights, where _unpacked can sample them again."""
+        packed = copy.copy(self)
+        required = self.required_statistics(self.n_features_in_)
+        available = required is None or self._statistics_ is not None
+        if available and self._is_smaller_than_weights(self._statistics_):
+            del packed.tile_transform_
+        return packed
+
+    def _unpacked(self) -> Self:
+        """Return a copy with the weights that _packed left out."""
+        if hasattr(self, "tile_transform_"):
+            return self
+        unpacked = copy.copy(self)
+        with _reproducible_arithmetic():
+            unpacked.tile_transform_ = unpacked.build(
+                Rng(self.seed_), self.n_features_in_, self._statistics_
+            )
+        return unpacked
+
+    def _kept(self) -> dict[str, Any]:
+        """Return the fitted attributes: beside the parameters, all that a model file holds."""
+        left_out = {*self.get_params(deep=False), "_statistics_"}
+        return {name: value for name, value in vars(self).items() if name not in left_out}
+
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        """Set the fitted attributes."""
+        self.__dict__.update(attributes)
+
+    def _is_smaller_than_weights(self, statistics: Any) -> bool:
+        weights = sum(array.nbytes for array in self.tile_transform_.arrays().values())
+        return worth_redrawing(0, weights) and worth_redrawing(_pickled_bytes(statistics), weights)
+
+
+def _is_dask(X: Any) -> bool:
+    """Return whether X is a Dask collection, without an import of Dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "__dask_keys__")
+
+
+@contextmanager
+def _reproducible_arithmetic() -> Iterator[None]:
+    """Compute on the CPU, BLAS on one thread: the bits of the weights depend on nothing else."""
+    on_host: AbstractContextManager[None] = (
+        nullcontext() if devices.here() is None else devices.at(None)
+    )
+    with on_host, one_blas_thread():
+        yield
+
+
+def _compute_statistics(
+    who: str, blocks: Iterator[Block | Piece] | Tiles, required: Statistic
+) -> Statistic:
+    """Return the statistics of all rows.
+
+    Raises
+    ------
+    ValueError
+        If numbers are too large or too small for statistics.
+    """
+    try:
+        magnitude, statistics = fold(blocks, CombinedStatistics(Magnitude(who), required)).parts
+    except RowError as error:
+        if isinstance(blocks, Tiles) and not error.place:
+            raise blocks.stream.located(error) from None
+        raise
+    magnitude.require()
+    return statistics
+
+
+def _dense_cost(X: Any, transform: TileTransform) -> tuple[Cost, int]:
+    """Return the cost of one row with dense features, and the most rows of a tile."""
+    n, d = X.shape
+    cost = transform.cost(d)
+    if hasattr(X, "indptr"):
+        return cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
+    return cost, TILE_ROWS
+
+
+def _pickled_bytes(statistics: Any) -> int:
+    """Return the bytes of pickled statistics; arrays are counted, not copied."""
+    arrays: list[pickle.PickleBuffer] = []
+    header = pickle.dumps(statistics, 5, buffer_callback=arrays.append)
+    return len(header) + sum(array.raw().nbytes for array in arrays)
+
+
+def convert_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return a torch tensor as a 2-d array of floats of the right width, on its device.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its ``n_features_in_`` is compared, or set with reset.
+    X : torch.Tensor
+    reset : bool
+    """
+    who = type(estimator).__name__
+    rows = devices.entered(X)
+    if rows.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {rows.ndim}D tensor instead: {who} needs rows and columns."
+        )
+    for axis, words in ((0, "sample(s)"), (1, "feature(s)")):
+        if rows.shape[axis] == 0:
+            raise ValueError(
+                f"Found array with 0 {words} (shape={rows.shape}) while a minimum of 1 is "
+                f"required by {who}."
+            )
+    _check_n_features(estimator, rows, reset=reset)
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+
+
+def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
+    """Return `out` as an array for features of X of this shape.
+
+    Raises
+    ------
+    ValueError
+        If its type, device, shape or dtype is another, it is read-only, or shares memory with X.
+    """
+    out = devices.entered(out)
+    same_device = ops.is_device(out) == ops.is_device(X) and ops.is_array(out)
+    if ops.is_device(out) and same_device:
+        if out.shape != shape or out.dtype != X.dtype or out.tensor.device != X.tensor.device:
+            raise ValueError(
+                f"{who}: out must be a {X.dtype} tensor of shape {shape} on the device of X, got "
+                f"a {out.dtype} {out.shape} on {out.tensor.device}."
+            )
+        return out
+    if not same_device or out.shape != shape or out.dtype != X.dtype or not out.flags.writeable:
+        if isinstance(out, np.ndarray):
+            article = "a" if out.flags.writeable else "a read-only"
+            description = f"{article} {out.dtype} {out.shape}"
+        else:
+            description = type(out).__name__
+        raise ValueError(
+            f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {description}."
+        )
+    data = X.data if hasattr(X, "indptr") else X
+    if np.may_share_memory(out, data) and np.shares_memory(out, data):
+        raise ValueError(f"{who}: out must not share memory with X.")
+    return out

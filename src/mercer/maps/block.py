@@ -1,6 +1,4 @@
-"""What a map returns and a learner sees: a matrix of rows that can be multiplied, and never says
-what the data was.
-"""
+"""Blocks of features: matrices of some rows that can be multiplied, dense, sparse or coded."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ _HUGE_FROM = 4 * 2**20
 
 
 class Block(Protocol):
-    """block @ w, block.T @ r, block.gram() = Z'Z, and the block as an array or a CSR matrix.
+    """Z, with block @ w, block.T @ r, block.gram() = Z'Z, toarray() and tocsr().
 
-    ``is_block`` tells whether a value is one. An isinstance of this protocol would evaluate its
-    properties before Python 3.12, and so transpose every CSR block.
+    Use ``is_block`` and not isinstance: an isinstance of a protocol evaluates its properties before
+    Python 3.12, and so transposes every CSR block.
     """
 
     @property
@@ -43,14 +41,14 @@ class Block(Protocol):
     def tocsr(self) -> Any: ...
 
 
-_OF_A_BLOCK = tuple(
+_BLOCK_ATTRIBUTES = tuple(
     name for name in vars(Block) if not name.startswith("_") or name == "__matmul__"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A block that is a 2-d array."""
+    """Block that is a 2-d array."""
 
     Z: Array
 
@@ -74,7 +72,7 @@ class Dense:
         return self.Z @ w
 
     def gram(self) -> Array:
-        """Z'Z."""
+        """Return Z'Z."""
         return self.Z.T @ self.Z
 
     def toarray(self) -> Array:
@@ -88,7 +86,7 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """A block that is a CSR matrix."""
+    """Block that is a CSR matrix."""
 
     Z: Any
 
@@ -112,7 +110,7 @@ class Sparse:
         return self.Z @ w
 
     def gram(self) -> Array:
-        """Z'Z as a dense array."""
+        """Return Z'Z as a dense array."""
         return (self.T @ self.Z).toarray()
 
     def toarray(self) -> Array:
@@ -124,9 +122,7 @@ class Sparse:
 
 @dataclass(frozen=True)
 class OneHot:
-    """The tables of a one-hot block: code a of a place is `scale` in column a of the `width`
-    columns that the place has.
-    """
+    """One-hot tables: code a of a place is `scale` in column a of the place's `width` columns."""
 
     width: int
     scale: float
@@ -135,18 +131,17 @@ class OneHot:
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A block that is small integers: row i is (T_1[codes[i, 1]], T_2[codes[i, 2]], ...), a piece
-    of features for each place.
+    """Block of small integers: row i is (T_1[codes[i, 1]], T_2[codes[i, 2]], ...).
 
-    With fractions f a piece is (1 - f) T[code] + f T[code + 1]. Products are gathers and sums over
-    codes; the features exist only where they are asked for. nbytes counts what the rows cost: the
-    tables are those of the map.
+    With fractions f the values of a place are (1 - f) T[code] + f T[code + 1]. Products are gathers
+    and sums over codes; toarray() and tocsr() alone compute the features. nbytes counts the arrays
+    of the rows: the tables belong to the map.
 
     Parameters
     ----------
     codes : array of shape (n, places), uint8, uint16 or int32
     tables : OneHot, or array of shape (places, codes, values) or (1, codes, values)
-        The values of each code; one table for all places where there is only one.
+        The values of each code; the first table serves all places where there is only one.
     fractions : array of shape (n, places), optional
     empty : boolean array of shape (n,), optional
         Rows without codes: their features are 0.
@@ -159,7 +154,7 @@ class Coded:
 
     @property
     def values(self) -> int:
-        """Columns of one place."""
+        """Number of columns of one place."""
         return self.tables.width if isinstance(self.tables, OneHot) else self.tables.shape[2]
 
     @property
@@ -195,7 +190,7 @@ class Coded:
         return out if w.ndim == 2 else out[:, 0]
 
     def gram(self) -> Array:
-        """Z'Z as a dense array."""
+        """Return Z'Z as a dense array."""
         if isinstance(self.tables, OneHot) and not ops.is_device(self.codes):
             Z = self.tocsr()
             return (Z.T @ Z).toarray()
@@ -203,7 +198,7 @@ class Coded:
         return Z.T @ Z
 
     def toarray(self, out: Array | None = None) -> Array:
-        """The features; written into out where it is given."""
+        """Return the features, written into `out` where it is given."""
         out = ops.empty(self.shape, self.dtype, self.codes) if out is None else out
         if isinstance(self.tables, OneHot):
             out[:] = 0
@@ -216,8 +211,9 @@ class Coded:
         return out
 
     def tocsr(self) -> Any:
-        """The features as a canonical CSR matrix without explicit zeros; one entry for each code
-        where the tables are one-hot.
+        """Return the features as a canonical CSR matrix without explicit zeros.
+
+        It has one entry for each code where the tables are one-hot.
         """
         from scipy.sparse import csr_array
 
@@ -238,14 +234,14 @@ class Coded:
         return Z
 
     def sums(self, R: Array) -> Array:
-        """Z'R."""
+        """Return Z'R."""
         R = ops.beside(R, self.codes)
         kind = np.result_type(self.dtype, R.dtype)
         rows = R.astype(kind, copy=False).reshape(len(self.codes), -1)
         if self.empty is not None:
             rows = np.where(self.empty[:, None], kind.type(0), rows)
-        known = self.tables.width if isinstance(self.tables, OneHot) else self.tables.shape[1]
-        totals = ops.empty((self.codes.shape[1], known, rows.shape[1]), kind, self.codes)
+        count = self.tables.width if isinstance(self.tables, OneHot) else self.tables.shape[1]
+        totals = ops.empty((self.codes.shape[1], count, rows.shape[1]), kind, self.codes)
         ops.coded_sums(self.codes, rows, self._fractions(kind), totals)
         if isinstance(self.tables, OneHot):
             totals *= kind.type(self.tables.scale)
@@ -264,7 +260,7 @@ class Coded:
 
 @dataclass(frozen=True, eq=False)
 class _Transposed:
-    """Z' of a coded block, for Z' @ R."""
+    """Transpose Z' of a coded block, for Z' @ R."""
 
     block: Coded
 
@@ -277,28 +273,28 @@ class _Transposed:
 
 
 def is_block(value: object) -> bool:
-    """Whether a value has what a Block has; no property of it is evaluated."""
+    """Return whether a value has the attributes of a Block; no property is evaluated."""
     if isinstance(value, Dense | Sparse | Coded):
         return True
-    return all(getattr_static(value, name, None) is not None for name in _OF_A_BLOCK)
+    return all(getattr_static(value, name, None) is not None for name in _BLOCK_ATTRIBUTES)
 
 
 def code_type(count: int) -> Any:
-    """The smallest type of code that counts so many."""
+    """Return the smallest dtype for so many different codes."""
     return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.int32
 
 
 def as_block(rows: Any) -> Block:
-    """A 2-d array or a CSR matrix as a block."""
+    """Return a 2-d array or a CSR matrix as a block."""
     return Sparse(rows) if hasattr(rows, "indptr") else Dense(rows)
 
 
-def fresh(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """An empty array for features. A large one begins at a huge page.
+def allocate_features(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """Return an uninitialized array for features; a large one begins at a huge page.
 
-    Clearing fresh pages is most of what a lift costs. From 4 MiB on NumPy asks for huge pages, and
-    those that fit into the array are used: up to 2 MiB at its ends would still come in pages of 4
-    KiB, at 0.7 ms in all. Memory that is never touched costs nothing.
+    Most of the time of a lift is spent in clearing new pages. From 4 MiB on NumPy requests huge
+    pages, and those that fit into the array are used: up to 2 MiB at its ends would still come in
+    pages of 4 KiB, at 0.7 ms in all. Memory that is never written to costs nothing.
     """
     size = math.prod(shape) * dtype.itemsize
     if size < _HUGE_FROM:
@@ -309,17 +305,15 @@ def fresh(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 
 def matrix(block: Block) -> Any:
-    """The array or the CSR matrix that a block is nearest to, without a copy where it is one."""
-    codes = (
-        isinstance(block, Coded)
-        and isinstance(block.tables, OneHot)
-        and not ops.is_device(block.codes)
-    )
-    return block.tocsr() if codes or isinstance(block, Sparse) else block.toarray()
+    """Return the block as an array, or as CSR where it is sparse; without a copy if possible."""
+    one_hot = isinstance(block, Coded) and isinstance(block.tables, OneHot)
+    if isinstance(block, Coded) and ops.is_device(block.codes):
+        return block.toarray()
+    return block.tocsr() if one_hot or isinstance(block, Sparse) else block.toarray()
 
 
 def at_home(block: Block) -> Block:
-    """The same block as arrays of NumPy, wherever it is."""
+    """Return the block with NumPy arrays, copied from the device where it is on one."""
     if isinstance(block, Dense):
         return Dense(np.asarray(block.Z))
     if not isinstance(block, Coded):
@@ -331,8 +325,8 @@ def at_home(block: Block) -> Block:
     return Coded(np.asarray(block.codes), tables, *rest)
 
 
-def stacked(blocks: Sequence[Block]) -> Block:
-    """Blocks of one map, one below the other: coded blocks stay codes, others become CSR."""
+def stack_blocks(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks of one map as one; coded, or CSR where they are not."""
     if len(blocks) == 1:
         return blocks[0]
     coded = [block for block in blocks if isinstance(block, Coded)]

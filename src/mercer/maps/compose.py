@@ -1,35 +1,43 @@
-"""Maps of maps: a >> b is b on the features of a, a + b is both side by side. Real estimators,
-flat, parameters named as in a pipeline.
+"""Compositions of maps: a >> b is b on the features of a, a + b is both side by side.
+
+They are estimators like any other map, flat, with parameters named as in a pipeline.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator, RandomState
+from numpy.typing import DTypeLike
 from sklearn.base import clone
 from sklearn.pipeline import _name_estimators
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import ops
 from mercer.data.batches import Piece, Tiles
 from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
-from mercer.maps._transform import Featured, TileTransform
-from mercer.maps.base import Bounds, Decay, Map, Rate
-from mercer.maps.block import Block
+from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transform, number_arrays
+from mercer.maps.base import Array, Bounds, Decay, Map, Rate
+from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
-from mercer.maps.joined import After, Beside, Guard
+from mercer.parallel.tile_size import Cost
+from mercer.validation.parameters import validate_parameters
+from mercer.validation.rows import require_nonnegative
+
+Blocks = Callable[[], Iterator[Block | Piece] | Tiles]
 
 
-class _Several(_BaseComposition, Map):
-    """What Composed and Stacked share: a list of maps as one parameter, and each map's parameters
-    under its name.
+class _Composite(_BaseComposition, Map):
+    """Base class of Composed and Stacked: a list of maps as one parameter.
+
+    The parameters of each map are named after it, as in a pipeline.
     """
 
     maps_: list[Map]
@@ -38,19 +46,36 @@ class _Several(_BaseComposition, Map):
         self.maps = maps
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of this map and, when deep, of its parts: {"randomfourier-1__gamma": ...}."""
+        """Return the parameters and, when deep, those of the parts.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+
+        Returns
+        -------
+        dict
+            A parameter of a part has the name of the part before it: "randomfourier-1__gamma".
+        """
         return self._get_params("_named", deep=deep)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by the names that get_params gives."""
+        """Set parameters by the names that get_params returns.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self
+        """
         self._set_params("_named", **params)
         return self
 
     @property
     def _parts(self) -> list[Map]:
-        """The maps, or none when the parameter is no list of maps: a parameter is judged in fit,
-        not when it is set.
-        """
+        """The maps; empty where the parameter is no list of maps, which fit reports."""
         maps = self.maps if isinstance(self.maps, list | tuple) else []
         return list(maps) if all(isinstance(part, Map) for part in maps) else []
 
@@ -64,7 +89,7 @@ class _Several(_BaseComposition, Map):
 
     @property
     def bounds_(self) -> Bounds | None:
-        return None  # the parts have their own
+        return None  # each part validates its own
 
     @property
     def n_jobs(self) -> int | None:
@@ -72,8 +97,16 @@ class _Several(_BaseComposition, Map):
 
     @classmethod
     def flat(cls, *maps: Map) -> Self:
-        """One of all these maps; those of the same kind give their parts."""
-        return cls([part for one in maps for part in (one.maps if isinstance(one, cls) else [one])])
+        """Return one composition of all these maps; those of this class contribute their parts.
+
+        Parameters
+        ----------
+        *maps : Map
+        """
+        parts: list[Map] = []
+        for part in maps:
+            parts += part.maps if isinstance(part, cls) else [part]
+        return cls(parts)
 
     @property
     def seed_(self) -> list[Any]:
@@ -89,59 +122,64 @@ class _Several(_BaseComposition, Map):
             )
 
     def _packed(self) -> Self:
-        other = copy.copy(self)
-        other.maps_ = [part._packed() for part in self.maps_]
-        del other.tile_transform_
-        return other
+        packed = copy.copy(self)
+        packed.maps_ = [part._packed() for part in self.maps_]
+        del packed.tile_transform_
+        return packed
 
     def _unpacked(self) -> Self:
         if hasattr(self, "tile_transform_"):
             return self
-        other = copy.copy(self)
-        other.maps_ = [part._unpacked() for part in self.maps_]
-        other.tile_transform_ = other._joined()
-        return other
+        unpacked = copy.copy(self)
+        unpacked.maps_ = [part._unpacked() for part in self.maps_]
+        unpacked.tile_transform_ = unpacked._combine_transforms()
+        return unpacked
 
     def _kept(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in super()._kept().items() if name != "tile_transform_"
-        }  # which the parts have
+        attributes = super()._kept()
+        attributes.pop("tile_transform_", None)  # the parts have theirs
+        return attributes
 
-    def _keep(self, kept: dict[str, Any]) -> None:
-        super()._keep(kept)
-        same = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        super()._keep(attributes)
+        same_types = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(
             map(type, self._parts)
         )
-        if not same or [part.n_features_in_ for part in self.maps_] != self._inputs():
+        if not same_types or [part.n_features_in_ for part in self.maps_] != self._input_widths():
             raise ValueError(
-                f"{type(self).__name__} has fitted maps that are not those of its parameter, or "
-                "do not go together."
+                f"{type(self).__name__} has fitted maps that differ from its parameter, or do not "
+                "fit each other."
             )
-        for part, width in zip(self._parts, self._inputs(), strict=True):
+        for part, width in zip(self._parts, self._input_widths(), strict=True):
+            validate_parameters(part)
             part.check(width)
-        self.tile_transform_ = self._joined()
+        self.tile_transform_ = self._combine_transforms()
 
-    def _joined(self) -> TileTransform:
-        """What the fitted parts have drawn, as one."""
+    def _combine_transforms(self) -> TileTransform:
+        """Return the tile transforms of the fitted parts as one."""
         raise NotImplementedError
 
-    def _inputs(self) -> list[int]:
-        """The columns that each fitted part is given."""
+    def _input_widths(self) -> list[int]:
+        """Return the number of columns of each fitted part's input."""
         raise NotImplementedError
 
 
-class Composed(_Several):
-    """phi(x) = phi_m(... phi_2(phi_1(x))): each map is fitted on the features of the one before,
-    tile by tile.
+class Composed(_Composite):
+    """phi(x) = phi_m(... phi_2(phi_1(x))): each map is fitted on the features of the one before.
 
     ``a >> b`` makes one. Its kernel is ``b.kernel_.over(a.kernel_)`` where b's kernel depends on
-    inner products or Euclidean distances only; its limit is b's limit on the features that a has.
+    inner products or Euclidean distances only; its limit is b's limit on the features of a. No
+    features are stored: they are computed tile by tile.
 
     Parameters
     ----------
     maps : list of maps
-        In the order in which they are applied. They are cloned in ``fit``; ``maps_`` has the fitted
-        ones.
+        In the order in which they are applied. They are cloned in ``fit``.
+
+    Attributes
+    ----------
+    maps_ : list of maps
+        The fitted maps.
 
     Examples
     --------
@@ -154,23 +192,28 @@ class Composed(_Several):
 
     @property
     def size_parameter(self) -> str | None:  # type: ignore[override]
+        """The size parameter of the last map."""
         name, last = self._named[-1] if self._parts else ("", Map)
         return f"{name}__{last.size_parameter}" if self._parts and last.size_parameter else None
 
     @property
     def domain(self) -> str:  # type: ignore[override]
+        """The domain of the first map."""
         return self._parts[0].domain if self._parts else "real"
 
     @property
     def nested(self) -> bool:  # type: ignore[override]
+        """Whether the last map is nested."""
         return bool(self._parts) and self._parts[-1].nested
 
     @property
     def rate(self) -> Rate | Decay | None:
+        """The convergence rate of the last map."""
         return self._parts[-1].rate if self._parts else None
 
     @property
     def kernel_(self) -> Kernel:
+        """The kernel of the last map over that of the maps before."""
         check_is_fitted(self)
         kernel = self.maps_[0].kernel_
         for part in self.maps_[1:]:
@@ -182,58 +225,71 @@ class Composed(_Several):
 
     @property
     def limit_(self) -> Kernel | None:
+        """The limit of the last map on the features of the maps before."""
         check_is_fitted(self)
-        last = self.maps_[-1].limit_
+        limit = self.maps_[-1].limit_
         before = tuple(part.tile_transform_ for part in self.maps_[:-1])
-        return None if last is None else Featured(last, before, self.domain) if before else last
+        if limit is None or not before:
+            return limit
+        return KernelOnFeatures(limit, before, self.domain)
 
     @classmethod
     def cases(cls) -> list[Map]:
         first = RandomFourier(8, gamma=0.3, design="iid", random_state=1)
         last = RandomFourier(64, gamma=1.0, design="iid", random_state=2)
-        looking = RandomFourier(8, gamma="median", random_state=3)
-        return [first >> last, looking >> first >> last, looking + first >> last]
+        from_data = RandomFourier(8, gamma="median", random_state=3)
+        return [first >> last, from_data >> first >> last, from_data + first >> last]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The names of the last map's features."""
-        super().get_feature_names_out(input_features)  # which judges input_features
+        """Return the feature names of the last map.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Only validated.
+        """
+        super().get_feature_names_out(input_features)
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Blocks) -> Self:
         self.check(d)
         self.n_features_in_ = d
         self.maps_ = []
-        for part in self.maps:
-            fitted = copied(part)._fit_blocks(d, blocks)
-            self.maps_ += [fitted]
+        for i, part in enumerate(self.maps):
+            fitted = clone_sharing_generators(part)._fit_blocks(d, blocks)
+            self.maps_.append(fitted)
             d = fitted._n_features_out
-            following = self.maps[len(self.maps_)] if len(self.maps_) < len(self.maps) else None
-            blocks = partial(_features_of, fitted, following, blocks)
-        self.tile_transform_ = self._joined()
+            following = self.maps[i + 1] if i + 1 < len(self.maps) else None
+            blocks = partial(_transform_blocks, fitted, following, blocks)
+        self.tile_transform_ = self._combine_transforms()
         return self
 
-    def _joined(self) -> After:
-        guards = tuple(
-            Guard(type(part).__name__, part.domain, part.domain_advice, part.bounds_)
+    def _combine_transforms(self) -> CompositionTransform:
+        checks = tuple(
+            InputCheck(type(part).__name__, part.domain, part.domain_advice, part.bounds_)
             for part in self.maps_[1:]
         )
-        return After(tuple(part.tile_transform_ for part in self.maps_), guards)
+        return CompositionTransform(tuple(part.tile_transform_ for part in self.maps_), checks)
 
-    def _inputs(self) -> list[int]:
+    def _input_widths(self) -> list[int]:
         return [self.n_features_in_, *(part._n_features_out for part in self.maps_[:-1])]
 
 
-class Stacked(_Several):
-    """phi(x) = (phi_1(x), ..., phi_m(x)): the features of several maps side by side, for the sum of
-    their kernels.
+class Stacked(_Composite):
+    """phi(x) = (phi_1(x), ..., phi_m(x)): features side by side, for the sum of the kernels.
 
-    ``a + b`` makes one. Give the parts different seeds: equal seeds give equal weights, and nothing
-    is gained by the second map.
+    ``a + b`` makes one. Give the parts different seeds: with equal seeds two equal maps have equal
+    weights, and the second adds nothing.
 
     Parameters
     ----------
     maps : list of maps
-        They are cloned in ``fit``; ``maps_`` has the fitted ones.
+        They are cloned in ``fit``.
+
+    Attributes
+    ----------
+    maps_ : list of maps
+        The fitted maps.
 
     Examples
     --------
@@ -248,42 +304,54 @@ class Stacked(_Several):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        return (
-            "nonnegative" if any(part.domain == "nonnegative" for part in self._parts) else "real"
-        )
+        """The intersection of the parts' domains."""
+        domains = [part.domain for part in self._parts]
+        return "nonnegative" if "nonnegative" in domains else "real"
 
     @property
     def rate(self) -> Rate | Decay | None:
+        """The slowest convergence rate of the parts."""
         rates = [part.rate for part in self._parts if part.rate is not None]
         random = [rate for rate in rates if isinstance(rate, Rate)]
         return max(random, key=lambda rate: rate.slope) if random else rates[0] if rates else None
 
     @property
     def kernel_(self) -> Kernel:
+        """The sum of the parts' kernels."""
         check_is_fitted(self)
         return Sum(tuple(part.kernel_ for part in self.maps_))
 
     @property
     def limit_(self) -> Kernel | None:
+        """The sum of the parts' limits; None where one has none."""
         check_is_fitted(self)
-        limits = [part.limit_ for part in self.maps_]
-        return (
-            None if None in limits else Sum(tuple(limit for limit in limits if limit is not None))
-        )
+        limits = tuple(limit for part in self.maps_ if (limit := part.limit_) is not None)
+        return Sum(limits) if len(limits) == len(self.maps_) else None
 
     @classmethod
     def cases(cls) -> list[Map]:
-        plain = RandomFourier(32, gamma=0.3, design="iid", random_state=3)
-        return [plain + RandomFourier(32, kernel="laplacian", gamma=0.4, random_state=4)]
+        gaussian = RandomFourier(32, gamma=0.3, design="iid", random_state=3)
+        return [gaussian + RandomFourier(32, kernel="laplacian", gamma=0.4, random_state=4)]
 
     def with_size(self, size: int) -> Stacked:
-        """An unfitted copy with another value of every part's knob."""
+        """Return an unfitted copy with another size of every part.
+
+        Parameters
+        ----------
+        size : int
+        """
         return Stacked(
             [part.with_size(size) if part.size_parameter else clone(part) for part in self.maps]
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The names of each part's features after the part's name, as in FeatureUnion."""
+        """Return the parts' feature names, each after the name of its part, as in FeatureUnion.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Only validated.
+        """
         super().get_feature_names_out(input_features)
         parts = zip(_names(self.maps), self.maps_, strict=True)
         names = [
@@ -291,57 +359,163 @@ class Stacked(_Several):
         ]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Blocks) -> Self:
         self.check(d)
-        self.maps_ = [copied(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.maps_ = [clone_sharing_generators(part)._fit_blocks(d, blocks) for part in self.maps]
         self.n_features_in_ = d
-        self.tile_transform_ = self._joined()
+        self.tile_transform_ = self._combine_transforms()
         return self
 
-    def _joined(self) -> Beside:
-        return Beside(tuple(part.tile_transform_ for part in self.maps_))
+    def _combine_transforms(self) -> StackedTransform:
+        return StackedTransform(tuple(part.tile_transform_ for part in self.maps_))
 
-    def _inputs(self) -> list[int]:
+    def _input_widths(self) -> list[int]:
         return [self.n_features_in_] * len(self.maps_)
 
 
-def copied(part: Map) -> Map:
-    """A clone that shares the generators of the original: two parts that are given one generator
-    draw different numbers from it.
+@dataclass(frozen=True)
+class InputCheck:
+    """Validation of rows for a map whose input is the output of another map."""
+
+    who: str
+    domain: str
+    domain_advice: str
+    bounds: Bounds | None = None
+
+    def __call__(self, rows: Any) -> None:
+        """Raise a RowError for rows outside the domain; warn about rows outside the bounds."""
+        if self.domain == "nonnegative":
+            require_nonnegative(self.who, rows, instead=self.domain_advice)
+        if self.bounds is not None:
+            self.bounds(rows, numbered=False)
+
+
+@dataclass(frozen=True, eq=False)
+class CompositionTransform(TileTransform):
+    """x -> part_m(... part_1(x)), the input of each part but the first validated."""
+
+    parts: tuple[TileTransform, ...]
+    checks: tuple[InputCheck, ...]  # of all parts but the first
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        for part, check in zip(self.parts[:-1], self.checks, strict=True):
+            block, dense = part(tile), part.dense(hasattr(tile, "indptr"))
+            tile = block.toarray() if dense or ops.is_device(tile) else block.tocsr()
+            check(tile)
+        return self.parts[-1](tile, out)
+
+    def columns(self, d: int) -> int:
+        return self._widths(d)[-1]
+
+    def dense(self, sparse: bool) -> bool:
+        for part in self.parts:
+            sparse = not part.dense(sparse)
+        return not sparse
+
+    def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
+        for part in self.parts[:-1]:
+            sparse = not on_device and not part.dense(sparse)
+        return self.parts[-1].block_kind(sparse, on_device=on_device)
+
+    def arrays(self) -> dict[str, Array]:
+        return number_arrays(self.parts)
+
+    def check(self, d: int) -> None:
+        for part in self.parts:
+            part.check(d)
+            d = part.columns(d)
+
+    def astype(self, dtype: DTypeLike) -> CompositionTransform:
+        parts = tuple(cast_transform(part, np.dtype(dtype)) for part in self.parts)
+        return CompositionTransform(parts, self.checks)
+
+    def cost(self, d: int) -> Cost:
+        widths = self._widths(d)[:-1]
+        costs = (part.cost(width) for part, width in zip(self.parts, widths, strict=True))
+        return sum(costs, Cost(0, 0))
+
+    def _widths(self, d: int) -> list[int]:
+        widths = [d]
+        for part in self.parts:
+            widths.append(part.columns(widths[-1]))
+        return widths
+
+
+@dataclass(frozen=True, eq=False)
+class StackedTransform(TileTransform):
+    """x -> (part_1(x), ..., part_m(x)): dense where all parts are, CSR otherwise."""
+
+    parts: tuple[TileTransform, ...]
+
+    def __call__(self, tile: Any, out: Array | None = None) -> Block:
+        n, d = tile.shape
+        if not self.dense(hasattr(tile, "indptr")) and not ops.is_device(tile):
+            from scipy.sparse import hstack
+
+            return Sparse(hstack([part(tile).tocsr() for part in self.parts], format="csr"))
+        out = ops.empty((n, self.columns(d)), tile.dtype, tile) if out is None else out
+        start = 0
+        for part in self.parts:
+            stop = start + part.columns(d)
+            part(tile, out[:, start:stop])
+            start = stop
+        return Dense(out)
+
+    def columns(self, d: int) -> int:
+        return sum(part.columns(d) for part in self.parts)
+
+    def dense(self, sparse: bool) -> bool:
+        return all(part.dense(sparse) for part in self.parts)
+
+    def arrays(self) -> dict[str, Array]:
+        return number_arrays(self.parts)
+
+    def check(self, d: int) -> None:
+        for part in self.parts:
+            part.check(d)
+
+    def astype(self, dtype: DTypeLike) -> StackedTransform:
+        return StackedTransform(tuple(cast_transform(part, np.dtype(dtype)) for part in self.parts))
+
+    def cost(self, d: int) -> Cost:
+        return sum((part.cost(d) for part in self.parts), Cost(0, 0))
+
+
+def clone_sharing_generators(part: Map) -> Map:
+    """Return a clone that shares the random generators of the original.
+
+    Two parts that were given one generator then sample different numbers from it.
     """
-    shared = {
+    generators = {
         name: value
         for name, value in part.get_params().items()
         if isinstance(value, Generator | RandomState)
     }
-    return clone(part).set_params(**shared)
+    return clone(part).set_params(**generators)
 
 
-def _features_of(
-    fitted: Map, following: Map | None, blocks: Callable[[], Iterator[Block | Piece] | Tiles]
+def _transform_blocks(
+    fitted: Map, following: Map | None, blocks: Blocks
 ) -> Iterator[Block | Piece] | Tiles:
-    """The features of blocks, in the domain of the map that follows; errors count rows from the
-    first block.
-    """
+    """Return the features of blocks, validated for the domain of the map that follows."""
     source = blocks()
-    return (
-        source.then(fitted, following)
-        if isinstance(source, Tiles)
-        else _steps(fitted, following, source)
-    )
+    if isinstance(source, Tiles):
+        return source.then(fitted, following)
+    return _iterate_features(fitted, following, source)
 
 
-def _steps(
+def _iterate_features(
     fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]
 ) -> Iterator[Block | Piece]:
+    """Iterate over the features of blocks; errors count rows from the first block."""
     start = 0
-    for rows in blocks:
-        block = rows.block if isinstance(rows, Piece) else rows
+    for item in blocks:
+        block = item.block if isinstance(item, Piece) else item
         try:
-            made = fitted._step(block, following)
+            features = fitted._transform_between(block, following)
         except RowError as error:
             raise error.at(start) from None
-        yield replace(rows, block=made) if isinstance(rows, Piece) else made
+        yield replace(item, block=features) if isinstance(item, Piece) else features
         start += block.shape[0]
 
 

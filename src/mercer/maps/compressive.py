@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps._bandwidth import Gamma
-from mercer.maps._transform import Chain, on_first
+from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.projection import as_basis, check_projection, projection_size
-from mercer.maps.stages.fourier import Waves
-from mercer.maps.stages.projection import Measured, projection
+from mercer.maps.stages.fourier import FourierFeatures
+from mercer.maps.stages.projection import CheckedProjection, sample_projection
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 
@@ -129,7 +129,7 @@ class CompressiveFourier(Map):
     def limit_(self) -> Kernel:
         """The Gaussian of the projected rows."""
         check_is_fitted(self)
-        return on_first(Gaussian(self.gamma_), self.tile_transform_, self.domain)
+        return kernel_on_first_stage(Gaussian(self.gamma_), self.tile_transform_, self.domain)
 
     @property
     def n_measurements_(self) -> int:
@@ -157,10 +157,10 @@ class CompressiveFourier(Map):
         self.gamma_ = self._gamma().value(d, statistics)
         fourier = self._fourier(self.gamma_)
         (waves,) = fourier.build(rng, m, None).stages
-        assert isinstance(waves, Waves)
+        assert isinstance(waves, FourierFeatures)
         self.design_ = fourier.design_
-        measured = projection(rng, self.method, m, d, as_basis(self.basis))
-        return Chain((Measured(measured, waves.largest(np.float64, m)), waves))
+        measured = sample_projection(rng, self.method, m, d, as_basis(self.basis))
+        return Chain((CheckedProjection(measured, waves.max_entry(np.float64, m)), waves))
 
     @classmethod
     def cases(cls) -> list[Map]:

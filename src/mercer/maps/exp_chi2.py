@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
-from mercer.maps._transform import Chain, on_first
+from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
@@ -98,7 +98,7 @@ class ExpChi2(Map):
     def limit_(self) -> Kernel:
         """The Gaussian of the series' features."""
         check_is_fitted(self)
-        return on_first(Gaussian(float(self.gamma)), self.tile_transform_, self.domain)
+        return kernel_on_first_stage(Gaussian(float(self.gamma)), self.tile_transform_, self.domain)
 
     @property
     def rate(self) -> Rate:

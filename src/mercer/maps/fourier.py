@@ -24,8 +24,8 @@ from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.stages import linear
-from mercer.maps.stages.fourier import frequencies, waves
-from mercer.maps.stages.links import RowNorm
+from mercer.maps.stages.elementwise import RowNorm
+from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.rng import Rng, chi_quantile
 from mercer.stats.basic import Statistic
 from mercer.theory import components_for_pair
@@ -205,16 +205,18 @@ class RandomFourier(Map):
         law = _LAWS[self.kernel]
         self.gamma_ = self._gamma().value(d, statistics)
         self.design_ = self._design(d) if self.design == "auto" else self.design
-        count = frequencies(self.n_components, self.form)
+        count = count_frequencies(self.n_components, self.form)
         projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))
-        if not np.isfinite(projection.reach()):
+        if not np.isfinite(projection.max_norm()):
             raise ValueError(
                 f"{type(self).__name__}: gamma={self.gamma_:g} gives frequencies beyond float64. "
                 "Use a smaller one."
             )
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
-        return Chain((*before, waves(rng, projection, self.n_components, self.form), *after))
+        return Chain(
+            (*before, build_fourier_features(rng, projection, self.n_components, self.form), *after)
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -242,7 +244,7 @@ class RandomFourier(Map):
         """W in turns: a whole circle is 1."""
         law = _LAWS[self.kernel]
         if self.design_ == "sobol":
-            points = linear.sobol(rng, count, d + (law.stretch is not None))
+            points = linear.sample_sobol(rng, count, d + (law.stretch is not None))
             stretch = scale if law.stretch is None else scale * law.stretch(points[:, 0], self.nu)
             return linear.Matrix(np.ascontiguousarray(law.quantile(points[:, -d:]).T) * stretch)
         stretch = (
@@ -251,11 +253,11 @@ class RandomFourier(Map):
             else scale * law.stretch(rng.uniform("stretch", count), self.nu)
         )
         if self.design_ == "hadamard":
-            blocks = linear.hadamard(rng, count, d)
+            blocks = linear.sample_hadamard(rng, count, d)
             return linear.Hadamard(blocks.signs, blocks.lengths * stretch)
         if self.design_ == "orthogonal":
-            return linear.Matrix(linear.orthogonal(rng, count, d) * stretch)
-        return linear.Matrix(linear.independent(rng, count, d, law.quantile) * stretch)
+            return linear.Matrix(linear.sample_orthogonal(rng, count, d) * stretch)
+        return linear.Matrix(linear.sample_independent(rng, count, d, law.quantile) * stretch)
 
     def _design(self, d: int) -> str:
         """The design that "auto" stands for: by kernel and d alone, so that growing D extends the

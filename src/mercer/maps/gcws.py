@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from mercer import ops
 from mercer.kernels import GMM, Bits, Kernel
-from mercer.maps._coded import CodedDrawn, CodedMap
+from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps.base import Array, Map
 from mercer.maps.block import Coded, OneHot, code_type
 from mercer.maps.stages.base import require
@@ -156,7 +156,7 @@ class GCWS(CodedMap):
         A, B : array-like, sparse matrix, or coded block
             Rows, or the blocks that this map made of rows.
         """
-        first, second = (one if isinstance(one, Coded) else self._coded(one) for one in (A, B))
+        first, second = (one if isinstance(one, Coded) else self._encode(one) for one in (A, B))
         chance = 2.0**-self.bits
         shares = np.stack([np.mean(second.codes == codes, axis=1) for codes in first.codes])
         error = np.sqrt(shares * (1 - shares) / first.codes.shape[1]) / (1 - chance)
@@ -169,7 +169,7 @@ class GCWS(CodedMap):
 
 
 @dataclass(frozen=True, eq=False)
-class _Hashes(CodedDrawn):
+class _Hashes(CodedTransform):
     """The hashes of a seed: all that is drawn."""
 
     seed: int

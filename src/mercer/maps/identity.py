@@ -6,7 +6,7 @@ from mercer.kernels import Kernel
 from mercer.kernels import Linear as LinearKernel
 from mercer.maps._transform import Chain
 from mercer.maps.base import Map
-from mercer.maps.stages.linear import Same
+from mercer.maps.stages.linear import IdentityStage
 from mercer.rng import Rng
 
 
@@ -44,7 +44,7 @@ class Identity(Map):
         return LinearKernel()
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
-        return Chain((Same(),))
+        return Chain((IdentityStage(),))
 
     @classmethod
     def cases(cls) -> list[Map]:

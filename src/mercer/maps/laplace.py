@@ -17,11 +17,11 @@ from scipy.special import erfcinv
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
-from mercer.maps._transform import Chain, Featured
+from mercer.maps._transform import Chain, KernelOnFeatures
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import Shift
-from mercer.maps.stages.laplace import Decays, Exponent
+from mercer.maps.stages.laplace import Exponent, LaplaceFeatures
 from mercer.rng import Rng
 from mercer.stats.basic import RowMean, Statistic
 from mercer.validation.parameters import (
@@ -165,7 +165,7 @@ class RandomLaplace(Map):
         return (
             self.kernel_
             if self.shift == 0
-            else Featured(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
+            else KernelOnFeatures(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
         )
 
     def check(self, d: int) -> None:
@@ -192,7 +192,7 @@ class RandomLaplace(Map):
         )
         panel = np.minimum(self._weights(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None
-        return Chain((Decays.of(panel, float(self.shift), exponent),))
+        return Chain((LaplaceFeatures.from_weights(panel, float(self.shift), exponent),))
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -209,6 +209,6 @@ class RandomLaplace(Map):
 
     def _weights(self, rng: Rng, d: int, quantile: Callable[[Array], Array]) -> Array:
         if self.design == "iid":
-            return linear.independent(rng, self.n_components, d, quantile)
-        points = linear.sobol if self.design == "sobol" else linear.latin_hypercube
+            return linear.sample_independent(rng, self.n_components, d, quantile)
+        points = linear.sample_sobol if self.design == "sobol" else linear.sample_latin_hypercube
         return np.ascontiguousarray(quantile(points(rng, self.n_components, d)).T)

@@ -20,6 +20,7 @@ from mercer.kernels.gram import gram
 from mercer.kernels.registry import named, names
 from mercer.maps._bandwidth import KINDS, Gamma
 from mercer.maps._landmarks import POOL, by_leverage, inverse_root, plus_plus
+from mercer.maps._transform import TileTransform
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.block import Block, Dense
 from mercer.maps.stages.base import require
@@ -283,15 +284,15 @@ class Nystroem(Map):
         except (TypeError, ValueError):
             return None
 
-    def _require_domain(self, rows: Any, names: Any = None) -> None:
-        super()._require_domain(rows, names)
+    def _validate_domain(self, rows: Any, names: Any = None) -> None:
+        super()._validate_domain(rows, names)
         kernel = self._any_kernel()
         if kernel is not None:
             kernel.check(rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Landmarks:
+class Landmarks(TileTransform):
     """tile -> k(tile, landmarks) projection."""
 
     kernel: Kernel

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.kernels import Kernel, Linear
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, SUBSPACE, Array, Map, Rate
-from mercer.maps.stages.projection import METHODS, Measured, projection
+from mercer.maps.stages.projection import METHODS, CheckedProjection, sample_projection
 from mercer.rng import Rng
 from mercer.validation.parameters import validate_integer, validate_option
 from mercer.validation.rows import as_numpy
@@ -122,7 +122,9 @@ class RandomProjection(Map):
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         m = projection_size(self.n_components, d, self.method)
-        return Chain((Measured(projection(rng, self.method, m, d, as_basis(self.basis))),))
+        return Chain(
+            (CheckedProjection(sample_projection(rng, self.method, m, d, as_basis(self.basis))),)
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:

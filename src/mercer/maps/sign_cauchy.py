@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels import SignStable
-from mercer.maps._coded import CodedDrawn, CodedMap
+from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps.base import Array, Map
 from mercer.maps.block import Coded, OneHot
 from mercer.maps.stages.linear import Matrix, require_panel
@@ -106,7 +106,7 @@ def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Signs(CodedDrawn):
+class _Signs(CodedTransform):
     panel: Array  # (d, k)
 
     def check(self, d: int) -> None:

@@ -17,8 +17,8 @@ from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Map
 from mercer.maps.stages.elementwise import LogSkew
-from mercer.maps.stages.fourier import frequencies, waves
-from mercer.maps.stages.linear import Matrix, independent
+from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
+from mercer.maps.stages.linear import Matrix, sample_independent
 from mercer.rng import Rng
 from mercer.validation.parameters import validate_integer, validate_option, validate_positive
 
@@ -100,9 +100,14 @@ class SkewedFourier(Map):
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         quantile = _LAWS[self.kernel][1]
-        count = frequencies(self.n_components, self.form)
-        panel = Matrix(independent(rng, count, d, quantile) / (2 * np.pi))
-        return Chain((LogSkew(float(self.skew)), waves(rng, panel, self.n_components, self.form)))
+        count = count_frequencies(self.n_components, self.form)
+        panel = Matrix(sample_independent(rng, count, d, quantile) / (2 * np.pi))
+        return Chain(
+            (
+                LogSkew(float(self.skew)),
+                build_fourier_features(rng, panel, self.n_components, self.form),
+            )
+        )
 
     @classmethod
     def cases(cls) -> list[Map]:

@@ -8,7 +8,7 @@ from mercer.kernels import Intersection
 from mercer.maps._coded import CodedMap
 from mercer.maps.anchors import Lookup, check_range
 from mercer.maps.base import Bounds, Decay, Map
-from mercer.maps.stages.lookup import Between, Nearest
+from mercer.maps.stages.lookup import AnchorInterpolation, NearestAnchor
 from mercer.rng import Rng
 from mercer.stats.histogram import Histogram
 from mercer.validation.parameters import validate_flag, validate_integer
@@ -101,9 +101,9 @@ class UnaryIntersection(CodedMap):
             self.high_ / self.n_levels
         )
         stage = (
-            Between(anchors, table)
+            AnchorInterpolation(anchors, table)
             if self.interpolate
-            else Nearest(anchors[:, 1:], table, inclusive=True)
+            else NearestAnchor(anchors[:, 1:], table, inclusive=True)
         )
         return Lookup(bool(self.sparse_output), stage, d)
 

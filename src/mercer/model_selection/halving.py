@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Kernel
-from mercer.maps._transform import Featured
+from mercer.maps._transform import KernelOnFeatures
 from mercer.maps.base import Map
 from mercer.maps.compose import Composed
 from mercer.model_selection.candidates import Candidate
@@ -328,7 +328,7 @@ def kernel_of(fitted: Map) -> Kernel:
         return fitted.kernel_
     except AttributeError:
         assert isinstance(fitted, Composed)
-        return Featured(
+        return KernelOnFeatures(
             fitted.maps_[-1].kernel_,
             tuple(one.tile_transform_ for one in fitted.maps_[:-1]),
             fitted.domain,
@@ -339,7 +339,7 @@ def shown_kernel(kernel: Kernel) -> str:
     """Gaussian(0.11): three digits, without the names of parameters."""
     import re
 
-    if isinstance(kernel, Featured):
+    if isinstance(kernel, KernelOnFeatures):
         return f"{shown_kernel(kernel.kernel)} of scaled columns"
     text = re.sub(r"\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.3g}", repr(kernel))
     return re.sub(r"\w+=", "", text)

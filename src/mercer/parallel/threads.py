@@ -78,7 +78,7 @@ def spans(n: int, rows: int) -> Iterator[slice]:
 
 
 def each(
-    work: Callable[[slice], None],
+    work: Callable[[slice], Any],
     n: int,
     cost: Cost,
     n_jobs: int | None,
@@ -91,50 +91,49 @@ def each(
 
 
 def share(
-    work: Callable[[T], None], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None
+    work: Callable[[T], Any], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None
 ) -> None:
-    """work(item) for every item, in any order, over threads where so many rows at this cost pay,
-    with BLAS on one thread inside.
-    """
-    most = width(n_jobs)
-    workers = min(most, len(items)) if worth_threads(cost, rows) else 1
-    if getattr(_inside, "tile", False):
-        workers = 1
-    with one_blas_thread():
-        _share(work, items, workers)
+    """Call work(item) for every item, in any order, on several threads where that is faster.
 
-
-def _share(work: Callable[[T], None], tiles: Sequence[T], workers: int) -> None:
-    """The caller and workers - 1 threads of the pool take tiles until none is left. A busy pool
-    only means that the caller does more.
+    The calling thread and threads of the pool take items from one queue. Where the pool is busy,
+    the calling thread processes more of them. BLAS runs on one thread inside.
     """
-    left = deque(tiles)
+    queue = deque(items)
 
     def run() -> None:
         _inside.tile = True
         try:
-            while left:
+            while queue:
                 try:
-                    tile = left.popleft()
+                    item = queue.popleft()
                 except IndexError:  # another thread took the last one
                     return
-                work(tile)
+                work(item)
         except BaseException:
-            left.clear()  # the others stop after the tile they are at
+            queue.clear()  # the other threads stop after their current item
             raise
         finally:
             _inside.tile = False
 
     outer = getattr(_inside, "tile", False)
-    helpers = [_get_pool().submit(run) for _ in range(workers - 1)]
-    try:
-        run()
-    finally:
-        _inside.tile = outer
-        started = [helper for helper in helpers if not helper.cancel()]
-        wait(started)
-    for helper in started:
-        helper.result()
+    workers = 1 if outer else _count_workers(len(items), cost, rows, n_jobs)
+    with one_blas_thread():
+        helpers = [_get_pool().submit(run) for _ in range(workers - 1)]
+        try:
+            run()
+        finally:
+            _inside.tile = outer
+            started = [helper for helper in helpers if not helper.cancel()]
+            if started:
+                wait(started)
+        for helper in started:
+            helper.result()
+
+
+def _count_workers(items: int, cost: Cost, rows: int, n_jobs: int | None) -> int:
+    """Return the number of threads for so many items, the calling thread included."""
+    available = width(n_jobs)
+    return min(available, items) if worth_threads(cost, rows) else 1
 
 
 def _get_pool() -> ThreadPoolExecutor:

@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-CLASSES: dict[str, str] = {"Head": "LinearPredictor", "Choice": "AlphaSearch"}
+CLASSES: dict[str, str] = {
+    "After": "CompositionTransform",
+    "Beside": "StackedTransform",
+    "Between": "AnchorInterpolation",
+    "Choice": "AlphaSearch",
+    "Decays": "LaplaceFeatures",
+    "Featured": "KernelOnFeatures",
+    "Guard": "InputCheck",
+    "Head": "LinearPredictor",
+    "Measured": "CheckedProjection",
+    "Nearest": "NearestAnchor",
+    "Same": "IdentityStage",
+    "Waves": "FourierFeatures",
+}
 """Old name of a model or record class -> current name."""
 
 ATTRIBUTES: dict[str, str] = {
@@ -21,6 +34,8 @@ ATTRIBUTES: dict[str, str] = {
 """Old name of a fitted attribute, of any model -> current name."""
 
 FIELDS: dict[str, dict[str, str]] = {
+    "CompositionTransform": {"guards": "checks"},
+    "FourierFeatures": {"reach": "max_norm"},
     "LinearPredictor": {"choice": "search", "steps": "n_iter"},
 }
 """Current name of a record class -> {old name of a field: current name}."""

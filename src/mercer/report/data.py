@@ -241,7 +241,9 @@ def _map_input(model: Any, sample: SampleSplit) -> SampleSplit:
     """Return the sample after the steps before the model's map, validated by the map."""
     steps, feature_map = _split(model)
     sample, validator = sample.transform(steps), clone(feature_map)
-    train, test = (validator._enter(rows, reset=True) for rows in (sample.train, sample.test))
+    train, test = (
+        validator._validate_input(rows, reset=True) for rows in (sample.train, sample.test)
+    )
     return SampleSplit(train, test, sample.y)
 
 

@@ -92,7 +92,9 @@ def fold(
         try:
             if not total.complete:
                 # without distributed there is no client
-                clustered = client is not None or "distributed" in sys.modules
+                clustered = client is not None or (
+                    rows is not None and "distributed" in sys.modules
+                )
                 with dask_cluster.for_rows(client, rows) if clustered else nullcontext() as found:
                     if found is None or rows is None:
                         _sum(rows, source, total, keeper, progress)

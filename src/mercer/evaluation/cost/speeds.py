@@ -27,16 +27,16 @@ Rates = Mapping[str, tuple[float, ...]]
 _BUILT_IN: dict[str, dict[str, tuple[float, ...]]] = {
     "float32": {
         ANY: (2e-10, 2e-10),
-        "Waves(Matrix)": (4e-11, 5e-11),
-        "Waves(Hadamard)": (1e-10, 1e-10),
-        "Decays(Matrix)": (4e-11, 5e-11),
+        "FourierFeatures(Matrix)": (4e-11, 5e-11),
+        "FourierFeatures(Hadamard)": (1e-10, 1e-10),
+        "LaplaceFeatures(Matrix)": (4e-11, 5e-11),
         "Hashes": (3e-10, 0.0),
     },
     "float64": {
         ANY: (4e-10, 4e-10),
-        "Waves(Matrix)": (8e-11, 1e-10),
-        "Waves(Hadamard)": (2e-10, 2e-10),
-        "Decays(Matrix)": (8e-11, 1e-10),
+        "FourierFeatures(Matrix)": (8e-11, 1e-10),
+        "FourierFeatures(Hadamard)": (2e-10, 2e-10),
+        "LaplaceFeatures(Matrix)": (8e-11, 1e-10),
         "Hashes": (3e-10, 0.0),
     },
     "csr": {ANY: (1e-9, 4e-10)},

@@ -128,7 +128,7 @@ def _trial(made: Map, d: int, form: str) -> tuple[tuple[Part, ...], float]:
     parts = known.parts
     if form == "csr":
         parts = tuple(Part(part.kind, part.cost.sparse(d, _DENSITY)) for part in parts)
-    return parts, fastest(lambda: made._block(rows)) / n
+    return parts, fastest(lambda: made._transform_block(rows)) / n
 
 
 def _rates(trials: list[tuple[tuple[Part, ...], float]]) -> Table:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.ridge import Rows
-from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, stacked
+from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, stack_blocks
 from mercer.parallel.threads import share, spans
 from mercer.parallel.tile_size import PANEL, TILE_ROWS, Cost
 from mercer.rng import Rng, open_interval
@@ -183,7 +183,7 @@ def _stack_coded(blocks: list[WeightedBlock]) -> list[WeightedBlock]:
     if len(blocks) < 2 or not all(isinstance(block, Coded) for block, _, _ in blocks):
         return blocks
     codes, targets, weights = zip(*blocks, strict=True)
-    return [(stacked(codes), np.concatenate(targets), np.concatenate(weights))]
+    return [(stack_blocks(codes), np.concatenate(targets), np.concatenate(weights))]
 
 
 def _rows_of(block: Coded, rows: slice) -> Coded:

@@ -1,1 +1,1 @@
-"""The parts that maps are built from: a tile of rows in, a tile of rows out, frozen."""
+"""Stages: frozen functions of a tile of rows, which tile transforms are composed of."""

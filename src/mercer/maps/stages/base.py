@@ -1,4 +1,4 @@
-"""What every stage is: frozen arrays and numbers, and a function of a tile."""
+"""Base class of stages: frozen arrays and numbers, and a function of a tile."""
 
 from __future__ import annotations
 
@@ -14,65 +14,63 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Frozen:
-    """Arrays and numbers that do not change: what stages and drawn maps are."""
+class FrozenArrays:
+    """Record of arrays and numbers that do not change."""
 
     def arrays(self) -> dict[str, Array]:
-        """The drawn arrays by field name: casting, moving, saving and measuring are loops over
-        these.
-        """
+        """Return the arrays by field name, for casts, copies, files and costs."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if ops.is_array(value)}
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """The same with its arrays of floats in another dtype."""
-        floats = {name: array for name, array in self.arrays().items() if array.dtype.kind == "f"}
+        """Return a copy with floating-point arrays of another dtype."""
         cast: dict[str, Any] = {
-            name: array.astype(dtype, copy=False) for name, array in floats.items()
+            name: array.astype(dtype, copy=False)
+            for name, array in self.arrays().items()
+            if array.dtype.kind == "f"
         }
         return replace(self, **cast)
 
     def check(self, d: int) -> None:
-        """Refuse what no fit has drawn: arrays that do not go together or not with d columns. A
-        model file is not trusted.
+        """Raise a ValueError unless the arrays fit each other and d columns.
+
+        No fit makes such arrays, but a model file is not trusted.
         """
         for name, array in self.arrays().items():
-            require(
-                array.dtype in (np.float64, np.int64),
-                self,
-                f"{name} of float64 or int64, got {array.dtype}",
-            )
+            valid = array.dtype in (np.float64, np.int64)
+            require(valid, self, f"{name} of float64 or int64, got {array.dtype}")
             require(bool(np.isfinite(array).all()), self, f"{name} to be finite")
 
 
-def require(good: bool, who: object, needs: str) -> None:
-    """Refuse, in one sentence, something that was drawn."""
-    if not good:
-        raise ValueError(f"{type(who).__name__} needs {needs}.")
+def require(valid: bool, record: object, needs: str) -> None:
+    """Raise a ValueError about a record unless a condition is valid."""
+    if not valid:
+        raise ValueError(f"{type(record).__name__} needs {needs}.")
 
 
 @dataclass(frozen=True, eq=False)
-class Stage(Frozen):
-    """stage(tile) -> tile, row by row. A tile is a 2-d array or a CSR matrix; a stage never writes
-    into the tile it is given.
+class Stage(FrozenArrays):
+    """stage(tile) -> tile, row by row.
+
+    A tile is a 2-d array or a CSR matrix. A stage does not write into its input.
     """
 
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
-    validates_input: ClassVar[bool] = (
-        False  # refuses numbers outside its domain itself, while it reads them
-    )
+    # Whether values outside the domain are rejected by the stage itself, as it reads them.
+    validates_input: ClassVar[bool] = False
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
+        """Return the stage of a tile, written into `out` where it is given and dense."""
         raise NotImplementedError
 
     def columns(self, d: int) -> int:
-        """Columns that come out when d go in."""
+        """Return the number of output columns for d input columns."""
         return d
 
     def flops(self, d: int) -> float:
-        """Multiply-adds for one row of d columns."""
+        """Return the multiply-adds for one row of d columns."""
         return 8.0 * self.columns(d)
 
     def scratch(self, d: int) -> int:
-        """Numbers of working space for one row, beside what goes in and comes out."""
+        """Return the numbers of working space for one row, beside input and output."""
         return 0

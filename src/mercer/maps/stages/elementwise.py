@@ -1,7 +1,7 @@
-"""Lifts: one number becomes several, coordinate by coordinate. Zero stays zero, so that CSR stays
-CSR.
+"""Elementwise stages: lifts of single numbers, links after a projection, and row norms.
 
-The values of one input stand side by side: column values * j + q holds value q of input j.
+A lift maps one number to several, side by side: column values * j + q holds value q of input j.
+Zero stays zero, so that CSR stays CSR.
 """
 
 from __future__ import annotations
@@ -16,48 +16,44 @@ from mercer import ops
 from mercer.maps.stages.base import Array, Stage, require
 from mercer.validation.rows import require_finite, require_nonnegative
 
-_TERMS = 2**20  # of a series: none was ever of use beyond a few dozen
+_MAX_TERMS = 2**20  # of a series; a few dozen are enough for every dtype
 
 
 @dataclass(frozen=True, eq=False)
 class Lift(Stage):
-    """x -> (lift_1(x_1), ..., lift_N(x_1), lift_1(x_2), ...) for x >= 0; with signed, sign(x)
-    lift(|x|) for all x.
-    """
+    """x -> (lift_1(x_1), ..., lift_N(x_1), lift_1(x_2), ...); signed, sign(x) lift(|x|)."""
 
     keeps_sparse: ClassVar[bool] = True
 
     @property
     def values(self) -> int:
-        """N, the values that one number becomes."""
+        """N, the number of values for each input."""
         raise NotImplementedError
 
     @property
     def odd(self) -> bool:
-        """Whether negative numbers are taken, as sign(x) lift(|x|)."""
+        """Whether negative numbers are mapped to sign(x) lift(|x|)."""
         return bool(getattr(self, "signed", False))
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
-        """out[i, N j + q] = lift_q(X[i, j]), X >= 0; where it looks, bad[0] becomes whether a
-        number of X is not in [0, inf).
+        """Write out[i, N j + q] = lift_q(X[i, j]) for X >= 0.
+
+        A stage that validates its input sets bad[0] to whether a number is not in [0, inf).
         """
         raise NotImplementedError
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         sparse = hasattr(X, "indptr")
         stored = X.data[:, None] if sparse else X
-        out = (
-            ops.empty((len(stored), stored.shape[1] * self.values), X.dtype, X)
-            if out is None
-            else out
-        )
+        if out is None:
+            out = ops.empty((len(stored), stored.shape[1] * self.values), X.dtype, X)
         bad = np.zeros(1, dtype=bool)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of numbers that are refused below
+        with np.errstate(divide="ignore", invalid="ignore"):  # of numbers that are rejected below
             self._signed_lift(stored, out, bad)
         if bad[0]:
             require_finite(type(self).__name__, X)
             require_nonnegative(type(self).__name__, X)
-        return self._columns_of(X, out.ravel()) if sparse else out
+        return self._lifted_csr(X, out.ravel()) if sparse else out
 
     def columns(self, d: int) -> int:
         return d * self.values
@@ -67,8 +63,8 @@ class Lift(Stage):
         for q in range(self.values if self.odd else 0):
             out[:, q :: self.values] *= np.sign(X)
 
-    def _columns_of(self, X: Any, data: Array) -> Any:
-        """The CSR matrix of lifted data: its rows stay sorted."""
+    def _lifted_csr(self, X: Any, data: Array) -> Any:
+        """Return the CSR matrix of lifted data; column indices stay sorted."""
         large = max(self.columns(X.shape[1]), len(data)) > np.iinfo(np.int32).max
         kind = np.dtype(np.int64) if large else X.indices.dtype
         indices = ops.spread(X.indices, np.empty((X.nnz, self.values), kind)).ravel()
@@ -90,8 +86,9 @@ class SquareRoot(Lift):
 
 @dataclass(frozen=True, eq=False)
 class LogSkew(Lift):
-    """x -> log(1 + x/skew): log(x + skew) up to a constant that shift-invariant kernels do not see,
-    with 0 -> 0.
+    """x -> log(1 + x/skew), with 0 -> 0.
+
+    It is log(x + skew) up to a constant, which a shift-invariant kernel does not depend on.
     """
 
     skew: float
@@ -105,21 +102,8 @@ class LogSkew(Lift):
 
 
 @dataclass(frozen=True, eq=False)
-class Shift(Stage):
-    """x -> x + shift."""
-
-    shift: float
-
-    def check(self, d: int) -> None:
-        require(bool(np.isfinite(self.shift)), self, f"a finite shift, got {self.shift}")
-
-    def __call__(self, X: Any, out: Array | None = None) -> Array:
-        return np.add(X.toarray() if hasattr(X, "indptr") else X, X.dtype.type(self.shift), out=out)
-
-
-@dataclass(frozen=True, eq=False)
 class SeriesLift(Lift):
-    """x -> the direct chi2 series with these poles."""
+    """x -> terms of the direct chi2 series with these poles."""
 
     validates_input: ClassVar[bool] = True
     poles: Array
@@ -127,8 +111,8 @@ class SeriesLift(Lift):
 
     def check(self, d: int) -> None:
         super().check(d)
-        good = self.poles.ndim == 1 and self.poles.size > 0 and self.poles.dtype == np.float64
-        require(good and bool(np.all(self.poles > 0)), self, "poles above 0")
+        valid = self.poles.ndim == 1 and self.poles.size > 0 and self.poles.dtype == np.float64
+        require(valid and bool(np.all(self.poles > 0)), self, "poles above 0")
 
     @property
     def values(self) -> int:
@@ -140,7 +124,7 @@ class SeriesLift(Lift):
 
 @dataclass(frozen=True, eq=False)
 class ChebyshevLift(Lift):
-    """x -> the Chebyshev series of chi2 about a center."""
+    """x -> terms of the Chebyshev series of chi2 about a center."""
 
     validates_input: ClassVar[bool] = True
     n_terms: int
@@ -148,8 +132,8 @@ class ChebyshevLift(Lift):
     signed: bool = False
 
     def check(self, d: int) -> None:
-        good = 0 < self.n_terms < _TERMS and 0 < self.center < np.inf
-        require(good, self, f"terms and a center above 0, got {self.n_terms} and {self.center}")
+        valid = 0 < self.n_terms < _MAX_TERMS and 0 < self.center < np.inf
+        require(valid, self, f"terms and a center above 0, got {self.n_terms} and {self.center}")
 
     @property
     def values(self) -> int:
@@ -173,15 +157,12 @@ class HomogeneousLift(Lift):
     def check(self, d: int) -> None:
         super().check(d)
         count = len(self.harmonics)
-        good = all(
-            before < after for before, after in pairwise((0, *self.harmonics, 3 * count + 1))
-        )
-        good = (
-            good and self.amplitudes.shape == (count + 1,) and self.amplitudes.dtype == np.float64
-        )
-        require(good, self, "rising harmonics, and an amplitude for each of them and for 0")
-        good = 0 < self.step < np.inf and 0 < self.degree < np.inf
-        require(good, self, f"a step and a degree above 0, got {self.step} and {self.degree}")
+        rising = all(a < b for a, b in pairwise((0, *self.harmonics, 3 * count + 1)))
+        valid = self.amplitudes.shape == (count + 1,) and self.amplitudes.dtype == np.float64
+        needs = "rising harmonics, and an amplitude for each of them and for 0"
+        require(rising and valid, self, needs)
+        valid = 0 < self.step < np.inf and 0 < self.degree < np.inf
+        require(valid, self, f"a step and a degree above 0, got {self.step} and {self.degree}")
 
     @property
     def values(self) -> int:
@@ -190,3 +171,99 @@ class HomogeneousLift(Lift):
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         harmonics = np.array(self.harmonics, dtype=np.int64)
         ops.homogeneous(X, self.amplitudes, harmonics, self.step, self.degree, out, bad)
+
+
+@dataclass(frozen=True, eq=False)
+class Shift(Stage):
+    """x -> x + shift."""
+
+    shift: float
+
+    def check(self, d: int) -> None:
+        require(bool(np.isfinite(self.shift)), self, f"a finite shift, got {self.shift}")
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        return np.add(X.toarray() if hasattr(X, "indptr") else X, X.dtype.type(self.shift), out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class Cos(Stage):
+    """t_j -> scale cos(2 pi (t_j + phase_j)).
+
+    It overwrites its input, which is a projection that nothing else refers to.
+    """
+
+    scale: float
+    phases: Array
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require(0 < self.scale < np.inf, self, f"a scale above 0, got {self.scale}")
+        valid = self.phases.shape == (d,) and self.phases.dtype == np.float64
+        require(valid, self, f"{d} phases, got an array of shape {self.phases.shape}")
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        ops.cos_(X, self.scale, self.phases)
+        return X if out is None or out is X else _copy(X, out)
+
+
+@dataclass(frozen=True, eq=False)
+class CosSin(Stage):
+    """t_1, t_2, ... -> scale (cos 2 pi t_1, sin 2 pi t_1, cos 2 pi t_2, ...).
+
+    With one phase, the last t becomes a single cosine, scale cos(2 pi (t + phase)).
+    """
+
+    scale: float
+    phase: Array  # empty, or the phase of the last column
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        require(0 < self.scale < np.inf, self, f"a scale above 0, got {self.scale}")
+        valid = self.phase.shape in ((0,), (1,)) and self.phase.dtype == np.float64
+        valid = valid and len(self.phase) <= d
+        require(valid, self, f"one phase or none, got an array of shape {self.phase.shape}")
+
+    def __call__(self, X: Any, out: Array | None = None) -> Array:
+        out = ops.empty((len(X), self.columns(X.shape[1])), X.dtype, X) if out is None else out
+        pairs = X.shape[1] - len(self.phase)
+        ops.cossin(X[:, :pairs], self.scale, out[:, : 2 * pairs])
+        if len(self.phase):
+            _copy(ops.cos_(X[:, pairs:], self.scale, self.phase), out[:, 2 * pairs :])
+        return out
+
+    def columns(self, d: int) -> int:
+        return 2 * d - len(self.phase)
+
+
+@dataclass(frozen=True, eq=False)
+class RowNorm(Stage):
+    """x -> x / |x|; a zero row stays zero.
+
+    Rows are divided by their largest entry first, so that no square over- or underflows.
+    """
+
+    keeps_sparse = True
+
+    def __call__(self, X: Any, out: Array | None = None) -> Any:
+        largest = abs(X).max(axis=1)
+        largest = _divisor(largest.toarray().ravel() if hasattr(largest, "toarray") else largest)
+        if hasattr(X, "indptr"):
+            Z = X.copy()
+            counts = np.diff(X.indptr)
+            Z.data = Z.data / np.repeat(largest, counts)
+            norms = _divisor(np.sqrt(np.asarray(Z.multiply(Z).sum(axis=1)).ravel()))
+            Z.data /= np.repeat(norms, counts).astype(Z.dtype)
+            return Z
+        out = np.divide(X, largest[:, None], out=out)
+        out /= _divisor(np.sqrt(np.einsum("ij,ij->i", out, out)))[:, None]
+        return out
+
+
+def _divisor(values: Array) -> Array:
+    return np.where(values > 0, values, values.dtype.type(1))
+
+
+def _copy(values: Array, out: Array) -> Array:
+    out[...] = values
+    return out

@@ -1,4 +1,4 @@
-"""Cosines of projections: the stage that all Fourier maps end with."""
+"""Fourier features: cosines and sines of projections."""
 
 from __future__ import annotations
 
@@ -10,53 +10,66 @@ import numpy as np
 from mercer import ops
 from mercer.errors import RowError
 from mercer.maps.stages.base import Array, Stage, require
+from mercer.maps.stages.elementwise import Cos, CosSin
 from mercer.maps.stages.linear import Hadamard, Matrix
-from mercer.maps.stages.links import Cos, CosSin
 from mercer.rng import Rng
 from mercer.validation.rows import value_range
 
-_RESOLVED = 1 / 8  # the error of a phase, in turns, up to which a dtype is used for it
+_MAX_PHASE_ERROR = 1 / 8  # in turns, up to which a dtype is used for a phase
 
 
 @dataclass(frozen=True, eq=False)
-class Waves(Stage):
-    """x -> link(W x), a projection in turns and the cosines (and sines) of it.
+class FourierFeatures(Stage):
+    """x -> link(W x): a projection in turns, and its cosines (and sines).
 
-    A phase t known to within eps |x| |w| is of use while that is far below one turn. Rows of
-    float32 that go beyond are projected in float64 and brought back to (-1/2, 1/2]; rows that are
-    beyond float64 too are refused: their cosines would be one constant.
+    The error of a phase t is about eps |x| |w|, and has to be far below one turn. Rows of float32
+    for which it is not are projected in float64 and reduced to (-1/2, 1/2]; rows for which float64
+    is not enough are rejected, since their cosines would be one constant.
     """
 
     linear: Matrix | Hadamard
     link: Cos | CosSin
-    reach: float  # max |w_j|, in turns
+    max_norm: float  # max |w_j|, in turns
 
     def check(self, d: int) -> None:
         self.linear.check(d)
         self.link.check(self.linear.columns(d))
-        right = self.linear.reach()
-        require(
-            abs(self.reach - right) <= 1e-9 * right < np.inf,
-            self,
-            f"a reach of {right}, got {self.reach}",
-        )
+        norm = self.linear.max_norm()
+        valid = abs(self.max_norm - norm) <= 1e-9 * norm < np.inf
+        require(valid, self, f"a largest norm of {norm}, got {self.max_norm}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
+        linear, link = self.linear, self.link
         out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(self.linear, Hadamard):
+            if isinstance(linear, Hadamard):
                 rows = X.toarray() if hasattr(X, "indptr") else X
-                self.link.of_hadamard(rows, self.linear.signs, self.linear.lengths, out)
+                if isinstance(link, Cos):
+                    ops.hadamard_cos(
+                        rows, linear.signs, linear.lengths, link.scale, link.phases, out
+                    )
+                else:
+                    pairs = len(linear.lengths) - len(link.phase)
+                    ops.hadamard_cossin(
+                        rows, linear.signs, linear.lengths[:pairs], link.scale, out[:, : 2 * pairs]
+                    )
+                    if len(link.phase):
+                        last = linear.last_row(rows)
+                        out[:, 2 * pairs :] = ops.cos_(last, link.scale, link.phase)
             elif hasattr(X, "indptr"):
-                self.link(self.linear(X, out if isinstance(self.link, Cos) else None), out)
+                link(linear(X, out if isinstance(link, Cos) else None), out)
+            elif isinstance(link, Cos):
+                ops.product_cos(X, linear.panel, link.scale, link.phases, out)
+            elif len(link.phase):
+                link(np.matmul(X, linear.panel), out)
             else:
-                self.link.of_product(X, self.linear.panel, out)
-        far = self._beyond(X, X.dtype)
-        if len(far):
-            rows = X[far].astype(np.float64)
-            self._refuse(rows, far)
-            t = self.linear.astype(np.float64)(rows)
-            out[far] = self.link((t - np.rint(t)).astype(X.dtype))
+                ops.product_cossin(X, linear.panel, link.scale, out)
+        unresolved = self._unresolved_rows(X, X.dtype)
+        if len(unresolved):
+            rows = X[unresolved].astype(np.float64)
+            self._require_resolved(rows, unresolved)
+            t = linear.astype(np.float64)(rows)
+            out[unresolved] = link((t - np.rint(t)).astype(X.dtype))
         return out
 
     def columns(self, d: int) -> int:
@@ -71,61 +84,61 @@ class Waves(Stage):
     def arrays(self) -> dict[str, Array]:
         return self.linear.arrays() | self.link.arrays()
 
-    def astype(self, dtype: Any) -> Waves:
-        return Waves(self.linear.astype(dtype), self.link.astype(dtype), self.reach)
+    def astype(self, dtype: Any) -> FourierFeatures:
+        return FourierFeatures(self.linear.astype(dtype), self.link.astype(dtype), self.max_norm)
 
-    def largest(self, dtype: Any, d: int) -> float:
-        """The largest entry of a row up to which the phases of this dtype are resolved."""
-        return float(
-            _RESOLVED
-            / np.finfo(dtype).eps
-            / np.sqrt(d)
-            / max(self.reach, np.finfo(np.float64).tiny)
-        )
+    def max_entry(self, dtype: Any, d: int) -> float:
+        """Return the largest entry of a row of d for which this dtype resolves the phases."""
+        norm = max(self.max_norm, np.finfo(np.float64).tiny)
+        return float(_MAX_PHASE_ERROR / np.finfo(dtype).eps / np.sqrt(d) / norm)
 
-    def _beyond(self, X: Any, dtype: Any) -> Array:
-        """The rows whose phases this dtype does not resolve."""
-        most = self.largest(dtype, X.shape[1])
+    def _unresolved_rows(self, X: Any, dtype: Any) -> Array:
+        """Return the indices of the rows whose phases this dtype does not resolve."""
+        most = self.max_entry(dtype, X.shape[1])
         least, largest = value_range(X)
         if max(largest, -least) <= most:
             return np.empty(0, dtype=np.intp)
         sizes = abs(X).max(axis=1)
-        return np.flatnonzero(
-            (sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes) > most
+        sizes = sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes
+        return np.flatnonzero(sizes > most)
+
+    def _require_resolved(self, rows: Any, numbers: Array) -> None:
+        """Raise a RowError for the first row that float64 does not resolve."""
+        unresolved = self._unresolved_rows(rows, np.float64)
+        if not len(unresolved):
+            return
+        row = unresolved[0]
+        values = rows[[row]].toarray()[0] if hasattr(rows, "indptr") else rows[row]
+        column = int(np.argmax(np.abs(values)))
+        most = self.max_entry(np.float64, len(values))
+        raise RowError(
+            int(numbers[row]),
+            f"Values too large for this kernel: |x| below {most:.3g} is needed, got "
+            f"{values[column]:g} at",
+            f", column {column}; beyond, a cosine of it has no digits left. Scale the data "
+            "(sklearn.preprocessing.StandardScaler) or use a smaller gamma.",
         )
 
-    def _refuse(self, rows: Any, numbers: Array) -> None:
-        beyond = self._beyond(rows, np.float64)
-        if len(beyond):
-            values = rows[[beyond[0]]].toarray()[0] if hasattr(rows, "indptr") else rows[beyond[0]]
-            column = int(np.argmax(np.abs(values)))
-            most = self.largest(np.float64, len(values))
-            raise RowError(
-                int(numbers[beyond[0]]),
-                f"Values too large for this kernel: |x| below {most:.3g} is needed, got "
-                f"{values[column]:g} at",
-                f", column {column}; beyond, a cosine of it has no digits left. "
-                "Scale the data (sklearn.preprocessing.StandardScaler) or use a smaller gamma.",
-            )
 
-
-def frequencies(n_components: int, form: str) -> int:
-    """How many frequencies a form needs for that many columns."""
+def count_frequencies(n_components: int, form: str) -> int:
+    """Return the number of frequencies for so many columns of a form."""
     return -(-n_components // 2) if form == "paired" else n_components
 
 
-def waves(rng: Rng, projection: Matrix | Hadamard, n_components: int, form: str) -> Waves:
-    """sqrt(2/D) times the cosines and sines (paired) or the cosines with independent phases
-    (offset) of a projection in turns.
+def build_fourier_features(
+    rng: Rng, projection: Matrix | Hadamard, n_components: int, form: str
+) -> FourierFeatures:
+    """Return sqrt(2/D) (cos, sin) of a projection in turns, or cosines with random phases.
 
-    When n_components is odd, the last column of the paired form is one offset feature: every column
-    then has the same weight, and the inner product stays unbiased.
+    The first is the form "paired", the second "offset". When n_components is odd, the last column
+    of the paired form is one offset feature: all columns then have equal weight, and the inner
+    product stays unbiased.
     """
     scale = float(np.sqrt(2 / n_components))
-    count = frequencies(n_components, form)
+    count = count_frequencies(n_components, form)
     link: Cos | CosSin
     if form == "paired":
         link = CosSin(scale, rng.uniform("phases", n_components % 2, start=count - 1))
     else:
         link = Cos(scale, rng.uniform("phases", count))
-    return Waves(projection, link, projection.reach())
+    return FourierFeatures(projection, link, projection.max_norm())

@@ -1,4 +1,4 @@
-"""Decaying exponentials of projections: the stage that random Laplace features end with."""
+"""Laplace features: decaying exponentials of projections."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ EXPONENTS = {
 
 @dataclass(frozen=True)
 class Exponent:
-    """The diagonal of a semigroup kernel, k(x, x) = exp(-sum_i term(x_i, beta))."""
+    """Diagonal of a semigroup kernel, k(x, x) = exp(-sum_i term(x_i, beta))."""
 
     kernel: str  # a key of EXPONENTS
     beta: float
 
     def term(self, x: Array) -> Array:
-        """-ln k(x, x) of single numbers."""
+        """Return -ln k(x, x) of single numbers."""
         return EXPONENTS[self.kernel](x, self.beta)
 
     def root_diagonal(self, X: Any, shift: float) -> Array:
-        """sqrt(k(x + shift, x + shift)) for each row, in float64; CSR rows are summed over what
-        they store.
+        """Return sqrt(k(x + shift, x + shift)) for each row, in float64.
+
+        CSR rows are summed over their stored entries.
         """
         base = float(self.term(np.array(shift)))
         values = X.data if hasattr(X, "indptr") else X
-        with np.errstate(over="ignore"):  # beyond the range the diagonal is 0
+        with np.errstate(over="ignore"):  # where a term overflows, the diagonal is 0
             terms = self.term(values.astype(np.float64) + shift) - base
         if hasattr(X, "indptr"):
             rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
@@ -46,11 +47,11 @@ class Exponent:
 
 
 @dataclass(frozen=True, eq=False)
-class Decays(Stage):
-    """x -> exp(-W (x + shift))/sqrt(D), or the same scaled to |phi(x)|^2 = k(x + shift, x + shift).
+class LaplaceFeatures(Stage):
+    """x -> exp(-W (x + shift))/sqrt(D), or scaled to |phi(x)|^2 = k(x + shift, x + shift).
 
-    Weights are in bits (log2 e is folded in). The shift is a number for each column, so that CSR
-    rows stay sparse until the product.
+    Weights are in bits: they include the factor log2 e. The shift is applied to the product, so
+    that CSR rows stay sparse.
     """
 
     linear: Matrix
@@ -64,25 +65,22 @@ class Decays(Stage):
         require(self.offsets.shape == (self.linear.columns(d),), self, "an offset for each weight")
         require(0 <= self.shift < np.inf, self, f"a shift of at least 0, got {self.shift}")
         if self.exponent is not None:
-            good = self.exponent.kernel in EXPONENTS and 0 < self.exponent.beta < np.inf
-            require(good, self, f"an exponent that is known, got {self.exponent}")
+            valid = self.exponent.kernel in EXPONENTS and 0 < self.exponent.beta < np.inf
+            require(valid, self, f"a known exponent, got {self.exponent}")
 
     @classmethod
-    def of(cls, panel: Array, shift: float, exponent: Exponent | None) -> Decays:
-        """From weights in natural units."""
+    def from_weights(cls, panel: Array, shift: float, exponent: Exponent | None) -> LaplaceFeatures:
+        """Return the stage for a (d, D) panel of weights in natural units."""
         bits = panel * math.log2(math.e)
         return cls(Matrix(bits), shift * bits.sum(axis=0), shift, exponent)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         if self.exponent is None and hasattr(X, "indptr"):
-            out = (
-                ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X)
-                if out is None
-                else out
-            )
+            if out is None:
+                out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X)
             offsets = self.offsets if self.shift else None
             scale = 1 / np.sqrt(out.shape[1])
-            with np.errstate(over="ignore"):  # a product beyond the range is an exponential of 0
+            with np.errstate(over="ignore"):  # where a product overflows, its exponential is 0
                 return ops.csr_exp2neg(
                     X.indptr, X.indices, X.data, self.linear.panel, offsets, scale, out
                 )
@@ -92,7 +90,7 @@ class Decays(Stage):
                 T += self.offsets
         if self.exponent is None:
             return ops.exp2neg_(T, 1 / np.sqrt(T.shape[1]))
-        # By the smallest exponent first, so that the norm neither over- nor underflows.
+        # The smallest exponent is subtracted first: the norm neither over- nor underflows.
         least = T.min(axis=1, initial=np.inf)
         T -= np.where(np.isfinite(least), least, 0)[:, None]
         ops.exp2neg_(T, 1.0)
@@ -110,7 +108,6 @@ class Decays(Stage):
     def arrays(self) -> dict[str, Array]:
         return self.linear.arrays() | {"offsets": self.offsets}
 
-    def astype(self, dtype: Any) -> Decays:
-        return Decays(
-            self.linear.astype(dtype), self.offsets.astype(dtype), self.shift, self.exponent
-        )
+    def astype(self, dtype: Any) -> LaplaceFeatures:
+        offsets = self.offsets.astype(dtype)
+        return LaplaceFeatures(self.linear.astype(dtype), offsets, self.shift, self.exponent)

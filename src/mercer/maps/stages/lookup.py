@@ -1,4 +1,4 @@
-"""Looking numbers up among anchors: the nearest one, or the two around it."""
+"""Lookup among anchors: the table entry of the nearest anchor, or an interpolation of two."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from mercer.maps.stages.elementwise import Lift
 
 
 @dataclass(frozen=True, eq=False)
-class Nearest(Lift):
-    """x -> T[c], c being how many edges are below x (with inclusive: at or below it)."""
+class NearestAnchor(Lift):
+    """x -> T[c], where c is the number of edges below x (inclusive: at or below x)."""
 
     edges: Array  # (1 or d, codes - 1), rising along each row
     tables: Array  # (1 or d, codes, values)
     inclusive: bool = False
 
     def check(self, d: int) -> None:
-        _require_places(self, self.edges, self.tables, d, 1)
+        _require_tables(self, self.edges, self.tables, d, 1)
 
     @property
     def values(self) -> int:
         return self.tables.shape[2]
 
     def coded(self, X: Array) -> Coded:
+        """Return the coded block of a dense tile."""
         codes = ops.empty(X.shape, code_type(self.tables.shape[1]), X)
         return Coded(ops.levels(X, self.edges, self.inclusive, codes), self.tables)
 
@@ -39,18 +40,15 @@ class Nearest(Lift):
 
 
 @dataclass(frozen=True, eq=False)
-class Between(Lift):
-    """x -> (1 - f) T[c] + f T[c + 1], c being the anchor at or below x and f how far x is on the
-    way to the next.
-    """
+class AnchorInterpolation(Lift):
+    """x -> (1 - f) T[c] + f T[c + 1] for x = (1 - f) a_c + f a_{c+1} between two anchors."""
 
-    anchors: (
-        Array  # (1 or d, codes), rising along each row, inf at its end where a column has fewer
-    )
+    # (1 or d, codes), rising along each row, inf at its end where a column has fewer
+    anchors: Array
     tables: Array  # (1 or d, codes, values)
 
     def check(self, d: int) -> None:
-        _require_places(self, self.anchors, self.tables, d, 0)
+        _require_tables(self, self.anchors, self.tables, d, 0)
         require(self.anchors.shape[1] > 1, self, "at least two anchors")
 
     @property
@@ -58,9 +56,9 @@ class Between(Lift):
         return self.tables.shape[2]
 
     def coded(self, X: Array) -> Coded:
-        codes, fractions = (
-            ops.empty(X.shape, kind, X) for kind in (code_type(self.tables.shape[1]), X.dtype)
-        )
+        """Return the coded block of a dense tile."""
+        codes = ops.empty(X.shape, code_type(self.tables.shape[1]), X)
+        fractions = ops.empty(X.shape, X.dtype, X)
         ops.brackets(X, self.anchors, codes, fractions)
         return Coded(codes, self.tables, fractions)
 
@@ -71,17 +69,15 @@ class Between(Lift):
         return 2 * d
 
 
-def _require_places(who: object, places: Array, tables: Array, d: int, more: int) -> None:
-    """Refuse places that do not rise, or tables that have not `more` entries than there are places;
-    inf stands for no place.
+def _require_tables(record: object, points: Array, tables: Array, d: int, more: int) -> None:
+    """Raise a ValueError unless points rise, and tables have `more` entries than points.
+
+    inf stands for no point.
     """
-    good = places.ndim == 2 and len(places) in (1, d) and tables.ndim == 3 and tables.size > 0
-    good = good and tables.shape[:2] == (len(places), places.shape[1] + more)
-    good = good and places.dtype == tables.dtype == np.float64 and bool(np.isfinite(tables).all())
-    require(good, who, f"one row of places and a table, or {d} of them, and finite tables")
-    good = (
-        not np.isnan(places).any()
-        and bool(np.all(places[:, :-1] <= places[:, 1:]))
-        and bool(np.all(places > -np.inf))
-    )
-    require(good, who, "places that rise")
+    valid = points.ndim == 2 and len(points) in (1, d) and tables.ndim == 3 and tables.size > 0
+    valid = valid and tables.shape[:2] == (len(points), points.shape[1] + more)
+    valid = valid and points.dtype == tables.dtype == np.float64
+    valid = valid and bool(np.isfinite(tables).all())
+    require(valid, record, f"one row of points and a table, or {d} of them, and finite tables")
+    rising = bool(np.all(points[:, :-1] <= points[:, 1:])) and bool(np.all(points > -np.inf))
+    require(rising and not np.isnan(points).any(), record, "points that rise")

@@ -1,6 +1,4 @@
-"""Random projections, x -> P x with E <P x, P z> = <x, z>: fewer rows than columns, and rows that
-no float can hold refused.
-"""
+"""Random projections x -> P x with E <P x, P z> = <x, z>."""
 
 from __future__ import annotations
 
@@ -14,18 +12,19 @@ from numpy.typing import DTypeLike
 from mercer import ops
 from mercer.errors import RowError
 from mercer.maps.stages.base import Array, Stage, require
-from mercer.maps.stages.linear import Matrix, independent, orthonormal, require_signs
+from mercer.maps.stages.linear import Matrix, orthonormalize, require_signs, sample_independent
 from mercer.rng import Rng
 
-# what a row of signs has beside the rows before it, as a part of its length, when it is a
-# combination of them
+# The distance of a row of signs from the span of the rows before it, as a part of its length, below
+# which it is a combination of them.
 _DEPENDENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class SampledHadamard(Stage):
-    """x -> diag(lengths) H S x at some rows: a Hadamard transform of p entries in place of m d
-    multiply-adds.
+    """x -> some rows of diag(lengths) H S x.
+
+    It takes a Hadamard transform of p entries in place of m d multiply-adds.
     """
 
     signs: Array  # (1, 1, p), +1 or -1
@@ -36,24 +35,17 @@ class SampledHadamard(Stage):
         super().check(d)
         require_signs(self, self.signs, d)
         p = self.signs.shape[2]
-        require(
-            self.signs.shape == (1, 1, p) and self.lengths.shape == (p,),
-            self,
-            f"{p} signs and {p} lengths",
-        )
-        good = (
-            self.rows.ndim == 1
-            and self.rows.dtype == np.int64
-            and 0 < len(self.rows) == len(np.unique(self.rows))
-        )
-        good = good and self.rows.min() >= 0 and self.rows.max() < p
-        require(bool(good), self, f"rows that are different numbers from 0 to {p - 1}")
+        valid = self.signs.shape == (1, 1, p) and self.lengths.shape == (p,)
+        require(valid, self, f"{p} signs and {p} lengths")
+        valid = self.rows.ndim == 1 and self.rows.dtype == np.int64
+        valid = valid and 0 < len(self.rows) == len(np.unique(self.rows))
+        valid = valid and self.rows.min() >= 0 and self.rows.max() < p
+        require(bool(valid), self, f"rows that are different numbers from 0 to {p - 1}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         X = X.toarray() if hasattr(X, "indptr") else X
-        T = ops.hadamard(
-            X, self.signs, self.lengths, ops.empty((len(X), len(self.lengths)), X.dtype, X)
-        )
+        T = ops.empty((len(X), len(self.lengths)), X.dtype, X)
+        T = ops.hadamard(X, self.signs, self.lengths, T)
         return np.take(T, self.rows, axis=1, out=out, mode="clip")
 
     def columns(self, d: int) -> int:
@@ -66,16 +58,14 @@ class SampledHadamard(Stage):
     def scratch(self, d: int) -> int:
         return 3 * len(self.lengths)  # a row made dense, its padded copy and its transform
 
-    def reach(self) -> float:
-        """max |w_j|: every row of H S has norm sqrt(p)."""
+    def max_norm(self) -> float:
+        """Return max |w_j|: every row of H S has norm sqrt(p)."""
         return float(np.max(np.abs(self.lengths)) * np.sqrt(len(self.lengths)))
 
 
 @dataclass(frozen=True, eq=False)
-class Measured(Stage):
-    """x -> P x; a row is refused, by its largest column, where an entry of P x is larger than
-    `most` or than the dtype has.
-    """
+class CheckedProjection(Stage):
+    """x -> P x; a RowError where an entry of P x exceeds `most` or the range of the dtype."""
 
     linear: Matrix | SampledHadamard
     most: float = np.inf
@@ -90,7 +80,7 @@ class Measured(Stage):
             limit = min(self.most, float(np.finfo(T.dtype).max))
             within = T.max(initial=0.0) <= limit and T.min(initial=0.0) >= -limit
         if not within:
-            self._refuse(X, T, limit)
+            self._raise_row_error(X, T, limit)
         return T
 
     def columns(self, d: int) -> int:
@@ -105,14 +95,14 @@ class Measured(Stage):
     def arrays(self) -> dict[str, Array]:
         return self.linear.arrays()
 
-    def astype(self, dtype: DTypeLike) -> Measured:
-        return Measured(self.linear.astype(dtype), self.most)
+    def astype(self, dtype: DTypeLike) -> CheckedProjection:
+        return CheckedProjection(self.linear.astype(dtype), self.most)
 
-    def _refuse(self, X: Any, T: Array, limit: float) -> None:
+    def _raise_row_error(self, X: Any, T: Array, limit: float) -> None:
         row = int(np.flatnonzero(~(np.abs(T) <= limit).all(axis=1))[0])
         values = X[[row]].toarray()[0] if hasattr(X, "indptr") else X[row]
         column = int(np.argmax(np.abs(values)))
-        most = limit / self.linear.reach() / np.sqrt(len(values))
+        most = limit / self.linear.max_norm() / np.sqrt(len(values))
         raise RowError(
             row,
             f"Values too large for this projection: |x| below {most:.3g} is needed, got "
@@ -121,20 +111,20 @@ class Measured(Stage):
         )
 
 
-def projection(
+def sample_projection(
     rng: Rng, method: str, rows: int, d: int, basis: Array | None = None
 ) -> Matrix | SampledHadamard:
-    """P of the method, applied to the coefficients basis' x where a basis is given; more rows keep
-    the earlier ones, up to the scale.
+    """Return P of a method, or P basis' where a basis is given.
 
-    Sequences have names of their own, so that a map on the projected rows may have the same seed.
+    More rows extend fewer, up to the scale. The random sequences have names of their own, so that
+    a map on the projected rows may have the same seed.
     """
-    made = _METHODS[method](rng, rows, d)
-    return made if basis is None else Matrix(made(basis))
+    projection = _METHODS[method](rng, rows, d)
+    return projection if basis is None else Matrix(projection(basis))
 
 
 def _orthoprojector(rng: Rng, rows: int, d: int) -> Matrix:
-    return Matrix(np.sqrt(d / rows) * orthonormal(_normal(rng, rows, d))[0])
+    return Matrix(np.sqrt(d / rows) * orthonormalize(_normal(rng, rows, d))[0])
 
 
 def _gaussian(rng: Rng, rows: int, d: int) -> Matrix:
@@ -144,23 +134,24 @@ def _gaussian(rng: Rng, rows: int, d: int) -> Matrix:
 def _normal(rng: Rng, rows: int, d: int) -> Array:
     from scipy.special import ndtri
 
-    return independent(rng, rows, d, ndtri, "projection")
+    return sample_independent(rng, rows, d, ndtri, "projection")
 
 
 def _bernoulli(rng: Rng, rows: int, d: int) -> Matrix:
-    """Rows of signs; one that is a combination of those before it, as happens for small d, gives
-    way to the next.
+    """Return orthonormalized rows of signs.
+
+    A row that is a combination of those before it, as happens for small d, is replaced by the next.
     """
     signs = rng.signs("projection", rows, d).T
-    drawn = rows
+    sampled = rows
     while True:
-        panel, beside = orthonormal(signs)
-        dependent = np.flatnonzero(beside < _DEPENDENT * np.sqrt(d))
+        panel, distances = orthonormalize(signs)
+        dependent = np.flatnonzero(distances < _DEPENDENT * np.sqrt(d))
         if len(dependent) == 0:
             return Matrix(np.sqrt(d / rows) * panel)
-        following = rng.signs("projection", 1, d, start=drawn * d).T
+        following = rng.signs("projection", 1, d, start=sampled * d).T
         signs = np.hstack([np.delete(signs, dependent[0], axis=1), following])
-        drawn += 1
+        sampled += 1
 
 
 def _hadamard(rng: Rng, rows: int, d: int) -> SampledHadamard:
