@@ -241,8 +241,8 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
     ("params", "words"),
     [
         ({"n_anchors": 1}, "n_anchors must be an integer of at least 2"),
-        ({"energy": 0.0}, "energy must be a finite number above 0"),
-        ({"energy": 1.5}, "energy must be above 0 and at most 1, got 1.5"),
+        ({"energy": 0.0}, "energy must be a number above 0 and at most 1, got 0.0"),
+        ({"energy": 1.5}, "energy must be a number above 0 and at most 1, got 1.5"),
         (
             {"n_neighbors": 3},
             "weights='linear' needs 1 or 2 neighbours, got n_neighbors=3. Use weights='equal'",
@@ -266,7 +266,9 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
 def test_wrong_parameters_of_anchors_are_refused_in_words(params, words):
     with pytest.raises(ValueError, match=words):
         Anchors(**params).fit(A)
-    with pytest.raises(ValueError, match="feature_range must begin at 0"):
+    with pytest.raises(
+        ValueError, match=r"feature_range must be \(0, high\), finite numbers 0 < high"
+    ):
         UnaryIntersection(feature_range=(0.5, 1.0)).fit(A)
 
 

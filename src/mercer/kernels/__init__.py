@@ -24,7 +24,7 @@ from mercer.kernels.additive import (
     Signed,
 )
 from mercer.kernels.base import Kernel, Sum
-from mercer.kernels.callable import Called
+from mercer.kernels.callable import CallableKernel
 from mercer.kernels.elementwise import (
     GMM,
     ExpChi2,
@@ -55,7 +55,7 @@ __all__ = [
     "GMM",
     "Additive",
     "Bits",
-    "Called",
+    "CallableKernel",
     "Cauchy",
     "Centred",
     "Chi2",

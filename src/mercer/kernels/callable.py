@@ -14,7 +14,7 @@ _ROWS = 32  # rows of a Gram matrix of which only the diagonal is wanted
 
 
 @dataclass(frozen=True)
-class Called(Kernel):
+class CallableKernel(Kernel):
     """k(X, Z) = function(X, Z, **params), the Gram matrix of two arrays of rows, which it is given
     in float64.
     """

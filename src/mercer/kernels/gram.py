@@ -16,7 +16,7 @@ from mercer import ops
 from mercer.errors import RowError
 from mercer.kernels import (
     GMM,
-    Called,
+    CallableKernel,
     Chi2,
     ExpChi2,
     Intersection,
@@ -85,7 +85,7 @@ def gram(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
-    if isinstance(kernel, Called) and devices.place_of(devices.entered(X)) is not None:
+    if isinstance(kernel, CallableKernel) and devices.place_of(devices.entered(X)) is not None:
         raise TypeError(f"{kernel!r} is a function of NumPy's arrays, and has no form for a GPU.")
     if devices.is_tensor(X):
         return devices.left(gram(kernel, devices.entered(X), devices.entered(Z), n_jobs=n_jobs))

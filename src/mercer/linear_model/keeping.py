@@ -16,7 +16,7 @@ from mercer.maps.base import Map
 from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.tile_size import Plan
 from mercer.rng import seed_from
-from mercer.validation.parameters import validate_flag
+from mercer.validation.parameters import validate_flag, validate_parameters
 
 MOMENTS = (
     "_seen",
@@ -83,7 +83,9 @@ class Keeping(BaseEstimator):
         head, made = self._head, self.feature_map_
         if head is None:
             raise ValueError(f"{who} has no head.")
-        make_map(who, self.feature_map, None, None).check(self.n_features_in_)
+        feature_map = make_map(who, self.feature_map, None, None)
+        validate_parameters(feature_map)
+        feature_map.check(self.n_features_in_)
         if made.n_features_in_ != self.n_features_in_:
             raise ValueError(
                 f"{who} has {self.n_features_in_} columns, and its map {made.n_features_in_}."

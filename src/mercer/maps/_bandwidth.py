@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from mercer import ops
 from mercer.stats.basic import Reservoir, Spread, Statistic
-from mercer.validation.parameters import validate_positive_or_option
+from mercer.validation.parameters import Option, Positive
 
 Array = NDArray[Any]
 
+GAMMA = (Positive(), Option("auto", "scale", "median"))
 _MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
 
 
@@ -73,7 +74,6 @@ class Gamma:
     def check(self) -> None:
         """Refuse what is neither a number above 0 nor a word that this kernel has."""
         kind = KINDS[self.kernel]
-        validate_positive_or_option(self.who, "gamma", self.given, ("auto", "scale", "median"))
         if self.given == "scale" and kind.distances is not _squared:
             raise ValueError(
                 f"{self.who}: gamma='scale' is for kernels of squared distances, and "

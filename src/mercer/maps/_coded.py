@@ -12,7 +12,6 @@ from mercer.maps.block import Block, Coded
 from mercer.maps.stages.base import Frozen
 from mercer.parallel import devices
 from mercer.parallel.tile_size import Cost
-from mercer.validation.parameters import validate_flag
 
 
 class CodedMap(Map):
@@ -36,9 +35,6 @@ class CodedMap(Map):
         block = self._made(X, lambda rows, drawn, out: self._whole_block(rows, drawn.coded, drawn))
         assert isinstance(block, Coded)
         return block
-
-    def check(self, d: int) -> None:
-        validate_flag(type(self).__name__, "sparse_output", self.sparse_output)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive
 from mercer.kernels.gram import gram
-from mercer.kernels.registry import additive_names
+from mercer.kernels.registry import additive_classes
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._landmarks import CUTOFF
 from mercer.maps._transform import Chain
@@ -23,9 +24,17 @@ from mercer.maps.stages.elementwise import Lift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import ColumnHistogram, Histogram
-from mercer.validation.parameters import validate_flag, validate_integer, validate_option
+from mercer.validation.parameters import (
+    Flag,
+    InstanceOf,
+    Integer,
+    Option,
+    PositiveNumbers,
+    Seed,
+    Threads,
+)
 
-_KERNELS = additive_names()
+_KERNELS = additive_classes()
 _SAMPLE = 128  # values that kernel PCA is given
 
 
@@ -80,6 +89,15 @@ class AdditiveNystroem(AdditiveMap):
         "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 "
         "for any kernel (greedy)"
     )
+    parameter_constraints = {
+        "n_terms": (Integer(),),
+        "kernel": (Option(*_KERNELS), InstanceOf(Additive, "an additive kernel")),
+        "landmarks": (Option("greedy", "sample"), PositiveNumbers()),
+        "per_column": (Flag(),),
+        "signed": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     landmarks_: Array
 
     def __init__(
@@ -117,22 +135,13 @@ class AdditiveNystroem(AdditiveMap):
         return _KERNELS[self.kernel]() if isinstance(self.kernel, str) else self.kernel
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        n = validate_integer(who, "n_terms", self.n_terms)
-        validate_flag(who, "per_column", self.per_column)
-        validate_flag(who, "signed", self.signed)
-        if not isinstance(self.kernel, Additive):
-            validate_option(who, "kernel", self.kernel, _KERNELS)
-        if isinstance(self.landmarks, str):
-            validate_option(who, "landmarks", self.landmarks, ("greedy", "sample"))
-            return
-        given = np.asarray(self.landmarks, dtype=np.float64)
-        if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)) or self.per_column:
-            raise ValueError(
-                f"{who}: landmarks must be 'greedy', 'sample', or {n} finite numbers above 0 "
-                "(one for each term) with "
+        given = not isinstance(self.landmarks, str)
+        if given and (len(self.landmarks) != self.n_terms or self.per_column):
+            needed = (
+                f" must have one number for each of the {self.n_terms} terms, with "
                 f"per_column=False, got {self.landmarks!r} with per_column={self.per_column}."
             )
+            raise ParameterError(type(self).__name__, Setting("landmarks"), needed)
 
     def required_statistics(self, d: int) -> Statistic | None:
         given = not isinstance(self.landmarks, str)

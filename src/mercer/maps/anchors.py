@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import kernels
-from mercer.kernels import Additive
+from mercer.kernels import Additive, Kernel
 from mercer.kernels.additive import Elementwise
-from mercer.kernels.registry import additive_names
+from mercer.kernels.registry import additive_classes
 from mercer.maps import _anchor_grid
 from mercer.maps._coded import CodedDrawn, CodedMap
 from mercer.maps._transform import Chain
@@ -26,9 +25,19 @@ from mercer.maps.stages.lookup import Between, Nearest
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.histogram import ColumnHistogram, Histogram
-from mercer.validation.parameters import validate_integer, validate_option, validate_positive
+from mercer.validation.parameters import (
+    Flag,
+    Function,
+    InstanceOf,
+    Integer,
+    Interval,
+    Missing,
+    Option,
+    Positive,
+    Threads,
+)
 
-_KERNELS = additive_names()
+_KERNELS = additive_classes()
 _NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
 
 
@@ -95,6 +104,22 @@ class Anchors(CodedMap):
     numpy_attributes = True
     kernels = tuple(_KERNELS)
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
+    parameter_constraints = {
+        "n_anchors": (Integer(2), Missing()),
+        "kernel": (
+            Option(*_KERNELS),
+            InstanceOf(Additive, "an additive kernel (a sum over columns)"),
+            Function("a callable k(x, z)", excluded=Kernel),
+        ),
+        "spacing": (Option("log", "uniform", "kmeans"),),
+        "n_neighbors": (Integer(),),
+        "weights": (Option("linear", "equal"),),
+        "energy": (Positive(at_most=1),),
+        "feature_range": (Interval(), Missing()),
+        "cover": (Positive(), Missing()),
+        "sparse_output": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     size_parameter = "n_anchors"
     nested = False
     anchors_: Array
@@ -152,57 +177,36 @@ class Anchors(CodedMap):
         return Decay((4, 8, 16), 0.6) if self.spacing == "kmeans" else Decay((8, 32, 128), 0.4)
 
     def check(self, d: int) -> None:
-        super().check(d)
         who = type(self).__name__
-        if isinstance(self.kernel, str):
-            validate_option(who, "kernel", self.kernel, _KERNELS)
-        elif not isinstance(self.kernel, Additive) and (
-            isinstance(self.kernel, kernels.Kernel) or not callable(self.kernel)
-        ):
-            raise ValueError(
-                f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a "
-                f"callable k(x, z), got {self.kernel!r}."
-            )
-        validate_option(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
-        validate_option(who, "weights", self.weights, ("linear", "equal"))
-        validate_integer(who, "n_neighbors", self.n_neighbors)
         if self.weights == "linear" and self.n_neighbors > 2:
             raise ValueError(
                 f"{who}: weights='linear' needs 1 or 2 neighbours, got "
                 f"n_neighbors={self.n_neighbors}. Use weights='equal'."
             )
-        if validate_positive(who, "energy", self.energy) > 1:
-            raise ValueError(f"{who}: energy must be above 0 and at most 1, got {self.energy!r}.")
-        self._check_places(who)
-
-    def _check_places(self, who: str) -> None:
-        if self.n_anchors is None:
-            if self.cover is None:
-                raise ValueError(
-                    f"{who}: n_anchors=None needs cover, the farthest that a value may be from "
-                    "an anchor."
-                )
-            validate_positive(who, "cover", self.cover)
-        else:
-            validate_integer(who, "n_anchors", self.n_anchors, least=2)
-            if self.cover is not None:
-                raise ValueError(
-                    f"{who}: cover={self.cover!r} chooses the number of anchors: it needs "
-                    "n_anchors=None."
-                )
-            if self.n_anchors < self.n_neighbors:
-                raise ValueError(
-                    f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got "
-                    f"n_anchors={self.n_anchors}."
-                )
-        if self.feature_range is None:
-            return
-        if self.spacing == "kmeans" or self.cover is not None:
+        if self.n_anchors is None and self.cover is None:
             raise ValueError(
-                f"{who}: feature_range is for spacing='log' and 'uniform', got "
-                f"{self.feature_range!r}."
+                f"{who}: n_anchors=None needs cover, the largest distance of a value from its "
+                "nearest anchor."
             )
-        check_range(who, self.feature_range, above=0.0 if self.spacing == "log" else None)
+        if self.n_anchors is not None and self.cover is not None:
+            raise ValueError(
+                f"{who}: cover={self.cover!r} chooses the number of anchors: it needs "
+                "n_anchors=None."
+            )
+        if self.n_anchors is not None and self.n_anchors < self.n_neighbors:
+            raise ValueError(
+                f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got "
+                f"n_anchors={self.n_anchors}."
+            )
+        given = self.feature_range
+        if given is not None and (self.spacing == "kmeans" or self.cover is not None):
+            raise ValueError(
+                f"{who}: feature_range is for spacing='log' and 'uniform', got {given!r}."
+            )
+        if given is not None and self.spacing == "log" and given[0] <= 0:
+            raise ValueError(
+                f"{who}: feature_range must have low > 0 for spacing='log', got {given!r}."
+            )
 
     def required_statistics(self, d: int) -> Histogram | ColumnHistogram | None:
         if self.feature_range is not None:
@@ -317,20 +321,6 @@ class Lookup(CodedDrawn):
 
     def cost(self, d: int) -> Cost:
         return Chain((self.stage,)).cost(d)
-
-
-def check_range(who: str, given: Any, above: float | None) -> None:
-    """Refuse a feature_range that is not two rising numbers, the first of them above a bound where
-    there is one.
-    """
-    pair = given if isinstance(given, tuple | list) and len(given) == 2 else (np.nan, np.nan)
-    numbers = all(
-        isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value)
-        for value in pair
-    )
-    if not numbers or not pair[0] < pair[1] or (above is not None and pair[0] <= above):
-        needs = "finite numbers low < high" + ("" if above is None else f", low > {above:g}")
-        raise ValueError(f"{who}: feature_range must be (low, high), {needs}, got {given!r}.")
 
 
 def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: bool) -> Array:

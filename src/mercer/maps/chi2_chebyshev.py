@@ -15,11 +15,7 @@ from mercer.maps.stages.elementwise import ChebyshevLift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
-from mercer.validation.parameters import (
-    validate_flag,
-    validate_integer,
-    validate_positive_or_option,
-)
+from mercer.validation.parameters import Flag, Integer, Option, Positive, Threads
 
 
 class Chi2Chebyshev(AdditiveMap):
@@ -56,6 +52,12 @@ class Chi2Chebyshev(AdditiveMap):
     name = "chi2-chebyshev"
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
+    parameter_constraints = {
+        "n_terms": (Integer(),),
+        "center": (Positive(), Option("fit")),
+        "signed": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     rate = Decay((4, 8, 16), 0.75)
     center_: float
 
@@ -74,12 +76,6 @@ class Chi2Chebyshev(AdditiveMap):
 
     def additive(self) -> Additive:
         return Chi2()
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_terms", self.n_terms)
-        validate_flag(who, "signed", self.signed)
-        validate_positive_or_option(who, "center", self.center, ("fit",))
 
     def required_statistics(self, d: int) -> Statistic | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.center, str) else None

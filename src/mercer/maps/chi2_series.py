@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Chi2
 from mercer.maps import _chi2_poles
 from mercer.maps._additive import AdditiveMap
@@ -17,9 +18,7 @@ from mercer.maps.stages.elementwise import SeriesLift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
-from mercer.validation.parameters import validate_flag, validate_integer, validate_option
-
-POLES = ("fit", "greedy", "minimax")
+from mercer.validation.parameters import Flag, Integer, Option, PositiveNumbers, Threads
 
 
 class Chi2Series(AdditiveMap):
@@ -58,6 +57,12 @@ class Chi2Series(AdditiveMap):
     numpy_attributes = True
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
+    parameter_constraints = {
+        "n_terms": (Integer(),),
+        "poles": (Option("fit", "greedy", "minimax"), PositiveNumbers()),
+        "signed": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     rate = Decay((2, 4, 8), 0.2)
     poles_: Array
 
@@ -78,19 +83,11 @@ class Chi2Series(AdditiveMap):
         return Chi2()
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        n = validate_integer(who, "n_terms", self.n_terms)
-        validate_flag(who, "signed", self.signed)
-        if isinstance(self.poles, str):
-            validate_option(who, "poles", self.poles, POLES)
-        else:
-            given = np.asarray(self.poles, dtype=np.float64)
-            if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)):
-                raise ValueError(
-                    f"{who}: poles must be one of {', '.join(map(repr, POLES))}, or {n} finite "
-                    "numbers above 0 (one for each "
-                    f"term), got {self.poles!r}."
-                )
+        if not isinstance(self.poles, str) and len(self.poles) != self.n_terms:
+            needed = (
+                f" must have one number for each of the {self.n_terms} terms, got {self.poles!r}."
+            )
+            raise ParameterError(type(self).__name__, Setting("poles"), needed)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.poles, str) else None

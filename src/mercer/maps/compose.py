@@ -25,6 +25,7 @@ from mercer.maps.base import Bounds, Decay, Map, Rate
 from mercer.maps.block import Block
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.joined import After, Beside, Guard
+from mercer.validation.parameters import validate_parameters
 
 
 class _Several(_BaseComposition, Map):
@@ -118,6 +119,7 @@ class _Several(_BaseComposition, Map):
                 "do not go together."
             )
         for part, width in zip(self._parts, self._inputs(), strict=True):
+            validate_parameters(part)
             part.check(width)
         self.tile_transform_ = self._joined()
 

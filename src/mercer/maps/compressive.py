@@ -14,7 +14,7 @@ from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain, on_first
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.fourier import RandomFourier
-from mercer.maps.projection import as_basis, check_projection, projection_size
+from mercer.maps.projection import RandomProjection, as_basis, check_projection, projection_size
 from mercer.maps.stages.fourier import Waves
 from mercer.maps.stages.projection import Measured, projection
 from mercer.rng import Rng
@@ -93,6 +93,17 @@ class CompressiveFourier(Map):
     name = "compressive"
     kernels = ("gaussian",)
     paper = "Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016"
+    parameter_constraints = {
+        "n_components": RandomFourier.parameter_constraints["n_components"],
+        "n_measurements": RandomProjection.parameter_constraints["n_components"],
+        "gamma": RandomFourier.parameter_constraints["gamma"],
+        "method": RandomProjection.parameter_constraints["method"],
+        "basis": RandomProjection.parameter_constraints["basis"],
+        "form": RandomFourier.parameter_constraints["form"],
+        "design": RandomFourier.parameter_constraints["design"],
+        "random_state": RandomFourier.parameter_constraints["random_state"],
+        "n_jobs": RandomFourier.parameter_constraints["n_jobs"],
+    }
     gamma_: float
     design_: str
 

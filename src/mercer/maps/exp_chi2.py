@@ -16,7 +16,7 @@ from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
-from mercer.validation.parameters import validate_positive
+from mercer.validation.parameters import Integer, Positive, Seed, Threads
 
 
 class ExpChi2(Map):
@@ -68,6 +68,15 @@ class ExpChi2(Map):
     name = "exp-chi2"
     kernels = ("exp-chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "gamma": (Positive(),),
+        "n_terms": (Integer(),),
+        "poles": Chi2Series.parameter_constraints["poles"],
+        "design": RandomFourier.parameter_constraints["design"],
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
 
     def __init__(
@@ -106,7 +115,6 @@ class ExpChi2(Map):
         return self._fourier().rate
 
     def check(self, d: int) -> None:
-        validate_positive(type(self).__name__, "gamma", self.gamma)
         self._series().check(d)
         self._fourier().check(d * self.n_terms)
 

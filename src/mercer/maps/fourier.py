@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
-from mercer.maps._bandwidth import Gamma
+from mercer.maps._bandwidth import GAMMA, Gamma
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.stages import linear
@@ -29,9 +29,7 @@ from mercer.maps.stages.links import RowNorm
 from mercer.rng import Rng, chi_quantile
 from mercer.stats.basic import Statistic
 from mercer.theory import components_for_pair
-from mercer.validation.parameters import validate_flag, validate_integer, validate_option
-
-_DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
+from mercer.validation.parameters import Flag, Integer, NumberOption, Option, Seed, Threads
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,17 @@ class RandomFourier(Map):
     name = "fourier"
     kernels = tuple(_LAWS)
     paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (Option(*_LAWS),),
+        "gamma": GAMMA,
+        "nu": (NumberOption(0.5, 1.5, 2.5),),
+        "form": (Option("paired", "offset"),),
+        "design": (Option("auto", "iid", "orthogonal", "hadamard", "sobol"),),
+        "normalize": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     gamma_: float
     design_: str
 
@@ -182,20 +191,12 @@ class RandomFourier(Map):
         )
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        law = _LAWS[validate_option(who, "kernel", self.kernel, _LAWS)]
-        validate_option(who, "form", self.form, ("paired", "offset"))
-        validate_option(who, "design", self.design, _DESIGNS)
-        validate_flag(who, "normalize", self.normalize)
-        if self.kernel == "matern":
-            Matern(self.nu)
         self._gamma().check()
-        if self.design in ("orthogonal", "hadamard") and not law.normal:
+        if self.design in ("orthogonal", "hadamard") and not _LAWS[self.kernel].normal:
             raise ValueError(
-                f"{who}: design={self.design!r} needs a law of frequencies that no rotation "
-                "changes, and the law of "
-                f"kernel={self.kernel!r} is not one. Use 'iid' or 'sobol'."
+                f"{type(self).__name__}: design={self.design!r} needs frequencies whose density is "
+                f"invariant under rotation; that of kernel={self.kernel!r} is not. "
+                "Use design='iid' or 'sobol'."
             )
 
     def required_statistics(self, d: int) -> Statistic | None:

@@ -19,7 +19,7 @@ from mercer.maps.block import Coded, OneHot, code_type
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost, blocks_in, worth_keeping, worth_marking
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_option, validate_positive
+from mercer.validation.parameters import Flag, Integer, Option, Positive, Seed, Threads
 
 _HASHES = 64  # hashes that are made together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
@@ -83,6 +83,15 @@ class GCWS(CodedMap):
     name = "gcws"
     kernels = ("gmm",)
     paper = "Li, KDD 2017"
+    parameter_constraints = {
+        "n_hashes": (Integer(),),
+        "bits": (Integer(1, 16),),
+        "scheme": (Option("full", "0-bit"),),
+        "power": (Positive(),),
+        "sparse_output": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     size_parameter = "n_hashes"
 
     def __init__(
@@ -115,15 +124,6 @@ class GCWS(CodedMap):
         no closed form.
         """
         return Bits(self.kernel_, int(self.bits)) if self.scheme == "full" else None
-
-    def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        validate_integer(who, "n_hashes", self.n_hashes)
-        if validate_integer(who, "bits", self.bits) > 16:
-            raise ValueError(f"{who}: bits must be a whole number from 1 to 16, got {self.bits!r}.")
-        validate_option(who, "scheme", self.scheme, ("full", "0-bit"))
-        validate_positive(who, "power", self.power)
 
     def build(self, rng: Rng, d: int, statistics: None) -> _Hashes:
         return _Hashes(

@@ -8,6 +8,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.elementwise import SquareRoot
 from mercer.rng import Rng
+from mercer.validation.parameters import Threads
 
 
 class Hellinger(Map):
@@ -31,6 +32,9 @@ class Hellinger(Map):
     name = "hellinger"
     kernels = ("hellinger",)
     paper = "the square root of histograms"
+    parameter_constraints = {
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
     size_parameter = None
     rate = None

@@ -20,13 +20,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.stages.elementwise import HomogeneousLift
 from mercer.rng import Rng
-from mercer.validation.parameters import (
-    validate_flag,
-    validate_integer,
-    validate_option,
-    validate_positive,
-    validate_positive_or_option,
-)
+from mercer.validation.parameters import Flag, Integer, Option, Positive, Threads
 
 _NODES = 400  # Gauss-Legendre nodes for the coefficients of the rectangular window
 
@@ -115,6 +109,15 @@ class Homogeneous(AdditiveMap):
     paper = (
         "Vedaldi and Zisserman, PAMI 2012; a comparator of CVPR 2014, ICCV 2015 and arXiv 1206.4074"
     )
+    parameter_constraints = {
+        "n_terms": (Integer(0),),
+        "kernel": (Option(*_SIGNATURES),),
+        "window": (Option("rectangular", "uniform"),),
+        "period": (Positive(), Option("auto")),
+        "degree": (Positive(),),
+        "signed": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     period_: float
     harmonics_: tuple[int, ...]
 
@@ -154,15 +157,6 @@ class Homogeneous(AdditiveMap):
         falls more slowly.
         """
         return Decay((1, 4, 16), 0.9 if self.kernel == "intersection" else 0.5)
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_terms", self.n_terms, least=0)
-        validate_option(who, "kernel", self.kernel, _SIGNATURES)
-        validate_option(who, "window", self.window, ("rectangular", "uniform"))
-        validate_positive(who, "degree", self.degree)
-        validate_flag(who, "signed", self.signed)
-        validate_positive_or_option(who, "period", self.period, ("auto",))
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         signature = _SIGNATURES[self.kernel]

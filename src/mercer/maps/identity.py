@@ -8,6 +8,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.linear import Same
 from mercer.rng import Rng
+from mercer.validation.parameters import Threads
 
 
 class Identity(Map):
@@ -32,6 +33,9 @@ class Identity(Map):
     name = "linear"
     kernels = ("linear",)
     paper = "the columns as they are"
+    parameter_constraints = {
+        "n_jobs": (Threads(),),
+    }
     size_parameter = None
     rate = None
 

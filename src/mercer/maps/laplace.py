@@ -25,11 +25,13 @@ from mercer.maps.stages.laplace import Decays, Exponent
 from mercer.rng import Rng
 from mercer.stats.basic import RowMean, Statistic
 from mercer.validation.parameters import (
-    validate_flag,
-    validate_integer,
-    validate_option,
-    validate_positive,
-    validate_positive_or_option,
+    Flag,
+    Integer,
+    Nonnegative,
+    Option,
+    Positive,
+    Seed,
+    Threads,
 )
 
 _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
@@ -119,6 +121,16 @@ class RandomLaplace(Map):
     name = "laplace"
     kernels = tuple(_LAWS)
     paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (Option(*_LAWS),),
+        "beta": (Positive(), Option("auto")),
+        "shift": (Nonnegative(),),
+        "normalize": (Flag(),),
+        "design": (Option("iid", "sobol", "lhs"),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
     beta_: float
 
@@ -167,16 +179,6 @@ class RandomLaplace(Map):
             if self.shift == 0
             else Featured(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
         )
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        validate_option(who, "kernel", self.kernel, _LAWS)
-        validate_option(who, "design", self.design, ("iid", "sobol", "lhs"))
-        validate_flag(who, "normalize", self.normalize)
-        validate_positive_or_option(who, "beta", self.beta, ("auto",))
-        if self.shift != 0:
-            validate_positive(who, "shift", self.shift)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
 from mercer.errors import RowError
-from mercer.kernels import Called, Kernel
+from mercer.kernels import CallableKernel, Kernel
 from mercer.kernels.gram import gram
-from mercer.kernels.registry import named, names
-from mercer.maps._bandwidth import KINDS, Gamma
+from mercer.kernels.registry import ALIASES, kernel_class, kernel_classes
+from mercer.maps._bandwidth import GAMMA, KINDS, Gamma
 from mercer.maps._landmarks import POOL, by_leverage, inverse_root, plus_plus
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.block import Block, Dense
@@ -27,7 +27,16 @@ from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir, Statistic
 from mercer.stats.combined import CombinedStatistics
-from mercer.validation.parameters import validate_integer, validate_option
+from mercer.validation.parameters import (
+    ArrayLike,
+    Function,
+    InstanceOf,
+    Integer,
+    Missing,
+    Option,
+    Seed,
+    Threads,
+)
 from mercer.validation.rows import require_finite, require_finite_features, validate_rows
 
 _CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
@@ -97,8 +106,21 @@ class Nystroem(Map):
     """
 
     name = "nystroem"
-    kernels = tuple(names())
+    kernels = tuple(kernel_classes())
     paper = "Williams and Seeger, NIPS 2000; a comparator of arXiv 1206.4074"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (
+            Option(*kernel_classes(), *ALIASES),
+            InstanceOf(Kernel, "a kernel such as mercer.kernels.Chi2()"),
+            Function("a function k(X, Z)"),
+        ),
+        "gamma": GAMMA,
+        "kernel_params": (Missing(), InstanceOf(Mapping, "a dict")),
+        "landmarks": (Option(*_CHOICES), ArrayLike("rows with the columns of the data")),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain_advice = "For signed data use a kernel of all numbers, such as 'gaussian'."
     nested = False
     gamma_: float | None
@@ -154,17 +176,14 @@ class Nystroem(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
         kernel = self._kernel(None)
-        if isinstance(self.landmarks, str):
-            validate_option(who, "landmarks", self.landmarks, _CHOICES)
+        if self._chooses:
             return
         given = self._given()
         if given.shape[1] != d or given.shape[0] == 0:
             raise ValueError(
                 f"{who}: landmarks must be {', '.join(map(repr, _CHOICES))}, or at least one row "
-                f"of {d} columns as the data "
-                f"have, got an array of shape {given.shape}."
+                f"of {d} columns, as the data have, got an array of shape {given.shape}."
             )
         require_finite(f"{who} (landmarks)", given)
         kernel.check(given)
@@ -226,7 +245,7 @@ class Nystroem(Map):
         """The gamma of a kernel by name that has one."""
         if not isinstance(self.kernel, str):
             return None
-        name = {cls: name for name, cls in names().items()}[named(type(self).__name__, self.kernel)]
+        name = ALIASES.get(self.kernel, self.kernel)
         return Gamma(type(self).__name__, name, self.gamma) if name in KINDS else None
 
     def _kernel(self, gamma: float | None) -> Kernel:
@@ -236,7 +255,7 @@ class Nystroem(Map):
         who = type(self).__name__
         params = dict(self.kernel_params or {})
         if isinstance(self.kernel, str):
-            cls = named(who, self.kernel)
+            cls = kernel_class(self.kernel)
             known = {field.name for field in fields(cls)} - {"gamma"}
             if set(params) - known:
                 raise ValueError(
@@ -258,14 +277,8 @@ class Nystroem(Map):
                 )
             self._must_have_no_gamma(f"{self.kernel!r} has its own parameters")
             return self.kernel
-        if callable(self.kernel) and not isinstance(self.kernel, type):
-            self._must_have_no_gamma("a function takes it from kernel_params")
-            return Called(self.kernel, params)
-        raise ValueError(
-            f"{who}: kernel must be a name such as 'gaussian', a kernel such as "
-            "mercer.kernels.Chi2(), or a function k(X, Z), "
-            f"got {self.kernel!r}."
-        )
+        self._must_have_no_gamma("a function takes it from kernel_params")
+        return CallableKernel(self.kernel, params)
 
     def _must_have_no_gamma(self, why: str) -> None:
         if self.gamma != "auto":
@@ -280,7 +293,7 @@ class Nystroem(Map):
         """
         try:
             return self._kernel(None)
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             return None
 
     def _require_domain(self, rows: Any, names: Any = None) -> None:

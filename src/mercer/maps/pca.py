@@ -16,7 +16,7 @@ from mercer.maps.stages.linear import Components
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.moments import Moments
-from mercer.validation.parameters import validate_flag, validate_integer
+from mercer.validation.parameters import Flag, Integer, Missing, Positive, Threads
 
 
 class FeaturePCA(Map):
@@ -67,6 +67,11 @@ class FeaturePCA(Map):
     numpy_attributes = True
     kernels = ("linear",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
+    parameter_constraints = {
+        "n_components": (Missing(), Integer(), Positive(below=1, noun="a share of the variance")),
+        "center": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     nested = False
     n_components_: int
     mean_: Array
@@ -101,21 +106,10 @@ class FeaturePCA(Map):
         return self.tile_transform_.arrays()["0.panel"].T
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_flag(who, "center", self.center)
-        given = self.n_components
-        if given is None:
-            return
-        if isinstance(given, float | np.floating):
-            if not 0 < given < 1:
-                raise ValueError(
-                    f"{who}: n_components must be None, an integer of at least 1, or a share "
-                    "of the variance between 0 and 1, "
-                    f"got {given!r}."
-                )
-        elif validate_integer(who, "n_components", given) > d:
+        if self.n_components is not None and self.n_components > d:
             raise ValueError(
-                f"{who}: n_components={given} is more than the {d} feature(s) of the data."
+                f"{type(self).__name__}: n_components={self.n_components} is more than the {d} "
+                "feature(s) of the data."
             )
 
     def required_statistics(self, d: int) -> Statistic:
@@ -161,7 +155,7 @@ class FeaturePCA(Map):
         given = self.n_components
         if given is None:
             return len(values)
-        if isinstance(given, float | np.floating):
+        if given < 1:
             reached = np.cumsum(values) / (values.sum() or 1.0)
             return (
                 min(int(np.searchsorted(reached, given, side="right")) + 1, len(values))

@@ -21,7 +21,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, SUBSPACE, Array, Map, Rate
 from mercer.maps.stages.projection import METHODS, Measured, projection
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_option
+from mercer.validation.parameters import ArrayLike, Integer, Missing, Option, Seed, Threads
 from mercer.validation.rows import as_numpy
 
 _AUTO_SIZE = 50
@@ -83,6 +83,13 @@ class RandomProjection(Map):
     name = "projection"
     kernels = ("linear",)
     paper = "Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016"
+    parameter_constraints = {
+        "n_components": (Integer(), Option("auto")),
+        "method": (Option(*METHODS),),
+        "basis": (Missing(), ArrayLike("an array of shape (d, d) with orthonormal columns")),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
 
     def __init__(
         self,
@@ -146,12 +153,7 @@ def check_projection(who: str, name: str, size: Any, d: int, method: Any, basis:
     the number of rows.
     """
     size = projection_size(size, d, method)
-    if isinstance(size, str):
-        raise ValueError(
-            f"{who}: {name} must be an integer of at least 1, or 'auto', got {size!r}."
-        )
-    validate_integer(who, name, size)
-    if validate_option(who, "method", method, METHODS) != "gaussian" and size > d:
+    if method != "gaussian" and size > d:
         raise ValueError(
             f"{who}: {name} must be at most the number of columns, n_features={d}, got {size}: "
             f"{d} orthogonal rows lose nothing. "

@@ -16,6 +16,7 @@ from mercer.maps.base import Array, Map
 from mercer.maps.stages.linear import Divide
 from mercer.rng import Rng
 from mercer.stats.basic import ColumnSpread
+from mercer.validation.parameters import Threads
 
 
 class Scaled(Map):
@@ -48,6 +49,9 @@ class Scaled(Map):
     numpy_attributes = True
     kernels = ("linear",)
     paper = "columns divided by their standard deviation"
+    parameter_constraints = {
+        "n_jobs": (Threads(),),
+    }
     size_parameter = None
     rate = None
     scale_: Array

@@ -16,7 +16,7 @@ from mercer.maps.block import Coded, OneHot
 from mercer.maps.stages.linear import Matrix, require_panel
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_positive
+from mercer.validation.parameters import Flag, Integer, Positive, Seed, Threads
 
 
 class SignCauchy(CodedMap):
@@ -54,6 +54,13 @@ class SignCauchy(CodedMap):
     name = "sign-cauchy"
     kernels = ("sign-stable",)
     paper = "Li, Samorodnitsky and Hopcroft, NIPS 2013; a comparator of Wang et al., ICCV 2015"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "alpha": (Positive(at_most=2),),
+        "sparse_output": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
 
     def __init__(
         self,
@@ -74,13 +81,6 @@ class SignCauchy(CodedMap):
     def kernel_(self) -> SignStable:
         """The chance that two signs agree."""
         return SignStable(float(self.alpha))
-
-    def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        if validate_positive(who, "alpha", self.alpha) > 2:
-            raise ValueError(f"{who}: alpha must be above 0 and at most 2, got {self.alpha!r}.")
 
     def build(self, rng: Rng, d: int, statistics: None) -> _Signs:
         return _Signs(

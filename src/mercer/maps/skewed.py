@@ -20,7 +20,7 @@ from mercer.maps.stages.elementwise import LogSkew
 from mercer.maps.stages.fourier import frequencies, waves
 from mercer.maps.stages.linear import Matrix, independent
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_option, validate_positive
+from mercer.validation.parameters import Integer, Option, Positive, Seed, Threads
 
 
 def _secant(u: Array) -> Array:
@@ -67,6 +67,14 @@ class SkewedFourier(Map):
     name = "skewed"
     kernels = tuple(_LAWS)
     paper = "Li, Ionescu and Sminchisescu, DAGM 2010; a comparator of Yang et al., CVPR 2014"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (Option(*_LAWS),),
+        "skew": (Positive(),),
+        "form": (Option("paired", "offset"),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
 
     def __init__(
@@ -90,13 +98,6 @@ class SkewedFourier(Map):
     def kernel_(self) -> Kernel:
         """The exact kernel."""
         return _LAWS[self.kernel][0](float(self.skew))
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        validate_option(who, "kernel", self.kernel, _LAWS)
-        validate_positive(who, "skew", self.skew)
-        validate_option(who, "form", self.form, ("paired", "offset"))
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         quantile = _LAWS[self.kernel][1]

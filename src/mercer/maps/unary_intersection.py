@@ -6,12 +6,12 @@ import numpy as np
 
 from mercer.kernels import Intersection
 from mercer.maps._coded import CodedMap
-from mercer.maps.anchors import Lookup, check_range
+from mercer.maps.anchors import Lookup
 from mercer.maps.base import Bounds, Decay, Map
 from mercer.maps.stages.lookup import Between, Nearest
 from mercer.rng import Rng
 from mercer.stats.histogram import Histogram
-from mercer.validation.parameters import validate_flag, validate_integer
+from mercer.validation.parameters import Flag, Integer, Interval, Missing, Threads
 
 
 class UnaryIntersection(CodedMap):
@@ -46,6 +46,13 @@ class UnaryIntersection(CodedMap):
     name = "unary-intersection"
     kernels = ("intersection",)
     paper = "Maji and Berg, ICCV 2009; a comparator of Wang et al., ICCV 2015"
+    parameter_constraints = {
+        "n_levels": (Integer(),),
+        "interpolate": (Flag(),),
+        "feature_range": (Interval(low=0), Missing()),
+        "sparse_output": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
     size_parameter = "n_levels"
     nested = False
@@ -71,18 +78,6 @@ class UnaryIntersection(CodedMap):
     def rate(self) -> Decay:
         """1/N."""
         return Decay((16, 64, 256), 0.4)
-
-    def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        validate_integer(who, "n_levels", self.n_levels)
-        validate_flag(who, "interpolate", self.interpolate)
-        if self.feature_range is not None:
-            check_range(who, self.feature_range, above=None)
-            if self.feature_range[0] != 0:
-                raise ValueError(
-                    f"{who}: feature_range must begin at 0, got {self.feature_range!r}."
-                )
 
     def required_statistics(self, d: int) -> Histogram | None:
         return Histogram() if self.feature_range is None else None

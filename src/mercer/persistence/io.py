@@ -40,7 +40,7 @@ from mercer.persistence.allowed_types import Known
 from mercer.persistence.codec import Packer, Unpacker, names_in
 from mercer.persistence.renamed import with_current_names
 from mercer.rng import seed_from
-from mercer.validation.parameters import validate_integer
+from mercer.validation.parameters import validate_integer, validate_parameters
 
 _FORMAT = 1
 _ROW = 2.0**28  # bytes that the features of a single row may take, to be looked at
@@ -261,6 +261,7 @@ def _judge(model: Any) -> None:
     if not isinstance(model, Map):
         _judge_properties(model)
         return
+    validate_parameters(model)
     model.check(d)
     if not isinstance(model.tile_transform_, TileTransform):
         raise ValueError(f"{who} has drawn nothing")
