@@ -15,16 +15,21 @@ them.
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from mercer.errors import ParameterError, Setting
 
 _PREFIXES = ("", "K", "M", "G", "T")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Constraint(Protocol):
@@ -81,6 +86,20 @@ class Nonnegative:
 
     def __str__(self) -> str:
         return "a finite number of at least 0"
+
+
+@dataclass(frozen=True)
+class Between:
+    """A number from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: object) -> bool:
+        return _is_number(value) and self.low <= float(value) <= self.high  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}"
 
 
 class NumberOption:
@@ -270,6 +289,25 @@ def validate_parameter(
     raise ParameterError(estimator_name, Setting(name), f" must be {needed}, got {value!r}.{hint}")
 
 
+def validate_arguments(**constraints: Constraint) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a function: arguments outside their constraints raise a ParameterError."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def validated(*args: P.args, **kwargs: P.kwargs) -> T:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            for name, constraint in constraints.items():
+                validate_parameter(function.__name__, name, bound.arguments[name], constraint)
+            return function(*args, **kwargs)
+
+        return validated
+
+    return decorate
+
+
 def validate_option(estimator_name: str, name: str, value: object, options: Iterable[str]) -> str:
     """Return a value that is one of the options; otherwise raise with the nearest of them."""
     options = list(options)
@@ -291,13 +329,6 @@ def validate_positive(estimator_name: str, name: str, value: Any) -> float:
     """Return a value that is a finite number above 0 as a float."""
     validate_parameter(estimator_name, name, value, Positive())
     return float(value)
-
-
-def validate_positive_or_option(
-    estimator_name: str, name: str, value: object, options: Iterable[str]
-) -> None:
-    """Raise unless a value is a finite number above 0 or one of the options."""
-    validate_parameter(estimator_name, name, value, Positive(), Option(*options))
 
 
 def validate_probability(estimator_name: str, name: str, value: Any) -> float:
