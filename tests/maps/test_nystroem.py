@@ -19,7 +19,7 @@ from mercer import Chi2Series, Nystroem, kernels
 from mercer.kernels import CallableKernel, Chi2, Gaussian, JensenShannon, Laplacian, Linear
 from mercer.kernels.registry import kernel_class, kernel_classes
 from mercer.maps._bandwidth import KINDS
-from mercer.maps._landmarks import by_leverage, plus_plus
+from mercer.maps._landmarks import sample_by_leverage, sample_kmeans_plus_plus
 from mercer.maps.block import Dense
 from mercer.rng import Rng
 
@@ -219,7 +219,7 @@ def test_repeated_landmarks_and_zero_rows_do_no_harm():
     )
 
 
-@pytest.mark.parametrize("choose", [plus_plus, by_leverage])
+@pytest.mark.parametrize("choose", [sample_kmeans_plus_plus, sample_by_leverage])
 def test_small_clusters_get_landmarks(choose):
     """k-means++ nearly always finds all ten clusters, leverages most of them; a uniform sample of
     twenty rows finds one to four.
@@ -230,7 +230,7 @@ def test_small_clusters_get_landmarks(choose):
         chosen = choose(Rng(seed), Gaussian(0.02), rows, 20)
         assert len(np.unique(chosen)) == 20
         found.append(len(np.unique(np.round(rows[chosen, 0] / 30))))
-    assert min(found) >= (9 if choose is plus_plus else 6), found
+    assert min(found) >= (9 if choose is sample_kmeans_plus_plus else 6), found
 
 
 @pytest.mark.parametrize("landmarks", ["kmeans++", "leverage"])
@@ -251,9 +251,9 @@ def test_chosen_landmarks_have_less_error_than_uniform_ones(landmarks):
 
 def test_kmeans_plus_plus_takes_no_copies_while_there_are_other_rows():
     rows = np.repeat(X[:10], 8, axis=0)
-    chosen = plus_plus(Rng(3), Gaussian(0.5), rows, 10)
+    chosen = sample_kmeans_plus_plus(Rng(3), Gaussian(0.5), rows, 10)
     assert len(np.unique(rows[chosen], axis=0)) == 10
-    assert len(np.unique(plus_plus(Rng(3), Gaussian(0.5), rows, 40))) == 40
+    assert len(np.unique(sample_kmeans_plus_plus(Rng(3), Gaussian(0.5), rows, 40))) == 40
 
 
 def test_landmarks_do_not_depend_on_blocks():
@@ -388,7 +388,7 @@ def test_numbers_beyond_float64_are_named_by_place_in_any_tile():
             fitted.transform(some)
     with pytest.raises(
         ValueError,
-        match=r"Nystroem: of the landmarks, Linear\(\) is beyond float64: got 1.7e\+308 at row",
+        match=r"Nystroem: in the landmarks, Linear\(\) is beyond float64: got 1.7e\+308 at row",
     ):
         Nystroem(landmarks=rows, kernel="linear").fit(np.ones((5, 3)))
 

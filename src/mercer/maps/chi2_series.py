@@ -1,6 +1,4 @@
-"""The direct chi2 series: k(x, z) = 2xz/(x + z) by rational functions (Li, Lebanon and
-Sminchisescu, arXiv 1206.4074).
-"""
+"""The direct chi2 series of 2xz/(x + z) (Li, Lebanon and Sminchisescu, arXiv 1206.4074)."""
 
 from __future__ import annotations
 
@@ -22,29 +20,38 @@ from mercer.validation.parameters import Flag, Integer, Option, PositiveNumbers,
 
 
 class Chi2Series(AdditiveMap):
-    """phi_q(x_i) = prod_{p<q} (x_i - k_p)/(x_i + k_p) * 2 sqrt(k_q) x_i/(x_i + k_q), q = 1..n: n
-    values for each input, phi(0) = 0.
+    """phi_q(x) = prod_{p<q} (x - k_p)/(x + k_p) 2 sqrt(k_q) x/(x + k_q), q = 1..n, poles k, x >= 0.
 
-    The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): the Nystroem error
-    of the chi2 kernel with landmarks at the poles. It falls geometrically where the data keep away
-    from 0. The values of one input stand side by side. Sparse in, sparse out.
+    n values for each input, side by side, phi(0) = 0. CSR rows give CSR features.
 
     Parameters
     ----------
     n_terms : int, default=5
         n.
     poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"
-        "fit" minimises the trace of the error's Gram matrix over the histogram of the data (within
+        "fit" minimizes the trace of the error's Gram matrix over the histogram of the data (within
         7 to 28% of the best linear map of that many values). "greedy" is the paper's Algorithm 1.
-        "minimax" has the smallest largest error on [0, max x].
+        "minimax" minimizes the largest error on [0, max x].
     signed : bool, default=False
-        Take negative numbers as sign(x) phi(|x|).
+        Map negative numbers to sign(x) phi(|x|).
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
     Attributes
     ----------
     poles_ : array of shape (n_terms,)
+        The poles in use.
+    kernel_, limit_ : Kernel
+        The chi2 kernel, sum 2xz/(x + z).
+
+    Notes
+    -----
+    The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): that of the
+    Nystroem approximation of the chi2 kernel with landmarks at the poles. It falls geometrically
+    with n for data bounded away from 0.
+
+    F. Li, G. Lebanon and C. Sminchisescu, "A linear approximation to the chi2 kernel with geometric
+    convergence", arXiv 1206.4074.
 
     Examples
     --------
@@ -104,10 +111,12 @@ class Chi2Series(AdditiveMap):
         if statistics is None:
             return np.asarray(self.poles, dtype=np.float64)
         values, weights = statistics.centers()
-        if len(values) == 0:  # nothing but zeros: every pole is right
+        if len(values) == 0:  # all zeros: any poles are exact
             values, weights = np.ones(1), np.ones(1)
         if self.poles == "greedy":
-            return _chi2_poles.greedy(*_chi2_poles.coarse(values, weights), self.n_terms)
+            return _chi2_poles.greedy_poles(
+                *_chi2_poles.logarithmic_histogram(values, weights), self.n_terms
+            )
         if self.poles == "minimax":
-            return _chi2_poles.minimax(self.n_terms) * values[-1]
-        return _chi2_poles.fitted(values, weights, self.n_terms)
+            return _chi2_poles.minimax_poles(self.n_terms) * values[-1]
+        return _chi2_poles.fit_poles(values, weights, self.n_terms)

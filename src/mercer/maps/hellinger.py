@@ -1,4 +1,4 @@
-"""The Hellinger map: the square root."""
+"""The Hellinger map, sqrt(x)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from mercer.validation.parameters import Threads
 class Hellinger(Map):
     """phi(x) = sqrt(x), so that <phi(x), phi(z)> = sum sqrt(x z) exactly, for x >= 0.
 
-    Sparse in, sparse out.
+    CSR rows give CSR features.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    kernel_, limit_ : Kernel
+        The exact kernel.
 
     Examples
     --------
@@ -44,7 +49,7 @@ class Hellinger(Map):
 
     @property
     def kernel_(self) -> Kernel:
-        """The exact kernel, which the features have without error."""
+        """The exact kernel; the features have no error."""
         return HellingerKernel()
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
