@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.validation.parameters import validate_positive
+from mercer.validation.parameters import Constraint, Positive, validate_parameter
 from mercer.validation.rows import as_numpy, require_nonnegative
 from mercer.validation.sparse import validate_sparse
 
@@ -20,17 +20,21 @@ Array = NDArray[np.float64]
 class Kernel:
     """k(X, Z)[i, j] = k(X[i], Z[j]), a positive semi-definite function of two rows, in float64.
 
-    A subclass defines ``_value``; its fields of type float must be finite and above 0.
+    A subclass defines ``_value``; its fields of type float are finite and above 0, unless
+    ``parameter_constraints`` has others.
     """
 
     domain: ClassVar[str] = "real"
     laborious: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
     ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes no value
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}  # of numbers; else Positive()
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.type == "float":
-                validate_positive(type(self).__name__, field.name, getattr(self, field.name))
+                constraint = self.parameter_constraints.get(field.name, Positive())
+                value = getattr(self, field.name)
+                validate_parameter(type(self).__name__, field.name, value, constraint)
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Return the Gram matrix of the rows of X and Z, or of X and X when Z is None."""

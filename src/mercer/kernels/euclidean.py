@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.kernels.base import Array, Kernel, divide_by_largest, ratio, sum_columns
+from mercer.validation.parameters import NumberOption
 
 _LARGEST_EXPONENT = 800.0  # exp(-800) is 0
 
@@ -130,11 +131,7 @@ class Matern(Radial):
 
     nu: float = 1.5
     gamma: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"Matern: nu must be 0.5, 1.5 or 2.5, got {self.nu!r}.")
+    parameter_constraints = {"nu": NumberOption(0.5, 1.5, 2.5)}
 
     def profile(self, squared_distance: Array) -> Array:
         a = np.minimum(2 * np.sqrt(self.nu * self.gamma * squared_distance), _LARGEST_EXPONENT)

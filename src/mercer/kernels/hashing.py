@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.kernels.base import Array, Kernel, divide_by_largest
+from mercer.validation.parameters import Positive
 
 _NODES = 64  # of the double exponential rule, for each piece between two kinks
 _SPAN = 3.2  # half-width of the rule: the weights beyond are below 1e-15
@@ -46,11 +47,7 @@ class SignStable(Kernel):
     alpha: float = 1.0
 
     laborious = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.alpha > 2:
-            raise ValueError(f"SignStable: alpha must be at most 2, got {self.alpha!r}.")
+    parameter_constraints = {"alpha": Positive(at_most=2)}
 
     def _value(self, X: Array, Z: Array) -> Array:
         shape = np.broadcast_shapes(X.shape, Z.shape)

@@ -153,10 +153,8 @@ class CompressiveFourier(Map):
         return self._fourier(self.gamma).rate
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        m = check_projection(who, "n_measurements", self.n_measurements, d, self.method, self.basis)
-        self._gamma().check()
-        self._fourier(self.gamma).check(m)
+        who, m = type(self).__name__, self.n_measurements
+        check_projection(who, "n_measurements", m, d, self.method, self.basis)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._gamma().required_statistics(self.seed_)

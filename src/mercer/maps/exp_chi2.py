@@ -122,7 +122,6 @@ class ExpChi2(Map):
 
     def check(self, d: int) -> None:
         self._series().check(d)
-        self._fourier().check(d * self.n_terms)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._series().required_statistics(d)

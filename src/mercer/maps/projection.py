@@ -148,8 +148,8 @@ def projection_size(size: Any, d: int, method: str) -> Any:
     return size
 
 
-def check_projection(who: str, name: str, size: Any, d: int, method: str, basis: Any) -> int:
-    """Return the number of rows of P; raise where it (parameter `name`) or the basis is wrong."""
+def check_projection(who: str, name: str, size: Any, d: int, method: str, basis: Any) -> None:
+    """Raise where the number of rows of P, the parameter `name`, or the basis is wrong."""
     size = projection_size(size, d, method)
     if method != "gaussian" and size > d:
         needed = (
@@ -159,7 +159,6 @@ def check_projection(who: str, name: str, size: Any, d: int, method: str, basis:
         raise ParameterError(who, Setting(name), needed)
     if basis is not None:
         _check_basis(who, basis, d)
-    return int(size)
 
 
 def as_basis(basis: Any) -> Array | None:

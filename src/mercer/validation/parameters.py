@@ -19,7 +19,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -151,10 +151,6 @@ class Option:
             return " or ".join(map(repr, self.options))
         return f"one of {', '.join(map(repr, self.options))}"
 
-    def nearest(self, value: object) -> str | None:
-        """Return the option that is spelled most like a value; None where none is like it."""
-        return next(iter(difflib.get_close_matches(str(value), self.options, n=1)), None)
-
 
 class Flag:
     """True or False; 0 and 1 are integers."""
@@ -279,14 +275,17 @@ def validate_parameter(
     """Raise a ParameterError unless a value satisfies one of the constraints."""
     if any(value in constraint for constraint in alternatives):
         return
-    needed = " or ".join(map(str, alternatives))
-    if len(alternatives) > 1:
-        needed = f"{', '.join(map(str, alternatives[:-1]))}, or {alternatives[-1]}"
-    nearest = (one.nearest(value) for one in alternatives if isinstance(one, Option))
-    hint = next((f" Did you mean {option!r}?" for option in nearest if option is not None), "")
-    if not isinstance(value, str):
-        hint = ""
-    raise ParameterError(estimator_name, Setting(name), f" must be {needed}, got {value!r}.{hint}")
+    options = [option for one in alternatives if isinstance(one, Option) for option in one.options]
+    near = difflib.get_close_matches(value, options, n=1) if isinstance(value, str) else []
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    text = f" must be {describe_constraints(alternatives)}, got {value!r}.{hint}"
+    raise ParameterError(estimator_name, Setting(name), text)
+
+
+def describe_constraints(alternatives: Sequence[Constraint]) -> str:
+    """Return the alternatives of a parameter as text: "an integer of at least 1, or 'auto'"."""
+    *others, last = map(str, alternatives)
+    return f"{', '.join(others)}, or {last}" if others else last
 
 
 def validate_arguments(**constraints: Constraint) -> Callable[[Callable[P, T]], Callable[P, T]]:
