@@ -113,7 +113,7 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
         for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
             _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
         if np.isinf(K[rows]).any():
-            i, j = (int(place) for place in np.argwhere(np.isinf(K[rows]))[0])
+            i, j = map(int, np.argwhere(np.isinf(K[rows]))[0])
             row = i + rows.start
             column, value = largest_entry(X, row)
             after = f", column {column}, with row {j} of Z. Scale the data or use float64."
@@ -148,16 +148,16 @@ def _gram_on_device(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Arr
 
 
 def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> None:
+    """Write the Gram matrix of a tile into out."""
     if fast is None:
         with np.errstate(over="ignore"):
             try:
                 out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
             except TypeError:
-                if ops.is_device(X):
-                    raise TypeError(
-                        f"{kernel!r} cannot run on a GPU: give its rows as NumPy arrays."
-                    ) from None
-                raise
+                if not ops.is_device(X):
+                    raise
+                advice = "give its rows as NumPy arrays"
+                raise TypeError(f"{kernel!r} cannot run on a GPU: {advice}.") from None
     else:
         if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
             parts = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)
@@ -182,9 +182,8 @@ def _fast_op(kernel: Kernel) -> _Fast | None:
         case MinMax():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr)
         case GMM():
-            return _Fast(
-                ops.gram_minmax, ops.gram_minmax_csr, prepare=partial(_signed_splits, kernel)
-            )
+            split = partial(_signed_splits, kernel)
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=split)
         case Resemblance():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=_presence)
         case Laplacian():

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import ops
+from mercer.errors import ParameterError, Setting
 from mercer.stats.basic import Reservoir, Spread, Statistic
 from mercer.validation.parameters import Option, Positive
 
@@ -73,15 +74,14 @@ class Gamma:
         """Raise a ValueError for "scale" or "median" with a kernel that does not have it."""
         distances = KINDS[self.kernel].distances
         if self.given == "scale" and distances is not _squared:
-            raise ValueError(
-                f"{self.who}: gamma='scale' is for kernels of squared distances, and "
-                f"kernel={self.kernel!r} is not one. Use 'median' or a number."
+            why = (
+                f" is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
+                "Use 'median' or a number."
             )
+            raise ParameterError(self.who, Setting("gamma", "'scale'"), why)
         if self.given == "median" and distances is None:
-            raise ValueError(
-                f"{self.who}: gamma='median' needs a kernel of a distance, and "
-                f"kernel={self.kernel!r} is not one."
-            )
+            why = f" needs a kernel of a distance, and kernel={self.kernel!r} is not one."
+            raise ParameterError(self.who, Setting("gamma", "'median'"), why)
 
     def required_statistics(self, seed: int) -> Statistic | None:
         """Return the statistic that gamma needs: the variance, a sample of rows, or None."""
@@ -98,11 +98,11 @@ class Gamma:
         if size == 0:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):
-            raise ValueError(
-                f"{self.who}: gamma={self._rule!r} needs data whose spread is a finite number, got "
-                f"{size:g}. Scale the data (sklearn.preprocessing.StandardScaler) or give gamma "
-                "as a number."
+            why = (
+                f" needs data whose spread is a finite number, got {size:g}. Scale the data "
+                "(sklearn.preprocessing.StandardScaler) or give gamma as a number."
             )
+            raise ParameterError(self.who, Setting("gamma", repr(self._rule)), why)
         return float(1 / size)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Kernel
 from mercer.kernels.additive import Elementwise
 from mercer.kernels.registry import additive_classes
@@ -178,36 +179,43 @@ class Anchors(CodedMap):
         return Decay((4, 8, 16), 0.6) if self.spacing == "kmeans" else Decay((8, 32, 128), 0.4)
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        if self.weights == "linear" and self.n_neighbors > 2:
-            raise ValueError(
-                f"{who}: weights='linear' needs 1 or 2 neighbours, got "
-                f"n_neighbors={self.n_neighbors}. Use weights='equal'."
-            )
-        if self.n_anchors is None and self.cover is None:
-            raise ValueError(
-                f"{who}: n_anchors=None needs cover, the largest distance of a value from its "
-                "nearest anchor."
-            )
-        if self.n_anchors is not None and self.cover is not None:
-            raise ValueError(
-                f"{who}: cover={self.cover!r} chooses the number of anchors: it needs "
-                "n_anchors=None."
-            )
-        if self.n_anchors is not None and self.n_anchors < self.n_neighbors:
-            raise ValueError(
-                f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got "
-                f"n_anchors={self.n_anchors}."
-            )
-        given = self.feature_range
-        if given is not None and (self.spacing == "kmeans" or self.cover is not None):
-            raise ValueError(
-                f"{who}: feature_range is for spacing='log' and 'uniform', got {given!r}."
-            )
-        if given is not None and self.spacing == "log" and given[0] <= 0:
-            raise ValueError(
-                f"{who}: feature_range must have low > 0 for spacing='log', got {given!r}."
-            )
+        count, neighbors, given = self.n_anchors, self.n_neighbors, self.feature_range
+        ranged = self.spacing != "kmeans" and self.cover is None
+        rules = (
+            (
+                self.weights == "linear" and neighbors > 2,
+                Setting("weights", "'linear'"),
+                f" needs 1 or 2 neighbours, got n_neighbors={neighbors}. Use weights='equal'.",
+            ),
+            (
+                count is None and self.cover is None,
+                Setting("n_anchors", "None"),
+                " needs cover, the largest distance of a value from its nearest anchor.",
+            ),
+            (
+                count is not None and self.cover is not None,
+                Setting("cover", repr(self.cover)),
+                " chooses the number of anchors: it needs n_anchors=None.",
+            ),
+            (
+                count is not None and count < neighbors,
+                Setting("n_neighbors", repr(neighbors)),
+                f" needs as many anchors, got n_anchors={count}.",
+            ),
+            (
+                given is not None and not ranged,
+                Setting("feature_range"),
+                f" is for spacing='log' and 'uniform' without cover, got {given!r}.",
+            ),
+            (
+                given is not None and self.spacing == "log" and given[0] <= 0,
+                Setting("feature_range"),
+                f" must have low > 0 for spacing='log', got {given!r}.",
+            ),
+        )
+        for broken, parameter, text in rules:
+            if broken:
+                raise ParameterError(type(self).__name__, parameter, text)
 
     def required_statistics(self, d: int) -> Histogram | ColumnHistogram | None:
         if self.feature_range is not None:

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
 from mercer.maps._bandwidth import GAMMA, Gamma
 from mercer.maps._transform import Chain
@@ -186,11 +187,11 @@ class RandomFourier(Map):
     def check(self, d: int) -> None:
         self._gamma().check()
         if self.design in ("orthogonal", "hadamard") and not _DENSITIES[self.kernel].normal:
-            raise ValueError(
-                f"{type(self).__name__}: design={self.design!r} needs frequencies whose density is "
-                f"invariant under rotation; that of kernel={self.kernel!r} is not. "
-                "Use design='iid' or 'sobol'."
+            why = (
+                " needs frequencies whose density is invariant under rotation; that of "
+                f"kernel={self.kernel!r} is not. Use design='iid' or 'sobol'."
             )
+            raise ParameterError(type(self).__name__, Setting("design", repr(self.design)), why)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._gamma().required_statistics(self.seed_)
@@ -202,10 +203,8 @@ class RandomFourier(Map):
         count = frequencies(self.n_components, self.form)
         projection = self._projection(rng, count, d, density.scale(self.gamma_) / (2 * np.pi))
         if not np.isfinite(projection.reach()):
-            raise ValueError(
-                f"{type(self).__name__}: gamma={self.gamma_:g} gives frequencies beyond float64. "
-                "Use a smaller one."
-            )
+            why = " gives frequencies beyond float64. Use a smaller one."
+            raise ParameterError(type(self).__name__, Setting("gamma", f"{self.gamma_:g}"), why)
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
         return Chain((*before, waves(rng, projection, self.n_components, self.form), *after))

@@ -130,14 +130,8 @@ class GCWS(CodedMap):
         return Bits(self.kernel_, int(self.bits)) if self.scheme == "full" else None
 
     def build(self, rng: Rng, d: int, statistics: None) -> _Hashes:
-        return _Hashes(
-            bool(self.sparse_output),
-            rng.seed,
-            self.n_hashes,
-            self.bits,
-            self.scheme == "full",
-            float(self.power),
-        )
+        sparse, full = bool(self.sparse_output), self.scheme == "full"
+        return _Hashes(sparse, rng.seed, self.n_hashes, self.bits, full, float(self.power))
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -187,14 +181,9 @@ class _Hashes(CodedDrawn):
     dtype: Any = np.float64
 
     def check(self, d: int) -> None:
-        good = (
-            0 <= self.seed < 2**64
-            and 0 < self.n_hashes < 2**31
-            and 1 <= self.bits <= 16
-            and 0 < self.power < np.inf
-        )
-        needed = "a seed, hashes, 1 to 16 bits and a power above 0, in float64"
-        require(good and self.dtype == np.float64, self, needed)
+        good = 0 <= self.seed < 2**64 and 0 < self.n_hashes < 2**31 and 1 <= self.bits <= 16
+        good = good and 0 < self.power < np.inf and self.dtype == np.float64
+        require(good, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = ops.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits), tile)

@@ -164,17 +164,17 @@ class Homogeneous(AdditiveMap):
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         signature = _SIGNATURES[self.kernel]
-        auto = signature.rectangular if self.window == "rectangular" else signature.uniform
-        self.period_ = (
-            max(1.0, float(auto(self.n_terms))) if self.period == "auto" else float(self.period)
-        )
+        if self.period == "auto":
+            auto = signature.rectangular if self.window == "rectangular" else signature.uniform
+            self.period_ = max(1.0, float(auto(self.n_terms)))
+        else:
+            self.period_ = float(self.period)
         step = 2 * np.pi / self.period_
         harmonics, coefficients = self._coefficients(signature, step)
         self.harmonics_ = tuple(int(h) for h in harmonics[1:])
         amplitudes = np.sqrt(coefficients * np.where(harmonics == 0, 1.0, 2.0))
-        return Chain(
-            (HomogeneousLift(amplitudes, self.harmonics_, step, float(self.degree), self.signed),)
-        )
+        degree = float(self.degree)
+        return Chain((HomogeneousLift(amplitudes, self.harmonics_, step, degree, self.signed),))
 
     @classmethod
     def cases(cls) -> list[Map]:

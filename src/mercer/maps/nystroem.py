@@ -189,10 +189,10 @@ class Nystroem(Map):
             return
         given = self._given_landmarks()
         if given.shape[1] != d or given.shape[0] == 0:
-            raise ValueError(
-                f"{who}: landmarks must be {', '.join(map(repr, _SAMPLERS))}, or at least one row "
-                f"of {d} columns, as the data have, got an array of shape {given.shape}."
+            needed = (
+                f" must have at least one row of {d} columns, as the data have, got an array of "
             )
+            raise ParameterError(who, Setting("landmarks"), f"{needed}shape {given.shape}.")
         require_finite(f"{who} (landmarks)", given)
         kernel.check(given)
 
@@ -258,11 +258,11 @@ class Nystroem(Map):
             cls = kernel_class(self.kernel)
             allowed = {field.name for field in fields(cls)} - {"gamma"}
             if set(params) - allowed:
-                raise ValueError(
-                    f"{who}: kernel_params of kernel={self.kernel!r} may have "
-                    f"{sorted(allowed) or 'nothing'}, got {sorted(params)}. "
-                    "gamma is a parameter of its own."
+                needed = (
+                    f" of kernel={self.kernel!r} may have {sorted(allowed) or 'nothing'}, got "
+                    f"{sorted(params)}. gamma is a parameter of its own."
                 )
+                raise ParameterError(who, Setting("kernel_params"), needed)
             bandwidth = self._gamma()
             if bandwidth is not None:
                 bandwidth.check()
@@ -271,10 +271,8 @@ class Nystroem(Map):
             return cls(**params)
         if isinstance(self.kernel, Kernel):
             if params:
-                raise ValueError(
-                    f"{who}: kernel_params are for kernels by name and functions; "
-                    f"{self.kernel!r} has its own."
-                )
+                needed = f" are for kernels by name and functions; {self.kernel!r} has its own."
+                raise ParameterError(who, Setting("kernel_params"), needed)
             self._refuse_gamma(f"{self.kernel!r} has its own parameters")
             return self.kernel
         self._refuse_gamma("a function takes it from kernel_params")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Centred, Kernel, Linear
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
@@ -112,10 +113,9 @@ class FeaturePCA(Map):
 
     def check(self, d: int) -> None:
         if self.n_components is not None and self.n_components > d:
-            raise ValueError(
-                f"{type(self).__name__}: n_components={self.n_components} is more than the {d} "
-                "feature(s) of the data."
-            )
+            why = f" is more than the {d} feature(s) of the data."
+            size = Setting("n_components", repr(self.n_components))
+            raise ParameterError(type(self).__name__, size, why)
 
     def required_statistics(self, d: int) -> Statistic:
         return Moments(wide=True)
@@ -160,8 +160,9 @@ class FeaturePCA(Map):
             return min(count, len(values)) if values[0] > 0 else 1
         rank = int(np.count_nonzero(values > len(values) * np.finfo(np.float64).eps * values[0]))
         if given > rank:
-            raise ValueError(
-                f"{type(self).__name__}: n_components={given} is more than the {rank} directions "
-                f"in which the {rows} sample(s) differ. Use fewer, or None for all columns."
+            why = (
+                f" is more than the {rank} directions in which the {rows} sample(s) differ. "
+                "Use fewer, or None for all columns."
             )
+            raise ParameterError(type(self).__name__, Setting("n_components", repr(given)), why)
         return int(given)
