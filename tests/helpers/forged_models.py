@@ -51,7 +51,7 @@ JUNK: list[Any] = [
     {"array": "gone"},
     {"record": ["Chain", {"stages": {"tuple": []}}]},
     {"record": ["Cos", {}]},
-    {"record": ["Called", {"function": "x", "params": {"dict": []}}]},
+    {"record": ["CallableKernel", {"function": "x", "params": {"dict": []}}]},
     {"record": ["Sum", {"terms": {"tuple": []}}]},
     {"model": ["Hellinger", {}, None]},
     {"model": ["os", {}, {}]},

@@ -48,7 +48,7 @@ def test_a_local_fit_enters_no_dask_or_device_code():
     )
     entered = json.loads(done.stdout)
     assert ["mercer.linear_model.base", "fit"] in entered
-    remote = ("mercer.parallel.dask_", "mercer.data.dask", "mercer.ops.torch", "mercer.maps.moving")
+    remote = ("mercer.parallel.dask_", "mercer.data.dask", "mercer.ops.torch")
     assert not [
         (module, function)
         for module, function in entered

@@ -229,18 +229,20 @@ def test_nothing_but_zeros_is_mapped_to_zeros(per_column):
     [
         (
             {"kernel": "gaussian"},
-            "kernel must be one of 'chi2', 'hellinger', 'intersection', 'jensen-shannon', got",
+            "kernel must be one of 'chi2', 'hellinger', 'intersection', 'jensen-shannon', "
+            "or an additive kernel, got 'gaussian'",
         ),
         ({"kernel": mercer.kernels.Gaussian()}, "kernel must be one of"),
         (
             {"landmarks": "gredy"},
-            "landmarks must be one of 'greedy', 'sample', got 'gredy'. Did you mean 'greedy'",
+            "landmarks must be 'greedy' or 'sample', or an array of finite numbers above 0, "
+            "got 'gredy'. Did you mean 'greedy'",
         ),
         (
             {"landmarks": [0.1, 0.2]},
-            "landmarks must be 'greedy', 'sample', or 5 finite numbers above 0",
+            "landmarks must have one number for each of the 5 terms",
         ),
-        ({"landmarks": [0.1, 0.2, -0.3], "n_terms": 3}, "or 3 finite numbers above 0"),
+        ({"landmarks": [0.1, 0.2, -0.3], "n_terms": 3}, "or an array of finite numbers above 0"),
         (
             {"landmarks": [0.1], "n_terms": 1, "per_column": True},
             "with per_column=False, got .* with per_column=True",

@@ -13,7 +13,7 @@ from tests.helpers.battery import dense
 
 from mercer import Anchors, Homogeneous, UnaryIntersection
 from mercer.kernels import GMM, Chi2, Intersection
-from mercer.maps._anchor_grid import cover
+from mercer.maps._anchor_grid import covering_anchors
 from mercer.maps.block import as_block
 from mercer.stats.histogram import Histogram
 
@@ -140,7 +140,7 @@ def test_a_callable_on_all_numbers_has_anchors_on_both_sides_of_zero():
 
 def test_k_means_anchors_do_not_depend_on_blocks():
     from mercer.data.batches import blocks_of
-    from mercer.maps._anchor_grid import k_means
+    from mercer.maps._anchor_grid import k_means_anchors
     from mercer.stats.histogram import ColumnHistogram
     from mercer.stats.reduce import fold
 
@@ -149,7 +149,7 @@ def test_k_means_anchors_do_not_depend_on_blocks():
     whole = fold(X, ColumnHistogram())
     halves = fold(X[:120], ColumnHistogram()) + fold(sp.csr_array(X[120:]), ColumnHistogram())
     np.testing.assert_allclose(
-        k_means(whole, 12, True)[0], k_means(halves, 12, True)[0], rtol=1e-12
+        k_means_anchors(whole, 12, True)[0], k_means_anchors(halves, 12, True)[0], rtol=1e-12
     )
     np.testing.assert_array_equal(whole.low, X.min(axis=0))
     np.testing.assert_array_equal(whole.high, X.max(axis=0))
@@ -197,7 +197,7 @@ def test_a_constant_column_has_one_k_means_anchor_and_it_is_said():
 def test_a_cover_covers(values, radius):
     seen = Histogram()
     seen.add(as_block(np.array(values)[:, None]))
-    anchors = cover(seen, radius)
+    anchors = covering_anchors(seen, radius)
     assert all(np.abs(anchors - value).min() <= radius * (1 + 1e-9) for value in values)
     assert np.all(np.diff(anchors) > 0)
 
@@ -241,8 +241,8 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
     ("params", "words"),
     [
         ({"n_anchors": 1}, "n_anchors must be an integer of at least 2"),
-        ({"energy": 0.0}, "energy must be a finite number above 0"),
-        ({"energy": 1.5}, "energy must be above 0 and at most 1, got 1.5"),
+        ({"energy": 0.0}, "energy must be a number above 0 and at most 1, got 0.0"),
+        ({"energy": 1.5}, "energy must be a number above 0 and at most 1, got 1.5"),
         (
             {"n_neighbors": 3},
             "weights='linear' needs 1 or 2 neighbours, got n_neighbors=3. Use weights='equal'",
@@ -266,7 +266,9 @@ def test_values_outside_the_anchors_are_said_in_compositions_too():
 def test_wrong_parameters_of_anchors_are_refused_in_words(params, words):
     with pytest.raises(ValueError, match=words):
         Anchors(**params).fit(A)
-    with pytest.raises(ValueError, match="feature_range must begin at 0"):
+    with pytest.raises(
+        ValueError, match=r"feature_range must be \(0, high\), finite numbers 0 < high"
+    ):
         UnaryIntersection(feature_range=(0.5, 1.0)).fit(A)
 
 

@@ -194,7 +194,7 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
         ),
         ({"kernel": 3}, r"kernel must be one of"),
         ({"design": "quasi"}, r"design must be one of 'auto', 'iid', .* got 'quasi'"),
-        ({"form": "sincos"}, r"form must be one of 'paired', 'offset', got 'sincos'"),
+        ({"form": "sincos"}, r"form must be 'paired' or 'offset', got 'sincos'"),
         (
             {"gamma": 0.0},
             r"gamma must be a finite number above 0, or one of 'auto', 'scale', 'median', got 0.0",
@@ -213,9 +213,12 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
         ({"gamma": 1e308}, r"gamma=1e\+308 gives frequencies beyond float64. Use a smaller one"),
         (
             {"kernel": "laplacian", "design": "orthogonal"},
-            r"design='orthogonal' needs a law .* Use 'iid' or 'sobol'",
+            r"design='orthogonal' needs frequencies whose density .* Use design='iid' or 'sobol'",
         ),
-        ({"kernel": "laplacian", "design": "hadamard"}, r"design='hadamard' needs a law"),
+        (
+            {"kernel": "laplacian", "design": "hadamard"},
+            r"design='hadamard' needs frequencies whose density",
+        ),
         ({"kernel": "matern", "nu": 1.0}, r"nu must be 0.5, 1.5 or 2.5, got 1.0"),
         ({"normalize": "yes"}, r"normalize must be True or False, got 'yes'"),
         ({"random_state": -1}, r"random_state must be None, a whole number"),

@@ -203,8 +203,8 @@ def test_the_match_rate_is_that_of_datasketch():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"bits": 0}, "bits must be an integer of at least 1"),
-        ({"bits": 17}, "bits must be a whole number from 1 to 16, got 17"),
+        ({"bits": 0}, "bits must be an integer from 1 to 16, got 0"),
+        ({"bits": 17}, "bits must be an integer from 1 to 16, got 17"),
         ({"n_hashes": 0}, "n_hashes must be an integer of at least 1"),
         ({"scheme": "0bit"}, "Did you mean '0-bit'"),
         ({"power": -1.0}, "power must be a finite number above 0"),

@@ -167,7 +167,7 @@ def test_one_row_and_equal_rows_have_all_components_and_no_variance(center):
             r"Use fewer",
         ),
         (4, X[:, [0, 1, 2, 0, 1]], "n_components=4 is more than the 3 directions"),
-        (0, X, "n_components must be an integer of at least 1, got 0"),
+        (0, X, "n_components must be None, an integer of at least 1, or .*, got 0"),
         (
             1.0,
             X,
@@ -175,8 +175,8 @@ def test_one_row_and_equal_rows_have_all_components_and_no_variance(center):
         ),
         (-0.5, X, "or a share of the variance between 0 and 1, got -0.5"),
         (float("nan"), X, "or a share of the variance between 0 and 1, got nan"),
-        ("all", X, "n_components must be an integer of at least 1, got 'all'"),
-        (True, X, "n_components must be an integer of at least 1, got True"),
+        ("all", X, "n_components must be None, an integer of at least 1, or .*, got 'all'"),
+        (True, X, "n_components must be None, an integer of at least 1, or .*, got True"),
         (2, X * 1e200, r"needs float64 rows with \|x\| below 2e\+99 to fit to, got .* column"),
     ],
 )

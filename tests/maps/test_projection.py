@@ -319,8 +319,11 @@ SPELT = partial(CompressiveFourier, 16, gamma=1.0)
             r"n_features=5, got 6",
         ),
         (RandomProjection(6, method="hadamard"), r"Use a smaller one, or method='gaussian'"),
-        (RandomProjection(0), r"n_components must be an integer of at least 1, got 0"),
-        (RandomProjection(2.0), r"n_components must be an integer of at least 1, got 2.0"),
+        (RandomProjection(0), r"n_components must be an integer of at least 1, or 'auto', got 0"),
+        (
+            RandomProjection(2.0),
+            r"n_components must be an integer of at least 1, or 'auto', got 2.0",
+        ),
         (
             RandomProjection(2, method="bernouli"),
             r"method must be one of .*Did you mean 'bernoulli'\?",
@@ -333,7 +336,7 @@ SPELT = partial(CompressiveFourier, 16, gamma=1.0)
             RandomProjection(2, basis=1j * np.eye(5)),
             r"basis must be a \(5, 5\) array of real numbers.* type complex128",
         ),
-        (RandomProjection(2, basis="dct"), r"basis must be a \(5, 5\) array of real numbers"),
+        (RandomProjection(2, basis="dct"), r"basis must be None, or an array of shape \(d, d\)"),
         (
             RandomProjection(2, basis=np.eye(5) + 0.1 * np.eye(5, k=2)),
             r"orthonormal columns.* by 1e-05, got 0.1 at columns 0 and 2",
@@ -356,7 +359,7 @@ SPELT = partial(CompressiveFourier, 16, gamma=1.0)
             r"CompressiveFourier: basis must have orthonormal columns",
         ),
         (SPELT(n_measurements=2, method=None), r"CompressiveFourier: method must be one of"),
-        (SPELT(n_measurements=2, form="pair"), r"form must be one of 'paired', 'offset'"),
+        (SPELT(n_measurements=2, form="pair"), r"form must be 'paired' or 'offset'"),
         (
             CompressiveFourier(16, n_measurements=2, gamma=-1.0),
             r"CompressiveFourier: gamma must be a finite number above 0",

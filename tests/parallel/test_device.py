@@ -22,7 +22,7 @@ from tests.helpers.torch_ops import DEVICE
 
 import mercer
 from mercer import ops
-from mercer.kernels.registry import names
+from mercer.kernels.registry import kernel_classes
 from mercer.maps import registry
 from mercer.maps.compose import Composed, Stacked
 from mercer.parallel.device import device_context
@@ -79,14 +79,14 @@ def test_codes_of_sampling_are_those_of_the_cpu() -> None:
     assert np.mean(found != expected) <= 1e-6
 
 
-@pytest.mark.parametrize("name", sorted(names()))
+@pytest.mark.parametrize("name", sorted(kernel_classes()))
 @every_dtype
 def test_gram_matrices_of_tensors(name: str, dtype: Any) -> None:
     rng = np.random.default_rng(1)
     X = rng.gamma(1.0, size=(30, 6)).astype(dtype)
     X[rng.random(X.shape) < 0.2] = 0
     Z = 2 * X[:11]
-    kernel = names()[name]()
+    kernel = kernel_classes()[name]()
     if name == "sign-stable":
         with pytest.raises(TypeError, match="no form for a GPU"):
             mercer.gram(kernel, to_tensor(X))

@@ -292,7 +292,7 @@ def forged() -> dict[str, tuple[Any, dict[str, Any]]]:
         "a class by its module": ({"model": ["mercer.maps.hellinger.Hellinger", {}, {}]}, {}),
         "a record of another library": (stage("os.system", command="true"), {}),
         "a record that holds a function": (
-            stage("Called", function="print", params={"dict": []}),
+            stage("CallableKernel", function="print", params={"dict": []}),
             {},
         ),
         "a stage that is a kernel": (stage("Chi2"), {}),
@@ -442,7 +442,7 @@ REASONS = {
     "another key beside mercer": "other metadata",
     "a class of another library": "there is no model class 'subprocess.Popen'",
     "a record of another library": "there is no record 'os.system'",
-    "a record that holds a function": "there is no record 'Called'",
+    "a record that holds a function": "there is no record 'CallableKernel'",
     "a method that is overwritten": "no attribute 'transform'",
     "values nested 300 times": "nested too deeply",
     "an array that nobody refers to": "its arrays are not those that the model refers to",

@@ -272,7 +272,7 @@ def test_a_map_that_holds_a_function_is_refused(tmp_path):
     for model, words in (
         (Nystroem(5, kernel=lambda A, B: A @ B.T), "kernel is the Python function '<lambda>'"),
         (Anchors(8, kernel=np.minimum), "kernel is the Python function 'minimum'"),
-        (Nystroem(5, kernel=kernels.Called(_linear)), "kernel is the Python function"),
+        (Nystroem(5, kernel=kernels.CallableKernel(_linear)), "kernel is the Python function"),
         (
             KernelRegressor(Hellinger() >> Nystroem(5, kernel=_linear)),
             r"feature_map.params.maps.1.params.kernel is the Python function",

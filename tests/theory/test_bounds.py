@@ -113,7 +113,7 @@ def test_the_size_for_one_pair_holds_in_simulation(form):
 def test_an_unknown_form_is_refused():
     with pytest.raises(
         ValueError,
-        match=r"form must be one of 'paired', 'offset', got 'pair'. Did you mean 'paired'",
+        match=r"form must be 'paired' or 'offset', got 'pair'. Did you mean 'paired'",
     ):
         theory.variance(0.5, 0.1, 10, "pair")
 

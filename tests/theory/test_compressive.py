@@ -114,7 +114,7 @@ def test_the_lipschitz_constant_of_the_gaussian_is_its_steepest_slope():
         ),
         (
             lambda: theory.compressed_gaussian(1, 3, 5, "hadamard"),
-            "method must be one of 'orthoprojector', 'gaussian'",
+            "method must be 'orthoprojector' or 'gaussian'",
         ),
         (
             lambda: theory.components_sparse(0.1, 0.1, 10, 6, 1.0, 1.0),
@@ -124,7 +124,10 @@ def test_the_lipschitz_constant_of_the_gaussian_is_its_steepest_slope():
             lambda: theory.components_sparse(0.1, 2, 10, 2, 1.0, 1.0),
             "delta must be a number between 0 and 1, got 2",
         ),
-        (lambda: theory.bound_sparse(0.1, 10, 10, 2, 1.0, 1.0, "pair"), "form must be one of"),
+        (
+            lambda: theory.bound_sparse(0.1, 10, 10, 2, 1.0, 1.0, "pair"),
+            "form must be 'paired' or 'offset'",
+        ),
         (
             lambda: theory.measurements_isometry(1.5, 0.1, 10, 2),
             "distortion must be a number between 0 and 1",

@@ -1,8 +1,7 @@
-"""Exact kernels: k(X, Z) -> Gram matrix. The truth that maps are measured against: literal
-formulas, float64, never clever.
+"""Exact kernels, k(X, Z) -> Gram matrix: literal formulas in float64, the reference for all maps.
 
-A kernel is a frozen dataclass; its docstring opens with its formula. A column that is zero in both
-X and Z changes no kernel of this file, which `mercer.gram` uses on sparse data.
+A kernel is a frozen dataclass whose docstring begins with its formula. A column that is zero in
+both X and Z changes no kernel with ``ignores_zeros``, which `mercer.gram` uses on sparse data.
 
     >>> from mercer.kernels import Chi2, ExpChi2, Gaussian
     >>> X = [[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]]
@@ -24,7 +23,7 @@ from mercer.kernels.additive import (
     Signed,
 )
 from mercer.kernels.base import Kernel, Sum
-from mercer.kernels.callable import Called
+from mercer.kernels.callable import CallableKernel
 from mercer.kernels.elementwise import (
     GMM,
     ExpChi2,
@@ -55,7 +54,7 @@ __all__ = [
     "GMM",
     "Additive",
     "Bits",
-    "Called",
+    "CallableKernel",
     "Cauchy",
     "Centred",
     "Chi2",

@@ -1,4 +1,4 @@
-"""Kernels that are a sum over the columns."""
+"""Additive kernels, k(x, z) = sum_i term(x_i, z_i)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Additive(Kernel):
     """k(x, z) = sum_i term(x_i, z_i)."""
 
     def term(self, x: Array, z: Array) -> Array:
-        """The kernel of two numbers, elementwise."""
+        """Return the kernel of two numbers, elementwise."""
         raise NotImplementedError
 
     def _value(self, X: Array, Z: Array) -> Array:
@@ -38,8 +38,9 @@ class Hellinger(Additive):
 
 @dataclass(frozen=True)
 class Chi2(Additive):
-    """k(x, z) = sum 2 x z / (x + z), 0/0 = 0, x, z >= 0. Its squared distance is sum (x - z)^2 / (x
-    + z).
+    """k(x, z) = sum 2 x z / (x + z), 0/0 = 0, x, z >= 0.
+
+    Its squared distance is sum (x - z)^2 / (x + z).
     """
 
     domain = "nonnegative"
@@ -60,7 +61,10 @@ def _chi2_distance(x: Array, z: Array) -> Array:
 
 @dataclass(frozen=True)
 class Intersection(Additive):
-    """k(x, z) = sum min(x, z), x, z >= 0. Its squared distance is sum |x - z|."""
+    """k(x, z) = sum min(x, z), x, z >= 0.
+
+    Its squared distance is sum |x - z|.
+    """
 
     domain = "nonnegative"
 
@@ -83,9 +87,7 @@ class JensenShannon(Additive):
 
 @dataclass(frozen=True)
 class Signed(Additive):
-    """k(x, z) = sum sign(x z) term(|x|, |z|): an additive kernel of non-negative numbers for all
-    numbers.
-    """
+    """k(x, z) = sum sign(x z) term(|x|, |z|), term being that of a kernel of x, z >= 0."""
 
     inner: Additive
 
@@ -95,9 +97,7 @@ class Signed(Additive):
 
 @dataclass(frozen=True)
 class Homogeneous(Additive):
-    """k(x, z) = sum (x z)^((degree - 1)/2) term(x, z), x, z >= 0: a kernel of degree 1 made
-    homogeneous of another degree.
-    """
+    """k(x, z) = sum (x z)^((degree - 1)/2) term(x, z), x, z >= 0, term being of degree 1."""
 
     inner: Additive
     degree: float = 1.0
@@ -121,14 +121,14 @@ class Elementwise(Additive):
         value = np.asarray(self.function(x, z), dtype=np.float64)
         if value.shape != x.shape:
             raise ValueError(
-                f"{self.function!r} must give one number for each pair of numbers: it got arrays "
-                f"of shape {x.shape} and gave {value.shape}."
+                f"{self.function!r} must give one number for each pair of numbers: for arrays of "
+                f"shape {x.shape} it returned {value.shape}."
             )
         return value
 
 
 def _half_entropy(x: Array, z: Array) -> Array:
-    """x log((x + z)/x), 0 where x is 0; by differences of logarithms where z/x might overflow."""
+    """Return x log((x + z)/x), 0 where x is 0, without the overflow of z/x."""
     x, z = np.broadcast_arrays(x, z)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         logs = np.where(z > x, np.log(x + z) - np.log(x), np.log1p(ratio(z, x)))

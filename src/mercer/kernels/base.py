@@ -1,15 +1,15 @@
-"""What every kernel is: a formula on broadcast rows, checked at the door."""
+"""Kernel: a formula on broadcast rows, with validation of the rows; sums of kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.validation.parameters import validate_positive
+from mercer.validation.parameters import Constraint, Positive, validate_parameter
 from mercer.validation.rows import as_numpy, require_nonnegative
 from mercer.validation.sparse import validate_sparse
 
@@ -18,26 +18,31 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z), a positive semi-definite function of two rows; k(X, Z)[i, j] = k(X[i], Z[j]) in
-    float64.
+    """k(X, Z)[i, j] = k(X[i], Z[j]), a positive semi-definite function of two rows, in float64.
+
+    A subclass defines ``_value``; its fields of type float are finite and above 0, unless
+    ``parameter_constraints`` has others.
     """
 
     domain: ClassVar[str] = "real"
     laborious: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
-    ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes nothing
+    ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes no value
+    parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}  # of numbers; else Positive()
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.type == "float":
-                validate_positive(type(self).__name__, field.name, getattr(self, field.name))
+                constraint = self.parameter_constraints.get(field.name, Positive())
+                value = getattr(self, field.name)
+                validate_parameter(type(self).__name__, field.name, value, constraint)
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
-        """Gram matrix of the rows of X and Z (of X and X when Z is None)."""
+        """Return the Gram matrix of the rows of X and Z, or of X and X when Z is None."""
         X, Z = self._pair(X, Z)
         return self._value(X[:, None], Z[None, :])
 
     def pairs(self, X: Any, Z: Any) -> Array:
-        """k(X[i], Z[i]) for each i."""
+        """Return k(X[i], Z[i]) for each i."""
         X, Z = self._pair(X, Z)
         if len(X) != len(Z):
             raise ValueError(
@@ -46,20 +51,19 @@ class Kernel:
         return self._value(X, Z)
 
     def diagonal(self, X: Any) -> Array:
-        """k(x, x) for each row of X."""
+        """Return k(x, x) for each row of X."""
         X = self._rows(X)
         return self._value(X, X)
 
     def squared_distance(self, X: Any, Z: Any = None) -> Array:
-        """|phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z), the squared distance in the kernel's
-        feature space.
-        """
+        """|phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z), in the kernel's feature space."""
         X, Z = self._pair(X, Z)
         return self._squared_distance(X[:, None], Z[None, :])
 
     def over(self, inner: Kernel) -> Kernel:
-        """This kernel on the feature space of another: Gaussian(gamma).over(Chi2()) is the
-        exponentiated chi2 kernel.
+        """Return this kernel on the feature space of another.
+
+        Gaussian(gamma).over(Chi2()) is the exponentiated chi2 kernel.
         """
         raise TypeError(
             f"{self!r} depends on more than inner products and Euclidean distances, so it has no "
@@ -72,9 +76,7 @@ class Kernel:
         return Sum((*_terms(self), *_terms(other))) if isinstance(other, Kernel) else NotImplemented
 
     def _value(self, X: Array, Z: Array) -> Array:
-        """The formula. Columns lie along the last axis; the others broadcast, so that one formula
-        serves Gram matrices and pairs.
-        """
+        """Return the kernel of broadcast rows: columns lie along the last axis."""
         raise NotImplementedError
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
@@ -87,7 +89,7 @@ class Kernel:
         return X, Z
 
     def same_width(self, X: Any, Z: Any) -> None:
-        """Refuse rows of different widths."""
+        """Raise a ValueError where X and Z have different numbers of columns."""
         if X.shape[1] != Z.shape[1]:
             raise ValueError(
                 f"{self!r} needs rows of one width, got X with {X.shape[1]} columns and Z with "
@@ -106,14 +108,14 @@ class Kernel:
         return rows
 
     def check(self, X: Any) -> None:
-        """Refuse rows outside the domain; an array or a CSR matrix."""
+        """Raise a ValueError for rows outside the domain, of an array or a CSR matrix."""
         if self.domain == "nonnegative":
             require_nonnegative(repr(self), X)
 
 
 @dataclass(frozen=True)
 class Sum(Kernel):
-    """k(x, z) = sum of the terms' kernels: the kernel of maps side by side."""
+    """k(x, z) = sum_i k_i(x, z): the kernel of maps side by side."""
 
     terms: tuple[Kernel, ...]
 
@@ -147,6 +149,7 @@ def _terms(kernel: Kernel) -> tuple[Kernel, ...]:
 
 
 def sum_columns(term: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
+    """Return sum_i term(x_i, z_i)."""
     K = np.zeros(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]), like=X)
     for i in range(X.shape[-1]):
         K += term(X[..., i], Z[..., i])
@@ -154,6 +157,7 @@ def sum_columns(term: Callable[[Array, Array], Array], X: Array, Z: Array) -> Ar
 
 
 def multiply_columns(factor: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
+    """Return prod_i factor(x_i, z_i)."""
     K = np.ones(np.broadcast_shapes(X.shape[:-1], Z.shape[:-1]), like=X)
     for i in range(X.shape[-1]):
         K *= factor(X[..., i], Z[..., i])
@@ -161,6 +165,11 @@ def multiply_columns(factor: Callable[[Array, Array], Array], X: Array, Z: Array
 
 
 def ratio(a: Array, b: Array) -> Array:
-    """a / b, and 0 where b is 0."""
+    """Return a / b, and 0 where b is 0."""
     a, b = np.broadcast_arrays(a, b)
     return np.divide(a, b, out=np.zeros(b.shape, like=b), where=b != 0)
+
+
+def divide_by_largest(X: Array) -> Array:
+    """Return rows divided by their largest magnitude, so that no square over- or underflows."""
+    return ratio(X, np.abs(X).max(axis=-1, keepdims=True, initial=0.0))

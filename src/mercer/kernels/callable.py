@@ -1,4 +1,4 @@
-"""A kernel that is a function of the user's."""
+"""Kernels given as a Python function."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import numpy as np
 
 from mercer.kernels.base import Array, Kernel
 
-_ROWS = 32  # rows of a Gram matrix of which only the diagonal is wanted
+_ROWS = 32  # rows of the Gram matrices of which only the diagonal is used
 
 
 @dataclass(frozen=True)
-class Called(Kernel):
-    """k(X, Z) = function(X, Z, **params), the Gram matrix of two arrays of rows, which it is given
-    in float64.
-    """
+class CallableKernel(Kernel):
+    """k(X, Z) = function(X, Z, **params), the Gram matrix of two float64 arrays of rows."""
 
-    ignores_zeros: ClassVar[bool] = False  # for all that is known
+    ignores_zeros: ClassVar[bool] = False  # unknown for a function
     function: Callable[..., Any]
     params: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,9 +35,8 @@ class Called(Kernel):
         if K.shape != (len(X), len(Z)) or K.dtype.kind not in "biuf":
             raise ValueError(
                 f"{self!r} must return the Gram matrix of its rows, {(len(X), len(Z))} real "
-                f"numbers here, got {K.dtype} of shape "
-                f"{K.shape}. A function of two single rows can be called for each pair of them "
-                "(numpy.vectorize)."
+                f"numbers here, got {K.dtype} of shape {K.shape}. A function of two single rows "
+                "can be applied to each pair of them (numpy.vectorize)."
             )
         if not np.isfinite(K).all():
             i, j = np.argwhere(~np.isfinite(K))[0]

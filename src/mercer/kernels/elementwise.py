@@ -1,4 +1,4 @@
-"""Kernels of differences, ratios and sums of coordinates."""
+"""Kernels of differences, ratios and sums of single coordinates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Skewed(Kernel):
     skew: float = 1.0
 
     def factor(self, x: Array, z: Array) -> Array:
-        """The kernel of two shifted numbers, elementwise."""
+        """Return the kernel of two shifted numbers, elementwise."""
         raise NotImplementedError
 
     def check(self, X: Array) -> None:
@@ -97,19 +97,17 @@ class MinMax(Kernel):
     domain = "nonnegative"
 
     def _value(self, X: Array, Z: Array) -> Array:
-        huge = (
-            max(X.max(initial=0.0), Z.max(initial=0.0)) > _HUGE
-        )  # the ratio stays, the sums might overflow
-        X, Z = (X * _SMALLER, Z * _SMALLER) if huge else (X, Z)
+        if max(X.max(initial=0.0), Z.max(initial=0.0)) > _HUGE:  # whose sums might overflow
+            X, Z = X * _SMALLER, Z * _SMALLER
         return ratio(sum_columns(np.minimum, X, Z), sum_columns(np.maximum, X, Z))
 
 
 @dataclass(frozen=True)
 class GMM(Kernel):
-    """k(x, z) = sum min(u, v)^p / sum max(u, v)^p, u and v the signed split of x and z; 0/0 = 0. p
-    = power; p = 1 is GMM, else pGMM.
+    """k(x, z) = sum min(u, v)^p / sum max(u, v)^p, 0/0 = 0, u and v the signed split of x and z.
 
-    The signed split gives each number two places: (x, 0) for x > 0, (0, -x) otherwise.
+    The signed split makes two columns of each: (x, 0) for x > 0, (0, -x) otherwise. p = power;
+    p = 1 is GMM, any other p is pGMM.
     """
 
     power: float = 1.0
@@ -119,25 +117,25 @@ class GMM(Kernel):
         return MinMax()._value(self.split(X, scale), self.split(Z, scale))
 
     def scale(self, X: Any, Z: Any) -> float:
-        """The largest entry of both, which the split is divided by so that powers stay in range;
-        the kernel does not see it.
+        """Return the largest magnitude of X and Z: the kernel of X/scale and Z/scale is the same.
+
+        Powers of the scaled numbers stay in range.
         """
-        return (
-            float(max(abs(X).max(), abs(Z).max(), np.finfo(np.float64).tiny))
-            if X.size and Z.size
-            else 1.0
-        )
+        if not (X.size and Z.size):
+            return 1.0
+        return float(max(abs(X).max(), abs(Z).max(), np.finfo(np.float64).tiny))
 
     def split(self, X: Array, scale: float) -> Array:
-        """(max(x, 0), max(-x, 0))^power side by side, in float64."""
+        """Return (max(x, 0), max(-x, 0))^power side by side, for x = X/scale."""
         X = X / scale
         return np.concatenate([np.maximum(X, 0), np.maximum(-X, 0)], axis=-1) ** self.power
 
 
 @dataclass(frozen=True)
 class Resemblance(Kernel):
-    """k(x, z) = |S(x) and S(z)| / |S(x) or S(z)|, S(x) the places where x is not zero: the min-max
-    kernel of binary data; 0/0 = 0.
+    """k(x, z) = |S(x) and S(z)| / |S(x) or S(z)|, 0/0 = 0, S(x) the nonzero columns of x.
+
+    The min-max kernel of binary data.
     """
 
     def _value(self, X: Array, Z: Array) -> Array:

@@ -1,6 +1,4 @@
-"""Kernels of inner products and Euclidean distances: those that have a value over another kernel's
-feature space.
-"""
+"""Kernels of inner products and Euclidean distances, which can be composed: outer.over(inner)."""
 
 from __future__ import annotations
 
@@ -9,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mercer.kernels.base import Array, Kernel, ratio, sum_columns
+from mercer.kernels.base import Array, Kernel, divide_by_largest, ratio, sum_columns
+from mercer.validation.parameters import NumberOption
 
-_NO_MORE = 800.0  # exp(-800) is 0
+_LARGEST_EXPONENT = 800.0  # exp(-800) is 0
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class Euclidean(Kernel):
     """k(x, z) as a function of <x, z>, <x, x> and <z, z> alone."""
 
     def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
-        """The Gram matrix with inner(x, z) in the place of <x, z>."""
+        """Return the kernel with inner(x, z) in place of <x, z>."""
         raise NotImplementedError
 
     def over(self, inner: Kernel) -> Kernel:
@@ -50,14 +49,14 @@ class Linear(Euclidean):
 class Centred(Kernel):
     """k(x, z) = <x - mean, z - mean>."""
 
-    ignores_zeros: ClassVar[bool] = False  # a column of zeros still has a mean
+    ignores_zeros: ClassVar[bool] = False  # the mean of a column of zeros need not be 0
     mean: Array
 
     def over(self, inner: Kernel) -> Kernel:
         raise TypeError(
-            f"{self!r} is centred at a mean of features, which inner products do not know, so it "
-            f"has no value over {inner!r}. "
-            "With center=False, FeaturePCA keeps the kernel of the map before it."
+            f"{self!r} is centred at a mean of features, which is no function of inner products, "
+            f"so it has no value over {inner!r}. With center=False, FeaturePCA keeps the kernel of "
+            "the map before it."
         )
 
     def _value(self, X: Array, Z: Array) -> Array:
@@ -72,9 +71,9 @@ class Centred(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Scaled(Kernel):
-    """k(x, z) = sum x z/scale^2, a scale for each column."""
+    """k(x, z) = sum_i x_i z_i/scale_i^2."""
 
-    ignores_zeros: ClassVar[bool] = False  # there is a scale for each of all columns
+    ignores_zeros: ClassVar[bool] = False  # rows must have a column for each scale
     scales: Array
 
     def over(self, inner: Kernel) -> Kernel:
@@ -95,7 +94,7 @@ class Radial(Euclidean):
     """k(x, z) = profile(|x - z|^2), profile(0) = 1."""
 
     def profile(self, squared_distance: Array) -> Array:
-        """The kernel as a function of the squared distance, elementwise."""
+        """Return the kernel of squared distances, elementwise."""
         raise NotImplementedError
 
     def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
@@ -124,22 +123,18 @@ class Cauchy(Radial):
 
 @dataclass(frozen=True)
 class Matern(Radial):
-    """k(x, z) = e^-a, (1 + a) e^-a, (1 + a + a^2/3) e^-a for nu = 1/2, 3/2, 5/2, with a = 2 sqrt(nu
-    gamma) |x - z|.
+    """k(x, z) = e^-a, (1 + a) e^-a or (1 + a + a^2/3) e^-a for nu = 1/2, 3/2 or 5/2.
 
-    The usual length scale is l = 1/sqrt(2 gamma); as nu grows the kernel tends to Gaussian(gamma).
+    a = 2 sqrt(nu gamma) |x - z|. The usual length scale is l = 1/sqrt(2 gamma); as nu grows the
+    kernel tends to Gaussian(gamma).
     """
 
     nu: float = 1.5
     gamma: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"Matern: nu must be 0.5, 1.5 or 2.5, got {self.nu!r}.")
+    parameter_constraints = {"nu": NumberOption(0.5, 1.5, 2.5)}
 
     def profile(self, squared_distance: Array) -> Array:
-        a = np.minimum(2 * np.sqrt(self.nu * self.gamma * squared_distance), _NO_MORE)
+        a = np.minimum(2 * np.sqrt(self.nu * self.gamma * squared_distance), _LARGEST_EXPONENT)
         polynomial = {0.5: 1.0, 1.5: 1 + a, 2.5: 1 + a + a**2 / 3}[self.nu]
         return polynomial * np.exp(-a)
 
@@ -149,7 +144,7 @@ class Cosine(Euclidean):
     """k(x, z) = rho = <x, z> / (|x| |z|), 0 where a row is zero."""
 
     def _value(self, X: Array, Z: Array) -> Array:
-        return self.of(Linear(), _by_largest(X), _by_largest(Z))
+        return self.of(Linear(), divide_by_largest(X), divide_by_largest(Z))
 
     def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
         norms = np.sqrt(inner._value(X, X)) * np.sqrt(inner._value(Z, Z))
@@ -158,16 +153,15 @@ class Cosine(Euclidean):
 
 @dataclass(frozen=True)
 class CosineRBF(Euclidean):
-    """k(x, z) = exp(-gamma (1 - rho)): the Gaussian exp(-gamma/2 |u - v|^2) of the rows u, v scaled
-    to unit norm.
+    """k(x, z) = exp(-gamma (1 - rho)) = exp(-gamma/2 |u - v|^2), u = x/|x|, v = z/|z|.
 
-    A zero row stays zero when rows are scaled, so that k(0, z) = exp(-gamma/2) and k(0, 0) = 1.
+    A zero row stays zero, so that k(0, z) = exp(-gamma/2) and k(0, 0) = 1.
     """
 
     gamma: float = 1.0
 
     def _value(self, X: Array, Z: Array) -> Array:
-        return self.of(Linear(), _by_largest(X), _by_largest(Z))
+        return self.of(Linear(), divide_by_largest(X), divide_by_largest(Z))
 
     def of(self, inner: Kernel, X: Array, Z: Array) -> Array:
         squares = (inner._value(X, X) > 0).astype(float) + (inner._value(Z, Z) > 0)
@@ -176,7 +170,7 @@ class CosineRBF(Euclidean):
 
 @dataclass(frozen=True)
 class Over(Euclidean):
-    """outer(phi(x), phi(z)), where phi is the feature space of inner."""
+    """k(x, z) = outer(phi(x), phi(z)), phi being the feature space of inner."""
 
     outer: Euclidean
     inner: Kernel
@@ -200,8 +194,3 @@ class Over(Euclidean):
 
     def __repr__(self) -> str:
         return f"{self.outer!r}.over({self.inner!r})"
-
-
-def _by_largest(X: Array) -> Array:
-    """Rows divided by their largest entry, so that no square over- or underflows."""
-    return ratio(X, np.abs(X).max(axis=-1, keepdims=True, initial=0.0))

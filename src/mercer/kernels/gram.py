@@ -1,6 +1,4 @@
-"""gram(kernel, X, Z): exact Gram matrices, tile by tile, by the fast op where there is one and the
-literal kernel elsewhere.
-"""
+"""gram(kernel, X, Z): exact Gram matrices tile by tile, by a fast op or the literal kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from mercer import ops
 from mercer.errors import RowError
 from mercer.kernels import (
     GMM,
-    Called,
+    CallableKernel,
     Chi2,
     ExpChi2,
     Intersection,
@@ -35,17 +33,15 @@ from mercer.validation.rows import largest_entry, validate_rows
 
 Array = NDArray[Any]
 
-_FLOPS_PER_ENTRY = 4.0  # a kernel's work for one pair and one column, about
+_FLOPS_PER_ENTRY = 4.0  # of a kernel, for one pair and one column, about
 _TILE = 320  # rows of a tile: Z is packed once for each, which costs 5% here and 25% at 128
-_ARRAYS = 4  # as large as a tile of the Gram matrix, that a device has at once
-_SPARSE_TILE = (
-    512  # rows of a CSR matrix Z against one tile of X, so that they are never dense all at once
-)
+_ARRAYS = 4  # arrays of the size of a tile of K that are on a device at a time
+_SPARSE_TILE = 512  # rows of a CSR matrix Z that are made dense at a time
 
 
 @dataclass(frozen=True)
 class _Fast:
-    """K = finish(op(*prepare(X, Z))); csr is the op's twin for CSR rows, where there is one."""
+    """K = finish(op(*prepare(X, Z))); csr is the op for CSR rows, where there is one."""
 
     op: Callable[[Array, Array, Array], Array]
     csr: Callable[..., Array] | None = None
@@ -57,24 +53,24 @@ class _Fast:
 def gram(
     kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None
 ) -> Any:
-    """K[i, j] = k(X[i], Z[j]), exact, without ever holding more than a few tiles of working space.
+    """K[i, j] = k(X[i], Z[j]), exact, with a few tiles of working memory.
 
     Parameters
     ----------
     kernel : Kernel
         One of ``mercer.kernels``, or a map's ``kernel_``.
     X, Z : array-like, sparse matrix or torch tensor of shape (n, d) and (m, d)
-        Z is X when it is None. Of tensors, K is one too, where X is.
+        Z is X when it is None. K is a tensor where X is one, on its device.
     n_jobs : int or None
         Threads; None and -1 use all that the process may use.
     device : {"cuda", "cuda:0", ..., "cpu"} or None
-        A GPU to work on, as in ``mercer.use_device``; None is the one that it has chosen.
+        The device, as in ``mercer.use_device``; None is the one that it has set.
 
     Returns
     -------
     K : array of shape (n, m)
-        float32 when X and Z both are, otherwise float64. Additive and ratio kernels of dense rows
-        are right to 16 eps, relative; exp(-gamma D) to 16 eps (1 + gamma D).
+        float32 when X and Z both are, otherwise float64. The relative error is 16 eps for additive
+        and ratio kernels of dense rows, 16 eps (1 + gamma D) for exp(-gamma D).
 
     Examples
     --------
@@ -85,8 +81,8 @@ def gram(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
-    if isinstance(kernel, Called) and devices.place_of(devices.entered(X)) is not None:
-        raise TypeError(f"{kernel!r} is a function of NumPy's arrays, and has no form for a GPU.")
+    if isinstance(kernel, CallableKernel) and devices.place_of(devices.entered(X)) is not None:
+        raise TypeError(f"{kernel!r} is a function of NumPy arrays and cannot run on a GPU.")
     if devices.is_tensor(X):
         return devices.left(gram(kernel, devices.entered(X), devices.entered(Z), n_jobs=n_jobs))
     with devices.use_device(device):
@@ -99,19 +95,14 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     Z = X if same else validate_rows("gram", Z)
     place = devices.place_of(X)
     if place is not None and not ops.is_device(X):
-        return _there_and_back(kernel, X, Z, place)
+        return _gram_on_device(kernel, X, Z, place)
     kernel.same_width(X, Z)
     for rows in (X,) if same else (X, Z):
         kernel.check(rows)
     dtype = np.result_type(X.dtype, Z.dtype)
-    fast = _fast(kernel)
-    if (
-        fast is not None
-        and fast.squares
-        and dtype == np.float32
-        and not (_square_well(X) and _square_well(Z))
-    ):
-        fast = None
+    fast = _fast_op(kernel)
+    if fast is not None and fast.squares and dtype == np.float32:
+        fast = fast if _squares_in_range(X) and _squares_in_range(Z) else None
     if fast is not None and fast.prepare is not None:
         X, Z = fast.prepare(X, Z)
     X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
@@ -122,7 +113,7 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
         for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
             _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
         if np.isinf(K[rows]).any():
-            i, j = (int(place) for place in np.argwhere(np.isinf(K[rows]))[0])
+            i, j = map(int, np.argwhere(np.isinf(K[rows]))[0])
             row = i + rows.start
             column, value = largest_entry(X, row)
             after = f", column {column}, with row {j} of Z. Scale the data or use float64."
@@ -135,8 +126,8 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     return K
 
 
-def _there_and_back(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Array:
-    """The Gram matrix of rows of NumPy, by a device that holds Z and some rows of X at a time."""
+def _gram_on_device(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Array:
+    """Return the Gram matrix of NumPy rows, by a device that holds Z and some rows of X."""
     n, m, d = X.shape[0], Z.shape[0], X.shape[1]
     K = np.empty((n, m), np.result_type(X.dtype, Z.dtype))
     back = devices.returning(place)
@@ -157,16 +148,16 @@ def _there_and_back(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Arr
 
 
 def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> None:
+    """Write the Gram matrix of a tile into out."""
     if fast is None:
         with np.errstate(over="ignore"):
             try:
                 out[...] = kernel(*(_shared_columns(X, Z) if kernel.ignores_zeros else (X, Z)))
             except TypeError:
-                if ops.is_device(X):
-                    raise TypeError(
-                        f"{kernel!r} has no form for a GPU: give its rows as arrays of NumPy."
-                    ) from None
-                raise
+                if not ops.is_device(X):
+                    raise
+                advice = "give its rows as NumPy arrays"
+                raise TypeError(f"{kernel!r} cannot run on a GPU: {advice}.") from None
     else:
         if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
             parts = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)
@@ -179,7 +170,8 @@ def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> Non
                 out[...] = fast.finish(out)
 
 
-def _fast(kernel: Kernel) -> _Fast | None:
+def _fast_op(kernel: Kernel) -> _Fast | None:
+    """Return the fast op of a kernel, or None."""
     match kernel:
         case Chi2():
             return _Fast(ops.gram_chi2, ops.gram_chi2_csr)
@@ -190,9 +182,8 @@ def _fast(kernel: Kernel) -> _Fast | None:
         case MinMax():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr)
         case GMM():
-            return _Fast(
-                ops.gram_minmax, ops.gram_minmax_csr, prepare=partial(_signed_splits, kernel)
-            )
+            split = partial(_signed_splits, kernel)
+            return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=split)
         case Resemblance():
             return _Fast(ops.gram_minmax, ops.gram_minmax_csr, prepare=_presence)
         case Laplacian():
@@ -212,7 +203,7 @@ def _signed_splits(kernel: GMM, X: Any, Z: Any) -> tuple[Any, Any]:
 
 
 def _signed_split(kernel: GMM, X: Any, scale: float) -> Any:
-    """The kernel's split; CSR stays CSR."""
+    """Return the signed split of GMM; CSR stays CSR."""
     if not hasattr(X, "indptr"):
         return kernel.split(X.astype(np.float64, copy=False), scale)
     from scipy.sparse import hstack
@@ -225,11 +216,12 @@ def _signed_split(kernel: GMM, X: Any, scale: float) -> Any:
 
 
 def _presence(X: Any, Z: Any) -> tuple[Any, Any]:
+    """Return 1 for nonzero entries, 0 for others."""
     return (X != 0).astype(X.dtype), (Z != 0).astype(Z.dtype)
 
 
-def _square_well(X: Any) -> bool:
-    """Whether the largest number of X is far from where squares leave float32."""
+def _squares_in_range(X: Any) -> bool:
+    """Return whether float32 holds the square of the largest magnitude of X."""
     stored = X.data if hasattr(X, "indptr") else X
     largest = max(stored.max(initial=0), -stored.min(initial=0))
     return bool(largest == 0 or 1e-15 < largest < 1e15)
@@ -240,9 +232,7 @@ def _dense(X: Any) -> Array:
 
 
 def _shared_columns(X: Any, Z: Any) -> tuple[Any, Any]:
-    """X and Z without the columns that are zero in both, which change no kernel: what makes very
-    wide CSR matrices possible.
-    """
+    """Return two CSR matrices without the columns that are zero in both, however wide they are."""
     if not (hasattr(X, "indptr") and hasattr(Z, "indptr")):
         return X, Z
     columns = np.union1d(X.indices, Z.indices)

@@ -1,45 +1,39 @@
-"""Kernels by name: "jensen-shannon" is JensenShannon, "exp-chi2" is ExpChi2 and "rbf" is
-Gaussian.
-"""
+"""Kernel classes by name: "jensen-shannon" is JensenShannon, "rbf" and "gaussian" are Gaussian."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import MISSING, fields
+from functools import cache
 
 from mercer.kernels import additive, elementwise, euclidean, hashing
 from mercer.kernels.additive import Additive
 from mercer.kernels.base import Kernel
-from mercer.validation.parameters import validate_option
 
-_ALSO = {"rbf": "gaussian"}  # scikit-learn's names for the same kernels
+ALIASES = {"rbf": "gaussian"}  # scikit-learn's names of the same kernels
 
 
-def names() -> dict[str, type[Kernel]]:
-    """The kernels that numbers alone make, by the name that their class gives them."""
-    found = [
-        value
-        for module in (additive, hashing, elementwise, euclidean)
-        for value in vars(module).values()
+@cache
+def kernel_classes() -> dict[str, type[Kernel]]:
+    """Return the kernel classes whose parameters all have defaults, by name, sorted."""
+    values = [
+        v for module in (additive, hashing, elementwise, euclidean) for v in vars(module).values()
     ]
-    ours = {value for value in found if isinstance(value, type) and issubclass(value, Kernel)}
-    bases = {base for cls in ours for base in cls.__mro__[1:]}
-    whole = [
-        cls for cls in ours - bases if all(field.default is not MISSING for field in fields(cls))
-    ]
-    return {_name(cls): cls for cls in sorted(whole, key=_name)}
+    classes = {value for value in values if isinstance(value, type) and issubclass(value, Kernel)}
+    bases = {base for cls in classes for base in cls.__mro__[1:]}
+    named = {
+        re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower(): cls
+        for cls in classes - bases
+        if all(field.default is not MISSING for field in fields(cls))
+    }
+    return dict(sorted(named.items()))
 
 
-def additive_names() -> dict[str, type[Additive]]:
-    """Those that are a sum over columns."""
-    return {name: cls for name, cls in names().items() if issubclass(cls, Additive)}
+def additive_classes() -> dict[str, type[Additive]]:
+    """Return the kernel classes that are a sum over columns, by name."""
+    return {name: cls for name, cls in kernel_classes().items() if issubclass(cls, Additive)}
 
 
-def named(who: str, name: object) -> type[Kernel]:
-    """The kernel class of that name; otherwise a ValueError with the nearest one."""
-    known = names()
-    return known[validate_option(who, "kernel", _ALSO.get(str(name), name), known)]
-
-
-def _name(cls: type[Kernel]) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+def kernel_class(name: str) -> type[Kernel]:
+    """Return the kernel class of a name or an alias."""
+    return kernel_classes()[ALIASES.get(name, name)]

@@ -45,7 +45,7 @@ from mercer.rng import Rng, seed_from
 from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.reduce import fold
-from mercer.validation.parameters import parse_memory, validate_option
+from mercer.validation.parameters import parse_memory, validate_option, validate_parameters
 from mercer.validation.rows import drop_index_columns, first_missing
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import refuse_times
@@ -578,7 +578,9 @@ class KernelModel(BaseEstimator):
         seed_from(name, self.seed_)
         if self._predictor is None:
             raise ValueError(f"{name} has no coefficients.")
-        make_map(name, self.feature_map, None, None).check(self.n_features_in_)
+        feature_map = make_map(name, self.feature_map, None, None)
+        validate_parameters(feature_map)
+        feature_map.check(self.n_features_in_)
         fitted = self.feature_map_
         if fitted.n_features_in_ != self.n_features_in_:
             raise ValueError(

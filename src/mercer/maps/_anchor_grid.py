@@ -1,4 +1,4 @@
-"""Where anchors stand: rising numbers that stand for all the numbers around them."""
+"""Positions of anchors, the rising numbers at which a kernel is tabulated."""
 
 from __future__ import annotations
 
@@ -12,33 +12,30 @@ from mercer.stats.histogram import ColumnHistogram, Histogram
 Array = NDArray[Any]
 
 _SWEEPS = 100  # of k-means, at most
-_MOST = 2**16
+_MOST_ANCHORS = 2**16
 
 
-def uniform(low: float, high: float, count: int, zero: bool) -> Array:
-    """count anchors at equal distances from low to high; with zero, one of them at 0."""
+def uniform_anchors(low: float, high: float, count: int, zero: bool) -> Array:
+    """Return count anchors at equal distances from low to high; with zero, one of them at 0."""
     if high <= low:
         high = low + 1.0
-    return (
-        np.linspace(low, high, count)
-        if low <= 0 or not zero
-        else np.append(0.0, np.linspace(low, high, count - 1))
-    )
+    if low <= 0 or not zero:
+        return np.linspace(low, high, count)
+    return np.append(0.0, np.linspace(low, high, count - 1))
 
 
-def logarithmic(low: float, high: float, count: int) -> Array:
-    """0, and count - 1 anchors at equal ratios from low to high."""
+def logarithmic_anchors(low: float, high: float, count: int) -> Array:
+    """Return 0 and count - 1 anchors at equal ratios from low to high."""
     if count == 2 or high <= low:
         return np.append(0.0, np.geomspace(high / 2, high, count - 1) if count > 2 else high)
     return np.append(0.0, np.geomspace(low, high, count - 1))
 
 
-def lowest(statistics: Histogram, count: int) -> tuple[float, float]:
-    """The range of logarithmic anchors: up to the largest value, down to where a share 1/count^2 of
-    the total of all values is below.
+def logarithmic_range(statistics: Histogram, count: int) -> tuple[float, float]:
+    """Return (low, high) of logarithmic anchors, high being the largest value.
 
-    Values below it are few and small: what they are worth falls as fast as the error of the anchors
-    does.
+    Values below low are a share 1/count^2 of the sum of all values, so that the error that they
+    cause falls as fast as that of the anchors.
     """
     values, weights = statistics.centers()
     if not len(values):
@@ -48,12 +45,10 @@ def lowest(statistics: Histogram, count: int) -> tuple[float, float]:
     return min(low, statistics.high), statistics.high
 
 
-def cover(statistics: Histogram, radius: float) -> Array:
-    """The fewest anchors, from left to right, such that none of the values seen is farther than
-    radius from one.
+def covering_anchors(statistics: Histogram, radius: float) -> Array:
+    """Return the fewest anchors, 0 among them, with no value farther than radius from its nearest.
 
-    0 is an anchor. Values are known by their bins, 1/16 octave wide, so that whole bins are
-    covered.
+    A histogram has the values by bins of 1/16 octave: whole bins are covered.
     """
     lows, highs = statistics.edges()
     lows, highs = np.clip(lows, None, statistics.high), np.clip(highs, None, statistics.high)
@@ -66,21 +61,20 @@ def cover(statistics: Histogram, radius: float) -> Array:
         while left < high or (left == low and reached < low):
             anchors.append(min(left + radius, statistics.high))
             left = reached = anchors[-1] + radius
-            if len(anchors) > _MOST:
+            if len(anchors) > _MOST_ANCHORS:
                 raise ValueError(
-                    f"Anchors: a cover of radius {radius:g} needs more than {_MOST} anchors up "
-                    f"to {statistics.high:g}. Take a larger cover."
+                    f"Anchors: cover={radius:g} needs more than {_MOST_ANCHORS} anchors up to "
+                    f"{statistics.high:g}. Use a larger cover."
                 )
-    places = np.unique(np.array([*anchors, 0.0]))
-    return places if len(places) > 1 else np.append(places, places + radius)
+    distinct = np.unique(np.array([*anchors, 0.0]))
+    return distinct if len(distinct) > 1 else np.append(distinct, distinct + radius)
 
 
-def k_means(statistics: ColumnHistogram, count: int, zero: bool) -> tuple[Array, Array]:
-    """(anchors, constant): for each column the centers of its best clusters, padded with inf, and
-    the columns with a single value.
+def k_means_anchors(statistics: ColumnHistogram, count: int, zero: bool) -> tuple[Array, Array]:
+    """Return k-means centers for each column, padded with inf, and the constant columns.
 
-    Lloyd's sweeps from quantiles of the weights' cube root, the density of the best quantiser. With
-    zero, 0 is an anchor besides.
+    Lloyd's algorithm from quantiles of the cube root of the density, which is the density of the
+    best quantizer. With zero, 0 is one of the anchors.
     """
     rows, constant = [], []
     for j in range(len(statistics.low)):
@@ -98,20 +92,19 @@ def k_means(statistics: ColumnHistogram, count: int, zero: bool) -> tuple[Array,
 
 
 def _lloyd(values: Array, weights: Array, count: int) -> Array:
+    """Return the centers of at most count clusters of rising values with weights."""
     if len(values) <= count:
         return values
     density = np.cumsum(np.cbrt(weights * np.gradient(values) ** 2))
-    places = np.searchsorted(density, (np.arange(count) + 0.5) / count * density[-1])
-    centers = values[np.unique(np.clip(places, 0, len(values) - 1))]
+    quantiles = np.searchsorted(density, (np.arange(count) + 0.5) / count * density[-1])
+    centers = values[np.unique(np.clip(quantiles, 0, len(values) - 1))]
     total, moment = np.append(0.0, np.cumsum(weights)), np.append(0.0, np.cumsum(weights * values))
     for _ in range(_SWEEPS):
         cuts = np.searchsorted(values, (centers[1:] + centers[:-1]) / 2, side="right")
         ends = np.concatenate([[0], cuts, [len(values)]])
         mass = np.diff(total[ends])
-        moved = np.unique(
-            np.divide(np.diff(moment[ends]), mass, out=centers.copy(), where=mass > 0)
-        )
-        if len(moved) == len(centers) and np.allclose(moved, centers, rtol=1e-12, atol=0):
-            break
-        centers = moved
+        means = np.divide(np.diff(moment[ends]), mass, out=centers.copy(), where=mass > 0)
+        before, centers = centers, np.unique(means)
+        if len(before) == len(centers) and np.allclose(before, centers, rtol=1e-12, atol=0):
+            return before
     return centers

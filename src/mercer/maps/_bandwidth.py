@@ -1,6 +1,6 @@
-"""gamma from data: a number, or a word that stands for one over the size of what gamma multiplies.
+"""Bandwidth: gamma as a number, or as one over the size of the distance that it multiplies.
 
-kernel                      gamma multiplies       "auto" is
+kernel                      gamma multiplies       gamma="auto" is
 gaussian, cauchy, matern    |x - z|^2              "scale"
 laplacian                   |x - z|_1              "median"
 exp-chi2                    (x - z)^2/(x + z)      "median"
@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import ops
+from mercer.errors import ParameterError, Setting
 from mercer.stats.basic import Reservoir, Spread, Statistic
-from mercer.validation.parameters import validate_positive_or_option
+from mercer.validation.parameters import Option, Positive
 
 Array = NDArray[Any]
 
+GAMMA = (Positive(), Option("auto", "scale", "median"))
 _MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
 
 
@@ -43,84 +45,74 @@ def _chi2(rows: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """What "auto" stands for, and the distances of all pairs of rows that gamma multiplies; None:
-    an angle.
-    """
+class _Rule:
+    """The meaning of "auto", and the pairwise distances that gamma multiplies; None for angles."""
 
     auto: str | float
     distances: Callable[[Array], Array] | None
 
 
 KINDS = {
-    "gaussian": _Kind("scale", _squared),
-    "laplacian": _Kind("median", _absolute),
-    "cauchy": _Kind("scale", _squared),
-    "matern": _Kind("scale", _squared),
-    "cosine-rbf": _Kind(1.0, None),
-    "exp-chi2": _Kind("median", _chi2),
+    "gaussian": _Rule("scale", _squared),
+    "laplacian": _Rule("median", _absolute),
+    "cauchy": _Rule("scale", _squared),
+    "matern": _Rule("scale", _squared),
+    "cosine-rbf": _Rule(1.0, None),
+    "exp-chi2": _Rule("median", _chi2),
 }
 
 
 @dataclass(frozen=True)
 class Gamma:
-    """The gamma of one of these kernels, as a map was given it."""
+    """The parameter gamma of one of these kernels."""
 
     who: str
     kernel: str
     given: float | str
 
     def check(self) -> None:
-        """Refuse what is neither a number above 0 nor a word that this kernel has."""
-        kind = KINDS[self.kernel]
-        validate_positive_or_option(self.who, "gamma", self.given, ("auto", "scale", "median"))
-        if self.given == "scale" and kind.distances is not _squared:
-            raise ValueError(
-                f"{self.who}: gamma='scale' is for kernels of squared distances, and "
-                f"kernel={self.kernel!r} is not one. "
+        """Raise a ValueError for "scale" or "median" with a kernel that does not have it."""
+        distances = KINDS[self.kernel].distances
+        if self.given == "scale" and distances is not _squared:
+            why = (
+                f" is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
                 "Use 'median' or a number."
             )
-        if self.given == "median" and kind.distances is None:
-            raise ValueError(
-                f"{self.who}: gamma='median' needs a kernel of a distance, and "
-                f"kernel={self.kernel!r} is not one."
-            )
+            raise ParameterError(self.who, Setting("gamma", "'scale'"), why)
+        if self.given == "median" and distances is None:
+            why = f" needs a kernel of a distance, and kernel={self.kernel!r} is not one."
+            raise ParameterError(self.who, Setting("gamma", "'median'"), why)
 
     def required_statistics(self, seed: int) -> Statistic | None:
-        """What must be known of the data."""
-        word = self._word()
-        return (
-            Spread()
-            if word == "scale"
-            else Reservoir(_MEDIAN_ROWS, seed)
-            if word == "median"
-            else None
-        )
+        """Return the statistic that gamma needs: the variance, a sample of rows, or None."""
+        if self._rule == "scale":
+            return Spread()
+        return Reservoir(_MEDIAN_ROWS, seed) if self._rule == "median" else None
 
     def value(self, d: int, statistics: Any) -> float:
-        """The number, for d columns of which look() has seen all rows."""
-        word = self._word()
-        if not isinstance(word, str):
-            return float(word)
-        size = d * statistics.variance if word == "scale" else self._median(statistics.rows)
+        """Return gamma for d columns, from the required statistics of all rows; 1.0 for size 0."""
+        if not isinstance(self._rule, str):
+            return float(self._rule)
+        scale = self._rule == "scale"
+        size = d * statistics.variance if scale else self._median(statistics.rows)
         if size == 0:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):
-            raise ValueError(
-                f"{self.who}: gamma={word!r} needs data whose spread is a finite number, got "
-                f"{size:g}. "
-                "Scale the data (sklearn.preprocessing.StandardScaler) or give gamma as a number."
+            why = (
+                f" needs data whose spread is a finite number, got {size:g}. Scale the data "
+                "(sklearn.preprocessing.StandardScaler) or give gamma as a number."
             )
+            raise ParameterError(self.who, Setting("gamma", repr(self._rule)), why)
         return float(1 / size)
 
-    def _word(self) -> float | str:
+    @property
+    def _rule(self) -> float | str:
         return KINDS[self.kernel].auto if self.given == "auto" else self.given
 
     def _median(self, rows: Any) -> float:
-        if hasattr(rows, "indptr"):
-            rows = rows[
-                :, np.unique(rows.indices)
-            ].toarray()  # the other columns are zero in every row
+        """Return the median distance of the pairs of rows."""
+        if hasattr(rows, "indptr"):  # columns that are zero in every row change no distance
+            rows = rows[:, np.unique(rows.indices)].toarray()
         distances = KINDS[self.kernel].distances
         values = np.empty(0) if distances is None else distances(rows.astype(np.float64))
         return float(np.median(values)) if len(values) else 0.0

@@ -1,8 +1,7 @@
-"""Poles of the direct chi2 series: where k(x, z) = 2xz/(x + z) is matched, and so where its error
-is small.
+"""Poles of the direct chi2 series, the points x where it has no error.
 
-With P(x) = prod (x - k)/(x + k) the error of the series is P(x) P(z) 2xz/(x + z), a kernel itself:
-it is largest on the diagonal, x P(x)^2. So poles that make x P(x)^2 small make all errors small.
+The error of the series is P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k) over the poles k.
+It is a kernel itself, so that its diagonal x P(x)^2 bounds it.
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _BINS = 100  # of the paper's histogram
-_GRID = 4000  # points on which the extrema of the minimax error are found
+_GRID = 4000  # points among which the maxima of the minimax error are searched
 
 
 def residual(x: Array, poles: Array) -> Array:
-    """P(x) = prod_k (x - k)/(x + k)."""
+    """P(x) = prod_k (x - k)/(x + k) over the poles k."""
     return np.prod((x[:, None] - poles) / (x[:, None] + poles), axis=1)
 
 
-def greedy(x: Array, h: Array, n: int, *, root: bool = False) -> Array:
-    """Algorithm 1 of Li, Lebanon and Sminchisescu: each pole where h(x) x/(x + 1) |P(x)| is
-    largest, P having the poles before it.
+def greedy_poles(x: Array, h: Array, n: int, *, root: bool = False) -> Array:
+    """Return n poles, each where h(x) x/(x + 1) |P(x)| is largest, P having the poles before it.
 
-    With root the weight is sqrt(h x), which is the error's own (1 to 19 times less error). Fewer
-    bins than poles: poles are repeated.
+    Algorithm 1 of Li, Lebanon and Sminchisescu. With root the weight is sqrt(h x), that of the
+    error itself, which is then 1 to 19 times less. With fewer bins than poles, poles are repeated.
     """
     weight = np.sqrt(h * x) if root else h * x / (x + 1)
     error = weight.copy()
@@ -43,21 +41,20 @@ def greedy(x: Array, h: Array, n: int, *, root: bool = False) -> Array:
     return np.array(chosen)
 
 
-def coarse(values: Array, weights: Array, bins: int = _BINS) -> tuple[Array, Array]:
-    """A histogram of `bins` logarithmic bins from the smallest to the largest value: (middles,
-    weights).
-    """
+def logarithmic_histogram(values: Array, weights: Array, bins: int = _BINS) -> tuple[Array, Array]:
+    """Return (middles, weights) of logarithmic bins from the smallest to the largest value."""
     if values[0] == values[-1]:
         return values[:1], np.array([weights.sum()])
     edges = np.geomspace(values[0], values[-1], bins + 1)
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
-    totals = np.bincount(place, weights=weights, minlength=bins)
+    bin_of = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
+    totals = np.bincount(bin_of, weights=weights, minlength=bins)
     return np.sqrt(edges[:-1] * edges[1:]), totals
 
 
-def zolotarev(low: float, high: float, n: int) -> Array:
-    """Poles with the smallest relative error max P^2 on [low, high], about 4 exp(-pi^2 n/ln(4
-    high/low)).
+def zolotarev_poles(low: float, high: float, n: int) -> Array:
+    """Return the n poles that minimize the relative error max P^2 on [low, high].
+
+    It is about 4 exp(-pi^2 n/ln(4 high/low)).
     """
     from scipy.special import ellipj, ellipkm1
 
@@ -67,25 +64,26 @@ def zolotarev(low: float, high: float, n: int) -> Array:
     return high * ellipj((2 * j - 1) * quarter / (2 * n), 1 - ratio)[2]
 
 
-def minimax(n: int) -> Array:
-    """Poles with the smallest absolute error max x P(x)^2 on [0, 1]: sqrt(x) |P(x)| takes its
-    maximum n + 1 times. Rising.
+def minimax_poles(n: int) -> Array:
+    """Return the n poles, rising, that minimize the absolute error max x P(x)^2 on [0, 1].
+
+    sqrt(x) |P(x)| takes its maximum n + 1 times.
     """
     from scipy.optimize import least_squares
 
     def spread(log_gaps: Array) -> Array:
-        peaks = np.log(_peaks(np.exp(-np.cumsum(np.exp(log_gaps)))[::-1]))
-        return np.diff(peaks)
+        return np.diff(np.log(_error_maxima(np.exp(-np.cumsum(np.exp(log_gaps)))[::-1])))
 
-    start = -np.log(_start(n))[::-1]  # rising distances of the poles' logarithms from 0
-    gaps = np.diff(start, prepend=0.0)
-    found = least_squares(spread, np.log(gaps), xtol=1e-15, ftol=1e-15, gtol=1e-15)
-    return np.exp(-np.cumsum(np.exp(found.x)))[::-1]
+    initial = -np.log(_initial_poles(n))[::-1]  # rising
+    gaps = np.diff(initial, prepend=0.0)
+    solution = least_squares(spread, np.log(gaps), xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    return np.exp(-np.cumsum(np.exp(solution.x)))[::-1]
 
 
-def fitted(x: Array, h: Array, n: int) -> Array:
-    """Poles with the smallest sum h x P(x)^2, the trace of the error's Gram matrix: L-BFGS over log
-    k from several starts. Rising.
+def fit_poles(x: Array, h: Array, n: int) -> Array:
+    """Return n poles, rising, that minimize sum h x P(x)^2, the trace of the error's Gram matrix.
+
+    By L-BFGS over log k from several starts.
     """
     from scipy.optimize import minimize
 
@@ -105,13 +103,12 @@ def fitted(x: Array, h: Array, n: int) -> Array:
             return -800.0, np.zeros(n)
         return float(np.log(value)), 2 * (weight * product) @ slopes / value
 
-    inner = np.quantile(
-        np.repeat(x, np.maximum(1, np.round(1000 * h / h.sum()).astype(int))), [0.01, 0.99]
-    )
-    starts = [greedy(x, h, n, root=True), minimax(n) * x[-1]]
-    if inner[0] < inner[1]:
-        starts.append(zolotarev(inner[0], inner[1], n))
-    # Poles beyond the data gain nothing, and an L-BFGS step may want to go there.
+    copies = np.maximum(1, np.round(1000 * h / h.sum()).astype(int))
+    low, high = np.quantile(np.repeat(x, copies), [0.01, 0.99])
+    starts = [greedy_poles(x, h, n, root=True), minimax_poles(n) * x[-1]]
+    if low < high:
+        starts.append(zolotarev_poles(low, high, n))
+    # Poles outside the data do not lower the error, and an L-BFGS step may go there.
     bounds = [(np.log(x[0]) - 1, np.log(x[-1]) + 1)] * n
     options = {"maxiter": 500}
     logs = [np.clip(np.log(start), *bounds[0]) for start in starts]
@@ -122,36 +119,33 @@ def fitted(x: Array, h: Array, n: int) -> Array:
     return np.sort(np.exp(min(runs, key=lambda run: run.fun).x))
 
 
-def _start(n: int) -> Array:
-    """Near the minimax poles, rising: the exact one for n = 1, logarithms that thin out towards 0
-    for more.
-    """
-    j = np.arange(1, n + 1)
-    return (
-        np.exp(-np.pi / np.sqrt(2) * (n + 1 - j) / np.sqrt(n) * (n + 1 - j) / n) * 0.9
-        if n > 1
-        else np.array([0.618])
-    )
+def _initial_poles(n: int) -> Array:
+    """Return an approximation of the minimax poles, rising; the exact one for n = 1."""
+    if n == 1:
+        return np.array([0.618])
+    j = np.arange(n, 0, -1)
+    return np.exp(-np.pi / np.sqrt(2) * j / np.sqrt(n) * j / n) * 0.9
 
 
-def _peaks(poles: Array) -> Array:
-    """The maxima of x P(x)^2 left of, between and right of the poles (rising): the last one is at x
-    = 1.
+def _error_maxima(poles: Array) -> Array:
+    """Return the maxima of x P(x)^2 on [0, 1] left of, between and right of rising poles.
+
+    The last maximum is at x = 1.
     """
     grid = np.concatenate([np.geomspace(poles[0] * 1e-4, 1.0, _GRID), poles])
     grid = np.sort(grid[grid <= 1.0])
     values = grid * residual(grid, poles) ** 2
-    place = np.searchsorted(poles, grid, side="right")
-    peaks = []
+    interval_of = np.searchsorted(poles, grid, side="right")
+    maxima = []
     for interval in range(len(poles)):
-        inside = np.flatnonzero(place == interval)
+        inside = np.flatnonzero(interval_of == interval)
         best = inside[np.argmax(values[inside])]
-        peaks.append(_refined(np.log(grid), values, best))
-    return np.array([*peaks, residual(np.ones(1), poles)[0] ** 2])
+        maxima.append(_parabola_maximum(np.log(grid), values, best))
+    return np.array([*maxima, residual(np.ones(1), poles)[0] ** 2])
 
 
-def _refined(t: Array, values: Array, best: int) -> float:
-    """The top of the parabola through a maximum on a grid and its neighbours."""
+def _parabola_maximum(t: Array, values: Array, best: int) -> float:
+    """Return the maximum of the parabola through log values at a grid's maximum and beside it."""
     if best == 0 or best == len(values) - 1:
         return float(values[best])
     left, middle, right = np.log(np.maximum(values[best - 1 : best + 2], 1e-300))

@@ -12,7 +12,6 @@ from mercer.maps.block import Block, Coded
 from mercer.maps.stages.base import FrozenArrays
 from mercer.parallel import devices
 from mercer.parallel.tile_size import Cost
-from mercer.validation.parameters import validate_flag
 
 
 class CodedMap(Map):
@@ -48,9 +47,6 @@ class CodedMap(Map):
                 block = encode(rows, cast_transform(self.tile_transform_, rows.dtype))
         assert isinstance(block, Coded)
         return block
-
-    def check(self, d: int) -> None:
-        validate_flag(type(self).__name__, "sparse_output", self.sparse_output)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,4 @@
-"""One-dimensional Nystroem for additive kernels: pivoted Cholesky, or kernel PCA (Perronnin,
-Sanchez and Liu, CVPR 2010).
-"""
+"""One-dimensional Nystroem for additive kernels: pivoted Cholesky or kernel PCA (CVPR 2010)."""
 
 from __future__ import annotations
 
@@ -11,9 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive
 from mercer.kernels.gram import gram
-from mercer.kernels.registry import additive_names
+from mercer.kernels.registry import additive_classes
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._landmarks import CUTOFF
 from mercer.maps._transform import Chain
@@ -23,45 +22,60 @@ from mercer.maps.stages.elementwise import Lift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import ColumnHistogram, Histogram
-from mercer.validation.parameters import validate_flag, validate_integer, validate_option
+from mercer.validation.parameters import (
+    Flag,
+    InstanceOf,
+    Integer,
+    Option,
+    PositiveNumbers,
+    Seed,
+    Threads,
+)
 
-_KERNELS = additive_names()
-_SAMPLE = 128  # values that kernel PCA is given
+_KERNELS = additive_classes()
+_SAMPLE = 128  # values for kernel PCA
 
 
 class AdditiveNystroem(AdditiveMap):
-    """phi(x_i) = M' k(L, x_i), x >= 0, for an additive kernel k(x, z) = sum k(x_i, z_i): n values
-    for each input, side by side.
+    """phi(x_i) = M' k(L, x_i), x >= 0, for an additive kernel sum k(x_i, z_i), landmarks L.
 
-    With landmarks="greedy", M M' is the inverse of k(L, L): the Nystroem map of one number, in its
-    Newton (Cholesky) form, whose first values do not change when there are more. Sparse in, sparse
-    out where k(0, .) = 0, as it is for all kernels by name.
+    n values for each input, side by side. With landmarks="greedy", M M' is the inverse of k(L, L):
+    the Nystroem map of one number in its Newton (Cholesky) form, whose first values stay the same
+    as n grows. CSR rows give CSR features where k(0, .) = 0, as it is for all kernels by name.
 
     Parameters
     ----------
     n_terms : int, default=5
-        n. Columns with fewer different values than that have zeros in the last places.
-    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"} or Additive,
-    default="jensen-shannon" landmarks : {"greedy", "sample"} or array of shape (n_terms,),
-    default="greedy"
+        n. Columns with fewer distinct values have zeros in the last places.
+    kernel : str or Kernel, default="jensen-shannon"
+        "chi2", "hellinger", "intersection", "jensen-shannon", or an additive kernel.
+    landmarks : {"greedy", "sample"} or array of shape (n_terms,), default="greedy"
         "greedy": each landmark where the error of those before it, weighted by the histogram of the
         data, is largest (pivoted Cholesky). For Jensen-Shannon the error is 13, 63 and 190 times
         less than that of Homogeneous with 3, 5 and 7 values. "sample": the additive kernel PCA of
-        Perronnin et al., on 128 values drawn from the histogram; it has 128 landmarks, so it is
-        many times slower, and the smallest error for the values that were drawn.
+        Perronnin et al., on 128 values sampled from the histogram; it has 128 landmarks, so that it
+        is many times slower, and the smallest error on the sampled values.
     per_column : bool, default=False
         Landmarks for each column, in place of the same ones for all.
     signed : bool, default=False
-        Take negative numbers as sign(x) phi(|x|).
+        Map negative numbers to sign(x) phi(|x|).
     random_state : int, Generator, RandomState or None, default=None
-        For landmarks="sample".
+        Seed, for landmarks="sample"; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
     Attributes
     ----------
     landmarks_ : array of shape (n_landmarks,), or (n_features, n_landmarks) with per_column
-        Where a column has fewer than others, its last one is repeated, and the copies are not used.
+        L. Where a column has fewer than others, its last one is repeated, with weight 0.
+    kernel_, limit_ : Kernel
+        The exact kernel.
+
+    Notes
+    -----
+    F. Perronnin, J. Sanchez and Y. Liu, "Large-scale image categorization with explicit data
+    embedding", CVPR 2010. For the chi2 kernel, Chi2Series with poles at the landmarks has the same
+    inner products.
 
     Examples
     --------
@@ -80,6 +94,15 @@ class AdditiveNystroem(AdditiveMap):
         "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 "
         "for any kernel (greedy)"
     )
+    parameter_constraints = {
+        "n_terms": (Integer(),),
+        "kernel": (Option(*_KERNELS), InstanceOf(Additive, "an additive kernel")),
+        "landmarks": (Option("greedy", "sample"), PositiveNumbers()),
+        "per_column": (Flag(),),
+        "signed": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     landmarks_: Array
 
     def __init__(
@@ -103,36 +126,25 @@ class AdditiveNystroem(AdditiveMap):
 
     @property
     def random(self) -> bool:  # type: ignore[override]
-        """Only a sample is."""
+        """Whether landmarks are sampled."""
         return isinstance(self.landmarks, str) and self.landmarks == "sample"
 
     @property
     def rate(self) -> Decay:
-        """Smooth kernels gain with every term; the intersection kernel has a cusp, and no map of n
-        values does better than 1/(4n).
-        """
+        """Fast for smooth kernels; 1/(4n) at best for the intersection kernel, which has a cusp."""
         return Decay((2, 4, 8), 0.75 if self.kernel == "intersection" else 0.2)
 
     def additive(self) -> Additive:
         return _KERNELS[self.kernel]() if isinstance(self.kernel, str) else self.kernel
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        n = validate_integer(who, "n_terms", self.n_terms)
-        validate_flag(who, "per_column", self.per_column)
-        validate_flag(who, "signed", self.signed)
-        if not isinstance(self.kernel, Additive):
-            validate_option(who, "kernel", self.kernel, _KERNELS)
-        if isinstance(self.landmarks, str):
-            validate_option(who, "landmarks", self.landmarks, ("greedy", "sample"))
-            return
-        given = np.asarray(self.landmarks, dtype=np.float64)
-        if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)) or self.per_column:
-            raise ValueError(
-                f"{who}: landmarks must be 'greedy', 'sample', or {n} finite numbers above 0 "
-                "(one for each term) with "
+        given = not isinstance(self.landmarks, str)
+        if given and (len(self.landmarks) != self.n_terms or self.per_column):
+            needed = (
+                f" must have one number for each of the {self.n_terms} terms, with "
                 f"per_column=False, got {self.landmarks!r} with per_column={self.per_column}."
             )
+            raise ParameterError(type(self).__name__, Setting("landmarks"), needed)
 
     def required_statistics(self, d: int) -> Statistic | None:
         given = not isinstance(self.landmarks, str)
@@ -141,29 +153,26 @@ class AdditiveNystroem(AdditiveMap):
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         kernel = self.additive()
-        vanishes = self.signed or bool(
-            kernel.term(np.zeros(1), np.ones(1))[0] == 0 == kernel.term(np.zeros(1), np.zeros(1))[0]
-        )
+        vanishes = self.signed or not kernel.term(np.zeros(2), np.arange(2.0)).any()
         if statistics is None:
-            found = [_newton(kernel, np.asarray(self.landmarks, dtype=np.float64), self.n_terms)]
+            pairs = [_newton(kernel, np.asarray(self.landmarks, dtype=np.float64), self.n_terms)]
         elif self.per_column:
             columns = [statistics.column(j) for j in range(d)]
             x, h = statistics.pooled()
-            pooled = self._subspace(rng, kernel, "pooled", *_split(x, h, vanishes))
-            found = [
-                self._subspace(rng, kernel, f"column {j}", *_split(x, h, vanishes))
+            pooled = self._subspace(rng, kernel, "pooled", x, h, vanishes)
+            pairs = [
+                self._subspace(rng, kernel, f"column {j}", x, h, vanishes)
                 if np.any(x > 0)
                 else pooled
                 for j, (x, h) in enumerate(columns)
             ]
         else:
-            zeros = 0.0 if vanishes else statistics.zeros
-            found = [self._subspace(rng, kernel, "pooled", *_known(statistics.centers(), zeros))]
-        most = max(len(points) for points, _ in found)
-        landmarks = np.stack(
-            [np.pad(points, (0, most - len(points)), mode="edge") for points, _ in found]
-        )
-        projections = np.stack([np.pad(M, ((0, most - len(M)), (0, 0))) for _, M in found])
+            x, h = statistics.centers()
+            x, h = np.append(0.0, x), np.append(statistics.zeros, h)
+            pairs = [self._subspace(rng, kernel, "pooled", x, h, vanishes)]
+        most = max(len(L) for L, _ in pairs)
+        landmarks = np.stack([np.pad(L, (0, most - len(L)), mode="edge") for L, _ in pairs])
+        projections = np.stack([np.pad(M, ((0, most - len(M)), (0, 0))) for _, M in pairs])
         self.landmarks_ = landmarks if self.per_column else landmarks[0]
         return Chain((LandmarkLift(kernel, landmarks, projections, vanishes, self.signed),))
 
@@ -178,20 +187,21 @@ class AdditiveNystroem(AdditiveMap):
         ]
 
     def _subspace(
-        self, rng: Rng, kernel: Additive, name: str, x: Array, h: Array
+        self, rng: Rng, kernel: Additive, name: str, x: Array, h: Array, vanishes: bool
     ) -> tuple[Array, Array]:
-        """(landmarks, M) for values x of weight h."""
+        """Return (L, M) for values x of weight h; name is that of the random numbers."""
+        x, h = _with_zeros_first(x, h, vanishes)
         if self.landmarks == "greedy":
             return _newton(kernel, _pivots(kernel, x, h, self.n_terms), self.n_terms)
         sums = np.cumsum(h)
-        drawn = np.searchsorted(sums, rng.uniform(name, _SAMPLE) * sums[-1], side="right")
-        places, counts = np.unique(drawn, return_counts=True)
-        return x[places], _principal(kernel, x[places], counts, self.n_terms)
+        sample = np.searchsorted(sums, rng.uniform(name, _SAMPLE) * sums[-1], side="right")
+        distinct, counts = np.unique(sample, return_counts=True)
+        return x[distinct], _principal(kernel, x[distinct], counts, self.n_terms)
 
 
 @dataclass(frozen=True, eq=False)
 class LandmarkLift(Lift):
-    """x -> M' k(L, x) for each number, in float64 whatever its dtype: M magnifies rounding."""
+    """x -> M' k(L, x) for each number, in float64 for every dtype: M magnifies rounding."""
 
     kernel: Additive
     landmarks: Array  # (1, m) for all columns, or (d, m)
@@ -203,18 +213,9 @@ class LandmarkLift(Lift):
         super().check(d)
         self.kernel.check(self.landmarks)
         L, M = self.landmarks, self.projections
-        good = (
-            L.ndim == 2
-            and len(L) in (1, d)
-            and M.ndim == 3
-            and M.shape[:2] == L.shape
-            and M.size > 0
-        )
-        require(
-            good and L.dtype == M.dtype == np.float64,
-            self,
-            f"one row of landmarks and a projection, or {d} of them",
-        )
+        good = L.ndim == 2 and len(L) in (1, d) and L.dtype == M.dtype == np.float64
+        good = good and M.ndim == 3 and M.shape[:2] == L.shape and M.size > 0
+        require(good, self, f"one row of landmarks and a projection, or {d} of them")
 
     @property
     def keeps_sparse(self) -> bool:  # type: ignore[override]
@@ -235,27 +236,23 @@ class LandmarkLift(Lift):
         order = np.argsort(X.indices, kind="stable")
         columns, starts = np.unique(X.indices[order], return_index=True)
         for column, entries in zip(columns, np.split(order, starts)[1:], strict=True):
-            one = LandmarkLift(
-                self.kernel, self.landmarks[[column]], self.projections[[column]], True, self.signed
-            )
-            data[entries] = one(X.data[entries][:, None])
+            L, M = self.landmarks[[column]], self.projections[[column]]
+            lift = LandmarkLift(self.kernel, L, M, True, self.signed)
+            data[entries] = lift(X.data[entries][:, None])
         return self._lifted_csr(X, data.ravel())
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
-        parts = (
-            [slice(None)]
-            if len(self.landmarks) == 1
-            else [slice(j, j + 1) for j in range(X.shape[1])]
-        )
+        parts = [slice(None)]
+        if len(self.landmarks) > 1:
+            parts = [slice(j, j + 1) for j in range(X.shape[1])]
         for L, M, part in zip(self.landmarks, self.projections, parts, strict=True):
             some = X[:, part]
             numbers = some.astype(np.float64).reshape(-1, 1)
             lifted = M.T @ gram(self.kernel, L[:, None], numbers)
-            place = out[:, self.values * (part.start or 0) :]
+            first = self.values * (part.start or 0)
+            end = first + self.values * some.shape[1]
             for q in range(self.values):
-                place[:, q : self.values * some.shape[1] : self.values] = lifted[q].reshape(
-                    some.shape
-                )
+                out[:, first + q : end : self.values] = lifted[q].reshape(some.shape)
 
     def flops(self, d: int) -> float:
         return 16.0 * d * self.landmarks.shape[1]
@@ -267,53 +264,51 @@ class LandmarkLift(Lift):
         return self
 
 
-def _split(x: Array, h: Array, vanishes: bool) -> tuple[Array, Array]:
-    """_known for values with zeros among them."""
-    positive = x > 0
-    return _known((x[positive], h[positive]), 0.0 if vanishes else float(h[~positive].sum()))
+def _with_zeros_first(x: Array, h: Array, vanishes: bool) -> tuple[Array, Array]:
+    """Return distinct values and weights, 0 first where it has a weight and k(0, .) is not 0.
 
-
-def _known(centers: tuple[Array, Array], zeros: float) -> tuple[Array, Array]:
-    """The values and their weights, 0 among them where it counts; 1 where there is nothing, when
-    every landmark is right.
+    Where no value is left, any landmark is exact, and 1 is one.
     """
-    x, h = centers
+    positive = x > 0
+    zeros = 0.0 if vanishes else float(h[~positive].sum())
+    x, h = x[positive], h[positive]
     if zeros:
         x, h = np.append(0.0, x), np.append(zeros, h)
     return (x, h) if len(x) else (np.ones(1), np.ones(1))
 
 
 def _pivots(kernel: Additive, x: Array, h: Array, n: int) -> Array:
-    """Pivoted Cholesky: each landmark where h(x) times the squared error of phi(x) is largest;
-    fewer than n when nothing is left.
+    """Return n landmarks, each where h(x) times the squared error of phi(x) is largest.
+
+    Pivoted Cholesky; fewer than n where no error is left.
     """
     diagonal = kernel.term(x, x)
-    left = diagonal.copy()
+    residual = diagonal.copy()
     features = np.empty((0, len(x)))
     chosen: list[int] = []
-    while len(chosen) < n and np.any(left > CUTOFF * diagonal):
-        best = int(np.argmax(np.where(left > CUTOFF * diagonal, h * left, 0.0)))
+    while len(chosen) < n and np.any(residual > CUTOFF * diagonal):
+        best = int(np.argmax(np.where(residual > CUTOFF * diagonal, h * residual, 0.0)))
         chosen.append(best)
-        feature = (kernel.term(x, x[best]) - features[:, best] @ features) / np.sqrt(left[best])
+        feature = (kernel.term(x, x[best]) - features[:, best] @ features) / np.sqrt(residual[best])
         features = np.vstack([features, feature])
-        left = np.maximum(left - feature**2, 0.0)
+        residual = np.maximum(residual - feature**2, 0.0)
     return x[chosen] if chosen else x[:1]
 
 
 def _newton(kernel: Additive, landmarks: Array, n: int) -> tuple[Array, Array]:
-    """(L, M) with M M' = k(L, L)^-1 by Cholesky, without landmarks that those before them explain.
-    M has n columns, the last maybe 0.
+    """Return (L, M) with M M' = k(L, L)^-1 by Cholesky; M has n columns, the last maybe 0.
+
+    L is without landmarks on which those before them are exact.
     """
     K = kernel.term(landmarks[:, None], landmarks[None, :])
     kept: list[int] = []
     C = np.empty((0, 0))
     for i in range(len(landmarks)):
         row = solve_triangular(C, K[kept, i], lower=True) if kept else np.empty(0)
-        left = K[i, i] - row @ row
-        if left > CUTOFF * K[i, i]:
-            C = np.block(
-                [[C, np.zeros((len(kept), 1))], [row[None, :], np.array([[np.sqrt(left)]])]]
-            )
+        residual = K[i, i] - row @ row
+        if residual > CUTOFF * K[i, i]:
+            C = np.pad(C, (0, 1))
+            C[-1] = np.append(row, np.sqrt(residual))
             kept.append(i)
     M = np.zeros((max(len(kept), 1), n))
     if kept:
@@ -322,9 +317,7 @@ def _newton(kernel: Additive, landmarks: Array, n: int) -> tuple[Array, Array]:
 
 
 def _principal(kernel: Additive, x: Array, counts: Array, n: int) -> Array:
-    """M = V S^(-1/2) of the first n eigenvectors of the Gram matrix of x, each value as often as it
-    counts: kernel PCA.
-    """
+    """Return M = V S^(-1/2) of the first n eigenvectors of the Gram matrix of repeated x."""
     root = np.sqrt(counts)
     values, vectors = np.linalg.eigh(root[:, None] * kernel.term(x[:, None], x[None, :]) * root)
     values, vectors = values[::-1][:n], vectors[:, ::-1][:, :n]

@@ -1,6 +1,4 @@
-"""Additive nearest-neighbour feature maps: any additive kernel, looked up in a table (Wang, Yuan,
-Liu, Yan, ICCV 2015).
-"""
+"""Anchors: any additive kernel, looked up in a table (Wang, Yuan, Liu and Yan, ICCV 2015)."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer import kernels
-from mercer.kernels import Additive
+from mercer.errors import ParameterError, Setting
+from mercer.kernels import Additive, Kernel
 from mercer.kernels.additive import Elementwise
-from mercer.kernels.registry import additive_names
+from mercer.kernels.registry import additive_classes
 from mercer.maps import _anchor_grid
 from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps._transform import Chain
@@ -26,48 +24,54 @@ from mercer.maps.stages.lookup import AnchorInterpolation, NearestAnchor
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.histogram import ColumnHistogram, Histogram
-from mercer.validation.parameters import validate_integer, validate_option, validate_positive
+from mercer.validation.parameters import (
+    Flag,
+    Function,
+    InstanceOf,
+    Integer,
+    Interval,
+    Missing,
+    Option,
+    Positive,
+    Threads,
+)
 
-_KERNELS = additive_names()
-_NEGATIVE = 1e-8  # eigenvalues down to this share of the largest are rounding
+_KERNELS = additive_classes()
+_NEGATIVE = 1e-8  # eigenvalues above -_NEGATIVE times the largest are rounding errors
 
 
 class Anchors(CodedMap):
-    """phi(x_i) = T[nearest anchor of x_i], T T' = (k(a, a'))_{a, a'} over the anchors: <phi(x),
-    phi(z)> = sum k(nearest x_i, nearest z_i).
+    """phi(x_i) = T[nearest anchor of x_i], T T' = (k(a, a')) over the anchors a, for additive k.
 
-    With weights="linear" phi(x_i) = (1 - f) T[a] + f T[a'], x_i = (1 - f) a + f a' between its two
-    neighbours a and a', which makes the error fall with the square of the distance between anchors:
-    9 to 38 times less than the nearest anchor alone with 10 to 40 anchors. T has the eigenvectors
-    with a share `energy` of the eigenvalues: 2 columns for chi2 at 99%. phi(0) = 0 where k(0, 0) =
-    0. Rows are stored as one small integer for each input (``codes``; ``blocks``), and a fraction
-    with linear weights.
+    <phi(x), phi(z)> = sum k(nearest x_i, nearest z_i). With weights="linear"
+    phi(x_i) = (1 - f) T[a] + f T[a'], where x_i = (1 - f) a + f a' lies between the anchors a and
+    a': the error then falls with the square of their distance, and is 9 to 38 times less than that
+    of the nearest anchor with 10 to 40 anchors. phi(0) = 0 where k(0, 0) = 0. Rows are stored as
+    one small integer for each input (``codes``, ``blocks``), and a fraction with linear weights.
 
     Parameters
     ----------
     n_anchors : int or None, default=32
-        At least 2. None: as many as `cover` asks for.
-    kernel : {"chi2", "hellinger", "intersection", "jensen-shannon"}, additive Kernel, or callable,
-    default="chi2"
-        A callable k(x, z) of two arrays of one shape gives the kernel of each pair of numbers.
+        At least 2. None: as many as `cover` requires.
+    kernel : str, Kernel or callable, default="chi2"
+        "chi2", "hellinger", "intersection", "jensen-shannon", an additive kernel, or a callable
+        k(x, z) of two arrays of one shape that returns the kernel of each pair of numbers.
     spacing : {"log", "uniform", "kmeans"}, default="log"
-        "log": 0 and equal ratios up to the largest value, down to where a share 1/n_anchors^2 of
-        the total of X lies below. "uniform": equal distances from 0 (from the smallest value, for
-        kernels of all numbers) to the largest value. "kmeans": the centers of clusters, for each
-        column its own.
+        "log": 0 and equal ratios up to the largest value, from where a share 1/n_anchors^2 of the
+        sum of X lies below. "uniform": equal distances from 0 (from the smallest value, for kernels
+        of all numbers) to the largest value. "kmeans": the centers of clusters of each column.
     n_neighbors : int, default=2
         1 is ANNFM; 2 with weights="equal" is the paper's 2-ANNFM.
     weights : {"linear", "equal"}, default="linear"
-        "linear" is for two neighbours (with one neighbour the weights do not matter); "equal" is
-        the mean of the neighbours.
+        "linear" is for two neighbours (one neighbour has weight 1); "equal" is the mean of the
+        neighbours.
     energy : float, default=0.99
-        Share of the sum of the eigenvalues of T T' that is kept, in (0, 1]. ``limit_`` is
-        ``kernel_`` for 1 only.
+        Share of the sum of the eigenvalues of T T' that is kept, in (0, 1]: 2 columns for chi2 at
+        0.99. ``limit_`` is ``kernel_`` for 1 only.
     feature_range : (float, float) or None, default=None
         The range of the anchors, which are then the same for all data; for "log" and "uniform".
     cover : float or None, default=None
-        With n_anchors=None: anchors, as few as possible, such that no value is farther than this
-        from one.
+        With n_anchors=None: the largest distance of a value from its nearest anchor.
     sparse_output : bool, default=False
         CSR features for dense input. CSR input gives CSR features either way, where phi(0) = 0.
     n_jobs : int or None, default=None
@@ -75,9 +79,18 @@ class Anchors(CodedMap):
 
     Attributes
     ----------
-    anchors_ : array of shape (n_anchors,), or (n_features_in_, n_anchors) for "kmeans", where inf
-    stands for no anchor table_ : array of shape (n_anchors, values), or (n_features_in_, n_anchors,
-    values) for "kmeans"
+    anchors_ : array of shape (n_anchors,), or (n_features_in_, n_anchors) for "kmeans"
+        The anchors, rising; inf stands for no anchor.
+    table_ : array of shape (n_anchors, values), or (n_features_in_, n_anchors, values) for "kmeans"
+        T.
+    kernel_ : Kernel
+        The exact kernel.
+    limit_ : Kernel or None
+        kernel_ with energy=1, else None: the limit as n_anchors grows.
+
+    Notes
+    -----
+    Z. Wang, X.-T. Yuan, Q. Liu and S. Yan, "Additive nearest neighbor feature maps", ICCV 2015.
 
     Examples
     --------
@@ -95,6 +108,22 @@ class Anchors(CodedMap):
     numpy_attributes = True
     kernels = tuple(_KERNELS)
     paper = "Wang, Yuan, Liu and Yan, ICCV 2015"
+    parameter_constraints = {
+        "n_anchors": (Integer(2), Missing()),
+        "kernel": (
+            Option(*_KERNELS),
+            InstanceOf(Additive, "an additive kernel (a sum over columns)"),
+            Function("a callable k(x, z)", excluded=Kernel),
+        ),
+        "spacing": (Option("log", "uniform", "kmeans"),),
+        "n_neighbors": (Integer(),),
+        "weights": (Option("linear", "equal"),),
+        "energy": (Positive(at_most=1),),
+        "feature_range": (Interval(), Missing()),
+        "cover": (Positive(), Missing()),
+        "sparse_output": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     size_parameter = "n_anchors"
     nested = False
     anchors_: Array
@@ -129,8 +158,8 @@ class Anchors(CodedMap):
     @property
     def domain(self) -> str:  # type: ignore[override]
         """That of the kernel; nonnegative with logarithmic anchors."""
-        known = isinstance(self.kernel, Additive) or callable(self.kernel)
-        return self.kernel_.domain if known and self.spacing != "log" else "nonnegative"
+        own = isinstance(self.kernel, Additive) or callable(self.kernel)
+        return self.kernel_.domain if own and self.spacing != "log" else "nonnegative"
 
     @property
     def kernel_(self) -> Additive:
@@ -141,68 +170,52 @@ class Anchors(CodedMap):
 
     @property
     def limit_(self) -> Additive | None:
-        """The kernel, when all of the table is kept; without a closed form when it is not."""
+        """The kernel where all eigenvectors are kept; None, without a closed form, otherwise."""
         return self.kernel_ if self.energy == 1 else None
 
     @property
     def rate(self) -> Decay:
-        """The error falls with the distance between anchors, or with its square; with k-means,
-        until there is an anchor in each bin.
-        """
+        """Decay with the distance between anchors; for k-means, up to an anchor in each bin."""
         return Decay((4, 8, 16), 0.6) if self.spacing == "kmeans" else Decay((8, 32, 128), 0.4)
 
     def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        if isinstance(self.kernel, str):
-            validate_option(who, "kernel", self.kernel, _KERNELS)
-        elif not isinstance(self.kernel, Additive) and (
-            isinstance(self.kernel, kernels.Kernel) or not callable(self.kernel)
-        ):
-            raise ValueError(
-                f"{who}: kernel must be a name, an additive kernel (a sum over columns) or a "
-                f"callable k(x, z), got {self.kernel!r}."
-            )
-        validate_option(who, "spacing", self.spacing, ("log", "uniform", "kmeans"))
-        validate_option(who, "weights", self.weights, ("linear", "equal"))
-        validate_integer(who, "n_neighbors", self.n_neighbors)
-        if self.weights == "linear" and self.n_neighbors > 2:
-            raise ValueError(
-                f"{who}: weights='linear' needs 1 or 2 neighbours, got "
-                f"n_neighbors={self.n_neighbors}. Use weights='equal'."
-            )
-        if validate_positive(who, "energy", self.energy) > 1:
-            raise ValueError(f"{who}: energy must be above 0 and at most 1, got {self.energy!r}.")
-        self._check_places(who)
-
-    def _check_places(self, who: str) -> None:
-        if self.n_anchors is None:
-            if self.cover is None:
-                raise ValueError(
-                    f"{who}: n_anchors=None needs cover, the farthest that a value may be from "
-                    "an anchor."
-                )
-            validate_positive(who, "cover", self.cover)
-        else:
-            validate_integer(who, "n_anchors", self.n_anchors, least=2)
-            if self.cover is not None:
-                raise ValueError(
-                    f"{who}: cover={self.cover!r} chooses the number of anchors: it needs "
-                    "n_anchors=None."
-                )
-            if self.n_anchors < self.n_neighbors:
-                raise ValueError(
-                    f"{who}: n_neighbors={self.n_neighbors} needs as many anchors, got "
-                    f"n_anchors={self.n_anchors}."
-                )
-        if self.feature_range is None:
-            return
-        if self.spacing == "kmeans" or self.cover is not None:
-            raise ValueError(
-                f"{who}: feature_range is for spacing='log' and 'uniform', got "
-                f"{self.feature_range!r}."
-            )
-        check_range(who, self.feature_range, above=0.0 if self.spacing == "log" else None)
+        count, neighbors, given = self.n_anchors, self.n_neighbors, self.feature_range
+        ranged = self.spacing != "kmeans" and self.cover is None
+        rules = (
+            (
+                self.weights == "linear" and neighbors > 2,
+                Setting("weights", "'linear'"),
+                f" needs 1 or 2 neighbours, got n_neighbors={neighbors}. Use weights='equal'.",
+            ),
+            (
+                count is None and self.cover is None,
+                Setting("n_anchors", "None"),
+                " needs cover, the largest distance of a value from its nearest anchor.",
+            ),
+            (
+                count is not None and self.cover is not None,
+                Setting("cover", repr(self.cover)),
+                " chooses the number of anchors: it needs n_anchors=None.",
+            ),
+            (
+                count is not None and count < neighbors,
+                Setting("n_neighbors", repr(neighbors)),
+                f" needs as many anchors, got n_anchors={count}.",
+            ),
+            (
+                given is not None and not ranged,
+                Setting("feature_range"),
+                f" is for spacing='log' and 'uniform' without cover, got {given!r}.",
+            ),
+            (
+                given is not None and self.spacing == "log" and given[0] <= 0,
+                Setting("feature_range"),
+                f" must have low > 0 for spacing='log', got {given!r}.",
+            ),
+        )
+        for broken, parameter, text in rules:
+            if broken:
+                raise ParameterError(type(self).__name__, parameter, text)
 
     def required_statistics(self, d: int) -> Histogram | ColumnHistogram | None:
         if self.feature_range is not None:
@@ -212,7 +225,7 @@ class Anchors(CodedMap):
     def build(self, rng: Rng, d: int, statistics: Any) -> Lookup:
         with np.errstate(all="ignore"):
             zero = bool(np.all(self.kernel_.term(np.zeros(1), np.zeros(1)) == 0))
-        anchors, self._range = self._places(statistics, zero)
+        anchors, self._range = self._grid(statistics, zero)
         tables = _tables(type(self).__name__, self.kernel_, anchors, float(self.energy), zero)
         pooled = len(anchors) == 1
         self.anchors_ = anchors[0] if pooled else anchors
@@ -236,17 +249,14 @@ class Anchors(CodedMap):
             cls(16, kernel="hellinger", n_neighbors=2, weights="equal"),
         ]
 
-    def _places(self, statistics: Any, zero: bool) -> tuple[Array, tuple[Any, Any]]:
-        """Anchors, (1 or d, count), and the range outside which values are said to be."""
-        nonnegative = self.domain == "nonnegative"
+    def _grid(self, statistics: Any, zero: bool) -> tuple[Array, tuple[Any, Any]]:
+        """Return the anchors, (1 or d, count), and the range outside which values get a warning."""
         if self.cover is not None:
-            return _anchor_grid.cover(statistics, float(self.cover))[None], (
-                statistics.low,
-                statistics.high,
-            )
+            anchors = _anchor_grid.covering_anchors(statistics, float(self.cover))
+            return anchors[None], (statistics.low, statistics.high)
         assert self.n_anchors is not None
         if self.spacing == "kmeans":
-            anchors, constant = _anchor_grid.k_means(statistics, self.n_anchors, zero)
+            anchors, constant = _anchor_grid.k_means_anchors(statistics, self.n_anchors, zero)
             if len(constant):
                 few = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
                 warnings.warn(
@@ -254,31 +264,31 @@ class Anchors(CodedMap):
                     "single k-means anchor.",
                     stacklevel=2,
                 )
-            return anchors, (
-                np.minimum(statistics.low, 0.0) if zero else statistics.low,
-                statistics.high,
-            )
+            low = np.minimum(statistics.low, 0.0) if zero else statistics.low
+            return anchors, (low, statistics.high)
         if self.spacing == "log":
-            low, high = self.feature_range or _anchor_grid.lowest(statistics, self.n_anchors)
-            return _anchor_grid.logarithmic(low, high, self.n_anchors)[None], (0.0, high)
-        low, high = self.feature_range or (
-            min(statistics.low, 0.0) if nonnegative else statistics.low,
-            statistics.high,
-        )
-        anchors = _anchor_grid.uniform(low, high, self.n_anchors, zero)
+            low, high = self.feature_range or _anchor_grid.logarithmic_range(
+                statistics, self.n_anchors
+            )
+            return _anchor_grid.logarithmic_anchors(low, high, self.n_anchors)[None], (0.0, high)
+        if self.feature_range is not None:
+            low, high = self.feature_range
+        else:
+            nonnegative = self.domain == "nonnegative"
+            low = min(statistics.low, 0.0) if nonnegative else statistics.low
+            high = statistics.high
+        anchors = _anchor_grid.uniform_anchors(low, high, self.n_anchors, zero)
         return anchors[None], (anchors[0], anchors[-1])
 
     @property
     def bounds_(self) -> Bounds:
-        """The range of the anchors; values outside it are taken at its nearest end, with a
-        warning.
-        """
+        """The range of the anchors; values outside it are clipped to it, with a warning."""
         return Bounds(type(self).__name__, *self._range)
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup(CodedTransform):
-    """Anchors by column, and what each of them stands for."""
+    """Anchors of each column, and the features of each anchor."""
 
     stage: AnchorInterpolation | NearestAnchor
     d: int
@@ -298,17 +308,15 @@ class Lookup(CodedTransform):
         return super().__call__(tile, out)
 
     def dense(self, sparse: bool) -> bool:
-        """CSR rows stay sparse where zeros do: a zero row says so."""
-        return not (
-            self.sparse_output or (sparse and not self.stage.coded(self._zeros()).toarray().any())
-        )
+        """Return whether features are dense: CSR rows stay sparse where phi(0) = 0."""
+        if self.sparse_output or not sparse:
+            return not self.sparse_output
+        zeros = np.zeros((1, self.d), self.stage.tables.dtype, like=self.stage.tables)
+        return bool(self.stage.coded(zeros).toarray().any())
 
     def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
         csr = sparse and not self.dense(True) and len(self.stage.tables) == 1
         return Sparse if csr else Coded
-
-    def _zeros(self) -> Array:
-        return np.zeros((1, self.d), self.stage.tables.dtype, like=self.stage.tables)
 
     def columns(self, d: int) -> int:
         return self.stage.columns(d)
@@ -323,59 +331,41 @@ class Lookup(CodedTransform):
         return Chain((self.stage,)).cost(d)
 
 
-def check_range(who: str, given: Any, above: float | None) -> None:
-    """Refuse a feature_range that is not two rising numbers, the first of them above a bound where
-    there is one.
-    """
-    pair = given if isinstance(given, tuple | list) and len(given) == 2 else (np.nan, np.nan)
-    numbers = all(
-        isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value)
-        for value in pair
-    )
-    if not numbers or not pair[0] < pair[1] or (above is not None and pair[0] <= above):
-        needs = "finite numbers low < high" + ("" if above is None else f", low > {above:g}")
-        raise ValueError(f"{who}: feature_range must be (low, high), {needs}, got {given!r}.")
-
-
 def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: bool) -> Array:
-    """(1 or d, anchors, values): V sqrt(lambda) of the largest eigenvalues of each column's k(a,
-    a').
-    """
-    known = np.isfinite(anchors)
-    places = np.where(known, anchors, 0.0)
-    K = kernel.term(places[:, :, None], places[:, None, :]) * (
-        known[:, :, None] & known[:, None, :]
-    )
+    """Return V sqrt(lambda) of the largest eigenvalues of k(a, a'): (1 or d, anchors, values)."""
+    valid = np.isfinite(anchors)
+    places = np.where(valid, anchors, 0.0)
+    both = valid[:, :, None] & valid[:, None, :]
+    K = kernel.term(places[:, :, None], places[:, None, :]) * both
     values, vectors = np.linalg.eigh((K + K.transpose(0, 2, 1)) / 2)
     values, vectors = values[:, ::-1], vectors[:, :, ::-1]
     worst = int(np.argmin(values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)))
     if values[worst, -1] < -_NEGATIVE * values[worst, 0]:
         raise ValueError(
             f"{who}: the kernel is not positive semi-definite on the anchors: its smallest "
-            f"eigenvalue is {values[worst, -1]:.3g}, "
-            f"its largest {values[worst, 0]:.3g}. Such a kernel has no feature map."
+            f"eigenvalue is {values[worst, -1]:.3g}, its largest {values[worst, 0]:.3g}. Such a "
+            "kernel has no feature map."
         )
     values = np.maximum(values, 0.0)
     total = values.sum(axis=1, keepdims=True)
     share = np.where(total > 0, np.cumsum(values, axis=1) / np.where(total > 0, total, 1.0), 1.0)
-    rank = (
-        int(np.max(np.sum(share < energy - 1e-12, axis=1))) + 1
-        if energy < 1
-        else int(np.max(np.sum(values > 0, axis=1)))
-    )
+    if energy < 1:
+        rank = int(np.max(np.sum(share < energy - 1e-12, axis=1))) + 1
+    else:
+        rank = int(np.max(np.sum(values > 0, axis=1)))
     rank = max(1, min(rank, values.shape[1]))
     tables = vectors[:, :, :rank] * np.sqrt(values[:, None, :rank])
     largest = np.take_along_axis(tables, np.argmax(np.abs(tables), axis=1)[:, None], axis=1)
     tables = tables * np.where(largest < 0, -1.0, 1.0)
-    return np.where((known & ~(zero & (places == 0)))[:, :, None], tables, 0.0)
+    return np.where((valid & ~(zero & (places == 0)))[:, :, None], tables, 0.0)
 
 
 def _nearest(anchors: Array, tables: Array, k: int, zero: bool) -> NearestAnchor:
-    """The mean of the k nearest anchors: those from anchor s on, up to the middle of anchors s and
-    s + k. 0 stays 0.
+    """Return the stage x -> mean of T over the k nearest anchors of x; with zero, 0 -> 0.
+
+    Up to the middle of anchors s and s + k, these are the k anchors from s on.
     """
-    known = np.isfinite(anchors)
-    counts = known.sum(axis=1)
+    counts = np.isfinite(anchors).sum(axis=1)
     sums = np.cumsum(np.concatenate([np.zeros_like(tables[:, :1]), tables], axis=1), axis=1)
     windows = (sums[:, k:] - sums[:, :-k]) / k if k > 1 else tables
     edges = (anchors[:, :-k] + anchors[:, k:]) / 2

@@ -1,6 +1,4 @@
-"""The direct chi2 series: k(x, z) = 2xz/(x + z) by rational functions (Li, Lebanon and
-Sminchisescu, arXiv 1206.4074).
-"""
+"""The direct chi2 series of 2xz/(x + z) (Li, Lebanon and Sminchisescu, arXiv 1206.4074)."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Chi2
 from mercer.maps import _chi2_poles
 from mercer.maps._additive import AdditiveMap
@@ -17,35 +16,42 @@ from mercer.maps.stages.elementwise import SeriesLift
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.histogram import Histogram
-from mercer.validation.parameters import validate_flag, validate_integer, validate_option
-
-POLES = ("fit", "greedy", "minimax")
+from mercer.validation.parameters import Flag, Integer, Option, PositiveNumbers, Threads
 
 
 class Chi2Series(AdditiveMap):
-    """phi_q(x_i) = prod_{p<q} (x_i - k_p)/(x_i + k_p) * 2 sqrt(k_q) x_i/(x_i + k_q), q = 1..n: n
-    values for each input, phi(0) = 0.
+    """phi_q(x) = prod_{p<q} (x - k_p)/(x + k_p) 2 sqrt(k_q) x/(x + k_q), q = 1..n, poles k, x >= 0.
 
-    The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): the Nystroem error
-    of the chi2 kernel with landmarks at the poles. It falls geometrically where the data keep away
-    from 0. The values of one input stand side by side. Sparse in, sparse out.
+    n values for each input, side by side, phi(0) = 0. CSR rows give CSR features.
 
     Parameters
     ----------
     n_terms : int, default=5
         n.
     poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"
-        "fit" minimises the trace of the error's Gram matrix over the histogram of the data (within
+        "fit" minimizes the trace of the error's Gram matrix over the histogram of the data (within
         7 to 28% of the best linear map of that many values). "greedy" is the paper's Algorithm 1.
-        "minimax" has the smallest largest error on [0, max x].
+        "minimax" minimizes the largest error on [0, max x].
     signed : bool, default=False
-        Take negative numbers as sign(x) phi(|x|).
+        Map negative numbers to sign(x) phi(|x|).
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
     Attributes
     ----------
     poles_ : array of shape (n_terms,)
+        The poles in use.
+    kernel_, limit_ : Kernel
+        The chi2 kernel, sum 2xz/(x + z).
+
+    Notes
+    -----
+    The error is exactly P(x) P(z) 2xz/(x + z), with P(x) = prod (x - k)/(x + k): that of the
+    Nystroem approximation of the chi2 kernel with landmarks at the poles. It falls geometrically
+    with n for data bounded away from 0.
+
+    F. Li, G. Lebanon and C. Sminchisescu, "A linear approximation to the chi2 kernel with geometric
+    convergence", arXiv 1206.4074.
 
     Examples
     --------
@@ -58,6 +64,12 @@ class Chi2Series(AdditiveMap):
     numpy_attributes = True
     kernels = ("chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
+    parameter_constraints = {
+        "n_terms": (Integer(),),
+        "poles": (Option("fit", "greedy", "minimax"), PositiveNumbers()),
+        "signed": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     rate = Decay((2, 4, 8), 0.2)
     poles_: Array
 
@@ -78,19 +90,11 @@ class Chi2Series(AdditiveMap):
         return Chi2()
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        n = validate_integer(who, "n_terms", self.n_terms)
-        validate_flag(who, "signed", self.signed)
-        if isinstance(self.poles, str):
-            validate_option(who, "poles", self.poles, POLES)
-        else:
-            given = np.asarray(self.poles, dtype=np.float64)
-            if given.shape != (n,) or not np.all((given > 0) & np.isfinite(given)):
-                raise ValueError(
-                    f"{who}: poles must be one of {', '.join(map(repr, POLES))}, or {n} finite "
-                    "numbers above 0 (one for each "
-                    f"term), got {self.poles!r}."
-                )
+        if not isinstance(self.poles, str) and len(self.poles) != self.n_terms:
+            needed = (
+                f" must have one number for each of the {self.n_terms} terms, got {self.poles!r}."
+            )
+            raise ParameterError(type(self).__name__, Setting("poles"), needed)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return Histogram(magnitudes=self.signed) if isinstance(self.poles, str) else None
@@ -107,10 +111,12 @@ class Chi2Series(AdditiveMap):
         if statistics is None:
             return np.asarray(self.poles, dtype=np.float64)
         values, weights = statistics.centers()
-        if len(values) == 0:  # nothing but zeros: every pole is right
+        if len(values) == 0:  # all zeros: any poles are exact
             values, weights = np.ones(1), np.ones(1)
         if self.poles == "greedy":
-            return _chi2_poles.greedy(*_chi2_poles.coarse(values, weights), self.n_terms)
+            return _chi2_poles.greedy_poles(
+                *_chi2_poles.logarithmic_histogram(values, weights), self.n_terms
+            )
         if self.poles == "minimax":
-            return _chi2_poles.minimax(self.n_terms) * values[-1]
-        return _chi2_poles.fitted(values, weights, self.n_terms)
+            return _chi2_poles.minimax_poles(self.n_terms) * values[-1]
+        return _chi2_poles.fit_poles(values, weights, self.n_terms)

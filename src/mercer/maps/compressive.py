@@ -1,6 +1,4 @@
-"""Compressive random features: a random projection, then random Fourier features (Chang,
-Sankaranarayanan, Vijaya Kumar, CVPR 2016).
-"""
+"""Compressive random features: Fourier features of random projections (Chang et al., CVPR 2016)."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Array, Map, Rate
 from mercer.maps.fourier import RandomFourier
-from mercer.maps.projection import as_basis, check_projection, projection_size
+from mercer.maps.projection import RandomProjection, as_basis, check_projection, projection_size
 from mercer.maps.stages.fourier import FourierFeatures
 from mercer.maps.stages.projection import CheckedProjection, sample_projection
 from mercer.rng import Rng
@@ -22,22 +20,21 @@ from mercer.stats.basic import Statistic
 
 
 class CompressiveFourier(Map):
-    """phi = RandomFourier on P x, m measurements of d columns, for k(x, z) = exp(-gamma |x - z|^2).
+    """phi(x) = RandomFourier features of P x, P random, m x d, for k(x, z) = exp(-gamma |x - z|^2).
 
     It is ``RandomProjection(n_measurements) >> RandomFourier(n_components, gamma=gamma)`` with
     gamma from the original rows, and costs m (d + D) in place of d D multiply-adds a row; the
-    measurements exist for one tile at a time.
+    measurements P x exist for one tile at a time.
 
     Parameters
     ----------
     n_components : int, default=1024
-        D, columns of the output.
+        D, the number of output columns.
     n_measurements : int or "auto", default="auto"
         m, at most d, the columns of X; with method="gaussian" it may be more. "auto" is
-        min(50, d), and 50 with method="gaussian". An orthoprojector of m = d loses nothing.
+        min(50, d), and 50 with method="gaussian". An orthoprojector of m = d is exact.
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        As in RandomFourier, by the original rows: a projection keeps distances on average, so gamma
-        stays.
+        As in RandomFourier, from the original rows: a projection keeps distances on average.
     method : {"orthoprojector", "bernoulli", "gaussian", "hadamard"}, default="orthoprojector"
         As in RandomProjection.
     basis : array of shape (d, d) or None, default=None
@@ -45,28 +42,30 @@ class CompressiveFourier(Map):
     form : {"paired", "offset"}, default="paired"
         As in RandomFourier.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
-        As in RandomFourier, by the n_measurements columns that it is given.
+        As in RandomFourier, for n_measurements columns.
     random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
     Attributes
     ----------
     gamma_, design_, n_measurements_ : float, str, int
-        Those in use.
+        The values in use.
     kernel_ : Kernel
-        The Gaussian of the original rows.
+        The Gaussian kernel of the original rows.
     limit_ : Kernel
-        The Gaussian of the projected rows: what is reached as n_components grows and n_measurements
-        stays.
+        The Gaussian kernel of the projected rows, the limit as n_components grows.
 
     Notes
     -----
-    Over draws of an orthoprojector the mean of limit_ is 1F1(m/2; d/2; -(d/m) a), a = gamma |x -
-    z|^2, where kernel_ is exp(-a): a bias of about a^2 exp(-a) (1 - m/d)/m, which is at most .54/m.
-    One draw strays from its mean by more: see ``mercer.theory.compressed_gaussian`` and
+    Over random orthoprojectors the mean of limit_ is 1F1(m/2; d/2; -(d/m) a), a = gamma |x - z|^2,
+    where kernel_ is exp(-a): a bias of about a^2 exp(-a) (1 - m/d)/m, which is at most .54/m. The
+    standard deviation of one P is larger: see ``mercer.theory.compressed_gaussian`` and
     ``compressed_variance``. At equal cost RandomFourier(design="hadamard") without compression has
-    no such bias; compression is for signals that are measured, kept or sent as m numbers.
+    no such bias; compression is for signals that are measured, stored or sent as m numbers.
+
+    Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016.
 
     Examples
     --------
@@ -80,9 +79,8 @@ class CompressiveFourier(Map):
     >>> print(f"mean error {error:.4f}, of the projection {bias:.4f}, mean of k {K.mean():.2f}")
     mean error 0.0248, of the projection 0.0241, mean of k 0.46
 
-    Measurements that arrive compressed, from a camera that takes P x, are mapped by RandomFourier
-    with the same gamma. The error against the kernel of the signals, which nobody had to see, is
-    the same:
+    Measurements P x of a camera, without the signals x, are mapped by RandomFourier with the same
+    gamma. The error against the kernel of the signals is the same:
 
     >>> measured = RandomProjection(200, random_state=1).fit_transform(signals)
     >>> Z = RandomFourier(2000, gamma=0.005, random_state=2).fit_transform(measured)
@@ -93,6 +91,17 @@ class CompressiveFourier(Map):
     name = "compressive"
     kernels = ("gaussian",)
     paper = "Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016"
+    parameter_constraints = {
+        "n_components": RandomFourier.parameter_constraints["n_components"],
+        "n_measurements": RandomProjection.parameter_constraints["n_components"],
+        "gamma": RandomFourier.parameter_constraints["gamma"],
+        "method": RandomProjection.parameter_constraints["method"],
+        "basis": RandomProjection.parameter_constraints["basis"],
+        "form": RandomFourier.parameter_constraints["form"],
+        "design": RandomFourier.parameter_constraints["design"],
+        "random_state": RandomFourier.parameter_constraints["random_state"],
+        "n_jobs": RandomFourier.parameter_constraints["n_jobs"],
+    }
     gamma_: float
     design_: str
 
@@ -127,27 +136,25 @@ class CompressiveFourier(Map):
 
     @property
     def limit_(self) -> Kernel:
-        """The Gaussian of the projected rows."""
+        """The Gaussian kernel of the projected rows."""
         check_is_fitted(self)
         return kernel_on_first_stage(Gaussian(self.gamma_), self.tile_transform_, self.domain)
 
     @property
     def n_measurements_(self) -> int:
-        """Columns of P x."""
+        """The number of columns of P x."""
         check_is_fitted(self)
         chain: Any = self.tile_transform_
         return int(chain.stages[0].columns(self.n_features_in_))
 
     @property
     def rate(self) -> Rate:
-        """That of RandomFourier."""
+        """The rate of RandomFourier."""
         return self._fourier(self.gamma).rate
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        m = check_projection(who, "n_measurements", self.n_measurements, d, self.method, self.basis)
-        self._gamma().check()
-        self._fourier(self.gamma).check(m)
+        who, m = type(self).__name__, self.n_measurements
+        check_projection(who, "n_measurements", m, d, self.method, self.basis)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._gamma().required_statistics(self.seed_)

@@ -1,6 +1,4 @@
-"""Exponentiated chi2 by the direct series and random Fourier features (Li, Lebanon and
-Sminchisescu, arXiv 1206.4074, Algorithm 2).
-"""
+"""The exponentiated chi2 kernel (Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -16,44 +14,52 @@ from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
-from mercer.validation.parameters import validate_positive
+from mercer.validation.parameters import Integer, Positive, Seed, Threads
 
 
 class ExpChi2(Map):
-    """phi = RandomFourier on Chi2Series, for k(x, z) = exp(-gamma D), D = sum (x - z)^2/(x + z), x,
-    z >= 0.
+    """phi = RandomFourier of Chi2Series, for k(x, z) = exp(-gamma D), D = sum (x - z)^2/(x + z).
 
-    It is ``Chi2Series(n_terms) >> RandomFourier(n_components, gamma=gamma)``, since D is the
-    squared distance of chi2 features; the n_terms * d values between the two exist for one tile at
-    a time. gamma is scikit-learn's; elsewhere:
+    x, z >= 0. It is ``Chi2Series(n_terms) >> RandomFourier(n_components, gamma=gamma)``, since D is
+    the squared distance of chi2 features; the n_terms * d values between the two exist for one tile
+    at a time.
+
+    Parameters
+    ----------
+    n_components : int, default=1024
+        Number of output columns.
+    gamma : float, default=1.0
+        Bandwidth parameter, as in scikit-learn. For rows with sum 1, D is at most 2 and gamma = 1 a
+        fair start; for other rows use 1 over a typical D.
+    n_terms : int, default=5
+        Terms of the series; 5 are enough for up to about 1e5 components.
+    poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"
+        As in Chi2Series.
+    design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
+        As in RandomFourier, for the n_terms * d columns of the series.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The exact kernel.
+    limit_ : Kernel
+        The Gaussian kernel of the series' features, the limit as n_components grows.
+
+    Notes
+    -----
+    The parameter gamma in other sources::
 
         source                          kernel               gamma here     frequencies
         scikit-learn chi2_kernel        exp(-gamma D)        gamma          variance 2 gamma
         Yang et al. 2014, Table 1       exp(-D/sigma^2)      1/sigma^2      variance 2/sigma^2
         Li et al. 2012, eq. 4           exp(-beta D/2)       beta/2         variance beta
 
-    For rows with sum 1, D is at most 2 and gamma = 1 a fair start; for others take 1 over a typical
-    D.
-
-    Parameters
-    ----------
-    n_components : int, default=1024
-        Columns of the output.
-    gamma : float, default=1.0
-    n_terms : int, default=5
-        Terms of the series; 5 are enough for up to about 1e5 components.
-    poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"
-        As in Chi2Series.
-    design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
-        As in RandomFourier, by the n_terms * d columns that it is given.
-    random_state : int, Generator, RandomState or None, default=None
-    n_jobs : int or None, default=None
-        Threads; None and -1 use all that the process may use.
-
-    Attributes
-    ----------
-    limit_ : Kernel
-        The Gaussian over the series: what is reached as n_components grows and n_terms stays.
+    F. Li, G. Lebanon and C. Sminchisescu, "A linear approximation to the chi2 kernel with geometric
+    convergence", arXiv 1206.4074, Algorithm 2.
 
     Examples
     --------
@@ -68,6 +74,15 @@ class ExpChi2(Map):
     name = "exp-chi2"
     kernels = ("exp-chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "gamma": (Positive(),),
+        "n_terms": (Integer(),),
+        "poles": Chi2Series.parameter_constraints["poles"],
+        "design": RandomFourier.parameter_constraints["design"],
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
 
     def __init__(
@@ -96,19 +111,17 @@ class ExpChi2(Map):
 
     @property
     def limit_(self) -> Kernel:
-        """The Gaussian of the series' features."""
+        """The Gaussian kernel of the series' features."""
         check_is_fitted(self)
         return kernel_on_first_stage(Gaussian(float(self.gamma)), self.tile_transform_, self.domain)
 
     @property
     def rate(self) -> Rate:
-        """That of RandomFourier."""
+        """The rate of RandomFourier."""
         return self._fourier().rate
 
     def check(self, d: int) -> None:
-        validate_positive(type(self).__name__, "gamma", self.gamma)
         self._series().check(d)
-        self._fourier().check(d * self.n_terms)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._series().required_statistics(d)

@@ -1,12 +1,11 @@
-"""Random Fourier features: kernels of x - z as averages of cos w.(x - z) (Rahimi and Recht, NIPS
-2007).
+"""Random Fourier features: k(x - z) = E cos w.(x - z) (Rahimi and Recht, NIPS 2007).
 
-kernel        k(x, z)                      law of a frequency w
+kernel        k(x, z)                      sampling density of a frequency w
 gaussian      exp(-gamma |x - z|^2)        normal, variance 2 gamma
 laplacian     exp(-gamma |x - z|_1)        independent Cauchy, scale gamma
-cauchy        1 / (1 + gamma |x - z|^2)    normal, variance 2 gamma E, E ~ Exp(1), one for each w
-matern        Matern(nu, gamma)            multivariate t, 2 nu degrees of freedom, scale sqrt(2
-gamma) cosine-rbf    exp(-gamma (1 - rho))        normal, variance gamma, on rows of unit norm
+cauchy        1 / (1 + gamma |x - z|^2)    normal, variance 2 gamma E, one E ~ Exp(1) for each w
+matern        Matern(nu, gamma)            t with 2 nu degrees of freedom, scale sqrt(2 gamma)
+cosine-rbf    exp(-gamma (1 - rho))        normal, variance gamma, on rows of unit norm
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
-from mercer.maps._bandwidth import Gamma
+from mercer.maps._bandwidth import GAMMA, Gamma
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
 from mercer.maps.stages import linear
@@ -29,69 +29,66 @@ from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.rng import Rng, chi_quantile
 from mercer.stats.basic import Statistic
 from mercer.theory import components_for_pair
-from mercer.validation.parameters import validate_flag, validate_integer, validate_option
-
-_DESIGNS = ("auto", "iid", "orthogonal", "hadamard", "sobol")
+from mercer.validation.parameters import Flag, Integer, NumberOption, Option, Seed, Threads
 
 
 @dataclass(frozen=True)
-class _Law:
-    """The law of the frequencies of a kernel: w = scale(gamma) stretch(u, nu) g, with g standard
-    normal where `normal`, else Cauchy.
-    """
+class _Density:
+    """Sampling density of w = scale(gamma) stretch(u, nu) g, g standard normal or Cauchy."""
 
+    kernel: Callable[..., Kernel]
     normal: bool = True
     scale: Callable[[float], float] = lambda gamma: np.sqrt(2 * gamma)
-    stretch: Callable[[Array, float], Array] | None = (
-        None  # one factor for each frequency, from a uniform number
-    )
+    # A factor for each frequency, from a uniform number u.
+    stretch: Callable[[Array, float], Array] | None = None
 
     def quantile(self, u: Array) -> Array:
         return ndtri(u) if self.normal else np.tan(np.pi * (u - 0.5))
 
 
-_LAWS = {
-    "gaussian": _Law(),
-    "laplacian": _Law(normal=False, scale=lambda gamma: gamma),
-    "cauchy": _Law(stretch=lambda u, nu: np.sqrt(-np.log(u))),
-    "matern": _Law(stretch=lambda u, nu: np.sqrt(2 * nu) / chi_quantile(u, 2 * nu)),
-    "cosine-rbf": _Law(scale=np.sqrt),
+_DENSITIES = {
+    "gaussian": _Density(Gaussian),
+    "laplacian": _Density(Laplacian, normal=False, scale=lambda gamma: gamma),
+    "cauchy": _Density(Cauchy, stretch=lambda u, nu: np.sqrt(-np.log(u))),
+    "matern": _Density(Matern, stretch=lambda u, nu: np.sqrt(2 * nu) / chi_quantile(u, 2 * nu)),
+    "cosine-rbf": _Density(CosineRBF, scale=np.sqrt),
 }
 
 
 class RandomFourier(Map):
-    """phi(x) = sqrt(2/D) (cos w_1.x, sin w_1.x, cos w_2.x, ...), with E <phi(x), phi(z)> = k(x - z)
-    for w drawn from k's spectrum.
+    """phi(x) = sqrt(2/D) (cos w_1.x, sin w_1.x, cos w_2.x, ...), E <phi(x), phi(z)> = k(x, z).
+
+    The frequencies w are sampled from the spectral density of a shift-invariant kernel.
 
     Parameters
     ----------
     n_components : int, default=1024
-        D, the number of columns of the output. When it is odd the last column of the paired form is
-        one offset feature.
+        D, the number of output columns. Where it is odd, the last column of the paired form is an
+        offset feature.
     kernel : {"gaussian", "laplacian", "cauchy", "matern", "cosine-rbf"}, default="gaussian"
         exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma),
-        exp(-gamma (1 - rho)).
+        exp(-gamma (1 - rho)) with rho = cos(x, z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        "scale" is scikit-learn's 1 / (d var(X)), for squared distances; 1.0 when the variance is 0.
-        "median" is one over the median of the distance that gamma multiplies, over pairs of sampled
-        rows. "auto" is "scale" for gaussian, cauchy and matern, "median" for laplacian, 1.0 for
-        cosine-rbf.
+        Bandwidth parameter of the kernel. "scale" is scikit-learn's 1 / (d var(X)), for squared
+        distances; 1.0 when the variance is 0. "median" is 1 over the median of the distance that
+        gamma multiplies, over pairs of sampled rows. "auto" is "scale" for gaussian, cauchy and
+        matern, "median" for laplacian, 1.0 for cosine-rbf.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel.
     form : {"paired", "offset"}, default="paired"
-        "paired" has a cosine and a sine for each frequency; rows have norm 1 and the variance is
+        "paired" has a cosine and a sine for each frequency: rows have norm 1, and the variance is
         the lowest. "offset" has cos(w.x + b) with an independent phase b for each frequency, as
         scikit-learn's RBFSampler.
     design : {"auto", "iid", "orthogonal", "hadamard", "sobol"}, default="auto"
-        How the frequencies are drawn: independently; orthogonal in blocks of d with chi lengths; by
-        three Hadamard products, in O(D log d) a row; from a scrambled Sobol sequence. "auto" goes
-        by kernel and d alone: iid for the laplacian; sobol up to 32 columns, orthogonal below 64,
-        hadamard up to 16384, iid above.
+        Sampling of the frequencies: independent; orthogonal in blocks of d with chi lengths; by
+        three Hadamard products, in O(D log d) a row; from a scrambled Sobol sequence. "auto"
+        depends on kernel and d alone: iid for the laplacian; sobol up to 32 columns, orthogonal
+        below 64, hadamard up to 16384, iid above.
     normalize : bool, default=False
         Divide rows by their norm. With form="offset" these are the normalized random Fourier
         features of Li (KDD 2017).
     random_state : int, Generator, RandomState or None, default=None
-        ``seed_`` is the seed that was used.
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use, 1 is one, BLAS included.
 
@@ -102,16 +99,19 @@ class RandomFourier(Map):
     design_ : str
         The design in use.
     kernel_, limit_ : Kernel
-        The exact kernel, which is also what is reached as n_components grows.
+        The exact kernel, which is also the limit as n_components grows.
     seed_ : int
-        Pass it as random_state to draw the same map again.
+        Pass it as random_state to sample the same map again.
 
     Notes
     -----
-    At equal D the variance of <phi(x), phi(z)> is (1 + k2/2 - k^2)/D for "offset" and (1 + k2 - 2
-    k^2)/D for "paired", with k = k(x - z), k2 = k(2(x - z)): see ``mercer.theory``. In float32 a
-    projection is right to eps |x| |w|; rows for which that is no small part of a turn are projected
-    in float64, and rows beyond that are refused.
+    At equal D the variance of <phi(x), phi(z)> is (1 + k2 - 2 k^2)/D for "paired" and
+    (1 + k2/2 - k^2)/D for "offset", with k = k(x - z), k2 = k(2(x - z)): see ``mercer.theory``.
+    A float32 projection has an error of about eps |x| |w|; rows for which this is no small part of
+    a turn are projected in float64, and rows beyond that raise an error.
+
+    A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NIPS 2007.
+    P. Li, "Linearized GMM kernels and normalized random Fourier features", KDD 2017.
 
     Examples
     --------
@@ -125,8 +125,19 @@ class RandomFourier(Map):
     """
 
     name = "fourier"
-    kernels = tuple(_LAWS)
+    kernels = tuple(_DENSITIES)
     paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (Option(*_DENSITIES),),
+        "gamma": GAMMA,
+        "nu": (NumberOption(0.5, 1.5, 2.5),),
+        "form": (Option("paired", "offset"),),
+        "design": (Option("auto", "iid", "orthogonal", "hadamard", "sobol"),),
+        "normalize": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     gamma_: float
     design_: str
 
@@ -157,61 +168,43 @@ class RandomFourier(Map):
     def kernel_(self) -> Kernel:
         """The exact kernel."""
         check_is_fitted(self)
-        if self.kernel == "matern":
-            return Matern(self.nu, self.gamma_)
-        kernels = {
-            "gaussian": Gaussian,
-            "laplacian": Laplacian,
-            "cauchy": Cauchy,
-            "cosine-rbf": CosineRBF,
-        }
-        return kernels[self.kernel](self.gamma_)
+        nu = {"nu": self.nu} if self.kernel == "matern" else {}
+        return _DENSITIES[self.kernel].kernel(**nu, gamma=self.gamma_)
 
     @property
     def rate(self) -> Rate:
-        """-1/2 for independent draws; at least nearly that for the others."""
-        plain = self.design == "iid" or (self.design == "auto" and not _LAWS[self.kernel].normal)
+        """-1/2 for independent frequencies; at most slightly more for the other designs."""
+        plain = self.design == "iid" or (
+            self.design == "auto" and not _DENSITIES[self.kernel].normal
+        )
         return INDEPENDENT if plain else STRUCTURED
 
     def size_for(self, error: float, delta: float) -> int | None:
-        """Hoeffding's, for independent frequencies."""
-        return (
-            components_for_pair(error, delta, self.form)
-            if self.rate.exact and not self.normalize
-            else None
-        )
+        """Return the size by Hoeffding's inequality, for independent frequencies."""
+        independent = self.rate.exact and not self.normalize
+        return components_for_pair(error, delta, self.form) if independent else None
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        law = _LAWS[validate_option(who, "kernel", self.kernel, _LAWS)]
-        validate_option(who, "form", self.form, ("paired", "offset"))
-        validate_option(who, "design", self.design, _DESIGNS)
-        validate_flag(who, "normalize", self.normalize)
-        if self.kernel == "matern":
-            Matern(self.nu)
         self._gamma().check()
-        if self.design in ("orthogonal", "hadamard") and not law.normal:
-            raise ValueError(
-                f"{who}: design={self.design!r} needs a law of frequencies that no rotation "
-                "changes, and the law of "
-                f"kernel={self.kernel!r} is not one. Use 'iid' or 'sobol'."
+        if self.design in ("orthogonal", "hadamard") and not _DENSITIES[self.kernel].normal:
+            why = (
+                " needs frequencies whose density is invariant under rotation; that of "
+                f"kernel={self.kernel!r} is not. Use design='iid' or 'sobol'."
             )
+            raise ParameterError(type(self).__name__, Setting("design", repr(self.design)), why)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._gamma().required_statistics(self.seed_)
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
-        law = _LAWS[self.kernel]
+        density = _DENSITIES[self.kernel]
         self.gamma_ = self._gamma().value(d, statistics)
         self.design_ = self._design(d) if self.design == "auto" else self.design
         count = count_frequencies(self.n_components, self.form)
-        projection = self._projection(rng, count, d, law.scale(self.gamma_) / (2 * np.pi))
+        projection = self._projection(rng, count, d, density.scale(self.gamma_) / (2 * np.pi))
         if not np.isfinite(projection.max_norm()):
-            raise ValueError(
-                f"{type(self).__name__}: gamma={self.gamma_:g} gives frequencies beyond float64. "
-                "Use a smaller one."
-            )
+            why = " gives frequencies beyond float64. Use a smaller one."
+            raise ParameterError(type(self).__name__, Setting("gamma", f"{self.gamma_:g}"), why)
         before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
         return Chain(
@@ -241,29 +234,26 @@ class RandomFourier(Map):
     def _projection(
         self, rng: Rng, count: int, d: int, scale: float
     ) -> linear.Matrix | linear.Hadamard:
-        """W in turns: a whole circle is 1."""
-        law = _LAWS[self.kernel]
+        """Return the projection W, in turns: a whole circle is 1."""
+        density = _DENSITIES[self.kernel]
+        stretch: Any = scale
         if self.design_ == "sobol":
-            points = linear.sample_sobol(rng, count, d + (law.stretch is not None))
-            stretch = scale if law.stretch is None else scale * law.stretch(points[:, 0], self.nu)
-            return linear.Matrix(np.ascontiguousarray(law.quantile(points[:, -d:]).T) * stretch)
-        stretch = (
-            scale
-            if law.stretch is None
-            else scale * law.stretch(rng.uniform("stretch", count), self.nu)
-        )
+            points = linear.sample_sobol(rng, count, d + (density.stretch is not None))
+            if density.stretch is not None:
+                stretch = scale * density.stretch(points[:, 0], self.nu)
+            return linear.Matrix(np.ascontiguousarray(density.quantile(points[:, -d:]).T) * stretch)
+        if density.stretch is not None:
+            stretch = scale * density.stretch(rng.uniform("stretch", count), self.nu)
         if self.design_ == "hadamard":
             blocks = linear.sample_hadamard(rng, count, d)
             return linear.Hadamard(blocks.signs, blocks.lengths * stretch)
         if self.design_ == "orthogonal":
             return linear.Matrix(linear.sample_orthogonal(rng, count, d) * stretch)
-        return linear.Matrix(linear.sample_independent(rng, count, d, law.quantile) * stretch)
+        return linear.Matrix(linear.sample_independent(rng, count, d, density.quantile) * stretch)
 
     def _design(self, d: int) -> str:
-        """The design that "auto" stands for: by kernel and d alone, so that growing D extends the
-        map and sparse = dense.
-        """
-        if not _LAWS[self.kernel].normal or d > 16384:
+        """Return the design of "auto", by kernel and d alone: a larger D extends the map."""
+        if not _DENSITIES[self.kernel].normal or d > 16384:
             return "iid"
         return "sobol" if d <= 32 else "orthogonal" if d < 64 else "hadamard"
 

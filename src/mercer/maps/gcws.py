@@ -1,6 +1,4 @@
-"""Generalized consistent weighted sampling: hashes that agree as often as the min-max kernel says
-(Li, KDD 2017; Ioffe, ICDM 2010).
-"""
+"""Generalized consistent weighted sampling: hashes of the min-max kernel (Li, KDD 2017)."""
 
 from __future__ import annotations
 
@@ -19,56 +17,64 @@ from mercer.maps.block import Coded, OneHot, code_type
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost, blocks_in, worth_keeping, worth_marking
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_option, validate_positive
+from mercer.validation.parameters import Flag, Integer, Option, Positive, Seed, Threads
 
-_HASHES = 64  # hashes that are made together
+_HASHES = 64  # hashes that are computed together
 _PARAMETERS = 4 * 4 * _HASHES  # bytes of the parameters of one column, for that many hashes
 _FLOPS = 6.0  # for one hash of one number
 
-
-_kept: weakref.WeakKeyDictionary[_Hashes, dict[int, tuple[Array, Array]]] = (
+# Parameters of the columns of the last tile: {transform: {first hash: (ids, parameters)}}.
+_cache: weakref.WeakKeyDictionary[_Hashes, dict[int, tuple[Array, Array]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
 class GCWS(CodedMap):
-    """phi(x) = (e[h_1(x)], ..., e[h_k(x)])/sqrt(k), with Pr(h_j(x) = h_j(z)) = 2^-b + (1 - 2^-b)
-    GMM(x, z); e[c] is the unit vector c.
+    """phi(x) = (e[h_1(x)], ..., e[h_k(x)])/sqrt(k), h_j hashes of b bits, e[c] the unit vector c.
 
-    GMM(x, z) = sum min(u, v) / sum max(u, v), u and v being x and z with each number in two places,
-    (x, 0) for x > 0 and (0, -x) otherwise. Hash j of u: for each u_i > 0, with r, c from Gamma(2,
-    1) and beta uniform, all by (j, i) alone, t = floor(ln u_i/r + beta) and a = ln c - r (t + 1 -
-    beta); the i with the smallest a, and its t, are mixed into b bits. Each hash has 2^b columns
-    and a single 1 in them. A row of zeros has no codes and no features: GMM is 0/0 = 0 there, and
-    so is ``limit_``.
-
-    Linear models take the features as they are, a CSR matrix with n_hashes entries a row;
-    ``blocks(X)`` has them as n_hashes small integers a row, and ``similarity`` estimates the kernel
-    from those.
+    Pr(h_j(x) = h_j(z)) = 2^-b + (1 - 2^-b) GMM(x, z), with the generalized min-max kernel
+    GMM(x, z) = sum min(u, v) / sum max(u, v), u and v being x and z split into two columns for each
+    number: (x, 0) for x > 0 and (0, -x) otherwise. The features are a CSR matrix with n_hashes
+    entries a row; ``blocks(X)`` has them as n_hashes small integers a row, and ``similarity``
+    estimates the kernel from those. A row of zeros has no codes and no features: GMM is 0/0 = 0
+    there, and so is ``limit_``.
 
     Parameters
     ----------
     n_hashes : int, default=256
         k. The estimate of GMM has the variance GMM (1 - GMM)/k.
     bits : int, default=8
-        b, from 1 to 16. Few bits save space; the paper finds 4 enough, 8 safe.
+        b, from 1 to 16. Few bits save memory; 4 are enough in the paper's experiments.
     scheme : {"full", "0-bit"}, default="full"
-        "full" mixes (i, t) and is unbiased. "0-bit" mixes i alone, the paper's shortcut: hashes
-        agree too often in low dimension (for 2 u and u by a third at d = 4), which has no closed
-        form, so ``limit_`` is None.
+        "full" hashes (i, t) and is unbiased. "0-bit" hashes i alone, the paper's approximation:
+        hashes are equal too often in low dimension (for 2 u and u by a third at d = 4), with no
+        closed form, so that ``limit_`` is None.
     power : float, default=1.0
         p of the pGMM kernel, sum min(u, v)^p / sum max(u, v)^p.
     sparse_output : bool, default=True
         CSR features; False gives a dense array with n_hashes 2^bits columns.
     random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
+    Attributes
+    ----------
+    kernel_ : Kernel
+        GMM, or pGMM.
+    limit_ : Kernel or None
+        2^-b + (1 - 2^-b) kernel_, the limit as n_hashes grows; None for the 0-bit scheme.
+
     Notes
     -----
-    The parameters of a column are made from (seed, hash, column) when they are needed, so the model
-    stores none, and data with millions of columns costs only the columns in use. Codes are the same
-    for float32 and float64 input of equal value, dense or CSR, on every CPU.
+    Hash j of u: for each u_i > 0, with r and c from Gamma(2, 1) and beta uniform, all functions of
+    (seed, j, i) alone, t = floor(ln u_i/r + beta) and a = ln c - r (t + 1 - beta). The i with the
+    smallest a, and its t, are mixed into b bits. The model stores none of these parameters, and
+    data with millions of columns costs only the columns in use. Codes are the same for float32 and
+    float64 input of equal value, dense or CSR, on every CPU.
+
+    P. Li, "Linearized GMM kernels and normalized random Fourier features", KDD 2017.
+    S. Ioffe, "Improved consistent sampling, weighted minhash and L1 sketching", ICDM 2010.
 
     Examples
     --------
@@ -83,6 +89,15 @@ class GCWS(CodedMap):
     name = "gcws"
     kernels = ("gmm",)
     paper = "Li, KDD 2017"
+    parameter_constraints = {
+        "n_hashes": (Integer(),),
+        "bits": (Integer(1, 16),),
+        "scheme": (Option("full", "0-bit"),),
+        "power": (Positive(),),
+        "sparse_output": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     size_parameter = "n_hashes"
 
     def __init__(
@@ -111,29 +126,12 @@ class GCWS(CodedMap):
 
     @property
     def limit_(self) -> Kernel | None:
-        """2^-b + (1 - 2^-b) kernel_, and 0 for rows of zeros; None for the 0-bit scheme, which has
-        no closed form.
-        """
+        """2^-b + (1 - 2^-b) kernel_, 0 for rows of zeros; None for the 0-bit scheme."""
         return Bits(self.kernel_, int(self.bits)) if self.scheme == "full" else None
 
-    def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        validate_integer(who, "n_hashes", self.n_hashes)
-        if validate_integer(who, "bits", self.bits) > 16:
-            raise ValueError(f"{who}: bits must be a whole number from 1 to 16, got {self.bits!r}.")
-        validate_option(who, "scheme", self.scheme, ("full", "0-bit"))
-        validate_positive(who, "power", self.power)
-
     def build(self, rng: Rng, d: int, statistics: None) -> _Hashes:
-        return _Hashes(
-            bool(self.sparse_output),
-            rng.seed,
-            self.n_hashes,
-            self.bits,
-            self.scheme == "full",
-            float(self.power),
-        )
+        sparse, full = bool(self.sparse_output), self.scheme == "full"
+        return _Hashes(sparse, rng.seed, self.n_hashes, self.bits, full, float(self.power))
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -144,19 +142,22 @@ class GCWS(CodedMap):
         ]
 
     def similarity(self, A: Any, B: Any) -> tuple[Array, Array]:
-        """(estimate, standard error) of the kernel of each row of A with each row of B, from their
-        codes alone.
+        """Estimate the kernel of each row of A with each row of B from their codes.
 
-        The estimate (m - 2^-b)/(1 - 2^-b), m the share of hashes that agree, is unbiased for the
-        scheme "full". The standard error is that of m, put through the same line. Rows of zeros
-        have the estimate 0.
+        (m - 2^-b)/(1 - 2^-b), m the share of equal hashes, is unbiased for the scheme "full". Rows
+        of zeros have the estimate 0.
 
         Parameters
         ----------
         A, B : array-like, sparse matrix, or coded block
-            Rows, or the blocks that this map made of rows.
+            Rows, or blocks of this map.
+
+        Returns
+        -------
+        estimate, error : arrays of shape (rows of A, rows of B)
+            The estimate and its standard error.
         """
-        first, second = (one if isinstance(one, Coded) else self._encode(one) for one in (A, B))
+        first, second = (rows if isinstance(rows, Coded) else self._encode(rows) for rows in (A, B))
         chance = 2.0**-self.bits
         shares = np.stack([np.mean(second.codes == codes, axis=1) for codes in first.codes])
         error = np.sqrt(shares * (1 - shares) / first.codes.shape[1]) / (1 - chance)
@@ -170,7 +171,7 @@ class GCWS(CodedMap):
 
 @dataclass(frozen=True, eq=False)
 class _Hashes(CodedTransform):
-    """The hashes of a seed: all that is drawn."""
+    """The hashes of a seed."""
 
     seed: int
     n_hashes: int
@@ -180,17 +181,9 @@ class _Hashes(CodedTransform):
     dtype: Any = np.float64
 
     def check(self, d: int) -> None:
-        good = (
-            0 <= self.seed < 2**64
-            and 0 < self.n_hashes < 2**31
-            and 1 <= self.bits <= 16
-            and 0 < self.power < np.inf
-        )
-        require(
-            good and self.dtype == np.float64,
-            self,
-            "a seed, hashes, 1 to 16 bits and a power above 0, in float64",
-        )
+        good = 0 <= self.seed < 2**64 and 0 < self.n_hashes < 2**31 and 1 <= self.bits <= 16
+        good = good and 0 < self.power < np.inf and self.dtype == np.float64
+        require(good, self, "a seed, hashes, 1 to 16 bits and a power above 0, in float64")
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = ops.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits), tile)
@@ -199,7 +192,7 @@ class _Hashes(CodedTransform):
             indptr = np.concatenate([[0], np.cumsum(stored)])[tile.indptr]
             data = tile.data[stored]
             split = 2 * tile.indices[stored].astype(np.int64) + (data < 0)
-            ids, places = self._among_kept(*_in_use(split, 2 * tile.shape[1]))
+            ids, places = self._among_cached(*_columns_in_use(split, 2 * tile.shape[1]))
             logs = self._logs(data)
             empty = np.diff(indptr) == 0
         else:
@@ -210,41 +203,40 @@ class _Hashes(CodedTransform):
             empty = ~split.any(axis=1)
         step = _HASHES * blocks_in(len(ids) * _PARAMETERS)
         for first in range(0, self.n_hashes, step):
-            found = codes[:, first : first + step]
-            parameters = self._parameters(ids, first, -(-found.shape[1] // _HASHES))
-            how = (ids, self.seed, first, self.bits, self.keep_t, found)
+            out_codes = codes[:, first : first + step]
+            parameters = self._parameters(ids, first, -(-out_codes.shape[1] // _HASHES))
+            settings = (ids, self.seed, first, self.bits, self.keep_t, out_codes)
             if hasattr(tile, "indptr"):
-                ops.gcws_csr(indptr, places, logs, parameters, *how)
+                ops.gcws_csr(indptr, places, logs, parameters, *settings)
             else:
-                ops.gcws(logs, parameters, *how)
-        scale = 1 / np.sqrt(self.n_hashes)
-        return Coded(
-            codes, OneHot(2**self.bits, scale, self.dtype), empty=empty if empty.any() else None
-        )
+                ops.gcws(logs, parameters, *settings)
+        table = OneHot(2**self.bits, 1 / np.sqrt(self.n_hashes), self.dtype)
+        return Coded(codes, table, empty=empty if empty.any() else None)
 
-    def _among_kept(self, ids: Array, places: Array) -> tuple[Array, Array]:
-        """The same columns among those whose parameters are kept, where all of them are: a few more
-        cost nothing.
+    def _among_cached(self, ids: Array, places: Array) -> tuple[Array, Array]:
+        """Return (ids, places) among the columns whose parameters are cached, if all of them are.
+
+        Unused columns cost nothing.
         """
-        known = _kept.get(self, {}).get(0, (ids,))[0]
-        at = np.minimum(np.searchsorted(known, ids), max(0, len(known) - 1))
-        if not len(ids) or not len(known) or not np.array_equal(known[at], ids):
+        cached = _cache.get(self, {}).get(0, (ids,))[0]
+        at = np.minimum(np.searchsorted(cached, ids), max(0, len(cached) - 1))
+        if not len(ids) or not len(cached) or not np.array_equal(cached[at], ids):
             return ids, places
-        return known, at.astype(places.dtype)[places]
+        return cached, at.astype(places.dtype)[places]
 
     def _parameters(self, ids: Array, first: int, blocks: int) -> Array:
-        """Those of these columns, for hashes from `first` on. They are kept for the next tile,
-        which often has the same columns.
+        """Return the parameters of these columns, for hashes from `first` on.
+
+        They are cached for the next tile, which often has the same columns.
         """
-        kept = _kept.setdefault(self, {})
-        if first in kept and np.array_equal(kept[first][0], ids):
-            return kept[first][1]
-        made = ops.gcws_parameters(
-            self.seed, ids, first, ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids)
-        )
+        cached = _cache.setdefault(self, {})
+        if first in cached and np.array_equal(cached[first][0], ids):
+            return cached[first][1]
+        empty = ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids)
+        parameters = ops.gcws_parameters(self.seed, ids, first, empty)
         if worth_keeping(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
-            kept[first] = ids, made
-        return made
+            cached[first] = ids, parameters
+        return parameters
 
     def columns(self, d: int) -> int:
         return self.n_hashes << self.bits
@@ -257,15 +249,13 @@ class _Hashes(CodedTransform):
         return Cost(_FLOPS * d * self.n_hashes, 8.0 * d + 12.0 * self.n_hashes + features)
 
     def _logs(self, values: Array) -> Array:
-        """ln |x|^p in float32; -inf for 0."""
+        """Return ln |x|^p in float32; -inf for 0."""
         with np.errstate(divide="ignore"):
             return (self.power * np.log(np.abs(values.astype(np.float64)))).astype(np.float32)
 
 
-def _in_use(columns: Array, count: int) -> tuple[Array, Array]:
-    """(ids, places): the columns that occur among `count`, rising, and where each entry's column is
-    among them.
-    """
+def _columns_in_use(columns: Array, count: int) -> tuple[Array, Array]:
+    """Return the distinct columns, of count, and the position of each entry among them."""
     if worth_marking(count):
         marks = np.zeros(count, bool)
         marks[columns] = True

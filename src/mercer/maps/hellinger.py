@@ -1,4 +1,4 @@
-"""The Hellinger map: the square root."""
+"""The Hellinger map, sqrt(x)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.elementwise import SquareRoot
 from mercer.rng import Rng
+from mercer.validation.parameters import Threads
 
 
 class Hellinger(Map):
     """phi(x) = sqrt(x), so that <phi(x), phi(z)> = sum sqrt(x z) exactly, for x >= 0.
 
-    Sparse in, sparse out.
+    CSR rows give CSR features.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    kernel_, limit_ : Kernel
+        The exact kernel.
 
     Examples
     --------
@@ -31,6 +37,9 @@ class Hellinger(Map):
     name = "hellinger"
     kernels = ("hellinger",)
     paper = "the square root of histograms"
+    parameter_constraints = {
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
     size_parameter = None
     rate = None
@@ -40,7 +49,7 @@ class Hellinger(Map):
 
     @property
     def kernel_(self) -> Kernel:
-        """The exact kernel, which the features have without error."""
+        """The exact kernel; the features have no error."""
         return HellingerKernel()
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:

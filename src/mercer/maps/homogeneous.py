@@ -20,13 +20,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.stages.elementwise import HomogeneousLift
 from mercer.rng import Rng
-from mercer.validation.parameters import (
-    validate_flag,
-    validate_integer,
-    validate_option,
-    validate_positive,
-    validate_positive_or_option,
-)
+from mercer.validation.parameters import Flag, Integer, Option, Positive, Threads
 
 _NODES = 400  # Gauss-Legendre nodes for the coefficients of the rectangular window
 
@@ -37,9 +31,7 @@ def _sech(t: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Signature:
-    """An additive kernel as sqrt(x z) K(log(z/x)), with K's spectrum and the periods that suit n
-    terms.
-    """
+    """An additive kernel sqrt(x z) K(log(z/x)), the spectrum of K, and the periods for n terms."""
 
     kernel: type[Additive]
     spectrum: Callable[[Array], Array]
@@ -47,7 +39,7 @@ class _Signature:
     rectangular: Callable[[int], float]
 
     def of_logarithm(self, l: Array) -> Array:
-        """K(l) = k(e^(-l/2), e^(l/2))."""
+        """Return K(l) = k(e^(-l/2), e^(l/2))."""
         return self.kernel().term(np.exp(-l / 2), np.exp(l / 2))
 
 
@@ -74,34 +66,44 @@ _SIGNATURES = {
 
 
 class Homogeneous(AdditiveMap):
-    """phi(x_i) = sqrt(x_i) (sqrt(c_0), sqrt(2 c_j) cos(f_j L ln x_i), sqrt(2 c_j) sin(f_j L ln
-    x_i))_{j = 1..n}, x >= 0, phi(0) = 0.
+    """phi(x) = sqrt(x) (sqrt(c_0), sqrt(2 c_j) cos(f_j L ln x), sqrt(2 c_j) sin(f_j L ln x)).
 
-    The 2 n + 1 values of one input stand side by side, in this order. Sparse in, sparse out.
+    For each number x >= 0 of a row, j = 1..n, phi(0) = 0: 2 n + 1 values, side by side, in this
+    order. CSR rows give CSR features.
 
     Parameters
     ----------
     n_terms : int, default=1
-        n, the sampled frequencies; 0 is a scaled square root.
+        n, the number of sampled frequencies; 0 gives a scaled square root.
     kernel : {"chi2", "intersection", "jensen-shannon"}, default="chi2"
+        An additive kernel that is homogeneous of degree 1.
     window : {"rectangular", "uniform"}, default="rectangular"
         "uniform" samples the spectrum, c_j = L kappa(j L); "rectangular" has the Fourier
-        coefficients of the kernel cut to one period, and leaves out frequencies whose coefficient
-        is not positive.
+        coefficients of the kernel cut to one period, without the frequencies whose coefficient is
+        not positive.
     period : float or "auto", default="auto"
         2 pi / L. "auto" is Vedaldi and Zisserman's choice for n terms.
     degree : float, default=1.0
         Degree of homogeneity: the kernel is sum (x z)^((degree - 1)/2) k(x, z).
     signed : bool, default=False
-        Take negative numbers as sign(x) phi(|x|).
+        Map negative numbers to sign(x) phi(|x|).
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
     Attributes
     ----------
     period_ : float
+        The period in use.
     harmonics_ : tuple of int
         f_1, ..., f_n.
+    kernel_ : Kernel
+        The exact kernel.
+    limit_ : Kernel or None
+        kernel_ with period="auto". With a fixed period, a periodic kernel without a closed form.
+
+    Notes
+    -----
+    A. Vedaldi and A. Zisserman, "Efficient additive kernels via explicit feature maps", PAMI 2012.
 
     Examples
     --------
@@ -115,6 +117,15 @@ class Homogeneous(AdditiveMap):
     paper = (
         "Vedaldi and Zisserman, PAMI 2012; a comparator of CVPR 2014, ICCV 2015 and arXiv 1206.4074"
     )
+    parameter_constraints = {
+        "n_terms": (Integer(0),),
+        "kernel": (Option(*_SIGNATURES),),
+        "window": (Option("rectangular", "uniform"),),
+        "period": (Positive(), Option("auto")),
+        "degree": (Positive(),),
+        "signed": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     period_: float
     harmonics_: tuple[int, ...]
 
@@ -143,40 +154,27 @@ class Homogeneous(AdditiveMap):
 
     @property
     def limit_(self) -> Kernel | None:
-        """The kernel, when the period grows with n_terms; a periodic version of it, without a
-        closed form here, when it does not.
-        """
+        """The kernel where the period grows with n_terms; None for a fixed one."""
         return self.kernel_ if self.period == "auto" else None
 
     @property
     def rate(self) -> Decay:
-        """chi2 and Jensen-Shannon have smooth signatures; the intersection kernel has a cusp, and
-        falls more slowly.
-        """
+        """Faster for chi2 and Jensen-Shannon than for the intersection kernel, which has a cusp."""
         return Decay((1, 4, 16), 0.9 if self.kernel == "intersection" else 0.5)
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_terms", self.n_terms, least=0)
-        validate_option(who, "kernel", self.kernel, _SIGNATURES)
-        validate_option(who, "window", self.window, ("rectangular", "uniform"))
-        validate_positive(who, "degree", self.degree)
-        validate_flag(who, "signed", self.signed)
-        validate_positive_or_option(who, "period", self.period, ("auto",))
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         signature = _SIGNATURES[self.kernel]
-        auto = signature.rectangular if self.window == "rectangular" else signature.uniform
-        self.period_ = (
-            max(1.0, float(auto(self.n_terms))) if self.period == "auto" else float(self.period)
-        )
+        if self.period == "auto":
+            auto = signature.rectangular if self.window == "rectangular" else signature.uniform
+            self.period_ = max(1.0, float(auto(self.n_terms)))
+        else:
+            self.period_ = float(self.period)
         step = 2 * np.pi / self.period_
         harmonics, coefficients = self._coefficients(signature, step)
         self.harmonics_ = tuple(int(h) for h in harmonics[1:])
         amplitudes = np.sqrt(coefficients * np.where(harmonics == 0, 1.0, 2.0))
-        return Chain(
-            (HomogeneousLift(amplitudes, self.harmonics_, step, float(self.degree), self.signed),)
-        )
+        degree = float(self.degree)
+        return Chain((HomogeneousLift(amplitudes, self.harmonics_, step, degree, self.signed),))
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -188,9 +186,7 @@ class Homogeneous(AdditiveMap):
         ]
 
     def _coefficients(self, signature: _Signature, step: float) -> tuple[Array, Array]:
-        """(0, f_1, ..., f_n) and their c: the first n frequencies, or the first n whose coefficient
-        is positive.
-        """
+        """Return (0, f_1, ..., f_n) and their c: the first n, or the first n with c > 0."""
         n = self.n_terms
         if self.window == "uniform":
             harmonics = np.arange(n + 1)
@@ -198,9 +194,8 @@ class Homogeneous(AdditiveMap):
         half = np.pi / step
         candidates = np.arange(3 * n + 1)
         nodes, weights = np.polynomial.legendre.leggauss(_NODES + 8 * len(candidates))
-        l = (
-            half * (nodes + 1) / 2
-        )  # the signature is even: half a period, so that a cusp at 0 is an end
+        # The signature is even: with half a period a cusp at 0 is an end.
+        l = half * (nodes + 1) / 2
         waves = np.cos(np.outer(candidates, l) * step)
         coefficients = waves @ (weights * signature.of_logarithm(l)) / 2
         usable = np.flatnonzero((coefficients > 0) | (candidates == 0))[: n + 1]

@@ -1,4 +1,4 @@
-"""The identity: the linear kernel, for a model without a map beside those with one."""
+"""The identity map, for linear models beside those with a map."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.linear import IdentityStage
 from mercer.rng import Rng
+from mercer.validation.parameters import Threads
 
 
 class Identity(Map):
-    """phi(x) = x, so that <phi(x), phi(z)> = <x, z>: the linear model, under the same roof as the
-    others.
+    """phi(x) = x, so that <phi(x), phi(z)> = <x, z>: a linear model, as a map like the others.
 
-    Sparse in, sparse out.
+    CSR rows give CSR features.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    kernel_, limit_ : Kernel
+        The exact kernel.
 
     Examples
     --------
@@ -32,6 +37,9 @@ class Identity(Map):
     name = "linear"
     kernels = ("linear",)
     paper = "the columns as they are"
+    parameter_constraints = {
+        "n_jobs": (Threads(),),
+    }
     size_parameter = None
     rate = None
 
@@ -40,7 +48,7 @@ class Identity(Map):
 
     @property
     def kernel_(self) -> Kernel:
-        """The exact kernel, which the features have without error."""
+        """The exact kernel; the features have no error."""
         return LinearKernel()
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:

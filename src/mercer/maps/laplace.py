@@ -1,7 +1,6 @@
-"""Random Laplace features: kernels of x + z on x, z >= 0 (Yang, Sindhwani, Fan, Avron and Mahoney,
-CVPR 2014).
+"""Random Laplace features: k(x + z) = E exp(-w.(x + z)) for x, z >= 0 (Yang et al., CVPR 2014).
 
-kernel         k(x, z)                           law of each w_i
+kernel         k(x, z)                           sampling density of each w_i
 exponential    exp(-beta sum sqrt(x_i + z_i))    Levy, scale beta^2/2
 reciprocal     prod beta/(x_i + z_i + beta)      exponential, rate beta
 """
@@ -25,19 +24,21 @@ from mercer.maps.stages.laplace import Exponent, LaplaceFeatures
 from mercer.rng import Rng
 from mercer.stats.basic import RowMean, Statistic
 from mercer.validation.parameters import (
-    validate_flag,
-    validate_integer,
-    validate_option,
-    validate_positive,
-    validate_positive_or_option,
+    Flag,
+    Integer,
+    Nonnegative,
+    Option,
+    Positive,
+    Seed,
+    Threads,
 )
 
 _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and that float32 holds
 
 
 @dataclass(frozen=True)
-class _Law:
-    """The law of the weights of a semigroup kernel, and what beta="auto" averages."""
+class _Density:
+    """Sampling density of the weights of a semigroup kernel, and beta="auto" from mean row sums."""
 
     kernel: Callable[[float], Kernel]
     quantile: Callable[[Array, float], Array]
@@ -61,36 +62,38 @@ def _term(x: Array) -> Array:
     return 2 * x
 
 
-_LAWS = {
-    "exponential": _Law(ExponentialSemigroup, _levy, _root_term, lambda mean: 1 / mean),
-    "reciprocal": _Law(ReciprocalSemigroup, _exponential, _term, lambda mean: mean),
+_DENSITIES = {
+    "exponential": _Density(ExponentialSemigroup, _levy, _root_term, lambda mean: 1 / mean),
+    "reciprocal": _Density(ReciprocalSemigroup, _exponential, _term, lambda mean: mean),
 }
 
 
 class RandomLaplace(Map):
-    """phi(x) = exp(-W x)/sqrt(D), scaled so that <phi(x), phi(x)> = limit_(x, x) exactly when
-    normalize is True; x >= 0.
+    """phi(x) = exp(-W x)/sqrt(D), E <phi(x), phi(z)> = k(x, z), a kernel of x + z for x, z >= 0.
+
+    With normalize=True rows are scaled so that <phi(x), phi(x)> = limit_(x, x) exactly.
 
     Parameters
     ----------
     n_components : int, default=1024
-        D, the number of columns of the output.
+        D, the number of output columns.
     kernel : {"exponential", "reciprocal"}, default="exponential"
         exp(-beta sum sqrt(x + z)) or prod beta/(x + z + beta).
     beta : float or "auto", default="auto"
-        The kernel's parameter (lambda of the reciprocal one in the paper). "auto" makes k(x, x)
-        about 1/e: one over the mean of sum sqrt(2x) for exponential, the mean of sum 2x for
+        The kernel's parameter (the paper's lambda for the reciprocal one). "auto" makes k(x, x)
+        about 1/e: 1 over the mean of sum sqrt(2x) for exponential, the mean of sum 2x for
         reciprocal.
     shift : float, default=0.0
         The paper's delta, added to every coordinate: limit_ is then k(x + delta, z + delta).
-        ``theory.laplace_shift`` gives the one for a wanted error. CSR rows stay sparse.
+        ``theory.laplace_shift`` has the shift for a given error. CSR rows stay sparse.
     normalize : bool, default=True
         Scale each row to the exact diagonal: 2 to 25 times less error on histograms. False is the
         paper's map.
     design : {"iid", "sobol", "lhs"}, default="iid"
-        Independent weights, a scrambled Sobol sequence, or a Latin hypercube (which draws anew when
-        n_components changes).
+        Independent weights, a scrambled Sobol sequence, or a Latin hypercube (which has other
+        weights for every n_components).
     random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
@@ -98,13 +101,20 @@ class RandomLaplace(Map):
     ----------
     beta_ : float
         The beta in use.
+    kernel_ : Kernel
+        The exact kernel.
+    limit_ : Kernel
+        k(x + shift, z + shift), the limit as n_components grows.
 
     Notes
     -----
-    The law of Levy has no mean: weights above 1e30 are taken as 1e30, where exp(-w x) is 0 for
-    every x above 1e-28 all the same. The relative variance of the plain map is exp((2 - sqrt 2)
-    beta sum sqrt(x + z)) - 1: it is of no use once beta sum sqrt(x + z) is above 10, whatever its
-    size.
+    The Levy density has no mean: weights above 1e30 are replaced by 1e30, where exp(-w x) is 0 for
+    every x above 1e-28. The relative variance of the plain map is
+    exp((2 - sqrt 2) beta sum sqrt(x + z)) - 1: no size is large enough once beta sum sqrt(x + z)
+    is above 10.
+
+    J. Yang, V. Sindhwani, Q. Fan, H. Avron and M. W. Mahoney, "Random Laplace feature maps for
+    semigroup kernels on histograms", CVPR 2014.
 
     Examples
     --------
@@ -117,8 +127,18 @@ class RandomLaplace(Map):
     """
 
     name = "laplace"
-    kernels = tuple(_LAWS)
+    kernels = tuple(_DENSITIES)
     paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (Option(*_DENSITIES),),
+        "beta": (Positive(), Option("auto")),
+        "shift": (Nonnegative(),),
+        "normalize": (Flag(),),
+        "design": (Option("iid", "sobol", "lhs"),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
     beta_: float
 
@@ -145,52 +165,38 @@ class RandomLaplace(Map):
 
     @property
     def nested(self) -> bool:  # type: ignore[override]
-        """A Latin hypercube is a new one at every size."""
+        """Whether a larger map extends a smaller one: not with a Latin hypercube."""
         return self.design != "lhs"
 
     @property
     def rate(self) -> Rate:
-        """-1/2 for independent draws; at least nearly that for the others."""
+        """-1/2 for independent weights; at most slightly more for the other designs."""
         return INDEPENDENT if self.design == "iid" else STRUCTURED
 
     @property
     def kernel_(self) -> Kernel:
         """The exact kernel."""
         check_is_fitted(self)
-        return _LAWS[self.kernel].kernel(self.beta_)
+        return _DENSITIES[self.kernel].kernel(self.beta_)
 
     @property
     def limit_(self) -> Kernel:
         """k(x + shift, z + shift)."""
-        return (
-            self.kernel_
-            if self.shift == 0
-            else KernelOnFeatures(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
-        )
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        validate_option(who, "kernel", self.kernel, _LAWS)
-        validate_option(who, "design", self.design, ("iid", "sobol", "lhs"))
-        validate_flag(who, "normalize", self.normalize)
-        validate_positive_or_option(who, "beta", self.beta, ("auto",))
-        if self.shift != 0:
-            validate_positive(who, "shift", self.shift)
+        if self.shift == 0:
+            return self.kernel_
+        return KernelOnFeatures(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
 
     def required_statistics(self, d: int) -> Statistic | None:
-        return RowMean(_LAWS[self.kernel].term) if isinstance(self.beta, str) else None
+        return RowMean(_DENSITIES[self.kernel].term) if isinstance(self.beta, str) else None
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
-        law = _LAWS[self.kernel]
-        self.beta_ = (
-            float(self.beta)
-            if statistics is None
-            else law.auto(statistics.mean)
-            if statistics.mean > 0
-            else 1.0
-        )
-        panel = np.minimum(self._weights(rng, d, lambda u: law.quantile(u, self.beta_)), _LARGEST)
+        density = _DENSITIES[self.kernel]
+        if statistics is None:
+            self.beta_ = float(self.beta)
+        else:
+            self.beta_ = density.auto(statistics.mean) if statistics.mean > 0 else 1.0
+        weights = self._weights(rng, d, lambda u: density.quantile(u, self.beta_))
+        panel = np.minimum(weights, _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None
         return Chain((LaplaceFeatures.from_weights(panel, float(self.shift), exponent),))
 

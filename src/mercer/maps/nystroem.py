@@ -1,6 +1,4 @@
-"""Nystroem features: the data's kernel with some of its own rows (Williams and Seeger, NIPS
-2000).
-"""
+"""Nystroem features: k(x, L) for landmarks L among the rows (Williams and Seeger, NIPS 2000)."""
 
 from __future__ import annotations
 
@@ -14,12 +12,17 @@ from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
-from mercer.errors import RowError
-from mercer.kernels import Called, Kernel
+from mercer.errors import ParameterError, RowError, Setting
+from mercer.kernels import CallableKernel, Kernel
 from mercer.kernels.gram import gram
-from mercer.kernels.registry import named, names
-from mercer.maps._bandwidth import KINDS, Gamma
-from mercer.maps._landmarks import POOL, by_leverage, inverse_root, plus_plus
+from mercer.kernels.registry import ALIASES, kernel_class, kernel_classes
+from mercer.maps._bandwidth import GAMMA, KINDS, Gamma
+from mercer.maps._landmarks import (
+    POOL,
+    inverse_square_root,
+    sample_by_leverage,
+    sample_kmeans_plus_plus,
+)
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Array, Decay, Map
 from mercer.maps.block import Block, Dense
@@ -28,64 +31,80 @@ from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir, Statistic
 from mercer.stats.combined import CombinedStatistics
-from mercer.validation.parameters import validate_integer, validate_option
+from mercer.validation.parameters import (
+    ArrayLike,
+    Function,
+    InstanceOf,
+    Integer,
+    Missing,
+    Option,
+    Seed,
+    Threads,
+)
 from mercer.validation.rows import require_finite, require_finite_features, validate_rows
 
-_CHOICES: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
+_SAMPLERS: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
     "uniform": lambda rng, kernel, pool, count: np.arange(count),
-    "kmeans++": plus_plus,
-    "leverage": by_leverage,
+    "kmeans++": sample_kmeans_plus_plus,
+    "leverage": sample_by_leverage,
 }
-# rounding that K^(-1/2) may magnify before float32 rows are taken to float64: 64 eps is 8e-6
+# Largest factor by which K^(-1/2) may magnify the rounding of float32: 64 eps is 8e-6.
 _MOST_MAGNIFIED = 64.0
 
 
 class Nystroem(Map):
-    """phi(x) = K_LL^(-1/2) k(L, x), so that <phi(x), phi(z)> = k(x, L) K_LL^+ k(L, z): exact on the
-    landmarks L, never too long elsewhere.
+    """phi(x) = K_LL^(-1/2) k(L, x), so that <phi(x), phi(z)> = k(x, L) K_LL^+ k(L, z), landmarks L.
 
-    The inverse root is taken over eigenvectors of K_LL whose eigenvalue is above 1e-12 of the
-    largest: repeated landmarks do no harm.
+    It is exact on the landmarks, and |phi(x)|^2 <= k(x, x) elsewhere. The inverse root is that of
+    the eigenvectors of K_LL with eigenvalues above 1e-12 of the largest: landmarks may be repeated.
 
     Parameters
     ----------
     n_components : int, default=256
-        Landmarks, and columns of the output. With fewer rows than this all of them are landmarks,
-        and a warning says so.
+        Number of landmarks and of output columns. With fewer rows than this all of them are
+        landmarks, with a warning.
     kernel : str, Kernel or callable, default="gaussian"
         A kernel of ``mercer.kernels`` by name ("gaussian", "exp-chi2", "jensen-shannon", "min-max",
-        ...; "rbf" is "gaussian"), any kernel object, composed ones included, or a function k(X, Z,
-        **kernel_params) of two float64 arrays of rows that returns their Gram matrix.
-        scikit-learn's "chi2" is our "exp-chi2"; our "chi2" is the additive kernel sum 2xz/(x + z).
+        ...; "rbf" is "gaussian"), any kernel object, or a function k(X, Z, **kernel_params) of two
+        float64 arrays of rows that returns their Gram matrix. scikit-learn's "chi2" is "exp-chi2"
+        here; "chi2" here is the additive kernel sum 2xz/(x + z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        For kernels by name that have one, as in RandomFourier. "auto" is "median" for exp-chi2: one
-        over the median of sum (x - z)^2/(x + z) over pairs of sampled rows.
+        Bandwidth parameter of kernels by name that have one, as in RandomFourier. "auto" is
+        "median" for exp-chi2: 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
+        rows.
     kernel_params : dict or None, default=None
         Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function.
-    landmarks : {"uniform", "kmeans++", "leverage"} or array of shape (n_landmarks, n_features),
-    default="uniform"
-        "uniform" is a sample without replacement. The next two choose from a uniform sample of ten
-        rows for each landmark: "kmeans++" by squared distances in the kernel's feature space,
-        "leverage" by approximate ridge leverages. Both find small clusters that a uniform sample
-        misses; on data without any (scikit-learn's digits) the three are within a few per cent. An
-        array (or sparse matrix) is taken as it is, and n_components is not used.
+    landmarks : {"uniform", "kmeans++", "leverage"} or array-like, default="uniform"
+        "uniform" is a sample without replacement. "kmeans++" and "leverage" choose from a uniform
+        sample of ten rows for each landmark: by squared distances in the kernel's feature space, or
+        by approximate ridge leverages. Both find small clusters that a uniform sample misses; on
+        data without any (scikit-learn's digits) the three are within a few per cent. An array or
+        sparse matrix of shape (n_landmarks, n_features) has the landmarks themselves; n_components
+        is then not used.
     random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
     Attributes
     ----------
     landmarks_ : array or CSR matrix of shape (n_components_, n_features)
+        L.
     n_components_ : int
         The number of landmarks.
     gamma_ : float or None
         The gamma in use, for kernels by name that have one.
+    kernel_, limit_ : Kernel
+        The exact kernel.
 
     Notes
     -----
-    The sample is one pass over the rows, whatever their number. K_LL^(-1/2) magnifies the rounding
-    of k(L, x); where it does so more than 64 times, float32 rows are mapped in float64 and the
+    The rows are sampled in one pass, whatever their number. K_LL^(-1/2) magnifies the rounding of
+    k(L, x); where it does so more than 64 times, float32 rows are mapped in float64 and the
     features rounded.
+
+    C. K. I. Williams and M. Seeger, "Using the Nystroem method to speed up kernel machines",
+    NIPS 2000.
 
     Examples
     --------
@@ -98,14 +117,25 @@ class Nystroem(Map):
     """
 
     name = "nystroem"
-    kernels = tuple(names())
+    kernels = tuple(kernel_classes())
     paper = "Williams and Seeger, NIPS 2000; a comparator of arXiv 1206.4074"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (
+            Option(*kernel_classes(), *ALIASES),
+            InstanceOf(Kernel, "a kernel such as mercer.kernels.Chi2()"),
+            Function("a function k(X, Z)"),
+        ),
+        "gamma": GAMMA,
+        "kernel_params": (Missing(), InstanceOf(Mapping, "a dict")),
+        "landmarks": (Option(*_SAMPLERS), ArrayLike("rows with the columns of the data")),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain_advice = "For signed data use a kernel of all numbers, such as 'gaussian'."
     nested = False
     gamma_: float | None
-    rate = Decay(
-        (10, 20, 40), 0.75
-    )  # exact where all rows are landmarks; how fast before that, the data decide
+    rate = Decay((10, 20, 40), 0.75)  # it depends on the data; exact where all rows are landmarks
 
     def __init__(
         self,
@@ -128,14 +158,14 @@ class Nystroem(Map):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """That of the kernel."""
-        kernel = self._any_kernel()
+        """The domain of the kernel."""
+        kernel = self._kernel_or_none()
         return "real" if kernel is None else kernel.domain
 
     @property
     def random(self) -> bool:  # type: ignore[override]
-        """Unless the landmarks are given."""
-        return self._chooses
+        """Whether landmarks are sampled, not given."""
+        return isinstance(self.landmarks, str)
 
     @property
     def kernel_(self) -> Kernel:
@@ -155,45 +185,39 @@ class Nystroem(Map):
 
     def check(self, d: int) -> None:
         who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
         kernel = self._kernel(None)
-        if isinstance(self.landmarks, str):
-            validate_option(who, "landmarks", self.landmarks, _CHOICES)
+        if self.random:
             return
-        given = self._given()
+        given = self._given_landmarks()
         if given.shape[1] != d or given.shape[0] == 0:
-            raise ValueError(
-                f"{who}: landmarks must be {', '.join(map(repr, _CHOICES))}, or at least one row "
-                f"of {d} columns as the data "
-                f"have, got an array of shape {given.shape}."
+            needed = (
+                f" must have at least one row of {d} columns, as the data have, got an array of "
             )
+            raise ParameterError(who, Setting("landmarks"), f"{needed}shape {given.shape}.")
         require_finite(f"{who} (landmarks)", given)
         kernel.check(given)
 
     def required_statistics(self, d: int) -> Statistic | None:
         gamma = self._gamma()
-        size = (
-            self.n_components * (1 if self.landmarks == "uniform" else POOL) if self._chooses else 0
-        )
-        wanted = [
-            None if gamma is None else gamma.required_statistics(self.seed_),
-            Reservoir(size, self.seed_) if size else None,
-        ]
-        parts = [part for part in wanted if part is not None]
-        return CombinedStatistics(*parts) if parts else None
+        parts = [] if gamma is None else [gamma.required_statistics(self.seed_)]
+        if self.random:
+            size = self.n_components * (1 if self.landmarks == "uniform" else POOL)
+            parts.append(Reservoir(size, self.seed_))
+        required = [part for part in parts if part is not None]
+        return CombinedStatistics(*required) if required else None
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Landmarks:
         who = type(self).__name__
         parts = [] if statistics is None else list(statistics.parts)
-        sample = parts.pop() if self._chooses else None
+        sample = parts.pop() if self.random else None
         gamma = self._gamma()
         self.gamma_ = None if gamma is None else gamma.value(d, parts[0] if parts else None)
         kernel = self._kernel(self.gamma_)
         try:
-            rows = self._choose(rng, kernel, sample.rows) if sample is not None else self._given()
+            rows = self._given_landmarks() if sample is None else self._sample(rng, kernel, sample)
             return Landmarks.of(who, kernel, rows.astype(np.float64))
         except RowError as error:
-            raise ValueError(f"{who}: of the landmarks, {error}") from None
+            raise ValueError(f"{who}: in the landmarks, {error}") from None
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -205,88 +229,71 @@ class Nystroem(Map):
             cls(12, kernel="matern", kernel_params={"nu": 0.5}, random_state=0),
         ]
 
-    @property
-    def _chooses(self) -> bool:
-        return isinstance(self.landmarks, str)
-
-    def _choose(self, rng: Rng, kernel: Kernel, pool: Any) -> Any:
+    def _sample(self, rng: Rng, kernel: Kernel, sample: Reservoir) -> Any:
+        """Return the landmarks, chosen from a uniform sample of rows."""
+        pool: Any = sample.rows
         count = min(self.n_components, pool.shape[0])
         if count < self.n_components:
             warnings.warn(
                 f"{type(self).__name__}: n_components={self.n_components} is more than the "
-                f"{count} rows seen; all of them are "
-                "landmarks.",
+                f"{count} rows seen; all of them are landmarks.",
                 stacklevel=2,
             )
-        return pool[_CHOICES[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
+        return pool[_SAMPLERS[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
 
-    def _given(self) -> Any:
+    def _given_landmarks(self) -> Any:
         return validate_rows(f"{type(self).__name__}: landmarks", self.landmarks)
 
     def _gamma(self) -> Gamma | None:
-        """The gamma of a kernel by name that has one."""
+        """Return the gamma of a kernel by name that has one, else None."""
         if not isinstance(self.kernel, str):
             return None
-        name = {cls: name for name, cls in names().items()}[named(type(self).__name__, self.kernel)]
+        name = ALIASES.get(self.kernel, self.kernel)
         return Gamma(type(self).__name__, name, self.gamma) if name in KINDS else None
 
     def _kernel(self, gamma: float | None) -> Kernel:
-        """The kernel with that gamma; refused in a sentence where the parameters do not go
-        together.
-        """
+        """Return the kernel with a gamma; raise where the parameters contradict each other."""
         who = type(self).__name__
         params = dict(self.kernel_params or {})
         if isinstance(self.kernel, str):
-            cls = named(who, self.kernel)
-            known = {field.name for field in fields(cls)} - {"gamma"}
-            if set(params) - known:
-                raise ValueError(
-                    f"{who}: kernel_params of kernel={self.kernel!r} may have "
-                    f"{sorted(known) or 'nothing'}, got {sorted(params)}. "
-                    "gamma is a parameter of its own."
+            cls = kernel_class(self.kernel)
+            allowed = {field.name for field in fields(cls)} - {"gamma"}
+            if set(params) - allowed:
+                needed = (
+                    f" of kernel={self.kernel!r} may have {sorted(allowed) or 'nothing'}, got "
+                    f"{sorted(params)}. gamma is a parameter of its own."
                 )
-            finder = self._gamma()
-            if finder is not None:
-                finder.check()
+                raise ParameterError(who, Setting("kernel_params"), needed)
+            bandwidth = self._gamma()
+            if bandwidth is not None:
+                bandwidth.check()
                 return cls(**params, **({} if gamma is None else {"gamma": gamma}))
-            self._must_have_no_gamma(f"kernel={self.kernel!r} has none")
+            self._refuse_gamma(f"kernel={self.kernel!r} has none")
             return cls(**params)
         if isinstance(self.kernel, Kernel):
             if params:
-                raise ValueError(
-                    f"{who}: kernel_params are for kernels by name and functions; "
-                    f"{self.kernel!r} has its own."
-                )
-            self._must_have_no_gamma(f"{self.kernel!r} has its own parameters")
+                needed = f" are for kernels by name and functions; {self.kernel!r} has its own."
+                raise ParameterError(who, Setting("kernel_params"), needed)
+            self._refuse_gamma(f"{self.kernel!r} has its own parameters")
             return self.kernel
-        if callable(self.kernel) and not isinstance(self.kernel, type):
-            self._must_have_no_gamma("a function takes it from kernel_params")
-            return Called(self.kernel, params)
-        raise ValueError(
-            f"{who}: kernel must be a name such as 'gaussian', a kernel such as "
-            "mercer.kernels.Chi2(), or a function k(X, Z), "
-            f"got {self.kernel!r}."
-        )
+        self._refuse_gamma("a function takes it from kernel_params")
+        return CallableKernel(self.kernel, params)
 
-    def _must_have_no_gamma(self, why: str) -> None:
+    def _refuse_gamma(self, why: str) -> None:
         if self.gamma != "auto":
-            raise ValueError(
-                f"{type(self).__name__}: gamma must be 'auto' here, since {why}, got "
-                f"{self.gamma!r}."
-            )
+            needed = f" must be 'auto' here, since {why}, got {self.gamma!r}."
+            raise ParameterError(type(self).__name__, Setting("gamma"), needed)
 
-    def _any_kernel(self) -> Kernel | None:
-        """The kernel with some gamma, or None where parameters are wrong: they are judged in
-        fit.
-        """
+    def _kernel_or_none(self) -> Kernel | None:
+        """Return the kernel with any gamma, or None for wrong parameters, which fit refuses."""
         try:
             return self._kernel(None)
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             return None
 
     def _validate_domain(self, rows: Any, names: Any = None) -> None:
         super()._validate_domain(rows, names)
-        kernel = self._any_kernel()
+        kernel = self._kernel_or_none()
         if kernel is not None:
             kernel.check(rows)
 
@@ -302,16 +309,17 @@ class Landmarks(TileTransform):
 
     @classmethod
     def of(cls, who: str, kernel: Kernel, landmarks: Any) -> Landmarks:
-        """The map with these landmarks; the columns of K^(-1/2) times the scale of k are what it
-        magnifies.
+        """Return the transform with these landmarks.
+
+        K^(-1/2) magnifies rounding by the largest norm of its columns, times the scale of k.
         """
         K = gram(kernel, landmarks)
-        projection = inverse_root(who, kernel, K)
+        projection = inverse_square_root(who, kernel, K)
         magnified = np.sqrt(np.max(np.sum(projection**2, axis=0)) * np.max(np.diagonal(K)))
         return cls(kernel, landmarks, projection, bool(magnified > _MOST_MAGNIFIED))
 
     def check(self, d: int) -> None:
-        """Refuse landmarks and a projection that do not go together, or not with d columns."""
+        """Raise unless landmarks, projection and d columns go together."""
         rows = validate_rows("Landmarks", self.landmarks)
         good = (
             self.projection.ndim == 2
@@ -326,11 +334,8 @@ class Landmarks(TileTransform):
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        Z = (
-            ops.empty((tile.shape[0], self.columns(tile.shape[1])), tile.dtype, tile)
-            if out is None
-            else out
-        )
+        shape = (tile.shape[0], self.columns(tile.shape[1]))
+        Z = ops.empty(shape, tile.dtype, tile) if out is None else out
         rows = tile.astype(self.projection.dtype, copy=False)
         K = gram(self.kernel, rows, self.landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -361,8 +366,5 @@ class Landmarks(TileTransform):
         )
 
     def cost(self, d: int) -> Cost:
-        count = len(self.projection)
-        return Cost(
-            4.0 * count * d + self.projection.size,
-            8.0 * (2 * d + 2 * count + self.projection.shape[1]),
-        )
+        count, columns = self.projection.shape
+        return Cost(4.0 * count * d + self.projection.size, 8.0 * (2 * d + 2 * count + columns))

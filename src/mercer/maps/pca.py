@@ -1,6 +1,4 @@
-"""Principal components of features, in one pass over blocks (Li, Lebanon and Sminchisescu, arXiv
-1206.4074, Algorithm 3).
-"""
+"""Principal components of features in one pass (Li, Lebanon, Sminchisescu, arXiv 1206.4074)."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.errors import ParameterError, Setting
 from mercer.kernels import Centred, Kernel, Linear
 from mercer.maps._transform import Chain
 from mercer.maps.base import Array, Decay, Map
@@ -16,25 +15,23 @@ from mercer.maps.stages.linear import Components
 from mercer.rng import Rng
 from mercer.stats.basic import Statistic
 from mercer.stats.moments import Moments
-from mercer.validation.parameters import validate_flag, validate_integer
+from mercer.validation.parameters import Flag, Integer, Missing, Positive, Threads
 
 
 class FeaturePCA(Map):
-    """phi(x) = U' (x - mean), U the eigenvectors of sum (x - mean)(x - mean)' with the largest
-    eigenvalues; with center=False, mean = 0.
+    """phi(x) = U' (x - mean), U the first eigenvectors of S = sum (x - mean)(x - mean)'.
 
-    ``feature_map >> FeaturePCA(500)`` is the PCA of any map's features. They are looked at block by
-    block, and only d x d sums are kept, in float64 about each block's own mean: nothing of n rows
-    and d columns is ever held.
+    ``feature_map >> FeaturePCA(500)`` is the PCA of any map's features, in one pass over blocks of
+    rows that keeps d x d sums in float64, each about its block's own mean: memory is O(d^2).
 
     Parameters
     ----------
     n_components : int, float or None, default=None
-        How many: that many; as many as have this share of the variance, between 0 and 1; or all d,
-        which only turns the data round.
+        The number of components; between 0 and 1, the share of the variance that they have; None
+        keeps all d, a rotation of the data.
     center : bool, default=True
-        Take the mean of the rows out. With center=False the inner products, and so the kernel of
-        the map before, are kept.
+        Subtract the mean of the rows. With center=False the mean is 0, and the inner products, and
+        so the kernel of the map before, are kept.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
@@ -43,12 +40,21 @@ class FeaturePCA(Map):
     components_ : array of shape (n_components_, n_features)
         U', rows of norm 1; the largest entry of each is positive.
     explained_variance_ : array of shape (n_components_,)
-        Variance along each (divided by n - 1); with center=False, the mean square (divided by n).
+        Variance along each component (divided by n - 1); with center=False, the mean square
+        (divided by n).
     explained_variance_ratio_ : array of shape (n_components_,)
-        The same, as a part of the total.
+        explained_variance_ as a share of the total.
     mean_ : array of shape (n_features,)
-        What is taken out: zeros with center=False.
+        The mean; zeros with center=False.
     n_components_ : int
+        The number of components in use.
+    kernel_, limit_ : Kernel
+        <x - mean_, z - mean_>.
+
+    Notes
+    -----
+    F. Li, G. Lebanon and C. Sminchisescu, "A linear approximation to the chi2 kernel with geometric
+    convergence", arXiv 1206.4074, Algorithm 3.
 
     Examples
     --------
@@ -67,6 +73,11 @@ class FeaturePCA(Map):
     numpy_attributes = True
     kernels = ("linear",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
+    parameter_constraints = {
+        "n_components": (Missing(), Integer(), Positive(below=1, noun="a share of the variance")),
+        "center": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     nested = False
     n_components_: int
     mean_: Array
@@ -92,7 +103,7 @@ class FeaturePCA(Map):
 
     @property
     def rate(self) -> Decay | None:
-        """Exact with all components; before that the data decide."""
+        """None with all components, which are exact; otherwise it depends on the data."""
         return None if self.n_components is None else Decay((1, 3, 5), 0.9)
 
     @property
@@ -101,22 +112,10 @@ class FeaturePCA(Map):
         return self.tile_transform_.arrays()["0.panel"].T
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_flag(who, "center", self.center)
-        given = self.n_components
-        if given is None:
-            return
-        if isinstance(given, float | np.floating):
-            if not 0 < given < 1:
-                raise ValueError(
-                    f"{who}: n_components must be None, an integer of at least 1, or a share "
-                    "of the variance between 0 and 1, "
-                    f"got {given!r}."
-                )
-        elif validate_integer(who, "n_components", given) > d:
-            raise ValueError(
-                f"{who}: n_components={given} is more than the {d} feature(s) of the data."
-            )
+        if self.n_components is not None and self.n_components > d:
+            why = f" is more than the {d} feature(s) of the data."
+            size = Setting("n_components", repr(self.n_components))
+            raise ParameterError(type(self).__name__, size, why)
 
     def required_statistics(self, d: int) -> Statistic:
         return Moments(wide=True)
@@ -129,9 +128,8 @@ class FeaturePCA(Map):
                 scatter = scatter + moments.n * np.outer(moments.mean, moments.mean)
         if not np.isfinite(scatter).all():
             raise ValueError(
-                f"{type(self).__name__} needs data whose squares have a finite sum. Scale them "
-                "first "
-                "(sklearn.preprocessing.StandardScaler)."
+                f"{type(self).__name__} needs data whose squares have a finite sum. Scale the data "
+                "first (sklearn.preprocessing.StandardScaler)."
             )
         values, vectors = np.linalg.eigh((scatter + scatter.T) / 2)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -144,35 +142,27 @@ class FeaturePCA(Map):
         vectors = vectors[:, :count]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(count)])
         panel = np.ascontiguousarray(vectors * signs)
-        return Chain(
-            (
-                Components(panel, self.mean_, self.mean_ @ panel)
-                if self.center
-                else Components(panel),
-            )
-        )
+        offset = (self.mean_, self.mean_ @ panel) if self.center else ()
+        return Chain((Components(panel, *offset),))
 
     @classmethod
     def cases(cls) -> list[Map]:
         return [cls(), cls(2), cls(0.8), cls(center=False), cls(2, center=False)]
 
     def _count(self, values: Array, rows: int) -> int:
-        """How many of these eigenvalues, falling, are asked for."""
+        """Return the number of components, of falling eigenvalues."""
         given = self.n_components
         if given is None:
             return len(values)
-        if isinstance(given, float | np.floating):
-            reached = np.cumsum(values) / (values.sum() or 1.0)
-            return (
-                min(int(np.searchsorted(reached, given, side="right")) + 1, len(values))
-                if values[0] > 0
-                else 1
-            )
+        if given < 1:
+            share = np.cumsum(values) / (values.sum() or 1.0)
+            count = int(np.searchsorted(share, given, side="right")) + 1
+            return min(count, len(values)) if values[0] > 0 else 1
         rank = int(np.count_nonzero(values > len(values) * np.finfo(np.float64).eps * values[0]))
         if given > rank:
-            raise ValueError(
-                f"{type(self).__name__}: n_components={given} is more than the {rank} directions "
-                f"in which the {rows} sample(s) differ. "
+            why = (
+                f" is more than the {rank} directions in which the {rows} sample(s) differ. "
                 "Use fewer, or None for all columns."
             )
+            raise ParameterError(type(self).__name__, Setting("n_components", repr(given)), why)
         return int(given)

@@ -1,6 +1,4 @@
-"""Columns of one spread: for tables whose columns have unlike units, before a map that takes
-columns as they are.
-"""
+"""Columns divided by their standard deviation, for tables whose columns have different units."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from mercer.maps.base import Array, Map
 from mercer.maps.stages.linear import Divide
 from mercer.rng import Rng
 from mercer.stats.basic import ColumnSpread
+from mercer.validation.parameters import Threads
 
 
 class Scaled(Map):
-    """phi(x) = (x_1/s_1, ..., x_d/s_d), s_i the standard deviation of column i; 1 for a column that
-    is constant.
+    """phi(x) = (x_1/s_1, ..., x_d/s_d), s_i the standard deviation of column i, 1 if constant.
 
-    ``Scaled() >> RandomFourier()`` has a bandwidth of its own for each column. Nothing is taken
-    off, so that 0 stays 0, sparse rows stay sparse and numbers of at least 0 stay so; kernels of
-    differences do not see a mean, and a model's intercept takes it.
+    ``Scaled() >> RandomFourier()`` has a bandwidth of its own for each column. The mean is not
+    subtracted: 0 stays 0, so that CSR rows stay sparse and nonnegative numbers nonnegative; kernels
+    of differences do not depend on it, and a model has an intercept.
 
     Parameters
     ----------
@@ -35,6 +33,8 @@ class Scaled(Map):
     ----------
     scale_ : array of shape (n_features,)
         s.
+    kernel_, limit_ : Kernel
+        sum x z/scale_^2.
 
     Examples
     --------
@@ -48,6 +48,9 @@ class Scaled(Map):
     numpy_attributes = True
     kernels = ("linear",)
     paper = "columns divided by their standard deviation"
+    parameter_constraints = {
+        "n_jobs": (Threads(),),
+    }
     size_parameter = None
     rate = None
     scale_: Array
@@ -57,7 +60,7 @@ class Scaled(Map):
 
     @property
     def kernel_(self) -> Kernel:
-        """sum x z/scale_^2, which the features have without error."""
+        """sum x z/scale_^2; the features have no error."""
         check_is_fitted(self)
         return ScaledKernel(self.scale_)
 
@@ -69,8 +72,8 @@ class Scaled(Map):
         if not np.isfinite(deviation).all():
             column = int(np.argmin(np.isfinite(deviation)))
             raise ValueError(
-                f"{type(self).__name__} needs columns whose squares have a finite sum, and "
-                f"column {column} has not: divide it first."
+                f"{type(self).__name__} needs columns whose squares have a finite sum, and that of "
+                f"column {column} is not. Divide this column by a constant first."
             )
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         return Chain((Divide(self.scale_),))

@@ -1,6 +1,4 @@
-"""Sign stable random projections: bits that agree the more often the nearer two histograms are (Li,
-Samorodnitsky, Hopcroft, NIPS 2013).
-"""
+"""Signs of stable random projections (Li, Samorodnitsky and Hopcroft, NIPS 2013)."""
 
 from __future__ import annotations
 
@@ -16,30 +14,42 @@ from mercer.maps.block import Coded, OneHot
 from mercer.maps.stages.linear import Matrix, require_panel
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_positive
+from mercer.validation.parameters import Flag, Integer, Positive, Seed, Threads
 
 
 class SignCauchy(CodedMap):
-    """phi(x) = (e[w_1.x > 0], ..., e[w_k.x > 0])/sqrt(k), w with independent symmetric alpha-stable
-    entries; e[b] is (1, 0) or (0, 1).
+    """phi(x) = (e[w_1.x > 0], ..., e[w_k.x > 0])/sqrt(k), w alpha-stable, e[b] = (1, 0) or (0, 1).
 
-    Each projection has two columns and a single 1 in them, so that <phi(x), phi(z)> is the share of
-    projections whose signs agree, and its mean is ``kernel_``, an integral that is known exactly.
-    For alpha = 1 (Cauchy weights) it is near 1 - arccos(rho)/pi, rho being the chi2 similarity of
-    two histograms: a comparator of the chi2 maps. The scale of a row does not matter; a row of
-    zeros has all signs -1.
+    Each projection has two columns, with a single 1 in them: <phi(x), phi(z)> is the share of
+    projections whose signs are equal, and its mean is ``kernel_``. The scale of a row does not
+    matter; a row of zeros has all signs -1.
 
     Parameters
     ----------
     n_components : int, default=1024
         k, the number of projections; the output has 2 k columns.
     alpha : float, default=1.0
-        Of the stable law, 0 < alpha <= 2: 1 is Cauchy, 2 is Gaussian.
+        Index of the symmetric stable density of the weights, 0 < alpha <= 2: 1 is Cauchy, 2 is
+        Gaussian.
     sparse_output : bool, default=True
         CSR features with k entries a row; False gives a dense array.
     random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    kernel_, limit_ : Kernel
+        The probability of equal signs, an integral that is computed exactly.
+
+    Notes
+    -----
+    For alpha = 1 the kernel is near 1 - arccos(rho)/pi, rho being the chi2 similarity of two
+    histograms.
+
+    P. Li, G. Samorodnitsky and J. Hopcroft, "Sign Cauchy projections and chi-square kernel",
+    NIPS 2013.
 
     Examples
     --------
@@ -54,6 +64,13 @@ class SignCauchy(CodedMap):
     name = "sign-cauchy"
     kernels = ("sign-stable",)
     paper = "Li, Samorodnitsky and Hopcroft, NIPS 2013; a comparator of Wang et al., ICCV 2015"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "alpha": (Positive(at_most=2),),
+        "sparse_output": (Flag(),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
 
     def __init__(
         self,
@@ -72,29 +89,22 @@ class SignCauchy(CodedMap):
 
     @property
     def kernel_(self) -> SignStable:
-        """The chance that two signs agree."""
+        """The probability of equal signs."""
         return SignStable(float(self.alpha))
 
-    def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        if validate_positive(who, "alpha", self.alpha) > 2:
-            raise ValueError(f"{who}: alpha must be above 0 and at most 2, got {self.alpha!r}.")
-
     def build(self, rng: Rng, d: int, statistics: None) -> _Signs:
-        return _Signs(
-            bool(self.sparse_output), _stable(rng, self.n_components, d, float(self.alpha))
-        )
+        panel = _sample_stable(rng, self.n_components, d, float(self.alpha))
+        return _Signs(bool(self.sparse_output), panel)
 
     @classmethod
     def cases(cls) -> list[Map]:
         return [cls(64, random_state=0), cls(64, alpha=1.5, sparse_output=False, random_state=0)]
 
 
-def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
-    """(d, rows) panel of symmetric alpha-stable weights (Chambers, Mallows, Stuck), each row
-    divided by its largest; signs stay.
+def _sample_stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
+    """Return a (d, rows) panel of symmetric alpha-stable weights, the largest of each row being 1.
+
+    By the formula of Chambers, Mallows and Stuck; the division changes no sign of a projection.
     """
     V = np.pi * (rng.uniform("angles", rows, d) - 0.5)
     E = -np.log(rng.uniform("exponentials", rows, d))
@@ -107,6 +117,8 @@ def _stable(rng: Rng, rows: int, d: int, alpha: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Signs(CodedTransform):
+    """Signs of the projections of rows."""
+
     panel: Array  # (d, k)
 
     def check(self, d: int) -> None:
@@ -114,7 +126,7 @@ class _Signs(CodedTransform):
         require_panel(self, self.panel, d)
 
     def coded(self, tile: Any, out: None = None) -> Coded:
-        signs = Matrix(self.panel)(_by_largest(tile)) > 0
+        signs = Matrix(self.panel)(_divide_by_largest(tile)) > 0
         k = self.panel.shape[1]
         return Coded(signs.view(np.uint8), OneHot(2, 1 / np.sqrt(k), self.panel.dtype))
 
@@ -125,8 +137,8 @@ class _Signs(CodedTransform):
         return Cost(float(self.panel.size), 8.0 * (2 * d + 4 * self.panel.shape[1]))
 
 
-def _by_largest(tile: Any) -> Any:
-    """Rows divided by their largest magnitude, so that no product overflows."""
+def _divide_by_largest(tile: Any) -> Any:
+    """Return rows divided by their largest magnitude, so that no product overflows."""
     if hasattr(tile, "indptr"):
         magnitudes = np.abs(tile.data)
         largest = np.ones(tile.shape[0], tile.dtype)

@@ -1,10 +1,8 @@
-"""Skewed Fourier maps: kernels of ratios of x + c, as random Fourier features of log(x + c) (Li,
-Ionescu, Sminchisescu, 2010).
+"""Skewed Fourier maps: random Fourier features of log(x + c) (Li, Ionescu, Sminchisescu, 2010).
 
-kernel         k(x, z), c = skew                                           law of a frequency
-chi2           prod 2 sqrt((x + c)(z + c)) / (x + z + 2c)                  log(tan(pi u/2)) / pi, u
-uniform (hyperbolic secant) intersection   prod min(sqrt((x + c)/(z + c)), sqrt((z + c)/(x + c)))
-Cauchy, scale 1/2
+kernel         k(x, z), c = skew                                    sampling density of a frequency
+chi2           prod 2 sqrt((x + c)(z + c)) / (x + z + 2c)           hyperbolic secant
+intersection   prod sqrt(min(x + c, z + c)/max(x + c, z + c))       Cauchy, scale 1/2
 """
 
 from __future__ import annotations
@@ -20,39 +18,51 @@ from mercer.maps.stages.elementwise import LogSkew
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.maps.stages.linear import Matrix, sample_independent
 from mercer.rng import Rng
-from mercer.validation.parameters import validate_integer, validate_option, validate_positive
+from mercer.validation.parameters import Integer, Option, Positive, Seed, Threads
 
 
 def _secant(u: Array) -> Array:
     return np.log(np.tan(np.pi * u / 2)) / np.pi
 
 
-def _half_cauchy_scale(u: Array) -> Array:
+def _cauchy(u: Array) -> Array:
     return np.tan(np.pi * (u - 0.5)) / 2
 
 
-_LAWS = {"chi2": (SkewedChi2, _secant), "intersection": (SkewedIntersection, _half_cauchy_scale)}
+_DENSITIES = {"chi2": (SkewedChi2, _secant), "intersection": (SkewedIntersection, _cauchy)}
 
 
 class SkewedFourier(Map):
-    """phi(x) = sqrt(2/D) (cos w_1.l, sin w_1.l, ...), l = log(1 + x/skew), with E <phi(x), phi(z)>
-    = k(x, z) for x, z >= 0.
+    """phi(x) = sqrt(2/D) (cos w_1.l, sin w_1.l, ...), l = log(1 + x/skew), for x >= 0.
 
-    log(1 + x/c) in place of log(x + c): the kernel depends on differences of logarithms only, and 0
-    -> 0 keeps CSR rows sparse.
+    E <phi(x), phi(z)> = k(x, z). The kernel depends on differences of log(x + c) only; log(1 + x/c)
+    has the same differences and maps 0 to 0, so that CSR rows stay sparse.
 
     Parameters
     ----------
     n_components : int, default=1024
-        D, the number of columns of the output.
+        D, the number of output columns.
     kernel : {"chi2", "intersection"}, default="chi2"
+        prod 2 sqrt((x + c)(z + c)) / (x + z + 2c), or
+        prod sqrt(min(x + c, z + c)/max(x + c, z + c)).
     skew : float, default=1.0
-        c; small values tell zero from nearly zero.
+        c; the smaller it is, the more differ 0 and small numbers.
     form : {"paired", "offset"}, default="paired"
         As in RandomFourier.
     random_state : int, Generator, RandomState or None, default=None
+        Seed; ``seed_`` is the one in use.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    kernel_, limit_ : Kernel
+        The exact kernel, which is also the limit as n_components grows.
+
+    Notes
+    -----
+    F. Li, C. Ionescu and C. Sminchisescu, "Random Fourier approximations for skewed multiplicative
+    histogram kernels", DAGM 2010.
 
     Examples
     --------
@@ -65,8 +75,16 @@ class SkewedFourier(Map):
     """
 
     name = "skewed"
-    kernels = tuple(_LAWS)
+    kernels = tuple(_DENSITIES)
     paper = "Li, Ionescu and Sminchisescu, DAGM 2010; a comparator of Yang et al., CVPR 2014"
+    parameter_constraints = {
+        "n_components": (Integer(),),
+        "kernel": (Option(*_DENSITIES),),
+        "skew": (Positive(),),
+        "form": (Option("paired", "offset"),),
+        "random_state": (Seed(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
 
     def __init__(
@@ -89,17 +107,10 @@ class SkewedFourier(Map):
     @property
     def kernel_(self) -> Kernel:
         """The exact kernel."""
-        return _LAWS[self.kernel][0](float(self.skew))
-
-    def check(self, d: int) -> None:
-        who = type(self).__name__
-        validate_integer(who, "n_components", self.n_components)
-        validate_option(who, "kernel", self.kernel, _LAWS)
-        validate_positive(who, "skew", self.skew)
-        validate_option(who, "form", self.form, ("paired", "offset"))
+        return _DENSITIES[self.kernel][0](float(self.skew))
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
-        quantile = _LAWS[self.kernel][1]
+        quantile = _DENSITIES[self.kernel][1]
         count = count_frequencies(self.n_components, self.form)
         panel = Matrix(sample_independent(rng, count, d, quantile) / (2 * np.pi))
         return Chain(

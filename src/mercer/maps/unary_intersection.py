@@ -1,4 +1,4 @@
-"""Unary codes of the intersection kernel: thermometers (Maji and Berg, ICCV 2009)."""
+"""Unary codes of the intersection kernel (Maji and Berg, ICCV 2009)."""
 
 from __future__ import annotations
 
@@ -6,34 +6,45 @@ import numpy as np
 
 from mercer.kernels import Intersection
 from mercer.maps._coded import CodedMap
-from mercer.maps.anchors import Lookup, check_range
+from mercer.maps.anchors import Lookup
 from mercer.maps.base import Bounds, Decay, Map
 from mercer.maps.stages.lookup import AnchorInterpolation, NearestAnchor
 from mercer.rng import Rng
 from mercer.stats.histogram import Histogram
-from mercer.validation.parameters import validate_flag, validate_integer
+from mercer.validation.parameters import Flag, Integer, Interval, Missing, Threads
 
 
 class UnaryIntersection(CodedMap):
-    """phi(x_i) = sqrt(h/N) (1, ..., 1, f, 0, ..., 0) with R ones, N x_i/h = R + f: <phi(x), phi(z)>
-    = sum min(x, z) +- h/(4N) a column.
+    """phi(x_i) = sqrt(h/N) (1, ..., 1, f, 0, ..., 0), R ones, N x_i/h = R + f, 0 <= x_i <= h.
 
-    N levels from 0 to h, the largest value. Without interpolation f is left out, and the error is
-    up to h/N. With it the map is the Nystroem approximation of the intersection kernel with the
-    levels as landmarks. No map of this kernel converges faster than 1/(4N).
+    <phi(x), phi(z)> is sum min(x, z) within h/(4N) a column; without f, within h/N.
 
     Parameters
     ----------
     n_levels : int, default=20
-        N, the values that one input becomes.
+        N, the values for each input.
     interpolate : bool, default=True
         Keep f: Maji and Berg's phi2; False is their phi1.
     feature_range : (0, float) or None, default=None
-        (0, h), the same for all data; None takes the largest value that ``fit`` sees.
+        (0, h), the same for all data; None takes the largest value of the rows in ``fit``.
     sparse_output : bool, default=True
         CSR features; False gives a dense array.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
+
+    Attributes
+    ----------
+    high_ : float
+        h.
+    kernel_, limit_ : Kernel
+        The intersection kernel, sum min(x, z).
+
+    Notes
+    -----
+    With interpolation the map is the Nystroem approximation of the intersection kernel with the
+    levels as landmarks. No map of N values has an error below h/(4N) for this kernel.
+
+    S. Maji and A. C. Berg, "Max-margin additive classifiers for detection", ICCV 2009.
 
     Examples
     --------
@@ -46,6 +57,13 @@ class UnaryIntersection(CodedMap):
     name = "unary-intersection"
     kernels = ("intersection",)
     paper = "Maji and Berg, ICCV 2009; a comparator of Wang et al., ICCV 2015"
+    parameter_constraints = {
+        "n_levels": (Integer(),),
+        "interpolate": (Flag(),),
+        "feature_range": (Interval(low=0), Missing()),
+        "sparse_output": (Flag(),),
+        "n_jobs": (Threads(),),
+    }
     domain = "nonnegative"
     size_parameter = "n_levels"
     nested = False
@@ -69,42 +87,23 @@ class UnaryIntersection(CodedMap):
 
     @property
     def rate(self) -> Decay:
-        """1/N."""
+        """Proportional to 1/N."""
         return Decay((16, 64, 256), 0.4)
-
-    def check(self, d: int) -> None:
-        super().check(d)
-        who = type(self).__name__
-        validate_integer(who, "n_levels", self.n_levels)
-        validate_flag(who, "interpolate", self.interpolate)
-        if self.feature_range is not None:
-            check_range(who, self.feature_range, above=None)
-            if self.feature_range[0] != 0:
-                raise ValueError(
-                    f"{who}: feature_range must begin at 0, got {self.feature_range!r}."
-                )
 
     def required_statistics(self, d: int) -> Histogram | None:
         return Histogram() if self.feature_range is None else None
 
     def build(self, rng: Rng, d: int, statistics: Histogram | None) -> Lookup:
-        high = (
-            float(self.feature_range[1])
-            if self.feature_range is not None
-            else statistics.high
-            if statistics is not None
-            else 0.0
-        )
-        self.high_ = high if high > 0 else 1.0
+        if self.feature_range is not None:
+            self.high_ = float(self.feature_range[1])
+        else:
+            self.high_ = statistics.high if statistics is not None and statistics.high > 0 else 1.0
         anchors = np.linspace(0.0, self.high_, self.n_levels + 1)[None]
-        table = np.tri(self.n_levels + 1, self.n_levels, -1)[None] * np.sqrt(
-            self.high_ / self.n_levels
-        )
-        stage = (
-            AnchorInterpolation(anchors, table)
-            if self.interpolate
-            else NearestAnchor(anchors[:, 1:], table, inclusive=True)
-        )
+        ones = np.tri(self.n_levels + 1, self.n_levels, -1)[None]
+        table = ones * np.sqrt(self.high_ / self.n_levels)
+        if self.interpolate:
+            return Lookup(bool(self.sparse_output), AnchorInterpolation(anchors, table), d)
+        stage = NearestAnchor(anchors[:, 1:], table, inclusive=True)
         return Lookup(bool(self.sparse_output), stage, d)
 
     @classmethod
@@ -117,7 +116,5 @@ class UnaryIntersection(CodedMap):
 
     @property
     def bounds_(self) -> Bounds:
-        """The range of the levels; values outside it are taken at its nearest end, with a
-        warning.
-        """
+        """The range of the levels; values outside it are clipped to it, with a warning."""
         return Bounds(type(self).__name__, 0.0, self.high_)

@@ -29,7 +29,7 @@ from mercer.persistence.codec import Decoder, Encoder, array_names
 from mercer.persistence.container import require
 from mercer.persistence.renamed import with_current_names
 from mercer.rng import seed_from
-from mercer.validation.parameters import validate_integer
+from mercer.validation.parameters import validate_integer, validate_parameters
 
 _FORMAT = 1
 _ROW_BYTES = 2.0**28  # most memory for the features of one row that is transformed as a check
@@ -244,6 +244,7 @@ def _validate_fitted(model: Any) -> None:
     if not isinstance(model, Map):
         _validate_properties(model)
         return
+    validate_parameters(model)
     model.check(d)
     require(isinstance(model.tile_transform_, TileTransform), f"{owner} has no fitted transform")
     if not hasattr(model, "maps_"):  # the parts of a composition are validated one by one

@@ -1,4 +1,4 @@
-"""What is known on paper: variances, error bounds, and the sizes they ask for.
+"""Theory of the maps: variances, error bounds, and the sizes that they require.
 
 n_components counts output columns everywhere: the paired form has one frequency for two columns,
 the offset form one for each.

@@ -1,4 +1,4 @@
-"""Random Laplace features (Yang et al., CVPR 2014), corrected. phi(s) = k(x, z) for s = x + z."""
+"""Random Laplace features (Yang et al., CVPR 2014), corrected; phi(s) = k(x, z) for s = x + z."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels import ExponentialSemigroup, ReciprocalSemigroup
-from mercer.validation.parameters import validate_integer, validate_positive, validate_probability
+from mercer.theory.fourier import COUNT, POSITIVE, PROBABILITY
+from mercer.validation.parameters import Constraint, validate_arguments, validate_positive
 
 Semigroup = ExponentialSemigroup | ReciprocalSemigroup
 
+_SET: dict[str, Constraint] = {
+    "error": POSITIVE,
+    "d": COUNT,
+    "radius": POSITIVE,
+    "curvature": POSITIVE,
+}
+_SET |= {"constant": POSITIVE}
+
 
 def laplace_curvature(kernel: Semigroup, r: float) -> float:
-    """L = phi''(2r) in one dimension: Lemma 6 (exponential) and Lemma 8 (reciprocal); r is the
-    smallest coordinate of the data.
+    """L = phi''(2r) in one dimension, r being the smallest coordinate of the data.
 
-    exponential: (beta/4)(beta sqrt(2r) + 1)/((2r)^(3/2) e^(beta sqrt(2r))), infinite at r = 0.
-    reciprocal: 2 beta/(beta + 2r)^3.
+    exponential (Lemma 6): (beta/4)(beta sqrt(2r) + 1)/((2r)^(3/2) e^(beta sqrt(2r))), infinite at
+    r = 0. reciprocal (Lemma 8): 2 beta/(beta + 2r)^3.
     """
     beta = kernel.beta
     if isinstance(kernel, ReciprocalSemigroup):
@@ -27,6 +35,7 @@ def laplace_curvature(kernel: Semigroup, r: float) -> float:
     return beta / 4 * (root + 1) / ((2 * r) ** 1.5 * math.exp(root))
 
 
+@validate_arguments(n_components=COUNT, **_SET)
 def laplace_bound(
     error: float,
     n_components: int,
@@ -35,49 +44,46 @@ def laplace_bound(
     curvature: float,
     constant: float = 288.0,
 ) -> float:
-    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= 2^(1 + 2/(d + 2)) (c d R^2 L/error^2)^(d/(d +
-    2)) exp(-D error^2/(d + 2)), at most 1.
+    """P(sup |<phi(x), phi(z)> - k(x, z)| >= error) <= F exp(-D error^2/(d + 2)), at most 1.
 
-    Theorem 5, corrected. c = 288 is rigorous, with L = laplace_curvature(kernel, 2 r); c = 2^10
-    with L at r is the paper's own proof. R is the radius of the set that x and z come from.
+    F = 2^(1 + 2/(d + 2)) (c d R^2 L/error^2)^(d/(d + 2)): Theorem 5, corrected. c = 288 is
+    rigorous, with L = laplace_curvature(kernel, 2 r); c = 2^10 with L at r is the paper's own
+    proof. R is the radius of the set of x and z.
     """
-    validate_integer("laplace_bound", "n_components", n_components)
-    log_factor = _laplace_factor("laplace_bound", error, d, radius, curvature, constant)
+    log_factor = _log_factor(error, d, radius, curvature, constant)
     return math.exp(min(log_factor - n_components * error**2 / (d + 2), 0.0))
 
 
+@validate_arguments(delta=PROBABILITY, **_SET)
 def laplace_components(
     error: float, delta: float, d: int, radius: float, curvature: float, constant: float = 288.0
 ) -> int:
-    """D for which laplace_bound is at most delta."""
-    validate_probability("laplace_components", "delta", delta)
-    log_factor = _laplace_factor("laplace_components", error, d, radius, curvature, constant)
+    """Return the D for which laplace_bound is at most delta."""
+    log_factor = _log_factor(error, d, radius, curvature, constant)
     return math.ceil((d + 2) / error**2 * (log_factor - math.log(delta)))
 
 
+@validate_arguments(error=PROBABILITY, beta=POSITIVE, d=COUNT)
 def laplace_shift(error: float, beta: float, d: int) -> float:
-    """ln(1/(1 - error/2))^2/(2 beta^2 d^2): the shift that lowers the exponential-semigroup kernel
-    by error/2 at most (Lemma 7).
+    """shift = ln(1/(1 - error/2))^2/(2 beta^2 d^2).
+
+    It lowers the exponential-semigroup kernel by at most error/2 (Lemma 7).
     """
-    validate_probability("laplace_shift", "error", error)
-    return math.log(1 - error / 2) ** 2 / (
-        2 * validate_positive("laplace_shift", "beta", beta) ** 2 * d**2
-    )
+    return math.log(1 - error / 2) ** 2 / (2 * beta**2 * d**2)
 
 
+@validate_arguments(n_components=COUNT)
 def laplace_variance(kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int) -> float:
-    """Var <phi(x), phi(z)> of the plain map: (phi(2s) - phi(s)^2)/D, s = x + z."""
+    """Var <phi(x), phi(z)> = (phi(2s) - phi(s)^2)/D, s = x + z, of the plain map."""
     s = np.asarray(x, dtype=np.float64) + np.asarray(z)
-    return (_phi(kernel, 2 * s) - _phi(kernel, s) ** 2) / validate_integer(
-        "laplace_variance", "n_components", n_components
-    )
+    return (_phi(kernel, 2 * s) - _phi(kernel, s) ** 2) / n_components
 
 
+@validate_arguments(n_components=COUNT)
 def laplace_normalized_variance(
     kernel: Semigroup, x: ArrayLike, z: ArrayLike, n_components: int
 ) -> float:
     """Var <phi(x), phi(z)> of the normalized map, to first order in 1/D (the delta method)."""
-    validate_integer("laplace_normalized_variance", "n_components", n_components)
     x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
     k, kx, kz = (_phi(kernel, s) for s in (x + z, 2 * x, 2 * z))
     both = _phi(kernel, 2 * x + 2 * z)
@@ -95,16 +101,7 @@ def _phi(kernel: Semigroup, s: NDArray[np.float64]) -> float:
     return float(kernel.pairs(s[None, :], np.zeros((1, len(s))))[0])
 
 
-def _laplace_factor(
-    who: str, error: float, d: int, radius: float, curvature: float, constant: float
-) -> float:
-    for name, value in (
-        ("error", error),
-        ("radius", radius),
-        ("curvature", curvature),
-        ("constant", constant),
-    ):
-        validate_positive(who, name, value)
-    validate_integer(who, "d", d)
+def _log_factor(error: float, d: int, radius: float, curvature: float, constant: float) -> float:
+    """Return ln F of laplace_bound."""
     base = math.log(constant * d * radius**2 * curvature / error**2)
     return (1 + 2 / (d + 2)) * math.log(2) + d / (d + 2) * base

@@ -15,16 +15,21 @@ them.
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from mercer.errors import ParameterError, Setting
 
 _PREFIXES = ("", "K", "M", "G", "T")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Constraint(Protocol):
@@ -39,31 +44,97 @@ Constraints = Mapping[str, tuple[Constraint, ...]]
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer of at least ``minimum``; no bool."""
+    """An integer of at least ``minimum`` and, where there is one, at most ``maximum``; no bool."""
 
     minimum: int = 1
+    maximum: int | None = None
 
     def __contains__(self, value: object) -> bool:
-        return _is_integer(value) and value >= self.minimum  # type: ignore[operator]
+        most = math.inf if self.maximum is None else self.maximum
+        return _is_integer(value) and self.minimum <= value <= most  # type: ignore[operator]
 
     def __str__(self) -> str:
-        return f"an integer of at least {self.minimum}"
+        if self.maximum is None:
+            return f"an integer of at least {self.minimum}"
+        return f"an integer from {self.minimum} to {self.maximum}"
 
 
 @dataclass(frozen=True)
 class Positive:
-    """A finite number above 0; with ``below``, also below it."""
+    """A finite number above 0 that is also below ``below`` and at most ``at_most``."""
 
     below: float = math.inf
+    at_most: float = math.inf
+    noun: str = "a number"
 
     def __contains__(self, value: object) -> bool:
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        return number and 0 < float(value) < self.below  # type: ignore[arg-type]
+        return _is_number(value) and 0 < float(value) < self.below and float(value) <= self.at_most  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         if self.below < math.inf:
-            return f"a number between 0 and {self.below:g}"
+            return f"{self.noun} between 0 and {self.below:g}"
+        if self.at_most < math.inf:
+            return f"{self.noun} above 0 and at most {self.at_most:g}"
         return "a finite number above 0"
+
+
+class Nonnegative:
+    """A finite number of at least 0."""
+
+    def __contains__(self, value: object) -> bool:
+        return _is_number(value) and 0 <= float(value) < math.inf  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return "a finite number of at least 0"
+
+
+@dataclass(frozen=True)
+class Between:
+    """A number from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: object) -> bool:
+        return _is_number(value) and self.low <= float(value) <= self.high  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}"
+
+
+class NumberOption:
+    """One of some numbers."""
+
+    def __init__(self, *options: float) -> None:
+        self.options = options
+
+    def __contains__(self, value: object) -> bool:
+        return _is_number(value) and float(value) in self.options  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        *others, last = (f"{option:g}" for option in self.options)
+        return f"{', '.join(others)} or {last}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A pair (low, high) of finite numbers, low < high; with ``low``, it begins there."""
+
+    low: float | None = None
+
+    def __contains__(self, value: object) -> bool:
+        if (
+            not isinstance(value, tuple | list)
+            or len(value) != 2
+            or not all(map(_is_number, value))
+        ):
+            return False
+        finite = all(math.isfinite(end) for end in value)
+        return finite and value[0] < value[1] and self.low in (None, value[0])
+
+    def __str__(self) -> str:
+        low = "low" if self.low is None else f"{self.low:g}"
+        return f"({low}, high), finite numbers {low} < high"
 
 
 class Option:
@@ -79,10 +150,6 @@ class Option:
         if len(self.options) < 3:
             return " or ".join(map(repr, self.options))
         return f"one of {', '.join(map(repr, self.options))}"
-
-    def nearest(self, value: object) -> str | None:
-        """Return the option that is spelled most like a value; None where none is like it."""
-        return next(iter(difflib.get_close_matches(str(value), self.options, n=1)), None)
 
 
 class Flag:
@@ -129,6 +196,72 @@ class InstanceOf:
         return self.text
 
 
+@dataclass(frozen=True)
+class ArrayLike:
+    """A list, a tuple, an array, a sparse matrix or a data frame, described by a text."""
+
+    text: str
+
+    def __contains__(self, value: object) -> bool:
+        arrays = hasattr(value, "__array__") or hasattr(value, "tocsr")
+        return (isinstance(value, list | tuple) or arrays) and not isinstance(value, type)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class PositiveNumbers:
+    """A 1-d array, a list or a tuple of finite numbers above 0."""
+
+    def __contains__(self, value: object) -> bool:
+        if not (isinstance(value, list | tuple) or hasattr(value, "__array__")):
+            return False
+        shape = getattr(value, "shape", (1,))
+        return len(shape) == 1 and all(number in Positive() for number in value)  # type: ignore[attr-defined]
+
+    def __str__(self) -> str:
+        return "an array of finite numbers above 0"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A callable that is neither a class nor an instance of ``excluded``, described by a text."""
+
+    text: str
+    excluded: type | tuple[type, ...] = ()
+
+    def __contains__(self, value: object) -> bool:
+        return callable(value) and not isinstance(value, (type, self.excluded))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Seed:
+    """None, an integer from 0 to 2^64 - 1, or NumPy's Generator or RandomState."""
+
+    def __contains__(self, value: object) -> bool:
+        if value is None or value in Integer(0, 2**64 - 1):
+            return True
+        return any(
+            base.__name__ in ("Generator", "RandomState") and base.__module__[:12] == "numpy.random"
+            for base in type(value).__mro__
+        )
+
+    def __str__(self) -> str:
+        return "None, a whole number from 0 to 2^64 - 1, a numpy Generator or a RandomState"
+
+
+class Threads:
+    """A number of threads: None and -1 for all that the process may use, -2 for all but one."""
+
+    def __contains__(self, value: object) -> bool:
+        return value is None or (_is_integer(value) and value != 0)
+
+    def __str__(self) -> str:
+        return "None, an integer of at least 1, or negative (-1 for all)"
+
+
 def validate_parameters(estimator: Any) -> None:
     """Raise a ParameterError for the first parameter of an estimator outside its constraints."""
     constraints: Constraints = estimator.parameter_constraints
@@ -142,14 +275,36 @@ def validate_parameter(
     """Raise a ParameterError unless a value satisfies one of the constraints."""
     if any(value in constraint for constraint in alternatives):
         return
-    needed = " or ".join(map(str, alternatives))
-    if len(alternatives) > 1:
-        needed = f"{', '.join(map(str, alternatives[:-1]))}, or {alternatives[-1]}"
-    nearest = (one.nearest(value) for one in alternatives if isinstance(one, Option))
-    hint = next((f" Did you mean {option!r}?" for option in nearest if option is not None), "")
-    if not isinstance(value, str):
-        hint = ""
-    raise ParameterError(estimator_name, Setting(name), f" must be {needed}, got {value!r}.{hint}")
+    options = [option for one in alternatives if isinstance(one, Option) for option in one.options]
+    near = difflib.get_close_matches(value, options, n=1) if isinstance(value, str) else []
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    text = f" must be {describe_constraints(alternatives)}, got {value!r}.{hint}"
+    raise ParameterError(estimator_name, Setting(name), text)
+
+
+def describe_constraints(alternatives: Sequence[Constraint]) -> str:
+    """Return the alternatives of a parameter as text: "an integer of at least 1, or 'auto'"."""
+    *others, last = map(str, alternatives)
+    return f"{', '.join(others)}, or {last}" if others else last
+
+
+def validate_arguments(**constraints: Constraint) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a function: arguments outside their constraints raise a ParameterError."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def validated(*args: P.args, **kwargs: P.kwargs) -> T:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            for name, constraint in constraints.items():
+                validate_parameter(function.__name__, name, bound.arguments[name], constraint)
+            return function(*args, **kwargs)
+
+        return validated
+
+    return decorate
 
 
 def validate_option(estimator_name: str, name: str, value: object, options: Iterable[str]) -> str:
@@ -173,13 +328,6 @@ def validate_positive(estimator_name: str, name: str, value: Any) -> float:
     """Return a value that is a finite number above 0 as a float."""
     validate_parameter(estimator_name, name, value, Positive())
     return float(value)
-
-
-def validate_positive_or_option(
-    estimator_name: str, name: str, value: object, options: Iterable[str]
-) -> None:
-    """Raise unless a value is a finite number above 0 or one of the options."""
-    validate_parameter(estimator_name, name, value, Positive(), Option(*options))
 
 
 def validate_probability(estimator_name: str, name: str, value: Any) -> float:
@@ -213,6 +361,10 @@ def warn_not_converged(words: str, stacklevel: int = 2) -> None:
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _bytes(value: object) -> int | None:
