@@ -25,7 +25,7 @@ from benchmarks.table import replace_part
 from mercer import ops
 from mercer.ops.torch import DeviceArray, matmul
 from mercer.ops.torch.device_array import array
-from mercer.stats.packed_symmetric import Symmetric
+from mercer.stats.packed_symmetric import PackedSymmetric
 
 RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parent / "README.md"
@@ -316,7 +316,7 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
     few = Z[:block]
     exact = few.double().T @ few.double()
     for precision, target in (("tf32", 35.0), ("bf16", None), ("float32", None)):
-        total = Symmetric(D, beside=DeviceArray(Z))
+        total = PackedSymmetric(D, like=DeviceArray(Z))
 
         def work(total: Any = total) -> None:
             for start in range(0, n, block):
@@ -324,7 +324,7 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
 
         with matmul.precision(precision):
             median = events(work, max(3, rounds // 3))
-            one = Symmetric(D, beside=DeviceArray(Z))
+            one = PackedSymmetric(D, like=DeviceArray(Z))
             one.add_gram(DeviceArray(few))
             error = relative(torch.from_numpy(one.toarray()).cuda(), exact)
         bound = top.bound(4.0 * n * D, float(n) * D * D, precision)

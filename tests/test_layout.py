@@ -18,6 +18,7 @@ SOURCE = Path(mercer.__file__).parent
 # A module may import from its own layer's package and from the layers before. A package stands for
 # all that is in it, but for what is named by itself.
 LAYERS = [
+    {"_typing"},
     {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
     {
         "maps.block",

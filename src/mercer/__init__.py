@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mercer.persistence.io import load as load
     from mercer.persistence.io import save as save
     from mercer.report.report import write_report as write_report
+    from mercer.stats.reduce import accumulate as accumulate
     from mercer.stats.reduce import fold as fold
 
 _home = {
@@ -54,6 +55,7 @@ _home = {
     "SignCauchy": "maps.sign_cauchy",
     "GCWS": "maps.gcws",
     "Anchors": "maps.anchors",
+    "accumulate": "stats.reduce",
     "AdditiveNystroem": "maps.additive_nystroem",
     "Chi2Chebyshev": "maps.chi2_chebyshev",
     "Chi2Series": "maps.chi2_series",

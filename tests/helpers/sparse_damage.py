@@ -203,7 +203,7 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
             [dense(c.X) for c in mercer.open_stream(X, columns=[3, 1], target=2).chunks()]
         ),
     )
-    yield "fold", lambda X: mercer.fold(X, Range()).high
+    yield "accumulate", lambda X: mercer.accumulate(X, Range()).high
 
 
 def dense(Z: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ from mercer import (
     Nystroem,
     RandomFourier,
     RandomLaplace,
-    fold,
+    accumulate,
     open_stream,
 )
 from mercer.data.batches import Rows, features
@@ -97,8 +97,8 @@ def test_every_source_has_the_same_sums_there_as_here(client, tmp_path):
     for name, source in sources(tmp_path, X, y, w).items():
         stream = source if hasattr(source, "chunks") else open_stream(source)
         rows = features(stream, mapped if stream.width == 4 else fewer)
-        here = fold(rows, both()) if not stream.lazy else fold(_in_memory(rows), both())
-        assert bits(fold(rows, both(), client=client)) == bits(here), name
+        here = accumulate(rows, both()) if not stream.lazy else accumulate(_in_memory(rows), both())
+        assert bits(accumulate(rows, both(), client=client)) == bits(here), name
         assert here.parts[0].rows == N
 
 
@@ -158,10 +158,10 @@ def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, m
     drawn_bytes = sum(array.nbytes for array in one.tile_transform_.arrays().values())
     assert drawn_bytes > 50 * len(pickle.dumps(Job(rows, Moments(), whole=False)))
     (tmp_path / "log").unlink()
-    there = fold(rows, Moments(), client=client)
+    there = accumulate(rows, Moments(), client=client)
     drawn = (tmp_path / "log").read_text().split()
     assert len(drawn) == len(set(drawn)) <= 2 and str(os.getpid()) not in drawn
-    assert bits(there) == bits(fold(rows, Moments()))
+    assert bits(there) == bits(accumulate(rows, Moments()))
 
 
 def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
@@ -186,7 +186,7 @@ def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
 def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeypatch):
     X = data()[0]
     rows = features(open_stream(X), fourier(X))
-    here = bits(fold(rows, Moments()))
+    here = bits(accumulate(rows, Moments()))
     made, make = [], Job.__init__
     monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
@@ -195,7 +195,7 @@ def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeyp
         "__init__",
         lambda self, *args, whole: (made.append(whole), make(self, *args, whole=whole))[1],
     )
-    assert bits(fold(rows, Moments(), client=client)) == here
+    assert bits(accumulate(rows, Moments(), client=client)) == here
     assert made == [False, True]
 
 
@@ -218,7 +218,7 @@ class Whose:
 def test_all_workers_have_their_share(cluster, client, lazy):
     scale(cluster, client, 2)
     X = data(8 * 16 * BLOCK)[0]
-    pids = fold(
+    pids = accumulate(
         open_stream(da.from_array(X, chunks=(900, 4)) if lazy else X), Whose(), client=client
     ).pids
     assert len(pids) == 8 and os.getpid() not in pids

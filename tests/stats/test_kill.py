@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer import RandomFourier, fold, open_stream
+from mercer import RandomFourier, accumulate, open_stream
 from mercer.parallel import tile_size
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
 from mercer.data.batches import features
-from mercer.stats.combined import CombinedStatistics
+from mercer.stats.base import CombinedStatistics
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
 tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
@@ -36,9 +36,9 @@ np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float
 
 def attempt(path, answer, n_jobs):
     stream = open_stream(folder / "rows.npz")
-    seed = (Checkpoint.peek(path) or {"seed": 5})["seed"] if path else 5
+    seed = (Checkpoint.read_spec(path) or {"seed": 5})["seed"] if path else 5
     mapped = RandomFourier(600, gamma=0.1, random_state=seed).fit(np.ones((1, 8)))
-    total = fold(features(stream, mapped), CombinedStatistics(Moments(), ClassSums()),
+    total = accumulate(features(stream, mapped), CombinedStatistics(Moments(), ClassSums()),
                  checkpoint=path, spec={"seed": seed}, n_jobs=n_jobs)
     digest = hashlib.sha256()
     for name, array in sorted(total.state().arrays.items()):

@@ -323,7 +323,7 @@ class KernelModel(Keeping, Intake):
             or not os.path.isfile(self.checkpoint)
         ):
             return seed_from(who, self.random_state)
-        return seed_from(who, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
+        return seed_from(who, (Checkpoint.read_spec(self.checkpoint) or {}).get("seed"))
 
     def _fold(self, rows: Rows, summary: Any, what: str = "") -> Any:
         """The summary of the rows; what is done is kept in the checkpoint, where there is one, and

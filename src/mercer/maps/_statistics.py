@@ -24,5 +24,5 @@ def compute_statistics(
         if isinstance(blocks, Tiles) and not error.place:
             raise blocks.stream.located(error) from None
         raise
-    magnitude.require()
+    magnitude.require_representable()
     return statistics

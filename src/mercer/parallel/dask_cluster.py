@@ -27,7 +27,7 @@ from mercer.parallel.dask_worker import DrawnOtherwise, Job, summed
 from mercer.parallel.threads import at_most
 from mercer.parallel.tile_size import shards_in_flight
 from mercer.parallel.warnings import hearing, say
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 
 _ANSWERS_WITHIN = 10.0  # seconds for a scheduler, and for its first worker
 _KNOCKS = 2.0  # seconds for a worker that the driver would like to reach
@@ -61,7 +61,7 @@ def on_its_cluster(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def for_rows(client: Any, rows: Rows | None) -> Iterator[Any]:
+def client_for(client: Any, rows: Rows | None) -> Iterator[Any]:
     """The cluster that sums these rows: the one given, that of folding_on, for Dask arrays the
     current one; None when there is none.
     """
@@ -129,7 +129,7 @@ def connect(address: Any) -> Any:
         ) from None
 
 
-def shards(
+def sum_shards(
     client: Any, rows: Rows, like: Statistic, first: int
 ) -> Generator[tuple[Any, int], None, None]:
     """(sum, number of rows) of each shard from that number on, in order. A few for each thread of

@@ -9,8 +9,7 @@ from mercer import __version__, ops
 from mercer.data.batches import Rows
 from mercer.parallel.threads import at_most, one_blas_thread
 from mercer.parallel.warnings import hearing
-from mercer.stats.basic import Statistic
-from mercer.stats.combined import fresh
+from mercer.stats.base import Statistic, empty_like
 
 
 class Job:
@@ -98,7 +97,7 @@ def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, 
     """The sum of rows start to stop, how many they are, and what was warned of: the task of a
     worker, which has a thread for each task.
     """
-    shard, taken = fresh(job.like), 0
+    shard, taken = empty_like(job.like), 0
     with at_most(1), one_blas_thread(), hearing() as heard:
         rows = job.ready().with_rows(held, start)
         for piece in rows.pieces(start, stop):

@@ -18,7 +18,7 @@ from mercer.linear_model.solvers.passes import Kept, split
 from mercer.linear_model.solvers.products import back, product
 from mercer.linear_model.solvers.ridge import FLAT, Choice, grid
 from mercer.maps.block import Block, Coded, OneHot, matrix
-from mercer.stats.packed_symmetric import Symmetric
+from mercer.stats.packed_symmetric import PackedSymmetric
 from mercer.validation.parameters import validate_positive, validate_probability
 
 _PARTS = 0.5 ** np.arange(8)  # of a step, whose losses are summed in one pass
@@ -277,7 +277,7 @@ def _by_matrix(point: Point, here: Look) -> Array:
     """
     objective, (D, t) = point.objective, point.W.shape
     mean, plain = objective.mean, False
-    sums = [Symmetric(D) for _ in range(t)]
+    sums = [PackedSymmetric(D) for _ in range(t)]
     for _, block, C in point.curvatures():
         Z = matrix(block)
         plain = hasattr(Z, "indptr")

@@ -1,0 +1,18 @@
+"""Type aliases and structural tests that all layers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def is_csr(x: Any) -> bool:
+    """Return whether x is a CSR matrix, of SciPy or of a device, and not a dense array.
+
+    Rows are either dense or CSR once they are validated, so that one attribute decides, without an
+    import of SciPy.
+    """
+    return hasattr(x, "indptr")
