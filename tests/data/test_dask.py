@@ -50,7 +50,7 @@ def test_dask_arrays_go_to_the_current_client(cluster):
     chunks = da.from_array(X, chunks=(777, 4))
     with distributed.Client(cluster) as current:
         there = clone(model).fit(chunks, da.from_array(y, chunks=777))
-        assert any("summed" in key for key in current.run_on_scheduler(_done))
+        assert any("sum_shard" in key for key in current.run_on_scheduler(_done))
         np.testing.assert_array_equal(there.predict(chunks).compute(), here.predict(X))
         assert there.score(chunks, da.from_array(y, chunks=777)) == here.score(X, y)
     np.testing.assert_array_equal(there.coef_, here.coef_)

@@ -11,7 +11,6 @@ import warnings
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +19,7 @@ from sklearn.base import clone
 import mercer
 from mercer.maps.base import Decay, Map
 from mercer.maps.block import Dense
+from mercer.parallel.tile_size import override_limits
 
 SIZES = (64, 256, 1024)
 ENDING_SIZES, ENDING_COLUMNS = (4, 16, 60), 64  # for a knob that ends at the number of columns
@@ -283,10 +283,7 @@ def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
     X = data(case, n=300)
     names = [name for name in case.get_params() if name.endswith("n_jobs")]
     one, three = (clone(case).set_params(**dict.fromkeys(names, jobs)).fit(X) for jobs in (1, 3))
-    with (
-        patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-        patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
-    ):
+    with override_limits(thread_flops=0, max_tile_rows=16):
         same(dense(one.transform(X)), dense(three.transform(X)))
 
 
@@ -317,10 +314,7 @@ def check_the_first_bad_number_is_named_whichever_tile_meets_one_first(case: Map
             lambda A: np.repeat(A, 2, axis=1)[:, ::2],
         ):
             found = ""
-            with (
-                patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-                patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16),
-            ):
+            with override_limits(thread_flops=0, max_tile_rows=16):
                 try:
                     fitted.transform(form(X))
                 except ValueError as error:

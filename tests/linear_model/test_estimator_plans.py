@@ -7,13 +7,10 @@ import pytest
 from tests.helpers.estimator_data import X, classifier, fourier, y
 
 from mercer import KernelClassifier, RandomFourier
-from mercer.parallel import tile_size
 from mercer.parallel.tile_size import plan_fit
 
 
-def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
+def test_a_checkpoint_is_gone_on_from_bit_for_bit(tmp_path, small_grid):
     rows = np.random.default_rng(1).random(
         (64 * 16 * 4 + 5, 3), dtype=np.float32
     )  # four shards and some rows

@@ -18,7 +18,6 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
 
 from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
-from mercer.parallel import tile_size
 from mercer.parallel.tile_size import plan_fit
 
 rng = np.random.default_rng(0)
@@ -250,9 +249,7 @@ def test_passes_are_as_many_as_the_plan_says():
         assert Counting.passes == len(model.plan_.passes), model.plan_
 
 
-def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
+def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, small_grid):
     rows = np.random.default_rng(1).random((64 * 16 * 3 + 5, 3))
     targets = rows[:, 0] * rows[:, 1]
 

@@ -29,9 +29,9 @@ from mercer import (
     open_stream,
 )
 from mercer.data.batches import Rows, features
-from mercer.parallel import tile_size
-from mercer.parallel.dask_cluster import folding_on
-from mercer.parallel.dask_worker import Job
+from mercer.parallel.dask_cluster import use_cluster
+from mercer.parallel.dask_worker import ShardJob
+from mercer.parallel.tile_size import override_limits
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 
@@ -130,7 +130,7 @@ def _in_memory(rows):
 def test_what_a_map_sees_on_a_cluster_is_what_it_sees_alone(one, client):
     X, y, w = data()
     here = clone(one)._fit_stream(open_stream((X, y, w)))
-    with folding_on(client):
+    with use_cluster(client):
         there = clone(one)._fit_stream(open_stream((X, y, w)))
     assert here.tile_transform_.arrays().keys() == there.tile_transform_.arrays().keys()
     for name, array in here.tile_transform_.arrays().items():
@@ -150,13 +150,18 @@ class Counted(RandomFourier):
         return super().build(rng, d, statistics)
 
 
-def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, monkeypatch):
+@pytest.fixture
+def always_redraw():
+    with override_limits(redraw_bytes=0):
+        yield
+
+
+def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, always_redraw):
     X = data(d=50)[0]
-    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     one = Counted(1000, log=str(tmp_path / "log")).fit(X)
     rows = features(open_stream(X), one)
     drawn_bytes = sum(array.nbytes for array in one.tile_transform_.arrays().values())
-    assert drawn_bytes > 50 * len(pickle.dumps(Job(rows, Moments(), whole=False)))
+    assert drawn_bytes > 50 * len(pickle.dumps(ShardJob(rows, Moments(), include_arrays=False)))
     (tmp_path / "log").unlink()
     there = accumulate(rows, Moments(), client=client)
     drawn = (tmp_path / "log").read_text().split()
@@ -164,9 +169,8 @@ def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, m
     assert bits(there) == bits(accumulate(rows, Moments()))
 
 
-def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
+def test_a_map_that_saw_much_is_sent_as_it_was_drawn(always_redraw):
     X = data(2000)[0]
-    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     for one, redrawn in (
         (RandomFourier(512, gamma="scale", random_state=0), True),
         (RandomFourier(512, gamma="median", random_state=0), False),  # 512 rows were seen
@@ -177,23 +181,25 @@ def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
         last = packed.maps_[-1] if hasattr(packed, "maps_") else packed
         assert hasattr(last, "drawn_") != redrawn
         np.testing.assert_array_equal(packed._unpacked().transform(X), one.transform(X))
-    monkeypatch.undo()
-    assert hasattr(
-        RandomFourier(512, gamma=1.0).fit(X)._packed(), "drawn_"
-    )  # 16 kB are sent as they are
 
 
-def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeypatch):
+def test_a_small_map_is_sent_as_it_was_drawn():
+    assert hasattr(RandomFourier(512, gamma=1.0).fit(data(2000)[0])._packed(), "drawn_")  # 16 kB
+
+
+def test_a_worker_that_draws_other_digits_is_sent_the_arrays(client, always_redraw, monkeypatch):
     X = data()[0]
     rows = features(open_stream(X), fourier(X))
     here = bits(accumulate(rows, Moments()))
-    made, make = [], Job.__init__
-    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
+    made, make = [], ShardJob.__init__
     monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
     monkeypatch.setattr(
-        Job,
+        ShardJob,
         "__init__",
-        lambda self, *args, whole: (made.append(whole), make(self, *args, whole=whole))[1],
+        lambda self, *args, include_arrays: (
+            made.append(include_arrays),
+            make(self, *args, include_arrays=include_arrays),
+        )[1],
     )
     assert bits(accumulate(rows, Moments(), client=client)) == here
     assert made == [False, True]
@@ -230,7 +236,7 @@ def test_rows_in_memory_are_cut_and_files_are_named(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     for source in ((X, y, w), (sp.csr_array(X), y, w), (tmp_path / "rows.npy", y, w)):
         stream = open_stream(source)
-        job = pickle.dumps(Job(Rows(stream), Moments(), whole=False))
+        job = pickle.dumps(ShardJob(Rows(stream), Moments(), include_arrays=False))
         part = pickle.dumps(stream.held(BLOCK, 2 * BLOCK))
         assert len(job) < 3000 and len(part) < 6000
         again = pickle.loads(job).rows.with_rows(pickle.loads(part), BLOCK)

@@ -22,7 +22,8 @@ from mercer import Anchors, KernelClassifier, KernelRegressor, accumulate, open_
 from mercer.data.batches import Rows, features
 from mercer.data.in_memory import ArrayStream
 from mercer.maps.block import Dense
-from mercer.parallel.dask_worker import Job, summed
+from mercer.parallel.dask_worker import ShardJob, sum_shard
+from mercer.parallel.tile_size import override_limits
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 
@@ -159,21 +160,18 @@ def other_cluster(tmp_path, preload):
         process.wait()
 
 
-def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
-    client, other_cluster, tmp_path, monkeypatch
-):
+def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_cluster, tmp_path):
     address, scheduler, work = other_cluster
     X, y, _ = data()
     rows = features(open_stream(parquet(tmp_path / "rows", X, y), target="label"), fourier(X))
     with (
-        monkeypatch.context() as patch,
+        override_limits(cluster_timeout=0.5),
         distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle,
-    ):
-        patch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
-        with pytest.raises(
+        pytest.raises(
             ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"
-        ):
-            accumulate(rows, both(), client=idle)
+        ),
+    ):
+        accumulate(rows, both(), client=idle)
     work()
 
     def lose(done, of):
@@ -183,7 +181,7 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
 
     with pytest.raises(
         ConnectionError,
-        match=rf"The scheduler at {address} is gone. \d+ rows were summed: a checkpoint= has",
+        match=rf"The connection to the scheduler at {address} is lost. \d+ rows were summed: a",
     ):
         accumulate(rows, both(), client=address, checkpoint=tmp_path / "sum", progress=lose)
     assert Checkpoint.read(tmp_path / "sum").rows >= 2 * 16 * BLOCK
@@ -194,8 +192,13 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
     assert bits(accumulate(rows, both(), checkpoint=tmp_path / "sum", client=client)) == whole
 
 
-def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
+@pytest.fixture
+def short_timeout():
+    with override_limits(cluster_timeout=0.5):
+        yield
+
+
+def test_a_cluster_that_does_not_answer_is_named(short_timeout):
     X, _, w = data(50)
     words = r"No scheduler answers at 'tcp://127.0.0.1:1' within 0.5 s: .* Is it running"
     with pytest.raises(ValueError, match=words):
@@ -225,35 +228,33 @@ def test_a_worker_that_sees_other_files_or_rounds_otherwise_says_so(client, tmp_
     np.save(path, data(100)[0])
 
     def job(**more):
-        made = Job(Rows(open_stream(path)), Moments(), whole=False)
-        made.made.update(more)
+        made = ShardJob(Rows(open_stream(path)), Moments(), include_arrays=False)
+        made.environment.update(more)
         return made
 
     def run(one):
-        return client.submit(summed, one, 0, 100, {}, pure=False).result()
+        return client.submit(sum_shard, one, 0, 100, {}, pure=False).result()
 
     assert run(job())[1] == 100
     with pytest.raises(
         ValueError,
-        match=r"The worker at tcp://.* uses the instruction set .*, and the driver abacus",
+        match=r"The worker at tcp://.* has instruction set .*, and the client abacus",
     ):
         run(job(isa="abacus"))
     with pytest.raises(
-        ValueError, match=r"The worker at tcp://.* has mercer .*, and 0.0 is needed: install that"
+        ValueError, match=r"The worker at tcp://.* has mercer .*, and the client 0.0: install"
     ):
         run(job(mercer="0.0"))
     touched, grown, gone = job(), job(), job()
     os.utime(path, ns=(0, 0))
     with pytest.raises(
         ValueError,
-        match=r"tcp://.* sees another rows.npy than the driver: its time of modification",
+        match=r"tcp://.* has another rows.npy than the client: its modification time",
     ):
         run(touched)
     with path.open("ab") as file:
         file.write(b"more")
-    with pytest.raises(
-        ValueError, match=r"sees another rows.npy than the driver: its size differs"
-    ):
+    with pytest.raises(ValueError, match=r"has another rows.npy than the client: its size differs"):
         run(grown)
     path.unlink()
     with pytest.raises(

@@ -18,6 +18,7 @@ from tests.helpers.waiting import LIMIT
 from mercer import RandomFourier, accumulate, open_stream
 from mercer.data.batches import features
 from mercer.maps.block import Dense
+from mercer.parallel.tile_size import override_limits
 from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import Range, Spread
 from mercer.stats.checkpoint import Checkpoint
@@ -94,10 +95,9 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
         accumulate(stream, Moments(), n_jobs=2)
 
 
-def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
+def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path):
     X = data()[0]
-    with pytest.raises(KeyboardInterrupt):
+    with override_limits(checkpoint_cost_ratio=np.inf), pytest.raises(KeyboardInterrupt):
         accumulate(
             X,
             Moments(),
@@ -120,8 +120,7 @@ def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(Moments, "_combine", interrupted)
-        patch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
-        with pytest.raises(KeyboardInterrupt):
+        with override_limits(checkpoint_cost_ratio=np.inf), pytest.raises(KeyboardInterrupt):
             accumulate(X, Moments(), checkpoint=path)
     assert not path.exists()  # what was in memory is half a sum
     assert bits(accumulate(X, Moments(), checkpoint=path)) == whole
@@ -258,9 +257,11 @@ def test_another_grid_or_instruction_set_is_refused(begun, monkeypatch):
             match=r"and abacus is in use, which rounds differently: set MERCER_ISA=\w+\.",
         ):
             resume(folder, path)
-    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 128)
-    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 128)
-    with pytest.raises(ValueError, match="the grid of blocks has changed: rows was 64, now 128"):
+    words = "the grid of blocks has changed: rows was 64, now 128"
+    with (
+        override_limits(min_block_rows=128, max_block_rows=128),
+        pytest.raises(ValueError, match=words),
+    ):
         resume(folder, path)
 
 

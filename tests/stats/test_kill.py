@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from mercer import RandomFourier, accumulate, open_stream
-from mercer.parallel import tile_size
+from mercer.parallel.tile_size import set_limits
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
@@ -27,8 +27,7 @@ from mercer.data.batches import features
 from mercer.stats.base import CombinedStatistics
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
-tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
-tile_size._CHECKPOINT_SHARE = 0
+set_limits(min_block_rows=64, max_block_rows=64, checkpoint_cost_ratio=0)
 rng = np.random.default_rng(0)
 np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float32),
          y=rng.integers(0, 3, 64 * 16 * 20 + 5))

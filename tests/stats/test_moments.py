@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from mercer import GCWS, accumulate
 from mercer.maps.block import Dense, Sparse
-from mercer.parallel.tile_size import PANEL, SHARD, most_classes
+from mercer.parallel.tile_size import PANEL, SHARD, max_classes, override_limits
 from mercer.stats.base import CombinedStatistics, State, describe_statistic, empty_like
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
@@ -80,9 +80,7 @@ def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
     np.testing.assert_allclose(seen.cross, cross, atol=digits * np.abs(cross).max())
 
 
-def test_a_large_block_is_summed_in_parts(monkeypatch):
-    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 64)
-    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 64)
+def test_a_large_block_is_summed_in_parts(small_grid):
     X = np.random.default_rng(0).normal(size=(500, 5))
     seen = Moments()
     for block in (Dense(X), Sparse(sp.csr_array(X))):
@@ -239,10 +237,12 @@ def test_labels_of_two_kinds_do_not_merge():
         _ = ClassSums().classes
 
 
-def test_numbers_to_be_predicted_are_no_classes(monkeypatch):
-    assert most_classes(4096) == 32768
-    monkeypatch.setattr("mercer.stats.class_sums.most_classes", lambda width: 10)
-    with pytest.raises(ValueError, match="more than 10 distinct labels"):
+def test_numbers_to_be_predicted_are_no_classes():
+    assert max_classes(4096) == 32768
+    with (
+        override_limits(class_sum_bytes=80, min_class_limit=10),
+        pytest.raises(ValueError, match="more than 10 distinct labels"),
+    ):
         ClassSums().add(Dense(np.ones((11, 1))), y=np.arange(11.0))
 
 

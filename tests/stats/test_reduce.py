@@ -37,11 +37,11 @@ def test_the_number_of_threads_changes_no_bit(small_grid):
 
 def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
     X = data(200)[0]
-    used, share = [], threads._share
+    used, run = [], threads._run
     monkeypatch.setattr(
         threads,
-        "_share",
-        lambda work, items, workers: (used.append(workers), share(work, items, workers)),
+        "_run",
+        lambda work, items, workers: (used.append(workers), run(work, items, workers)),
     )
     for n_jobs in (1, 2, 3):
         used.clear()

@@ -12,7 +12,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, matrix
 from mercer.parallel.threads import share, spans
-from mercer.parallel.tile_size import PANEL, Cost, most_classes
+from mercer.parallel.tile_size import PANEL, Cost, max_classes
 from mercer.stats.base import State, frequency_weights
 from mercer.validation.rows import first_missing
 
@@ -182,9 +182,9 @@ class ClassSums:
     def _grow(self, D: int) -> None:
         """Allocate rows for the new labels."""
         classes, allocated = len(self._index), len(self._counts)
-        if classes > most_classes(D):
+        if classes > max_classes(D):
             raise ValueError(
-                f"The target has more than {most_classes(D)} distinct labels. Use a regressor if "
+                f"The target has more than {max_classes(D)} distinct labels. Use a regressor if "
                 "it is a number to be predicted."
             )
         if allocated and self._sums.shape[1] != D:

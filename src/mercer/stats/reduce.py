@@ -20,7 +20,7 @@ from mercer.data.batches import Piece, Rows
 from mercer.maps.block import Block, at_home, is_block
 from mercer.parallel import dask_cluster, devices
 from mercer.parallel.threads import at_most, one_blas_thread
-from mercer.parallel.tile_size import SHARD, worth_writing
+from mercer.parallel.tile_size import SHARD, is_checkpoint_due
 from mercer.persistence.atomic_write import remove_leftovers
 from mercer.stats.base import Statistic, describe_statistic, empty_like, get_state
 from mercer.stats.checkpoint import Checkpoint, to_json_values
@@ -181,7 +181,7 @@ class _CheckpointWriter:
     def write_if_due(self) -> None:
         """Write the checkpoint after a shard, where it is due."""
         seconds = time.monotonic() - self.written_at
-        if self.total.complete or worth_writing(seconds, self.seconds_to_write):
+        if self.total.complete or is_checkpoint_due(seconds, self.seconds_to_write):
             self.write()
 
     def write_after_error(self) -> None:

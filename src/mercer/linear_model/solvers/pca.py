@@ -160,7 +160,7 @@ class Apart(CombinedStatistics):
             (Normal.of_rows(part, fit_intercept=fit_intercept).scatter for part in self.parts), rank
         )
 
-    def _like(self, parts: Sequence[Any]) -> Apart:
+    def _with_parts(self, parts: Sequence[Any]) -> Apart:
         return Apart(*parts, widths=self.widths)
 
 
