@@ -127,7 +127,7 @@ def test_predictions_on_a_dask_array_are_lazy_and_right():
             chunks[chunks[:, 0] > 0.5]
         )  # of a length that nobody knows yet
         close(some.compute(), here[X[:, 0] > 0.5], X.dtype)
-    assert sum("_unpacked" in str(key) for key in dict(lazy.__dask_graph__())) == 1
+    assert sum("_unpack" in str(key) for key in dict(lazy.__dask_graph__())) == 1
     model.predict(chunks.map_blocks(untouchable, dtype=np.float32))
     empty = da.concatenate([chunks[:0], chunks])
     np.testing.assert_array_equal(model.predict(empty).compute(), model.predict(X))
