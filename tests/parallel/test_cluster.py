@@ -185,7 +185,8 @@ def test_a_map_that_saw_much_is_sent_as_it_was_drawn(always_redraw):
 
 
 def test_a_small_map_is_sent_as_it_was_drawn():
-    assert hasattr(RandomFourier(512, gamma=1.0).fit(data(2000)[0])._packed(), "tile_transform_")  # 16 kB
+    packed = RandomFourier(512, gamma=1.0).fit(data(2000)[0])._packed()  # 16 kB
+    assert hasattr(packed, "tile_transform_")
 
 
 def test_a_worker_that_draws_other_digits_is_sent_the_arrays(client, always_redraw, monkeypatch):

@@ -145,8 +145,8 @@ def validate_parameter(
     needed = " or ".join(map(str, alternatives))
     if len(alternatives) > 1:
         needed = f"{', '.join(map(str, alternatives[:-1]))}, or {alternatives[-1]}"
-    nearest = (one.nearest(value) for one in alternatives if isinstance(one, Option))
-    hint = next((f" Did you mean {option!r}?" for option in nearest if option is not None), "")
+    nearest = (option.nearest(value) for option in alternatives if isinstance(option, Option))
+    hint = next((f" Did you mean {name!r}?" for name in nearest if name is not None), "")
     if not isinstance(value, str):
         hint = ""
     raise ParameterError(estimator_name, Setting(name), f" must be {needed}, got {value!r}.{hint}")
@@ -202,13 +202,13 @@ def parse_memory(estimator_name: str, name: str, value: object) -> int:
     return size
 
 
-def warn_not_converged(words: str, stacklevel: int = 2) -> None:
+def warn_not_converged(text: str, stacklevel: int = 2) -> None:
     """Issue scikit-learn's ConvergenceWarning."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
 
-    warnings.warn(words, ConvergenceWarning, stacklevel=stacklevel + 1)
+    warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
 def _is_integer(value: object) -> bool:
@@ -217,9 +217,9 @@ def _is_integer(value: object) -> bool:
 
 def _bytes(value: object) -> int | None:
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
-        if found is None:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
+        if match is None:
             return None
-        number, prefix, binary = found.groups()
+        number, prefix, binary = match.groups()
         value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
     return int(value) if _is_integer(value) and value > 0 else None  # type: ignore[call-overload, operator]
