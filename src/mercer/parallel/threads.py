@@ -50,7 +50,8 @@ def threads() -> int:
 def width(n_jobs: int | None, estimator_name: str = "") -> int:
     """Return the number of threads for ``n_jobs`` of an estimator.
 
-    None is the number of ``at_most``, or all that ``threads()`` allows; -1 is all, -2 all but one.
+    None is the number of ``at_most``, or all that ``threads()`` allows; -1 is all, -2 is all but
+    one.
     """
     if n_jobs is None:
         return getattr(_thread, "n_threads", None) or threads()
@@ -99,8 +100,8 @@ def share(
     Whether it is faster depends on the cost of a row and the number of rows. BLAS runs on one
     thread inside.
     """
-    n_threads = width(n_jobs)
-    workers = min(n_threads, len(items)) if worth_threads(cost, rows) else 1
+    available = width(n_jobs)
+    workers = min(available, len(items)) if worth_threads(cost, rows) else 1
     if getattr(_thread, "in_tile", False):
         workers = 1
     with one_blas_thread():
