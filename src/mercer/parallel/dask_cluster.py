@@ -410,7 +410,7 @@ def _apply_to_chunk(
         with at_most(1), collect_warnings() as texts:
             result = getattr(model, method)(chunk)
     except RowError as error:
-        raise (error.at(int(start)) if numbered else error) from None
+        raise (error.with_offset(int(start)) if numbered else error) from None
     where = (
         f"Rows from {int(start)} on, counted from there"
         if numbered

@@ -63,7 +63,7 @@ class ClassSums:
                 missing[0],
                 f"Every row needs a label, got {missing[2]} at",
                 ". Drop such rows first.",
-            ).at(start)
+            ).with_offset(start)
         if n == 0:
             return
         codes = self._encode(labels, start)
