@@ -1,12 +1,15 @@
-"""Type aliases and structural tests that all layers share."""
+"""Type aliases and structural tests that all layers share; imports nothing."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-Array = NDArray[Any]
+    Array = NDArray[Any]
+else:
+    Array = Any
 
 
 def is_csr(x: Any) -> bool:
