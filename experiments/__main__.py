@@ -1,4 +1,4 @@
-"""python -m experiments run: the experiments of the five papers, beside the published numbers."""
+"""Command line of the experiments: python -m experiments run."""
 
 from __future__ import annotations
 
@@ -64,14 +64,15 @@ def run_papers(
     show: bool,
     voice: Voice,
 ) -> None:
-    """Run the experiments of the five papers, and show each table beside the published numbers,
-    with a verdict by a stated rule.
+    """Run the experiments of the five papers, and print each table with published numbers.
+
+    Each number has a verdict by a stated rule.
 
     Rows whose data are not there are listed as absent. With --out a run that was stopped goes on
     where it was, and a longer one may be taken in parts: python -m experiments run chi2 --size
     standard --out results.json.
 
-    \b
+    
     Examples:
       python -m experiments run --show
       python -m experiments run chi2 --show --out results.json

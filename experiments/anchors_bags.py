@@ -1,5 +1,6 @@
-"""The ANNFM paper on images: bags of words for the order of the methods, what features are kept in,
-and pedestrians that cannot be had.
+"""The ANNFM paper on images: order of the methods on bags of words, and bytes of features.
+
+The pedestrian data of the paper are not available.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mercer.maps.unary_intersection import UnaryIntersection
 
 
 def _kept(which: str, make: Callable[[], Map], codes: bool, bench: Bench) -> dict[str, Measured]:
-    """Bytes for a row: of the codes, or of the features in CSR."""
+    """Return the bytes of a row: of the codes, or of the features in CSR."""
     X = digits(bench, 1000, 1).X if which == DIGITS else bags(bench).X[:1000]
     feature_map = make().fit(X)
     if codes:
@@ -98,7 +99,7 @@ def _on_bags(kernel: str, make: Make, C: float, bench: Bench) -> dict[str, Measu
 
 
 def _signs(columns: float, bench: Bench) -> dict[str, Measured]:
-    """As many signs for each column as in the paper, at full size."""
+    """Return the map with the paper's number of signs for each column, at full size."""
     split = bags(bench)
     k = int(bench.pick(0.05, 0.25, 1.0) * columns * split.X.shape[1])
     return {
@@ -109,9 +110,7 @@ def _signs(columns: float, bench: Bench) -> dict[str, Measured]:
 
 
 def _exact_bags(kernel: str, bench: Bench) -> dict[str, Measured]:
-    """Nystroem with every training row a landmark: the kernel itself, and the learner of the other
-    rows.
-    """
+    """Score Nystroem with all training rows as landmarks: the exact kernel, same learner."""
     split = bags(bench)
     make = partial(Nystroem, kernel=kernel, landmarks=split.X)
     found = score(lambda seed: make(), split, C_BOW)
@@ -145,7 +144,7 @@ def _linear(bench: Bench) -> dict[str, Measured]:
 
 
 def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
-    """The paper's, then ours."""
+    """Return the maps of the paper, then those added here."""
     maps: dict[str, Callable[[], Map]] = {
         f"VZ {2 * n + 1}": partial(Homogeneous, n, kernel=kernel) for n in (1, 2)
     }
@@ -165,7 +164,7 @@ def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
 
 
 def _whatever(make: Callable[[], Map]) -> Callable[[int], Map]:
-    """The same map for every seed."""
+    """Return a function that ignores its seed."""
     return lambda seed: make()
 
 

@@ -1,5 +1,4 @@
-"""Linearised GMM kernels and normalised random Fourier features: kernel machines on fifteen data
-sets, and what hashing keeps of them.
+"""Linearised GMM kernels and normalised random Fourier features on fifteen data sets.
 
 What the published numbers say of the protocol: GMM on data as they are; RBF is exp(-gamma (1 -
 rho)); linear is LIBLINEAR with the hinge loss on rows of norm 1 without a bias; the best C and
@@ -46,7 +45,7 @@ CROSS = ", cross-validated"
 
 
 def _folds(bench: Bench) -> int:
-    """Training rows of cross-validation, at most."""
+    """Return the maximal number of training rows for cross-validation."""
     return bench.pick(60, 600, 5000)
 
 
@@ -90,8 +89,9 @@ PAPERS = ("linear", "RBF", "GMM")
 
 
 def _accuracies(row: Rows, name: str, bench: Bench) -> dict[str, Measured]:
-    """Over draws of the split, where it is random; Table 4 has errors in the place of
-    accuracies.
+    """Measure accuracies over draws of the split, where it is random.
+
+    Table 4 has errors in place of accuracies.
     """
     found = [GRIDS[name](row, row.split(bench, seed), bench) for seed in range(row.draws(bench))]
     best = Measured.of([one.best for one in found])

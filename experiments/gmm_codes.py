@@ -1,5 +1,6 @@
-"""Figures 6 to 11 of the GMM paper: accuracy against C; hashes of GMM against normalised random
-Fourier features, both with LIBLINEAR.
+"""Figures 6 to 11 of the GMM paper: accuracy against C, GMM hashes against NRFF.
+
+Both are learned by LIBLINEAR.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _against_k(row: Rows, make: Make, standard: Sizes, bench: Bench) -> dict[str
 
 
 def _flat(row: Rows, label: str, standard: Sizes, bench: Bench) -> dict[str, Measured]:
-    """The best over C of an exact kernel, the same for each k."""
+    """Return the best accuracy over C of an exact kernel, the same for each k."""
     found = max(_curves(row.split(bench, standard=standard), row.gamma or 1.0)[label](_FEW))
     return dict.fromkeys(bench.pick(_OF_K[:1], _OF_K[:4], _OF_K), Measured(found))
 
@@ -184,8 +185,9 @@ def _large(data: str, make: Make, bench: Bench) -> dict[str, Measured]:
 
 
 def _large_gamma(split: Split) -> float:
-    """That of the exact RBF machine, trained on 600 training rows, that is right for most of 600
-    others.
+    """Choose the gamma with which an exact RBF machine is most accurate on held-out rows.
+
+    It is trained on 600 training rows and tested on 600 others.
     """
     some = np.random.default_rng(0).permutation(len(split.y))[:1200]
     few = Split(split.X[some[::2]], split.y[some[::2]], split.X[some[1::2]], split.y[some[1::2]])

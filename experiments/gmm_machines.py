@@ -1,6 +1,4 @@
-"""Support vector machines over grids of C, as the GMM paper has them: LIBSVM on Gram matrices,
-LIBLINEAR on rows.
-"""
+"""Support vector machines over grids of C: LIBSVM on Gram matrices, LIBLINEAR on rows."""
 
 from __future__ import annotations
 
@@ -32,18 +30,14 @@ HINGE, SQUARED = "hinge", "squared_hinge"
 
 @dataclass(frozen=True)
 class Found:
-    """What a grid gives: the best accuracy on the test rows, as the paper has it, and that of the
-    best point by cross-validation.
-    """
+    """Best test accuracy of a grid, as in the paper, and that of the cross-validated point."""
 
     best: float
     chosen: float
 
 
 def gmm_grams(split: Split, powers: Iterable[float] = (1.0,)) -> Iterator[tuple[Array, Array]]:
-    """(training x training, test x training) of the GMM kernel, pGMM for other powers than 1; rows
-    as they are.
-    """
+    """Return (training x training, test x training) Gram matrices of GMM, or pGMM."""
     positive = min(split.X.min(), split.X_test.min()) >= 0
     for power in powers:
         kernel: Kernel = (
@@ -56,7 +50,10 @@ def gmm_grams(split: Split, powers: Iterable[float] = (1.0,)) -> Iterator[tuple[
 
 
 def rbf_grams(split: Split, gammas: Iterable[float]) -> Iterator[tuple[Array, Array]]:
-    """The same of exp(-gamma (1 - rho)): half the squared distance of rows of norm 1 is 1 - rho."""
+    """Return the Gram matrices of exp(-gamma (1 - rho)) for each gamma.
+
+    Half the squared distance of rows of norm 1 is 1 - rho.
+    """
     X, X_test = unit_rows(split.X), unit_rows(split.X_test)
     half, half_test = (np.einsum("ij,ij->i", rows, rows) / 2 for rows in (X, X_test))
     D = half[:, None] + half - X @ X.T
@@ -66,13 +63,13 @@ def rbf_grams(split: Split, gammas: Iterable[float]) -> Iterator[tuple[Array, Ar
 
 
 def unit_rows(X: Array) -> Array:
-    """Rows of norm 1, in their dtype; rows of zeros stay."""
+    """Scale rows to norm 1 in their dtype; zero rows stay."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(lengths == 0, 1.0, lengths)
 
 
 def kernel_curve(K: Array, K_test: Array, split: Split, Cs: Sequence[float]) -> list[float]:
-    """Accuracies of LIBSVM (one against one) on Gram matrices, one for each C."""
+    """Return accuracies of LIBSVM (one-vs-one) on Gram matrices, one for each C."""
     with ThreadPoolExecutor(threads()) as pool:
         return list(pool.map(lambda C: accuracy(split, _by_kernel(K, split.y, K_test, C)), Cs))
 
@@ -80,8 +77,9 @@ def kernel_curve(K: Array, K_test: Array, split: Split, Cs: Sequence[float]) -> 
 def kernel_grid(
     grams: Iterable[tuple[Array, Array]], split: Split, Cs: Sequence[float], rows: int
 ) -> Found:
-    """Each pair of Gram matrices with each C; cross-validation has at most so many training
-    rows.
+    """Evaluate each pair of Gram matrices with each C.
+
+    Cross-validation uses at most so many training rows.
     """
     some = _some(len(split.y), rows)
     points: list[tuple[float, float]] = []
@@ -93,15 +91,13 @@ def kernel_grid(
 
 
 def linear_curve(split: Split, Cs: Sequence[float], loss: str = HINGE) -> list[float]:
-    """Accuracies of LIBLINEAR (one against all) on rows of norm 1 without a bias, one for each
-    C.
-    """
+    """Return accuracies of LIBLINEAR (one-vs-rest, no bias) on unit rows, one for each C."""
     X, X_test = unit_rows(split.X), unit_rows(split.X_test)
     return [accuracy(split, fitted(X, split.y, C, loss).predict(X_test)) for C in Cs]
 
 
 def linear_grid(split: Split, Cs: Sequence[float], rows: int, loss: str = HINGE) -> Found:
-    """Each C; cross-validation has at most so many training rows."""
+    """Evaluate each C; cross-validation uses at most so many training rows."""
     some = _some(len(split.y), rows)
     X, y = unit_rows(split.X[some]), split.y[some]
 
@@ -119,8 +115,7 @@ def _by_kernel(K: Array, y: Array, K_other: Array, C: float) -> Array:
 
 
 def fitted(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
-    """LIBLINEAR as it is by default: dual, tolerance 0.1, at most 1000 rounds, whether they were
-    enough or not; no bias.
+    """Fit LIBLINEAR with its defaults: dual, tolerance 0.1, no bias, at most 1000 iterations.
 
     The squared hinge is solved in the primal where there are more rows than columns.
     """
@@ -136,9 +131,7 @@ def fitted(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
 
 
 def linearised(feature_map: Map, split: Split, Cs: Sequence[float]) -> Score:
-    """The best accuracy over C on the test rows, of LIBLINEAR on the features; seconds of the
-    features and of the training at that C.
-    """
+    """Return the best test accuracy over C of LIBLINEAR on the features, and its seconds."""
     start = time.perf_counter()
     Z = feature_map.fit(split.X).transform(split.X)
     seconds = time.perf_counter() - start
@@ -155,7 +148,7 @@ def linearised(feature_map: Map, split: Split, Cs: Sequence[float]) -> Score:
 
 
 def _folded(train: Train, Z: Array, y: Array, C: float, *, square: bool = False) -> float:
-    """Share of right labels in cross-validation; where Z is square, it is a Gram matrix."""
+    """Return the cross-validated accuracy; a square Z is a Gram matrix."""
     right = 0
     for fold in range(FOLDS):
         out = np.arange(len(y)) % FOLDS == fold
@@ -172,10 +165,10 @@ def _folded(train: Train, Z: Array, y: Array, C: float, *, square: bool = False)
 
 
 def _some(count: int, rows: int) -> Array:
-    """At most so many places, in random order, by a fixed seed."""
+    """Return at most so many indices, in random order, by a fixed seed."""
     return np.random.default_rng(0).permutation(count)[:rows]
 
 
 def _found(points: Sequence[tuple[float, float]]) -> Found:
-    """Of (cross-validation, test) for each point; the first of equals is chosen."""
+    """Return the result of (cross-validation, test) for each point; the first of equals wins."""
     return Found(max(right for _, right in points), max(points, key=lambda point: point[0])[1])

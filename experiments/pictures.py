@@ -1,4 +1,4 @@
-"""Experiments as SVG: the same bytes for the same numbers and the same version of matplotlib."""
+"""Draw experiments as SVG, byte for byte reproducible with a version of matplotlib."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Figures = Mapping[str, Mapping[str, Measured]]  # {row: {column: number}}
 
 
 def svg(experiment: Experiment, figures: Figures) -> bytes:
-    """The picture of an experiment that has one."""
+    """Return the SVG of an experiment that has a picture."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -107,7 +107,7 @@ def _heat(axes: Any, experiment: Experiment, figures: Figures) -> None:
 
 
 def _x(kind: str, column: str, one: Measured) -> float:
-    """Where a number stands: by the number in its column's name, or by what it cost."""
+    """Return the x position of a number: the number in its column's name, or its cost."""
     if kind != "column":
         value = getattr(one, kind)
         if value is None:
