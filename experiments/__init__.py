@@ -47,13 +47,8 @@ from pkgutil import iter_modules
 
 from experiments.records import Paper
 
-ORDER = (
-    "laplace",
-    "anchors",
-    "compressive",
-    "gmm",
-    "chi2",
-)  # in which they are run and shown; others come last
+# Order in which papers are run and shown; others come last.
+ORDER = ("laplace", "anchors", "compressive", "gmm", "chi2")
 
 
 def papers() -> dict[str, Paper]:

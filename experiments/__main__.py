@@ -174,7 +174,7 @@ def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -
 def _show_table(
     experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice
 ) -> None:
-    from experiments.page import said
+    from experiments.page import format_row
     from experiments.running import why_absent
     from experiments.verdicts import MISSES, table
 
@@ -182,7 +182,7 @@ def _show_table(
     voice.say(f"\n{experiment.source}: {experiment.title}; {experiment.unit}")
     shown = plain_table("row", "column", ">published", ">ours", ">difference", "verdict")
     for row in rows:
-        shown.add_row(row.label, row.column, *said(row, experiment.form))
+        shown.add_row(row.label, row.column, *format_row(row, experiment.form))
         ours = None if row.ours is None else row.ours.to_json()
         voice.event(
             "row",

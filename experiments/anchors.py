@@ -105,9 +105,8 @@ def _rows(kernel: str) -> dict[str, Sizes]:
         f"3-ANNFM, energy {CAPTION}": _anchors(one, near, kernel, 3),
         f"ANNFM, k-means, energy {CAPTION}": _anchors(two, near, kernel, 1, CAPTION, "kmeans"),
     }
-    if (
-        kernel == "intersection"
-    ):  # whose table has 16 values for each pixel with the other energy, and gains nothing
+    # Its table has 16 values for each pixel with the other energy, and gains nothing.
+    if kernel == "intersection":
         return rows | {
             f"linear weights, energy {CAPTION}": _anchors(one, between, kernel, CAPTION),
         }

@@ -24,7 +24,7 @@ from experiments.anchors_maps import (
     near,
     score,
 )
-from experiments.heads import bytes_kept, over_draws
+from experiments.heads import over_draws, row_bytes
 from experiments.records import Cell, Experiment, Measured, not_comparable, order
 from experiments.running import Bench
 from mercer.maps.base import Map
@@ -34,12 +34,14 @@ from mercer.maps.sign_cauchy import SignCauchy
 from mercer.maps.unary_intersection import UnaryIntersection
 
 
-def _kept(which: str, make: Callable[[], Map], codes: bool, bench: Bench) -> dict[str, Measured]:
+def _row_bytes(
+    which: str, make: Callable[[], Map], codes: bool, bench: Bench
+) -> dict[str, Measured]:
     """Return the bytes of a row: of the codes, or of the features in CSR."""
     X = digits(bench, 1000, 1).X if which == DIGITS else bags(bench).X[:1000]
     feature_map = make().fit(X)
     if codes:
-        return {which: Measured(bytes_kept(feature_map, X))}
+        return {which: Measured(row_bytes(feature_map, X))}
     Z = sp.csr_array(feature_map.transform(X))
     return {which: Measured((Z.data.nbytes + Z.indices.nbytes + Z.indptr.nbytes) / Z.shape[0])}
 
@@ -64,7 +66,7 @@ def _storage() -> tuple[Cell, ...]:
         Cell(
             label,
             (which,),
-            partial(_kept, which, make, codes),
+            partial(_row_bytes, which, make, codes),
             {which: published[which]} if which in published else {},
             needs=(which,),
             ours=which not in published,
@@ -163,7 +165,7 @@ def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
     return maps | {"linear weights 30": partial(between, 30, kernel, energy)}
 
 
-def _whatever(make: Callable[[], Map]) -> Callable[[int], Map]:
+def _ignore_seed(make: Callable[[], Map]) -> Callable[[int], Map]:
     """Return a function that ignores its seed."""
     return lambda seed: make()
 
@@ -185,7 +187,7 @@ def _cells() -> tuple[Cell, ...]:
     for kernel in KERNELS:
         runs = {"exact": partial(_exact_bags, kernel)}
         runs |= {
-            label: partial(_on_bags, kernel, _whatever(make), C_BOW)
+            label: partial(_on_bags, kernel, _ignore_seed(make), C_BOW)
             for label, make in _maps(kernel).items()
         }
         for label, run in runs.items():

@@ -79,9 +79,8 @@ def score(make: Make, split: Split, C: float, seed: int = 0, *, together: bool =
     Squared hinge, one-vs-rest or all classes together (Crammer and Singer).
     """
     feature_map = make(seed)
-    if feature_map is None or isinstance(
-        feature_map, Homogeneous
-    ):  # the others are codes either way
+    # The others are codes either way.
+    if feature_map is None or isinstance(feature_map, Homogeneous):
         split = replace(split, X=sp.csr_array(split.X), X_test=sp.csr_array(split.X_test))
     return svm(
         feature_map,

@@ -37,12 +37,8 @@ from mercer.maps.projection import RandomProjection
 GAMMA = 0.005
 MEASUREMENTS = (50, 100, 200, 300)
 FEATURES = (100, 500, 1000, 2000, 4000, 6000)
-STANDARD = {
-    100: 3,
-    500: 2,
-    1000: 1,
-    2000: 1,
-}  # {features: draws} at standard size; 20 of each at full size
+# {features: draws} at standard size; 20 of each at full size.
+STANDARD = {100: 3, 500: 2, 1000: 1, 2000: 1}
 KERNEL_ROWS = 6000  # for the exact kernel at standard size
 REPEATS = 5
 OFFSETS: Any = {"gamma": GAMMA, "form": "offset", "design": "iid"}  # the paper's cosines
@@ -340,7 +336,7 @@ SPEED = Experiment(
 # What is kept: the claim of 10 to 30 times fewer numbers with little loss.
 
 
-def _kept(m: int, bench: Bench) -> dict[str, Measured]:
+def _storage(m: int, bench: Bench) -> dict[str, Measured]:
     split, M = _split("mnist", bench), bench.pick(100, 500, 2000)
     lost = (
         _together(_typical(M, 0), split).accuracy - _together(_compressive(m, M, 0), split).accuracy
@@ -360,7 +356,7 @@ STORAGE = Experiment(
         Cell(
             f"m = {m}",
             ("bytes of a signal", "times fewer", "points lost"),
-            partial(_kept, m),
+            partial(_storage, m),
             needs=("mnist",),
         )
         for m in (26, 50, 78)

@@ -11,14 +11,21 @@ from collections.abc import Callable
 from functools import partial
 
 from experiments.gmm_codes import CODES
-from experiments.gmm_machines import SQUARED, Found, gmm_grams, kernel_grid, linear_grid, rbf_grams
+from experiments.gmm_machines import (
+    SQUARED,
+    GridResult,
+    gmm_grams,
+    kernel_grid,
+    linear_grid,
+    rbf_grams,
+)
 from experiments.gmm_rows import ABSENT, ROWS, Rows
 from experiments.gmm_variances import VARIANCES
 from experiments.records import RANDOM, Cell, Experiment, Measured, Paper
 from experiments.running import Bench
 from experiments.sets import Split
 
-Grid = Callable[[Rows, Split, Bench], Found]
+Grid = Callable[[Rows, Split, Bench], GridResult]
 
 GAMMAS = (
     0.1,
@@ -49,12 +56,12 @@ def _folds(bench: Bench) -> int:
     return bench.pick(60, 600, 5000)
 
 
-def _linear(loss: str, row: Rows, split: Split, bench: Bench) -> Found:
+def _linear(loss: str, row: Rows, split: Split, bench: Bench) -> GridResult:
     Cs = bench.pick((1.0, 10.0), (1.0, 10.0) if row.large else _DECADES[:5], (0.01, *_DECADES))
     return linear_grid(split, Cs, _folds(bench), loss)
 
 
-def _rbf(row: Rows, split: Split, bench: Bench) -> Found:
+def _rbf(row: Rows, split: Split, bench: Bench) -> GridResult:
     published: tuple[float, ...] = (row.gamma,) if row.gamma else ()
     gammas: tuple[float, ...] = (0.2, 1.0, 5.0, 20.0, 100.0, *published)
     Cs: tuple[float, ...] = _DECADES[1:5]
@@ -66,12 +73,12 @@ def _rbf(row: Rows, split: Split, bench: Bench) -> Found:
     return kernel_grid(rbf_grams(split, sorted(set(gammas))), split, Cs, _folds(bench))
 
 
-def _gmm(row: Rows, split: Split, bench: Bench) -> Found:
+def _gmm(row: Rows, split: Split, bench: Bench) -> GridResult:
     Cs = bench.pick((1.0, 10.0), _DECADES[2:4] if row.large else _DECADES[:5], _DECADES)
     return kernel_grid(gmm_grams(split), split, Cs, _folds(bench))
 
 
-def _pgmm(row: Rows, split: Split, bench: Bench) -> Found:
+def _pgmm(row: Rows, split: Split, bench: Bench) -> GridResult:
     Cs = bench.pick((10.0,), _DECADES[1:4], _DECADES)
     return kernel_grid(
         gmm_grams(split, bench.pick((0.5,), (0.5, 2.0, 4.0), POWERS)), split, Cs, _folds(bench)

@@ -96,7 +96,7 @@ class Rows:
         rng = np.random.default_rng([seed, part])
         if self.name == "M-Rand":
             return (np.maximum(X, noise(rng, X.shape)),)
-        return (turned(X, rng.uniform(0, 360, len(X))),) if self.name == "M-Rotate" else (X,)
+        return (rotate(X, rng.uniform(0, 360, len(X))),) if self.name == "M-Rotate" else (X,)
 
 
 def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -104,7 +104,7 @@ def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.integers(0, 256, shape).astype(np.float32)
 
 
-def turned(X: Array, degrees: Array) -> Array:
+def rotate(X: Array, degrees: Array) -> Array:
     """Rotate images about their centers, bilinearly, with 0 outside."""
     from scipy.ndimage import rotate
 

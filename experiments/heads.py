@@ -22,12 +22,10 @@ from mercer.maps.base import Map
 
 Array = NDArray[Any]
 
-RIDGES = np.logspace(
-    -6, 0, 7
-)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
-ALPHAS = tuple(
-    np.logspace(-6, 3, 19)
-)  # of the learner, from which generalised cross-validation chooses
+# Ridges of exact kernel ridge regression, in units of the mean of the kernel's diagonal.
+RIDGES = np.logspace(-6, 0, 7)
+# Alphas of the learner, from which generalised cross-validation chooses.
+ALPHAS = tuple(np.logspace(-6, 3, 19))
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def accuracy(split: Split, predicted: Array) -> float:
     return 100 * split.score(predicted)
 
 
-def bytes_kept(feature_map: Map, X: Any) -> float:
+def row_bytes(feature_map: Map, X: Any) -> float:
     """Return the bytes of a row's features, averaged over at most 1000 rows."""
     rows = X[:1000]
     return sum(block.nbytes for block in feature_map.blocks(rows)) / rows.shape[0]
@@ -86,7 +84,7 @@ def svm(
     size = (
         _bytes(split.X) / split.X.shape[0]
         if feature_map is None
-        else bytes_kept(feature_map, split.X)
+        else row_bytes(feature_map, split.X)
     )
     return Score(accuracy(split, model.predict(Z_test)), seconds, Z.shape[1], size)
 

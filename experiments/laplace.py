@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.heads import Score, over_draws
-from experiments.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tuned
+from experiments.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tune
 from experiments.laplace_text import text
 from experiments.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
 from experiments.running import Bench
@@ -170,7 +170,7 @@ def _accuracies(make: Make, values: Sequence[float], bench: Bench) -> dict[str, 
     """
     split = _rows(BOW, bench)
     sizes = bench.pick((50, 100, 150), (1000, 2000, 4000), (1000, 5000, 10000))
-    best = tuned(
+    best = tune(
         lambda value: make(sizes[1], value, 0), bench.pick(values[1:2], values, values), split
     )
     return {
@@ -257,7 +257,7 @@ def _semigroup_at(make: Make, r: int, bench: Bench) -> dict[str, Measured]:
     """Return as many Laplace features; beta is chosen with at most 2000."""
     split = _rows(BOW, bench)
     s = min((2 * r + 1) * split.X.shape[1], bench.pick(300, 10**6, 10**6))
-    beta = tuned(
+    beta = tune(
         lambda beta: make(min(s, 2000), beta, 0), bench.pick(BETAS[1:2], BETAS, BETAS), split
     )
     return {f"r = {r}": over_draws(bench.pick(1, 1, 10), partial(_scored, make, s, beta, split))}

@@ -26,9 +26,8 @@ from mercer.maps.block import as_block
 
 Array = NDArray[Any]
 
-ALPHAS = np.logspace(
-    -4, 2, 19
-)  # in units of the mean squared distance of a training row from their mean
+# In units of the mean squared distance of a training row from their mean.
+ALPHAS = np.logspace(-4, 2, 19)
 TOL = 1e-2  # of the machine: how far its weights may be from the best ones, as a share of them
 
 _COLUMNS = 4096  # whose products are summed at once
@@ -59,7 +58,7 @@ class Axes:
         mean = np.asarray(Z.mean(axis=0, dtype=np.float64)).ravel()
         if n > D:
             A, B = _centred(Z, mean), _centred(Z_test, mean)
-            values, turn = _known(
+            values, turn = _significant(
                 *eigh((A.T @ A).astype(np.float64), overwrite_a=True, check_finite=False)
             )
             return cls(values, A @ (turn / np.sqrt(values)), B @ turn)
@@ -84,7 +83,7 @@ class Axes:
     def _of_products(cls, K: Array, K_test: Array) -> Self:
         from scipy.linalg import eigh
 
-        values, vectors = _known(*eigh(K, overwrite_a=True, check_finite=False))
+        values, vectors = _significant(*eigh(K, overwrite_a=True, check_finite=False))
         return cls(values, vectors, K_test @ (vectors / np.sqrt(values)))
 
     @property
@@ -141,7 +140,7 @@ def machine(axes: Axes, split: Split) -> float:
     return accuracy(split, np.unique(split.y)[np.argmax(scores, axis=1)])
 
 
-def mapped(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
+def map_rows(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
     """Return rows in their axes, seconds for the features of all rows, and their number.
 
     None uses the rows themselves.
@@ -158,16 +157,16 @@ def mapped(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
 
 def svm_in_span(feature_map: Map | None, split: Split) -> Score:
     """Score ``machine`` on the features; its seconds exclude training."""
-    axes, seconds, features = mapped(feature_map, split)
+    axes, seconds, features = map_rows(feature_map, split)
     return Score(machine(axes, split), seconds, features)
 
 
-def tuned(make: Callable[[float], Map], values: Sequence[float], split: Split) -> float:
+def tune(make: Callable[[float], Map], values: Sequence[float], split: Split) -> float:
     """Return the value whose map has the best leave-one-out accuracy by least squares."""
     if len(values) == 1:
         return values[0]
     found = {
-        value: LeastSquares.of(mapped(make(value), split)[0], split.y).right for value in values
+        value: LeastSquares.of(map_rows(make(value), split)[0], split.y).right for value in values
     }
     return max(found, key=lambda value: found[value])
 
@@ -177,7 +176,7 @@ def _centred(Z: Any, mean: Array) -> Array:
     return np.asarray(dense - mean.astype(dense.dtype))
 
 
-def _known(values: Array, vectors: Array) -> tuple[Array, Array]:
+def _significant(values: Array, vectors: Array) -> tuple[Array, Array]:
     """Return the directions whose values exceed rounding."""
     some = values > _CUT * values[-1]
     return values[some], vectors[:, some]

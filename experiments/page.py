@@ -62,11 +62,11 @@ def markdown(rows: Sequence[Row], form: str) -> str:
     for row in rows:
         draws = "" if row.ours is None else str(row.ours.draws)
         cost = ["" if row.ours is None else _cost(name, getattr(row.ours, name)) for name in costs]
-        lines.append([_name_of(row), row.column, *said(row, form), draws, *cost])
+        lines.append([_name_of(row), row.column, *format_row(row, form), draws, *cost])
     return _grid(lines)
 
 
-def said(row: Row, form: str) -> list[str]:
+def format_row(row: Row, form: str) -> list[str]:
     """Format published, measured, difference and verdict of a row."""
     published = "-" if row.published is None else format(row.published, form)
     difference = "" if row.difference is None else f"{row.difference:+{form}}"
@@ -92,7 +92,7 @@ def _wide(rows: Sequence[Row], form: str) -> str:
 def _wide_cell(row: Row | None, form: str) -> str:
     if row is None:
         return ""
-    return _number(row.ours, form) if row.ours is not None else said(row, form)[3]
+    return _number(row.ours, form) if row.ours is not None else format_row(row, form)[3]
 
 
 def _number(one: Measured | None, form: str) -> str:

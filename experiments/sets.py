@@ -75,7 +75,7 @@ class DataSet:
             first, second = np.array_split(
                 rng.permutation(len(self.y)), [_share(len(self.y), train, test)]
             )
-        rows, held_out = _some(rng, first, train), _some(rng, second, test)
+        rows, held_out = _sample_indices(rng, first, train), _sample_indices(rng, second, test)
         return Split(self.X[rows], self.y[rows], self.X[held_out], self.y[held_out])
 
 
@@ -89,7 +89,7 @@ def _share(rows: int, train: int | None, test: int | None) -> int:
     return half
 
 
-def _some(rng: np.random.Generator, places: Array, count: int | None) -> Array:
+def _sample_indices(rng: np.random.Generator, places: Array, count: int | None) -> Array:
     if count is None or count >= len(places):
         return np.sort(places)
     return np.sort(rng.choice(places, count, replace=False))

@@ -69,10 +69,10 @@ def table(
     rows.sort(
         key=lambda row: (experiment.labels.index(row.label), experiment.columns.index(row.column))
     )
-    return [judged(row, rows) for row in rows]
+    return [with_verdict(row, rows) for row in rows]
 
 
-def judged(row: Row, rows: list[Row]) -> Row:
+def with_verdict(row: Row, rows: list[Row]) -> Row:
     """Return a row with its verdict; ``rows`` are all of its table."""
     if row.ours is None or row.published is None:
         return row

@@ -209,9 +209,8 @@ def sweep_table(most: int) -> dict[str, dict[str, object]]:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # also where the tests run in a shell's background
+    # Also where the tests run in a shell's background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     sweeps = {"maps": sweep_maps, "table": sweep_table}
     print(json.dumps(sweeps[sys.argv[1]](int(sys.argv[2]))))

@@ -107,9 +107,8 @@ def test_rows_that_kill_every_worker_are_named(cluster, client, tmp_path):
         r"at tcp://",
     ):
         accumulate(stream, Moments(), client=client)
-    assert (tmp_path / "log").read_text().split().count(
-        "2048"
-    ) <= 4  # twice among others, twice alone
+    # Twice among others, twice alone.
+    assert (tmp_path / "log").read_text().split().count("2048") <= 4
     scale(cluster, client, 2)
 
 

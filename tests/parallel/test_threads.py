@@ -157,9 +157,8 @@ def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
             raise ValueError("tile 2")
         if rows.start > 32:
             assert failed.wait(LIMIT)
-            time.sleep(
-                0.01
-            )  # 500 tiles are far more time than the error needs to reach the other threads
+            # 500 tiles are far more time than the error needs to reach the other threads.
+            time.sleep(0.01)
 
     with pytest.raises(ValueError, match="tile 2"):
         pool.each(work, 16 * 500, HEAVY, 3)

@@ -84,9 +84,8 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
     def watch(row: int, rows: int | None) -> None:
         reading.set()
         assert interrupt.wait(LIMIT)
-        time.sleep(
-            0.2
-        )  # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown
+        # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown.
+        time.sleep(0.2)
 
     stream = open_stream(np.ones((10, 2)))
     stream.watched(watch)

@@ -64,9 +64,8 @@ def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
     ).astype(dtype)
     y, w = rng.normal(size=(400, 2)), rng.integers(0, 3, 400) / 2 if weighted else None
     seen = Moments()
-    for start in range(
-        0, 400, 9
-    ):  # more blocks than wait for being moved, and some that still wait at the end
+    # More blocks than wait for being moved, and some that still wait at the end.
+    for start in range(0, 400, 9):
         part = slice(start, start + 9)
         seen.add(Dense(X[part]), y=y[part], weight=None if w is None else w[part])
     assert SHARD < 400 // 9 and seen._pending
