@@ -252,7 +252,7 @@ TABLES = (
 )
 
 
-# What they cost.
+# Cost.
 
 
 def _seconds(make: Make, C: float, bench: Bench) -> dict[str, Measured]:

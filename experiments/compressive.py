@@ -233,7 +233,7 @@ BASELINES = Experiment(
 )
 
 
-# Figure 2d: how long features take.
+# Figure 2d: time of the features.
 
 SECONDS: Mapping[str, tuple[float, ...]] = {
     "typical": (1.26, 5.74, 11.64, 24.22, 46.97, 71.46),
@@ -333,7 +333,7 @@ SPEED = Experiment(
 )
 
 
-# What is kept: the claim of 10 to 30 times fewer numbers with little loss.
+# Storage: the claim of 10 to 30 times fewer numbers with little loss.
 
 
 def _storage(m: int, bench: Bench) -> dict[str, Measured]:

@@ -352,7 +352,7 @@ TABLE_2 = Experiment(
 )
 
 
-# How long features take.
+# Time of the features.
 
 
 def _ratio(other: Make, bench: Bench) -> dict[str, Measured]:

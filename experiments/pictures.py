@@ -10,9 +10,9 @@ from typing import Any
 
 from experiments.records import Experiment, Measured
 
-_MARKS = "osvDP^X"  # seven, and ten colours: seventy rows that differ
-_DASHES = ("--", ":", "-.")  # of rows that have no place on the x axis
-_MOST_TICKS = 9  # on a logarithmic x axis, one for each place of a number
+_MARKS = "osvDP^X"  # seven, with ten colours: seventy distinct rows
+_DASHES = ("--", ":", "-.")  # of rows without a position on the x axis
+_MOST_TICKS = 9  # on a logarithmic x axis
 _TITLE = 60  # characters of a line of the title
 _SETTINGS: Any = {
     "svg.hashsalt": "mercer",

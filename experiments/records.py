@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SIZES = ("quick", "standard", "full")
 
-_DIGITS = 6  # of a number that is kept
+_DIGITS = 6  # of a stored number
 
 
 @dataclass(frozen=True)

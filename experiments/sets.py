@@ -43,8 +43,7 @@ class _Remote:
     n_train: int = 0
 
 
-# Sets whose rows and columns are there as they are in the files; others are in another order, or
-# coded otherwise.
+# Sets that OpenML has with the same rows and columns; others differ in order or coding.
 _OPENML = {
     "mnist": _Remote("mnist_784", 1, 70000, 784, 60000),
     "fashion_mnist": _Remote("Fashion-MNIST", 1, 70000, 784, 60000),

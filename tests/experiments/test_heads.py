@@ -1,5 +1,6 @@
-"""The learners of the papers are those of scikit-learn, and of this library, on the same features;
-accuracies are in per cent.
+"""The learners of the papers are those of scikit-learn and of this library.
+
+Accuracies are in per cent.
 """
 
 from __future__ import annotations

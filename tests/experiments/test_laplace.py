@@ -1,6 +1,4 @@
-"""Random Laplace features, reproduced: the learner in the axes of the training rows, and what the
-paper says on its data.
-"""
+"""Random Laplace features: the learner in the span of the training rows, and its claims."""
 
 from __future__ import annotations
 

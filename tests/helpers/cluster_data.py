@@ -1,4 +1,4 @@
-"""Rows, files and sizes that tests of clusters and of Dask arrays share."""
+"""Rows, files and sizes for tests of clusters and Dask arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows, files and summaries that tests of fold share."""
+"""Rows, files and statistics for tests of accumulate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of separate processes: the same bits for any number of workers, from every source."""
+"""Clusters of processes: the same bits for any number of workers, from every source."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_every_source_has_the_same_sums_there_as_here(client, tmp_path):
 
 
 def _in_memory(rows):
-    """The same rows as arrays, so that they are summed here."""
+    """Return the rows as arrays, which are summed in this process."""
     chunks = list(rows.stream.chunks())
     columns = zip(*((chunk.X, chunk.y, chunk.weight) for chunk in chunks), strict=True)
     X, y, w = (None if parts[0] is None else np.concatenate(parts) for parts in columns)
@@ -139,7 +139,7 @@ def test_what_a_map_sees_on_a_cluster_is_what_it_sees_alone(one, client):
 
 
 class Counted(RandomFourier):
-    """Writes a line to a file whenever it is drawn."""
+    """A map that appends a line to a file whenever it is drawn."""
 
     def __init__(self, n_components=64, *, gamma="scale", random_state=0, log=None):
         super().__init__(n_components, gamma=gamma, random_state=random_state)
@@ -208,7 +208,7 @@ def test_a_worker_that_draws_other_digits_is_sent_the_arrays(client, always_redr
 
 
 class Whose:
-    """The processes that have summed the shards, in order."""
+    """The processes that summed the shards, in order."""
 
     def __init__(self):
         self.pids = []

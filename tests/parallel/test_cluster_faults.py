@@ -1,6 +1,4 @@
-"""Whatever happens to a cluster on the way: workers that die, rows that are wrong, schedulers that
-are gone.
-"""
+"""Faults of clusters: dying workers, invalid rows, lost schedulers."""
 
 from __future__ import annotations
 
@@ -73,9 +71,7 @@ def test_a_poisoned_row_is_named_as_it_is_without_a_cluster(client, tmp_path):
 
 
 class Marking(ArrayStream):
-    """Writes a line to a file when a shard is read; the row `deadly` kills the process that reads
-    it.
-    """
+    """A stream that logs shards; reading the row ``deadly`` kills the process."""
 
     log, deadly = "", -1
 
@@ -114,9 +110,7 @@ def test_rows_that_kill_every_worker_are_named(cluster, client, tmp_path):
 
 @pytest.fixture
 def other_cluster(tmp_path, preload):
-    """The address of a scheduler in a process of its own, the process, and what starts a worker for
-    it.
-    """
+    """Start a scheduler process; yield its address, the process, and a function adding workers."""
     file = tmp_path / "scheduler.json"
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     command = [

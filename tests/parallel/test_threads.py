@@ -1,5 +1,6 @@
-"""Threads: spread over a pool, never nested, safe from several threads, in joblib and after fork.
-Each fails by a time limit.
+"""Threads: one pool, never nested, safe from several threads, in joblib and after fork.
+
+Each test fails by a time limit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def blas_threads() -> list[int]:
 
 
 def within_limit(work):
-    """work() on another thread, so that a deadlock fails the test and does not hang it."""
+    """Call work() on another thread, so that a deadlock fails the test and does not block it."""
     done = []
     thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
     thread.start()
@@ -54,7 +55,7 @@ def test_tiles_cover_all_rows_once_in_any_number_of_threads():
 
 
 def threads_used(jobs: int) -> set[str]:
-    """Names of the threads that took tiles. The first tile of each waits for the others."""
+    """Return the names of the threads that took tiles; the first tiles wait for each other."""
     names = set()
     everyone = threading.Barrier(jobs)
 

@@ -1,4 +1,4 @@
-"""One law for all summaries: halves merged are the whole."""
+"""Every statistic: the merged statistics of two halves are those of the whole."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Checkpoints of fold: the same bits whatever the interruptions, and those that are refused say
-why.
-"""
+"""Checkpoints: the same bits after any interruption, and errors that name what has changed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""kill -9 at random moments of a checkpointed fold: what is resumed has the bits of what was never
-interrupted.
-"""
+"""kill -9 at random times of a checkpointed sum: the resumed sum has the same bits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sums of products in place, and sums for each class: right to the last digits that their dtype
-has.
-"""
+"""Moments and class sums: right to the last digits of their dtype."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""fold: the same bits whatever the threads and the chunks, and rows that cannot be summed are
-named.
-"""
+"""accumulate: the same bits for all threads and chunks, and errors that name rows."""
 
 from __future__ import annotations
 

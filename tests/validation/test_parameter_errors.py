@@ -1,6 +1,4 @@
-"""Errors have their parameters as fields: Python names them in its way, the command line by its
-options, and a user's own words stay.
-"""
+"""Parameter errors: fields that Python and the command line write in their own syntax."""
 
 import pickle
 

@@ -1,6 +1,4 @@
-"""No sparse matrix crashes the process: malformed ones are refused by what is wrong with them,
-unusual ones give the right numbers.
-"""
+"""Sparse matrices: malformed ones raise an error, unusual ones give the right numbers."""
 
 from __future__ import annotations
 

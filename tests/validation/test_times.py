@@ -1,6 +1,4 @@
-"""Dates, times and time differences are refused by the name of their column, wherever rows, targets
-and weights come in.
-"""
+"""Dates, times and durations raise an error with their column, in rows, targets and weights."""
 
 from __future__ import annotations
 
