@@ -21,10 +21,11 @@ from mercer.parallel.tile_size import (
 
 def test_limits_are_overridden_inside_and_restored_after_an_error():
     assert limits() == Limits()
-    with pytest.raises(KeyError), override_limits(max_block_rows=64, min_block_rows=64):
+    with override_limits(max_block_rows=64, min_block_rows=64):
         with override_limits(max_tile_rows=20):
             assert (grid(4, 8).rows, tile_rows(Cost(1, 8))) == (64, 20)
         assert (grid(4, 8).rows, tile_rows(Cost(1, 8))) == (64, 512)
+    with pytest.raises(KeyError), override_limits(max_block_rows=64):
         raise KeyError
     assert limits() == Limits()
     with pytest.raises(TypeError, match="no_such_limit"):
