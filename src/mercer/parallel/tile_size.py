@@ -22,7 +22,7 @@ _MIN_TILE_ROWS = 16
 PANEL = 512
 # Columns of a panel of products on a device: a multiple of PANEL, and enough to fill a device.
 DEVICE_PANEL = 2048
-# Blocks of a shard: the unit that a checkpoint counts and a worker computes.
+# Blocks of a shard, by default.
 SHARD = 16
 # Working memory of a device tile that is copied while the previous one is computed.
 _DEVICE_COPY_BYTES = 2**30
@@ -64,6 +64,8 @@ class Limits:
     min_block_rows, max_block_rows : int
         Rows of a block: with fewer, adding up their products is expensive; with more, float32
         products lose digits.
+    shard_blocks : int
+        Blocks of a shard: the unit that a checkpoint counts and a worker computes.
     thread_flops : float
         Multiply-adds from which threads are used, about 20 ms on one core: below, waking a thread
         costs more than it saves.
@@ -86,6 +88,7 @@ class Limits:
     max_tile_rows: int | None = None
     min_block_rows: int = 1024
     max_block_rows: int = 8192
+    shard_blocks: int = SHARD
     thread_flops: float = 2e8
     thread_bytes: float = 2.0**26
     mask_columns: int = 2**24
@@ -219,7 +222,7 @@ def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
         fitting = _limits.tile_bytes // row_bytes // TILE_ROWS * TILE_ROWS
         rows = max(_limits.min_block_rows, min(_limits.max_block_rows, fitting))
         rows = min(rows, _WIDE_BLOCK_BYTES // row_bytes)
-    return Grid(max(_MIN_TILE_ROWS, rows), SHARD)
+    return Grid(max(_MIN_TILE_ROWS, rows), _limits.shard_blocks)
 
 
 def max_classes(width: int) -> int:
