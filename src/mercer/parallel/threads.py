@@ -50,8 +50,8 @@ def threads() -> int:
 def width(n_jobs: int | None, estimator_name: str = "") -> int:
     """Return the number of threads for ``n_jobs`` of an estimator.
 
-    None is the number of ``at_most``, or all that ``threads()`` allows; -1 is all, -2 is all but
-    one.
+    None is the number of ``at_most``, or all that this process may use; -1 is all, -2 all
+    but one.
     """
     if n_jobs is None:
         return getattr(_thread, "n_threads", None) or threads()
