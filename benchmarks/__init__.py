@@ -1,3 +1,1 @@
-"""Error per second and per byte: every map by its cases against its rivals, run side by side in one
-process.
-"""
+"""Time and accuracy of every map against reference implementations, in one process."""

@@ -1,6 +1,4 @@
-"""make bench: tables on the screen, JSON in benchmarks/results/, Markdown in
-benchmarks/README.md.
-"""
+"""Run the benchmarks: tables on the screen, JSON in results/, Markdown in README.md."""
 
 from __future__ import annotations
 

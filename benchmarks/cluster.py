@@ -1,6 +1,4 @@
-"""Folds on workers in processes of their own against the same fold in one process: rows in a
-second, and what else a shard costs.
-"""
+"""Sums on worker processes against one process: rows per second, and cost per shard."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from distributed import Client, LocalCluster
 
 from benchmarks.measure import Row, against, alone
 from benchmarks.targets import GAMMA, pixels
-from mercer import RandomFourier, fold, open_stream
+from mercer import RandomFourier, accumulate, open_stream
 from mercer.data.batches import Rows, features
 from mercer.stats.moments import Moments
 
@@ -25,7 +23,7 @@ SHARDS = 2
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows. A fold takes seconds, so three rounds are enough."""
+    """Return all rows; a sum takes seconds, so three rounds are enough."""
     rounds = min(rounds, 3)
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -36,7 +34,7 @@ def rows(rounds: int) -> Iterator[Row]:
 
 @contextmanager
 def workers(count: int) -> Iterator[Client]:
-    """A client of so many processes with a thread each."""
+    """Open a client of so many processes with one thread each."""
     options: Any = {
         "threads_per_worker": 1,
         "processes": True,
@@ -51,7 +49,7 @@ def workers(count: int) -> Iterator[Client]:
 
 
 def folds(folder: Path, rounds: int) -> Iterator[Row]:
-    """Moments of the features of two shards that are read from a file."""
+    """Sum the moments of the features of two shards that are read from a file."""
     one = RandomFourier(SIZE, gamma=GAMMA, random_state=0)
     sample, source = pixels(1000)
     one.fit(sample)
@@ -64,9 +62,9 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
         with workers(processes) as client:
             row = against(
                 f"moments of {source} {count}x784 -> {SIZE}, float32, {processes} worker(s)",
-                lambda client=client: fold(read, Moments(), client=client),
+                lambda client=client: accumulate(read, Moments(), client=client),
                 f"one process, {processes} thread(s)",
-                lambda n=processes: fold(read, Moments(), n_jobs=n),
+                lambda n=processes: accumulate(read, Moments(), n_jobs=n),
                 rounds,
             )
         yield row
@@ -78,7 +76,7 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
 
 
 def overhead(folder: Path, rounds: int) -> Iterator[Row]:
-    """Shards of one column each, whose sums are nothing: what is left is Dask."""
+    """Sum shards of one column each: the time is that of Dask."""
     shards = 16
     step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).step
     np.save(
@@ -86,8 +84,8 @@ def overhead(folder: Path, rounds: int) -> Iterator[Row]:
     )
     read = open_stream(folder / "column.npy")
     with workers(1) as client:
-        there = alone("there", lambda: fold(read, Moments(), client=client), rounds)
-    here = alone("here", lambda: fold(read, Moments(), n_jobs=1), rounds)
+        there = alone("there", lambda: accumulate(read, Moments(), client=client), rounds)
+    here = alone("here", lambda: accumulate(read, Moments(), n_jobs=1), rounds)
     each = (there.milliseconds - here.milliseconds) / shards
     yield Row(
         f"what a task costs beside its sum, {shards} shards of {step} rows and one column", each
@@ -95,7 +93,7 @@ def overhead(folder: Path, rounds: int) -> Iterator[Row]:
 
 
 def merging(rounds: int) -> Iterator[Row]:
-    """What the driver does for each shard: fetch its moments from a worker, and add them."""
+    """Time the client's work for each shard: fetch its moments from a worker, and add them."""
     fetched, merged = [], []
     with workers(1) as client:
         total = client.submit(_moments, 0, pure=False).result()
@@ -117,4 +115,4 @@ def merging(rounds: int) -> Iterator[Row]:
 
 
 def _moments(seed: int) -> Moments:
-    return fold(np.random.default_rng(seed).random((64, SIZE), dtype=np.float32), Moments())
+    return accumulate(np.random.default_rng(seed).random((64, SIZE), dtype=np.float32), Moments())

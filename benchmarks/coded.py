@@ -1,5 +1,6 @@
-"""Codes: consistent weighted sampling against datasketch, anchors against scikit-learn, sums of
-codes against SciPy; float32.
+"""Codes against datasketch, anchors against scikit-learn, code sums against SciPy.
+
+All in float32.
 """
 
 from __future__ import annotations
@@ -19,24 +20,21 @@ from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Chi2
 
 ROWS = 2000
-FEW = {
-    "dense": 10,
-    "sparse": 5,
-}  # rows that the rival hashes in a sample: it takes tens of milliseconds for each
+# Rows that the rival hashes in a sample: it takes tens of milliseconds for each.
+FEW = {"dense": 10, "sparse": 5}
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows; where the rival is slow it hashes few rows, and its time is that of as many as
-    ours.
-    """
+    """Return all rows; a slow rival hashes fewer rows, and its time is scaled to as many."""
     yield from sampling(rounds)
     yield from anchors(rounds)
     yield from products(rounds)
 
 
 def sampling(rounds: int) -> Iterator[Row]:
-    """Codes from values, logarithms and the parameters of the columns in use included; the rival's
-    parameters are ready.
+    """Time codes from values, with logarithms and parameters of the columns in use.
+
+    The rival's parameters are prepared.
     """
     rival = next(
         (library for library in libraries() if library.__name__.endswith("weighted_minhash")), None
@@ -92,7 +90,7 @@ def by_the_row(
     rounds: int,
     target: float | None,
 ) -> Row:
-    """Ours on ROWS rows, the rival on fewer; both by the row."""
+    """Time this library on ROWS rows and the rival on fewer, both per row."""
     seconds = interleaved({"ours": ours, "theirs": theirs}, rounds)
     theirs_seconds = seconds["theirs"] * ROWS / theirs_rows
     low, median, high = (
@@ -105,8 +103,9 @@ def by_the_row(
 
 
 def anchors(rounds: int) -> Iterator[Row]:
-    """64 anchors with 3 values for each input, as many as the rival has with two steps; errors are
-    those of 500 rows.
+    """Time 64 anchors with 3 values per input, as many as the rival has with two steps.
+
+    Errors are those of 500 rows.
     """
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(4000, 784)).astype(np.float32)
@@ -148,9 +147,7 @@ def anchors(rounds: int) -> Iterator[Row]:
 
 
 def products(rounds: int) -> Iterator[Row]:
-    """One-hot codes of 1024 places with 256 codes each, as 8-bit hashes are, times m columns, and
-    the transpose.
-    """
+    """Time products of one-hot codes, 1024 places of 256 codes, with m columns, and transposed."""
     rng = np.random.default_rng(0)
     codes = rng.integers(256, size=(ROWS, 1024), dtype=np.uint8)
     columns = (codes + 256 * np.arange(1024)).ravel()

@@ -1,5 +1,6 @@
-"""The command line: how long help and completion take beside an import of scikit-learn, and
-svmlight lines beside scikit-learn's.
+"""Command line: time of help and completion against an import of scikit-learn.
+
+Also svmlight lines against scikit-learn's writer.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ ROWS, COLUMNS = 20_000, 64
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """Fresh processes, with the time that Python itself takes; the writer of float64 rows, half of
-    whose numbers are 0.
-    """
+    """Time new processes, Python's start included, and the writer of half-zero float64 rows."""
     start = "from mercer.cli import main; main(prog_name='mercer')"
     for words in (["--help"], ["fit", "--help"]):
         ours = _process([sys.executable, "-c", start, *words])

@@ -1,5 +1,6 @@
-"""What a GPU does: device events, medians, errors against float64, and the share of measured
-ceilings. `python -m benchmarks.gpu`.
+"""GPU benchmarks: medians of device events, errors against float64, share of ceilings.
+
+Run with ``python -m benchmarks.gpu``.
 
 Times are those of the device alone unless a row says otherwise. A bound is the larger of bytes over
 the speed of a copy and operations over the speed of a product of matrices in the same precision,
@@ -25,7 +26,7 @@ from benchmarks.table import replace_part
 from mercer import ops
 from mercer.ops.torch import DeviceArray, matmul
 from mercer.ops.torch.device_array import array
-from mercer.stats.packed_symmetric import Symmetric
+from mercer.stats.packed_symmetric import PackedSymmetric
 
 RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parent / "README.md"
@@ -33,9 +34,7 @@ README = Path(__file__).parent / "README.md"
 
 @dataclass(frozen=True)
 class Row:
-    """One line: milliseconds (median and quartiles), the target, the error against float64, and how
-    near the bound is.
-    """
+    """A line: milliseconds (median, quartiles), target, error against float64, bound."""
 
     what: str
     ms: float
@@ -49,7 +48,7 @@ class Row:
 
 @dataclass
 class Ceilings:
-    """Bytes a second of a copy, and operations a second of a product, by precision."""
+    """Bytes per second of a copy, and operations per second of a product, by precision."""
 
     copy: float = 0.0
     float32: float = 0.0
@@ -57,13 +56,14 @@ class Ceilings:
     bf16: float = 0.0
 
     def bound(self, count: float, flops: float = 0.0, precision: str = "float32") -> float:
-        """Milliseconds for so many bytes and operations."""
+        """Return the milliseconds that so many bytes and operations need at least."""
         return 1e3 * max(count / self.copy, flops / getattr(self, precision))
 
 
 def events(work: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
-    """Median and quartiles of the milliseconds between two events around four runs, by four, after
-    three runs that do not count.
+    """Return median and quartiles of milliseconds between device events.
+
+    Four runs lie between two events; three runs before do not count.
 
     So the device does not wait for the first launch; a work that waits for the device, as a map
     does that checks its input, still does.
@@ -84,7 +84,7 @@ def events(work: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Seconds on the wall, the device's work done."""
+    """Return wall-clock seconds until the device is done."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     work()
@@ -120,9 +120,7 @@ def relative(found: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def fourier(top: Ceilings, rounds: int) -> Iterator[Row]:
-    """RandomFourier on a tensor: the bare product, the op, and the map into a tensor that is there,
-    checks of the input included.
-    """
+    """Time RandomFourier on a tensor: bare product, op, and map with validated input."""
     shapes = (
         (65536, 784, 4096, 1.15 * 1.48),
         (65536, 4200, 8192, 1.05 * 15.9),
@@ -257,7 +255,7 @@ def lifts(top: Ceilings, rounds: int) -> Iterator[Row]:
 
 
 def stage_there(phi: Any, X: torch.Tensor) -> Any:
-    """The first stage of a fitted map, its arrays beside X."""
+    """Return the first stage of a fitted map, its arrays on the device of X."""
     from mercer.maps._transform import adapt_transform
 
     return adapt_transform(phi.tile_transform_, array(X)).stages[0]
@@ -308,15 +306,13 @@ def grams(top: Ceilings, rounds: int) -> Iterator[Row]:
 
 
 def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
-    """Z'Z of 65536 rows in blocks of 8192, products in float32 or shorter, sums of blocks in
-    float64.
-    """
+    """Time Z'Z of 65536 rows in blocks of 8192, products in float32 or shorter, sums in float64."""
     n, D, block = 65536, 8192, 8192
     Z = random(n, D)
     few = Z[:block]
     exact = few.double().T @ few.double()
     for precision, target in (("tf32", 35.0), ("bf16", None), ("float32", None)):
-        total = Symmetric(D, beside=DeviceArray(Z))
+        total = PackedSymmetric(D, like=DeviceArray(Z))
 
         def work(total: Any = total) -> None:
             for start in range(0, n, block):
@@ -324,7 +320,7 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
 
         with matmul.use_precision(precision):
             median = events(work, max(3, rounds // 3))
-            one = Symmetric(D, beside=DeviceArray(Z))
+            one = PackedSymmetric(D, like=DeviceArray(Z))
             one.add_gram(DeviceArray(few))
             error = relative(torch.from_numpy(one.toarray()).cuda(), exact)
         bound = top.bound(4.0 * n * D, float(n) * D * D, precision)
@@ -334,17 +330,14 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
 
 
 def ridge(top: Ceilings, rows: int, cpu_rows: int) -> Iterator[Row]:
-    """Fit of a streamed array of NumPy: copies, checks, features, moments, the solution; wall
-    clock.
-    """
+    """Time the fit of a streamed NumPy array by wall clock, from copies to the solution."""
     d, D = 784, 8192
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, d), dtype=np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     phi = mercer.RandomFourier(D, gamma=1 / d, design="iid", random_state=0)
-    mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(
-        X[:20000], y[:20000]
-    )  # kernels are compiled
+    # Kernels are compiled.
+    mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(X[:20000], y[:20000])
     spent = {}
     coef = {}
     for precision in ("float32", "tf32", "bf16"):
@@ -378,9 +371,7 @@ def ridge(top: Ceilings, rows: int, cpu_rows: int) -> Iterator[Row]:
 
 
 def mnist(top: Ceilings, data: str | None) -> Iterator[Row]:
-    """60000 rows, D = 16384, ridge regression for ten classes, and predictions for 10000 rows; wall
-    clock.
-    """
+    """Time ridge regression of 60000 rows, D = 16384, ten classes, and 10000 predictions."""
     path = Path(data or os.environ.get("MERCER_DATA", "")) / "mnist.npz"
     if not path.is_file():
         return

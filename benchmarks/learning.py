@@ -1,5 +1,6 @@
-"""Fits and predictions against scikit-learn's ridge regression on features that are held: seconds,
-and memory in a process of its own.
+"""Fits and predictions against scikit-learn's ridge on stored features: time and memory.
+
+Memory is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows. A fit takes seconds to minutes, so three rounds are enough."""
+    """Return all rows; a fit takes seconds to minutes, so three rounds are enough."""
     rounds = min(rounds, 3)
     yield from fits(rounds)
     yield from memory()
@@ -42,7 +43,7 @@ def rows(rounds: int) -> Iterator[Row]:
 
 
 def ours(size: int) -> KernelRegressor:
-    """The map has its default design."""
+    """Return the estimator with the default design of the map."""
     return KernelRegressor(RandomFourier(size, gamma=GAMMA, random_state=0), alpha=1.0)
 
 
@@ -53,7 +54,7 @@ def theirs(size: int) -> Any:
 
 
 def fits(rounds: int, n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
-    """Fit on all rows, predict a sixth of them; as many threads as there are."""
+    """Time a fit on all rows and predictions of a sixth of them, on all threads."""
     X, source = pixels(n)
     y = target(X)
     what = f"{source} {len(X)}x{X.shape[1]} -> {size}, float32"
@@ -74,7 +75,7 @@ def fits(rounds: int, n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
 
 
 def memory(n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
-    """What a fit holds at most beside X, which is in memory."""
+    """Measure the peak memory of a fit in addition to X, which is in memory."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         X, source = pixels(n)
@@ -94,9 +95,7 @@ def memory(n: int = ROWS, size: int = SIZE) -> Iterator[Row]:
 def growth(
     few: int = 100_000, many: int = 1_000_000, d: int = 100, size: int = 1024
 ) -> Iterator[Row]:
-    """What a fit from a .npy file holds at most, beside what the process has before it, at two
-    numbers of rows.
-    """
+    """Measure the peak memory of a fit from a .npy file, at two numbers of rows."""
     peaks = []
     for n in (few, many):
         with TemporaryDirectory() as folder:
@@ -120,7 +119,7 @@ def growth(
 
 
 def sources(rounds: int, n: int = 20_000, d: int = 100, size: int = 256) -> Iterator[Row]:
-    """Rows in a second from each source, 256 features."""
+    """Measure rows per second from each source, with 256 features."""
     X = np.random.default_rng(0).random((n, d), dtype=np.float32)
     y = target(X)
     names = [f"x{i}" for i in range(d)]
@@ -154,7 +153,7 @@ def sources(rounds: int, n: int = 20_000, d: int = 100, size: int = 256) -> Iter
 
 
 def target(X: np.ndarray) -> np.ndarray:
-    """A smooth function of the rows."""
+    """Return a smooth function of the rows."""
     return np.sin(X @ np.random.default_rng(1).normal(size=X.shape[1]) / np.sqrt(X.shape[1]))
 
 
@@ -163,9 +162,7 @@ def megabytes(seen: dict[str, float]) -> str:
 
 
 def in_a_process(which: str, path: Path, size: int) -> dict[str, float]:
-    """Seconds of a fit in a process of its own, the most memory it held above what it had before,
-    and in all.
-    """
+    """Return seconds, additional and total peak memory of a fit in a separate process."""
     command = [sys.executable, "-m", "benchmarks.learning", which, str(path), str(size)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     seen: dict[str, float] = json.loads(done.stdout)
@@ -173,7 +170,7 @@ def in_a_process(which: str, path: Path, size: int) -> dict[str, float]:
 
 
 def main(which: str, path: str, size: str) -> None:
-    """The process: "ours" and "theirs" fit an array, "file" fits from the file."""
+    """Run the separate process: "ours" and "theirs" fit an array, "file" fits from a file."""
     import time
 
     model: Any = (theirs if which == "theirs" else ours)(int(size))
@@ -191,8 +188,9 @@ def main(which: str, path: str, size: str) -> None:
 
 
 def resident(field: str) -> int:
-    """Bytes in memory now (VmRSS), or at most so far (VmHWM). The maximum of getrusage would be the
-    parent's, where that is larger.
+    """Return the resident bytes now (VmRSS), or their peak (VmHWM).
+
+    The peak of getrusage would be the parent's, where that is larger.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):

@@ -1,5 +1,6 @@
-"""The squared hinge on codes against LinearSVC on their CSR form, to the same objective: seconds,
-and memory in a process of its own.
+"""Squared hinge on codes against LinearSVC on CSR, to the same objective: time and memory.
+
+Memory is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WHAT = "letter 15000 rows, 1024 hashes of 8 bits"
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """A fit takes seconds, so three rounds are enough. Nothing without the data."""
+    """Return all rows; a fit takes seconds, so three rounds are enough. Empty without the data."""
     if not data_path().is_file():
         return
     X, y = letter()
@@ -82,7 +83,7 @@ def data_path() -> Path:
 
 
 def letter() -> tuple[np.ndarray, np.ndarray]:
-    """The official training rows."""
+    """Return the official training rows."""
     parts = np.load(data_path(), allow_pickle=False)
     n = int(parts["n_train"])
     return parts["X"][:n].astype(np.float32), parts["y"][:n]
@@ -103,7 +104,7 @@ def theirs(dual: bool, tol: float) -> LinearSVC:
 
 
 def prepared(blocks: list[Any], Y: np.ndarray) -> CachedBlocks:
-    """Blocks that are in memory already."""
+    """Return blocks in memory."""
     starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
     triples = [
         (block, Y[a : a + block.shape[0]], None) for block, a in zip(blocks, starts, strict=False)
@@ -112,7 +113,7 @@ def prepared(blocks: list[Any], Y: np.ndarray) -> CachedBlocks:
 
 
 def objective(coef: np.ndarray, Z: Any, y: np.ndarray) -> float:
-    """The sum over outputs of sum max(0, 1 - y f)^2 + |w|^2/2."""
+    """Return the sum over outputs of sum max(0, 1 - y f)^2 + |w|^2/2."""
     gaps = np.maximum(
         0, 1 - encode_one_versus_rest(y, np.unique(y)) * (Z @ coef.astype(np.float64).T)
     )
@@ -120,8 +121,9 @@ def objective(coef: np.ndarray, Z: Any, y: np.ndarray) -> float:
 
 
 def cheapest(Z: Any, y: np.ndarray, least: float) -> tuple[bool, float, float]:
-    """The fastest of the rival's ways that comes near enough, and its objective: for each solver
-    the largest tol that does.
+    """Return the rival's fastest solver that is near enough, and its objective.
+
+    For each solver, the largest tol that is near enough.
     """
     best = (np.inf, True, 0.0, np.inf)
     for dual in (True, False):
@@ -140,9 +142,7 @@ def cheapest(Z: Any, y: np.ndarray, least: float) -> tuple[bool, float, float]:
 
 
 def in_a_process(which: str, tol: float) -> dict[str, float]:
-    """Seconds of a fit, features included, in a process of its own, and the most memory it held
-    above what it had before.
-    """
+    """Return seconds of a fit with features in a separate process, and its peak memory."""
     command = [sys.executable, "-m", "benchmarks.losses", *which.split(), str(tol)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     seen: dict[str, float] = json.loads(done.stdout)
@@ -150,7 +150,7 @@ def in_a_process(which: str, tol: float) -> dict[str, float]:
 
 
 def main(which: str, *how: str) -> None:
-    """The process: "ours tol", or "theirs dual tol"."""
+    """Run the separate process: "ours tol", or "theirs dual tol"."""
     X, y = letter()
     before, start = resident("VmRSS"), time.perf_counter()
     if which == "ours":

@@ -18,7 +18,7 @@ ROWS, COLUMNS, SIZE = 4000, 128, 1024
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """One row for each rival of a case, or one without a rival."""
+    """Return one row for each rival of a case, or one without a rival."""
     for case in (case for cls in every_map() for case in cls.cases()):
         size = COLUMNS // 2 if isinstance(case.rate, Rate) and case.rate.ends else SIZE
         feature_map = case.with_size(size) if isinstance(case.rate, Rate) else clone(case)
@@ -42,7 +42,7 @@ def rows(rounds: int) -> Iterator[Row]:
 
 
 def data(feature_map: Map) -> np.ndarray:
-    """float32 rows in the map's domain, scaled so that the cases' kernels are neither 0 nor 1."""
+    """Return float32 rows in the map's domain, scaled so that kernels are neither 0 nor 1."""
     rng = np.random.default_rng(0)
     shape = (ROWS, COLUMNS)
     X = (

@@ -1,6 +1,4 @@
-"""How things are measured: interleaved, in random order, medians and quartiles. Only ratios are
-worth quoting.
-"""
+"""Timing: interleaved, in random order, medians and quartiles; only ratios are meaningful."""
 
 from __future__ import annotations
 
@@ -19,8 +17,10 @@ Work = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table. times: how many times faster than the rival, median and quartiles over
-    rounds. Errors are relative.
+    """A line of a table.
+
+    times: how many times faster than the rival, median and quartiles over rounds. Errors are
+    relative.
     """
 
     what: str
@@ -38,8 +38,9 @@ class Row:
 def interleaved(
     works: dict[str, Work], rounds: int, least_seconds: float = 0.0
 ) -> dict[str, np.ndarray]:
-    """Seconds of each work in each round. In a round every work runs once, in random order, after
-    one run that does not count.
+    """Return the seconds of each function in each round.
+
+    In a round every function runs once, in random order, after one run that does not count.
 
     A work that takes less than least_seconds is repeated within a round until it takes that long,
     and its mean is kept.
@@ -62,7 +63,7 @@ def interleaved(
 
 
 def alone(what: str, ours: Work, rounds: int, **more: Any) -> Row:
-    """A row without a rival."""
+    """Return a row without a rival."""
     return Row(what, _milliseconds(interleaved({"ours": ours}, rounds)["ours"]), **more)
 
 
@@ -77,9 +78,7 @@ def against(
     least_seconds: float = 0.0,
     **more: Any,
 ) -> Row:
-    """A row with a rival; both may use `threads` BLAS threads (as many as they like when it is
-    None).
-    """
+    """Return a row with a rival; both use at most ``threads`` BLAS threads (None: any number)."""
     limit: AbstractContextManager[Any] = (
         nullcontext() if threads is None else threadpool_limits(threads)
     )

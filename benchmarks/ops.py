@@ -1,5 +1,6 @@
-"""Each op against its rival: one thread, float32. Outputs are allocated in the call unless the name
-says out= or in place.
+"""Each op against its rival: one thread, float32.
+
+Outputs are allocated in the call unless the name contains out= or in place.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ reference = SimpleNamespace(**{name: op.reference for name, op in ops.OPS.items(
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """One row for each op."""
+    """Return one row for each op."""
     for name, theirs, ours in cases(np.random.default_rng(0)):
         what, rival = name.split(" / ")
         yield against(what, ours, rival, theirs, rounds, threads=1)
 
 
 def cases(rng: np.random.Generator) -> Iterator[tuple[str, Run, Run]]:
-    """(what is timed, rival, ours)."""
+    """Yield (name, rival, function)."""
     T = rng.standard_normal((1024, 2048), dtype=np.float32)
     work, wide = np.empty_like(T), np.empty((1024, 4096), dtype=np.float32)
 

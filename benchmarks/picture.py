@@ -1,6 +1,4 @@
-"""Gram error against seconds, RandomFourier by design and scikit-learn's RBFSampler: the picture in
-the README.
-"""
+"""Gram error against seconds, RandomFourier by design and RBFSampler: the README's picture."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def make(name: str, size: int, seed: int) -> Any:
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """6000 rows, one thread, float32; the error is the median of five draws."""
+    """Measure 6000 rows, one thread, float32; the error is the median of five draws."""
     X, source = pixels(6000)
     sample = X[:1000]
     kernel = Gaussian(GAMMA)
@@ -56,7 +54,7 @@ def rows(rounds: int) -> Iterator[Row]:
 
 
 def finish(table: Sequence[Row]) -> None:
-    """Draw the picture, the same bytes for the same numbers."""
+    """Draw the picture, reproducible byte for byte."""
     import matplotlib
 
     matplotlib.use("svg")

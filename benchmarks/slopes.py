@@ -1,4 +1,4 @@
-"""How cost grows: log-log slopes of seconds against rows, input columns and output columns."""
+"""Growth of cost: log-log slopes of seconds against rows, input and output columns."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ AXES = {
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """One row for each design and axis, with the fitted slope in its name; milliseconds are those
-    of the largest size.
+    """Return one row for each design and axis, with the fitted slope in its name.
+
+    Milliseconds are those of the largest size.
     """
     for design in ("iid", "hadamard"):
         for axis, sizes in AXES.items():

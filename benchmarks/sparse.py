@@ -1,6 +1,4 @@
-"""Sparse heads from moments against scikit-learn's Lasso, and seven maps with components of each:
-seconds, optimality, memory.
-"""
+"""Lasso from moments against scikit-learn's, and seven maps with PCA: time and optimality."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ TOLERANCES = 10.0 ** -np.arange(4, 15)
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows: a whole path of alphas, after the pass over the rows."""
+    """Return all rows: a whole path of alphas, after the pass over the rows."""
     rounds = min(rounds, 5)
     for size, least in ((256, 1e-2), (1024, 1e-2)):
         yield path(size, least, rounds)
@@ -34,7 +32,7 @@ def rows(rounds: int) -> Iterator[Row]:
 def equations(
     maps: list[RandomFourier], n: int = 10_000
 ) -> tuple[NormalEquations, np.ndarray, np.ndarray, str]:
-    """Normal equations of the features of n images, and the features and targets themselves."""
+    """Return normal equations of the features of n images, and features and targets."""
     X, source = pixels(n)
     Z = np.hstack([one.fit(X).transform(X) for one in maps]).astype(np.float64)
     y = np.sin(X.astype(np.float64) @ np.random.default_rng(0).normal(size=X.shape[1]) / 4)
@@ -44,8 +42,9 @@ def equations(
 
 
 def path(size: int, least: float, rounds: int) -> Row:
-    """20 alphas down to `least` of the first. The rival's tolerance is the loosest that is as near
-    to optimal as 1e-6 at the last alpha.
+    """Time 20 alphas down to ``least`` of the first.
+
+    The rival's tolerance is the loosest that is as near to optimal as 1e-6 at the last alpha.
     """
     normal, Z, y, source = equations([RandomFourier(size, gamma=GAMMA, random_state=0)])
     solver = Lasso()
@@ -78,7 +77,7 @@ def path(size: int, least: float, rounds: int) -> Row:
 
 
 def groups(rounds: int, size: int = 200) -> Row:
-    """Seven maps whose features are much alike; nothing in scikit-learn does this."""
+    """Time seven maps with similar features; scikit-learn has no equivalent."""
     gammas = GAMMA * 2.0 ** np.arange(-3, 4)
     normal, Z, _, source = equations(
         [RandomFourier(size, gamma=float(g), random_state=i) for i, g in enumerate(gammas)]

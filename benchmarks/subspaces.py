@@ -1,6 +1,4 @@
-"""Nystroem features against scikit-learn's on the same landmarks; one-dimensional landmarks and
-components against their rivals.
-"""
+"""Nystroem features against scikit-learn's on the same landmarks; additive maps and PCA."""
 
 from __future__ import annotations
 
@@ -20,20 +18,20 @@ RIVAL = "sklearn Nystroem"
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows."""
+    """Return all rows."""
     yield from nystroem(rounds)
     yield from additive(rounds)
     yield from components(rounds)
 
 
 def histograms(n: int, d: int, dtype: type) -> np.ndarray:
-    """Rows with sum 1."""
+    """Return rows with sum 1."""
     X = np.random.default_rng(0).gamma(0.5, size=(n, d))
     return (X / X.sum(axis=1, keepdims=True)).astype(dtype)
 
 
 def nystroem(rounds: int) -> Iterator[Row]:
-    """Features of 5000 x 300 histograms, 256 landmarks, and the whole of fit_transform."""
+    """Time features of 5000 x 300 histograms with 256 landmarks, and fit_transform."""
     settings = [
         ("exp-chi2", "chi2", np.float32, 8),
         ("exp-chi2", "chi2", np.float64, 8),
@@ -70,7 +68,7 @@ def nystroem(rounds: int) -> Iterator[Row]:
 
 
 def additive(rounds: int) -> Iterator[Row]:
-    """Jensen-Shannon by five values for each input; the rival has five as well."""
+    """Time Jensen-Shannon with five values per input, for both."""
     X = histograms(4000, 784, np.float32)
     theirs = Homogeneous(2, kernel="jensen-shannon", n_jobs=1).fit(X)
     ours = AdditiveNystroem(5, n_jobs=1).fit(X)
@@ -87,9 +85,7 @@ def additive(rounds: int) -> Iterator[Row]:
 
 
 def components(rounds: int) -> Iterator[Row]:
-    """64 components of 512 random features of 20000 rows: fit, streamed, against features that are
-    made first.
-    """
+    """Time 64 components of 512 features of 20000 rows, streamed, against stored features."""
     X = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
     features = RandomFourier(512, gamma=0.05, random_state=0, n_jobs=1)
     both = features >> FeaturePCA(64, n_jobs=1)

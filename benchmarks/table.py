@@ -1,6 +1,4 @@
-"""Rows as a table on the screen, as JSON in results/, and as Markdown in README.md between two
-marks.
-"""
+"""Print rows as a table; write them as JSON in results/ and as Markdown in README.md."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ HEADINGS = (
 
 
 def show(name: str, rows: Sequence[Row]) -> None:
-    """Print the rows, and write results/<name>.json and the part of README.md that is called
-    <name>.
-    """
+    """Print the rows; write results/<name>.json and the part of README.md named <name>."""
     used = [i for i in range(len(HEADINGS)) if any(cells(row)[i] for row in rows)]
     table = Table(*(HEADINGS[i] for i in used), title=name)
     for row in rows:
@@ -50,7 +46,7 @@ def show(name: str, rows: Sequence[Row]) -> None:
 
 
 def replace_part(path: Path, name: str, text: str) -> None:
-    """Put text between <!-- name --> and <!-- /name --> of a Markdown file."""
+    """Replace the text between <!-- name --> and <!-- /name --> of a Markdown file."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n?<!-- /{name} -->)", re.DOTALL)
     whole = path.read_text()
     if not pattern.search(whole):
@@ -59,7 +55,7 @@ def replace_part(path: Path, name: str, text: str) -> None:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """What is shown of a row, one text for each heading."""
+    """Format a row, one text for each heading."""
     times = f"{row.times[1]:.2f} ({row.times[0]:.2f}-{row.times[2]:.2f})" if row.times else ""
     return (
         row.what,

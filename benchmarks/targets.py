@@ -1,6 +1,4 @@
-"""The work that has a target, at its size, on one and two threads: random features, lifts and exact
-Gram matrices.
-"""
+"""Work with a speed target, on one and two threads: features, lifts and Gram matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ SAMPLER = "sklearn RBFSampler"
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """All rows, two-thread samples of at least 0.3 s each."""
+    """Return all rows; two-thread samples take at least 0.3 s each."""
     X, source = pixels(6000)
     yield from fourier(X, source, rounds)
     yield from equal_error(X, source, rounds)
@@ -36,9 +34,7 @@ def rows(rounds: int) -> Iterator[Row]:
 
 
 def pixels(n: int) -> tuple[np.ndarray, str]:
-    """Rows of MNIST in [0, 1] where $MERCER_DATA has them, else random ones of the same shape; and
-    which they are.
-    """
+    """Return rows of MNIST in [0, 1] where $MERCER_DATA has them, else random; and which."""
     path = Path(os.environ.get("MERCER_DATA", "")) / "mnist.npz"
     if path.is_file():
         return (np.load(path)["X"][:n] / 255).astype(np.float32), "MNIST"
@@ -46,8 +42,9 @@ def pixels(n: int) -> tuple[np.ndarray, str]:
 
 
 def fourier(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
-    """Features of 6000 x 784 rows, 4096 columns, output allocated in the call. The rival has the
-    offset form.
+    """Time features of 6000 x 784 rows, 4096 columns, allocation included.
+
+    The rival has the offset form.
     """
     sample = X[:1000].astype(np.float64)
     kernel = Gaussian(GAMMA)
@@ -80,9 +77,7 @@ def fourier(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
 
 
 def equal_error(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
-    """The smallest size of the default design whose median error is that of the rival at 4096
-    columns, and its time.
-    """
+    """Return the smallest default-design size with the rival's error at 4096, and its time."""
     sample = X[:1000]
     kernel = Gaussian(GAMMA)
 
@@ -114,8 +109,9 @@ def equal_error(X: np.ndarray, source: str, rounds: int) -> Iterator[Row]:
 
 
 def grams(rounds: int) -> Iterator[Row]:
-    """Exact Gram matrices of float32 histograms. scikit-learn's chi2 and Manhattan loops have one
-    thread.
+    """Time exact Gram matrices of float32 histograms.
+
+    scikit-learn's chi2 and Manhattan loops have one thread.
     """
     rng = np.random.default_rng(0)
     A, B = (rng.gamma(0.5, size=(1280, 784)).astype(np.float32) for _ in range(2))
@@ -156,7 +152,7 @@ def grams(rounds: int) -> Iterator[Row]:
 
 
 def minmax_loop(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """sum min / sum max, column by column, in float32."""
+    """Compute sum min / sum max, column by column, in float32."""
     low, high = (np.zeros((len(A), len(B)), np.float32) for _ in range(2))
     for a, b in zip(A.T, B.T, strict=True):
         low += np.minimum(a[:, None], b)
@@ -165,8 +161,9 @@ def minmax_loop(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def lifts(rounds: int) -> Iterator[Row]:
-    """Maps of the chi2 kernel for 4000 x 784 histograms, dense and CSR (5% of the entries). Errors
-    are those of 500 rows.
+    """Time maps of chi2 for 4000 x 784 histograms, dense and CSR with 5% of the entries.
+
+    Errors are those of 500 rows.
     """
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(4000, 784)).astype(np.float32)
@@ -201,9 +198,7 @@ def lifts(rounds: int) -> Iterator[Row]:
 
 
 def laplace(rounds: int) -> Iterator[Row]:
-    """Random Laplace features of CSR rows, as published, against SciPy's product and NumPy's
-    exponential.
-    """
+    """Time random Laplace features of CSR rows against SciPy's product and NumPy's exp."""
     rng = np.random.default_rng(0)
     S = scipy.sparse.random_array(
         (6000, 784), density=0.05, format="csr", dtype=np.float32, rng=rng

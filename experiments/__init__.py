@@ -1,5 +1,4 @@
-"""The five papers that this library is built from: their experiments on real data, beside the
-published numbers.
+"""Reproduce the experiments of five papers on real data, next to the published numbers.
 
 A paper is one file here that has PAPER; nothing else is touched, ``papers()`` finds it. It reads
 like this:
@@ -48,17 +47,12 @@ from pkgutil import iter_modules
 
 from experiments.records import Paper
 
-ORDER = (
-    "laplace",
-    "anchors",
-    "compressive",
-    "gmm",
-    "chi2",
-)  # in which they are run and shown; others come last
+# Order in which papers are run and shown; others come last.
+ORDER = ("laplace", "anchors", "compressive", "gmm", "chi2")
 
 
 def papers() -> dict[str, Paper]:
-    """{name: paper} of every module here that has PAPER."""
+    """Return {name: paper} of every module here that defines PAPER."""
     modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
     found = {module.PAPER.name: module.PAPER for module in modules if hasattr(module, "PAPER")}
     return dict(

@@ -1,4 +1,4 @@
-"""python -m experiments run: the experiments of the five papers, beside the published numbers."""
+"""Command line of the experiments: python -m experiments run."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ def main() -> None:
     """Reproduce the experiments of the five papers."""
 
 
-@main.command(name="run", short_help="The five papers' experiments, beside their numbers.")
+@main.command(name="run", short_help="Run the experiments of the five papers.")
 @click.argument("names", metavar="[PAPER]...", nargs=-1)
 @click.option(
     "--size",
     type=click.Choice(SIZES),
     default="quick",
     show_default=True,
-    help="A minute, three quarters of an hour, or hours.",
+    help="Takes a minute, three quarters of an hour, or hours.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     envvar="MERCER_DATA",
-    help="A folder with the data sets, .npz files; $MERCER_DATA when it is not given.",
+    help="Folder of the data sets, .npz files; $MERCER_DATA by default.",
 )
 @click.option(
-    "--download", is_flag=True, help="Take sets that are not there from OpenML, where it has them."
+    "--download", is_flag=True, help="Download missing data sets from OpenML, where it has them."
 )
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep results in this JSON file; what it has already is not run again.",
+    help="Store results in this JSON file; stored results are not computed again.",
 )
 @click.option(
     "--page",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Write papers.md and its pictures into this folder.",
 )
-@click.option("--show", is_flag=True, help="Run nothing: show what --out has.")
+@click.option("--show", is_flag=True, help="Run nothing: show the results in --out.")
 @speaks
 def run_papers(
     names: tuple[str, ...],
@@ -64,56 +64,62 @@ def run_papers(
     show: bool,
     voice: Voice,
 ) -> None:
-    """Run the experiments of the five papers, and show each table beside the published numbers,
-    with a verdict by a stated rule.
+    """Run the experiments of the five papers, and print each table with published numbers.
 
-    Rows whose data are not there are listed as absent. With --out a run that was stopped goes on
-    where it was, and a longer one may be taken in parts: python -m experiments run chi2 --size
-    standard --out results.json.
+    Each number has a verdict by a stated rule.
+
+    Rows whose data are missing are listed as absent. With --out an interrupted run resumes, and a
+    long one can be run in parts: python -m experiments run chi2 --size standard --out results.json.
 
     \b
     Examples:
       python -m experiments run --show
       python -m experiments run chi2 --show --out results.json
     """
-    from experiments import papers as known
+    from experiments import papers
     from experiments.running import Bench, Results, cells, to_do
     from experiments.sets import Sets
 
-    found = known()
-    unknown = [name for name in names if name not in found]
+    available = papers()
+    unknown = [name for name in names if name not in available]
     if unknown:
-        raise click.UsageError(f"There is no paper {unknown[0]!r}. There are: {', '.join(found)}.")
-    chosen = [paper for name, paper in found.items() if not names or name in names]
+        raise click.UsageError(
+            f"There is no paper {unknown[0]!r}. Available papers: {', '.join(available)}."
+        )
+    selected = [paper for name, paper in available.items() if not names or name in names]
     if data is not None and not data.is_dir():
         raise ValueError(
-            f"{data} is no folder: --data, or $MERCER_DATA, names a folder of data sets."
+            f"{data} is not a folder: --data, or $MERCER_DATA, needs a folder of data sets."
         )
     if show and out is not None and not out.is_file():
-        voice.note(f"{out.name} is not there yet: --show shows what a run has kept in it.")
+        voice.note(
+            f"{out.name} does not exist: --show displays the results that a run has stored in it."
+        )
     results = Results.read(out) if out is not None else Results()
     bench = Bench(size, Sets(data, download=download))
     failed: dict[str, Exception] = {}
     if not show:
-        tasks = to_do(chosen, size, bench.sets, results)
-        if not (tasks or any(results.get(size, one.experiment, one.cell) for one in cells(chosen))):
+        tasks = to_do(selected, size, bench.sets, results)
+        if not (
+            tasks or any(results.get(size, one.experiment, one.cell) for one in cells(selected))
+        ):
             voice.note(
-                "nothing was run: the data of all rows are absent. Name their folder by --data."
+                "nothing was run: the data of all rows are missing. Set their folder with --data."
             )
-        results.write()  # a file that cannot be written is better known before the first cell
+        results.write()  # fails before the first cell where the file cannot be written
         failed = _run(tasks, bench, results, voice)
-    for paper in chosen:
+    for paper in selected:
         _show(paper, size, results, bench.sets, voice)
     if size == SIZES[0]:
         voice.say(
-            "\nQuick: a few rows, one draw. It shows that all runs; verdicts are worth something "
+            "\nQuick: a few rows, one draw, to test that everything runs; verdicts are meaningful "
             "from --size standard on."
         )
     if page is not None:
-        _write(page, list(found.values()), size, results, voice)
+        _write(page, list(available.values()), size, results, voice)
     if failed:
         key, error = next(iter(failed.items()))
-        raise ValueError(f"{len(failed)} of the cells failed, {key!r} the first: {error}")
+        raise ValueError(f"{len(failed)} cell(s) failed, first {key!r}: {error}")
 
 
 def _run(
@@ -152,15 +158,15 @@ def _run(
             for note in outcome.notes:
                 voice.note(f"{task.key}: {note}")
 
-        def kept() -> str:
+        def describe_progress() -> str:
             where = (
-                f", kept in {results.path}: the same command goes on from there"
+                f", stored in {results.path}: the same command resumes there"
                 if results.path
-                else ", and lost: --out keeps them"
+                else ", and lost: --out stores them"
             )
             return f"{done} of {len(tasks)} cells are done{where}."
 
-        with stopping(kept):
+        with stopping(describe_progress):
             return run(begin(), bench, results, watch)
 
 
@@ -173,7 +179,7 @@ def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -
 def _show_table(
     experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice
 ) -> None:
-    from experiments.page import said
+    from experiments.page import format_row
     from experiments.running import why_absent
     from experiments.verdicts import MISSES, table
 
@@ -181,7 +187,7 @@ def _show_table(
     voice.say(f"\n{experiment.source}: {experiment.title}; {experiment.unit}")
     shown = plain_table("row", "column", ">published", ">ours", ">difference", "verdict")
     for row in rows:
-        shown.add_row(row.label, row.column, *said(row, experiment.form))
+        shown.add_row(row.label, row.column, *format_row(row, experiment.form))
         ours = None if row.ours is None else row.ours.to_json()
         voice.event(
             "row",

@@ -1,5 +1,6 @@
-"""Additive nearest-neighbour feature maps (ANNFM): additive kernels looked up in a table, on digits
-and on bags of words.
+"""Additive nearest-neighbour feature maps (ANNFM) on digits and bags of words.
+
+Additive kernels are looked up in a table.
 
 k-ANNFM is ``Anchors`` with k neighbours of equal weights, ANNFM is k = 1. The paper's tables keep a
 share of the eigenvalues, its "energy", that is 0.95 in the caption of Table 1 and 0.99 in the text:
@@ -62,7 +63,7 @@ def _exact_digits(kernel: str, bench: Bench) -> dict[str, Measured]:
 
 
 def _three_passes(bench: Bench) -> dict[str, Measured]:
-    """LIBLINEAR on grey levels from 0 to 255, stopped after three passes."""
+    """Fit LIBLINEAR on grey levels from 0 to 255, stopped after three passes."""
     from sklearn.exceptions import ConvergenceWarning
 
     split = _all_digits(bench)
@@ -74,7 +75,7 @@ def _three_passes(bench: Bench) -> dict[str, Measured]:
 
 
 def _sizes(noun: str, counts: tuple[int, ...], make: Callable[[int, int], Map]) -> Sizes:
-    """make(count, seed) by "30 anchors" and so on."""
+    """Return make(count, seed) by "30 anchors" and so on."""
     return {f"{count} {noun}": partial(make, count) for count in counts}
 
 
@@ -83,7 +84,7 @@ def _anchors(counts: tuple[int, ...], make: Callable[..., Map], *args: Any) -> S
 
 
 def _rows(kernel: str) -> dict[str, Sizes]:
-    """The maps of a table, the paper's and ours."""
+    """Return the maps of a table, those of the paper first."""
     three, two, one = (30, 40, 50), (30, 40), (30,)
     rows = {
         "VZ": _sizes("values", (3, 5), lambda n, seed: Homogeneous((n - 1) // 2, kernel=kernel))
@@ -104,9 +105,8 @@ def _rows(kernel: str) -> dict[str, Sizes]:
         f"3-ANNFM, energy {CAPTION}": _anchors(one, near, kernel, 3),
         f"ANNFM, k-means, energy {CAPTION}": _anchors(two, near, kernel, 1, CAPTION, "kmeans"),
     }
-    if (
-        kernel == "intersection"
-    ):  # whose table has 16 values for each pixel with the other energy, and gains nothing
+    # Its table has 16 values for each pixel with the other energy, and gains nothing.
+    if kernel == "intersection":
         return rows | {
             f"linear weights, energy {CAPTION}": _anchors(one, between, kernel, CAPTION),
         }
@@ -252,7 +252,7 @@ TABLES = (
 )
 
 
-# What they cost.
+# Cost.
 
 
 def _seconds(make: Make, C: float, bench: Bench) -> dict[str, Measured]:

@@ -1,5 +1,6 @@
-"""The ANNFM paper on images: bags of words for the order of the methods, what features are kept in,
-and pedestrians that cannot be had.
+"""The ANNFM paper on images: order of the methods on bags of words, and bytes of features.
+
+The pedestrian data of the paper are not available.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from experiments.anchors_maps import (
     near,
     score,
 )
-from experiments.heads import bytes_kept, over_draws
+from experiments.heads import over_draws, row_bytes
 from experiments.records import Cell, Experiment, Measured, not_comparable, order
 from experiments.running import Bench
 from mercer.maps.base import Map
@@ -33,12 +34,14 @@ from mercer.maps.sign_cauchy import SignCauchy
 from mercer.maps.unary_intersection import UnaryIntersection
 
 
-def _kept(which: str, make: Callable[[], Map], codes: bool, bench: Bench) -> dict[str, Measured]:
-    """Bytes for a row: of the codes, or of the features in CSR."""
+def _row_bytes(
+    which: str, make: Callable[[], Map], codes: bool, bench: Bench
+) -> dict[str, Measured]:
+    """Return the bytes of a row: of the codes, or of the features in CSR."""
     X = digits(bench, 1000, 1).X if which == DIGITS else bags(bench).X[:1000]
     feature_map = make().fit(X)
     if codes:
-        return {which: Measured(bytes_kept(feature_map, X))}
+        return {which: Measured(row_bytes(feature_map, X))}
     Z = sp.csr_array(feature_map.transform(X))
     return {which: Measured((Z.data.nbytes + Z.indices.nbytes + Z.indptr.nbytes) / Z.shape[0])}
 
@@ -63,7 +66,7 @@ def _storage() -> tuple[Cell, ...]:
         Cell(
             label,
             (which,),
-            partial(_kept, which, make, codes),
+            partial(_row_bytes, which, make, codes),
             {which: published[which]} if which in published else {},
             needs=(which,),
             ours=which not in published,
@@ -98,7 +101,7 @@ def _on_bags(kernel: str, make: Make, C: float, bench: Bench) -> dict[str, Measu
 
 
 def _signs(columns: float, bench: Bench) -> dict[str, Measured]:
-    """As many signs for each column as in the paper, at full size."""
+    """Return the map with the paper's number of signs for each column, at full size."""
     split = bags(bench)
     k = int(bench.pick(0.05, 0.25, 1.0) * columns * split.X.shape[1])
     return {
@@ -109,9 +112,7 @@ def _signs(columns: float, bench: Bench) -> dict[str, Measured]:
 
 
 def _exact_bags(kernel: str, bench: Bench) -> dict[str, Measured]:
-    """Nystroem with every training row a landmark: the kernel itself, and the learner of the other
-    rows.
-    """
+    """Score Nystroem with all training rows as landmarks: the exact kernel, same learner."""
     split = bags(bench)
     make = partial(Nystroem, kernel=kernel, landmarks=split.X)
     found = score(lambda seed: make(), split, C_BOW)
@@ -145,7 +146,7 @@ def _linear(bench: Bench) -> dict[str, Measured]:
 
 
 def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
-    """The paper's, then ours."""
+    """Return the maps of the paper, then those added here."""
     maps: dict[str, Callable[[], Map]] = {
         f"VZ {2 * n + 1}": partial(Homogeneous, n, kernel=kernel) for n in (1, 2)
     }
@@ -164,8 +165,8 @@ def _maps(kernel: str) -> dict[str, Callable[[], Map]]:
     return maps | {"linear weights 30": partial(between, 30, kernel, energy)}
 
 
-def _whatever(make: Callable[[], Map]) -> Callable[[int], Map]:
-    """The same map for every seed."""
+def _ignore_seed(make: Callable[[], Map]) -> Callable[[int], Map]:
+    """Return a function that ignores its seed."""
     return lambda seed: make()
 
 
@@ -186,7 +187,7 @@ def _cells() -> tuple[Cell, ...]:
     for kernel in KERNELS:
         runs = {"exact": partial(_exact_bags, kernel)}
         runs |= {
-            label: partial(_on_bags, kernel, _whatever(make), C_BOW)
+            label: partial(_on_bags, kernel, _ignore_seed(make), C_BOW)
             for label, make in _maps(kernel).items()
         }
         for label, run in runs.items():

@@ -1,6 +1,4 @@
-"""Figure 2 and Theorem 1 of the ANNFM paper: errors of a single number, and of the mean over
-many.
-"""
+"""Figure 2 and Theorem 1 of the ANNFM paper: errors of one column, and of the mean of many."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ _MAPS: dict[str, tuple[str, Callable[[str], Map]]] = {
 def _row_of_squares(
     kernel: str, make: Callable[[str], Map], z: float, bench: Bench
 ) -> dict[str, Measured]:
-    """Mean |<phi(x), phi(z)> - k(x, z)| over each square whose middle has this z."""
+    """Compute mean |<phi(x), phi(z)> - k(x, z)| over each square centered at this z."""
     steps = (np.arange(_POINTS) + 0.5) / _POINTS / _SQUARES
     xs = (np.arange(_SQUARES)[:, None] / _SQUARES + steps).reshape(-1, 1)
     zs = (z - 0.5 / _SQUARES + steps)[:, None]
@@ -49,7 +47,7 @@ def _x(x: float) -> str:
 
 
 def dense(Z: Array) -> Array:
-    """Features as an array."""
+    """Return features as an array."""
     found: Array = Z.toarray() if hasattr(Z, "toarray") else Z
     return found
 
@@ -85,7 +83,7 @@ _WEIGHTS: dict[str, Callable[[int, str], Map]] = {
 
 
 def products(feature_map: Map, x: Array, z: Array) -> Array:
-    """<phi(x), phi(z)> of pairs of numbers."""
+    """Return <phi(x), phi(z)> of pairs of numbers."""
     phi = feature_map.fit(x[:, None])
     X, Z = (dense(phi.transform(numbers[:, None])) for numbers in (x, z))
     return np.einsum("ij,ij->i", X, Z)
@@ -133,7 +131,7 @@ _COLUMNS = (50, 100, 200, 400, 784)
 
 
 def bounds(loose: float, bench: Bench) -> dict[str, Measured]:
-    """What the mean over D columns exceeds with probability 0.05 at most."""
+    """Return the bound that the mean over D columns exceeds with probability at most 0.05."""
     return {
         f"D = {D}": Measured(loose * anchors_error(1 / _STEPS, D, _DELTA, _GRADIENT))
         for D in _COLUMNS
@@ -141,14 +139,14 @@ def bounds(loose: float, bench: Bench) -> dict[str, Measured]:
 
 
 def of_uniform(bench: Bench) -> dict[str, Measured]:
-    """Pairs of rows of independent uniform numbers."""
+    """Sample pairs of rows of independent uniform numbers."""
     x, z = np.random.default_rng(0).random((2, bench.pick(200, 2000, 2000) * max(_COLUMNS)))
     wrong = products(near(_STEPS + 1, "chi2", 1, 1.0), x, z) - KERNELS["chi2"].term(x, z)
     return _quantiles(wrong.reshape(-1, max(_COLUMNS)))
 
 
 def _of_digits(bench: Bench) -> dict[str, Measured]:
-    """Pairs of images; D of their pixels, drawn once."""
+    """Sample pairs of images, restricted to D pixels that are drawn once."""
     rows = digits(bench, bench.pick(100, 4000, 4000), 1).X.astype(np.float64)
     rows = rows[:, np.random.default_rng(0).permutation(rows.shape[1])]
     x, z = rows[: len(rows) // 2], rows[len(rows) // 2 : 2 * (len(rows) // 2)]
@@ -159,7 +157,7 @@ def _of_digits(bench: Bench) -> dict[str, Measured]:
 
 
 def _quantiles(wrong: Array) -> dict[str, Measured]:
-    """The 95% quantile of |mean over the first D columns|."""
+    """Return the 95% quantile of |mean over the first D columns|."""
     return {
         f"D = {D}": Measured(float(np.quantile(np.abs(wrong[:, :D].mean(axis=1)), 1 - _DELTA)))
         for D in _COLUMNS

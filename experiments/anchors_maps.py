@@ -1,4 +1,4 @@
-"""The maps of the ANNFM paper, the rows that they are tried on, and the learner."""
+"""Maps, rows and learner of the ANNFM paper."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Make = Callable[[int], Map | None]  # of a seed; None is the rows as they are
 def near(
     n: int, kernel: str, k: int = 1, energy: float = CAPTION, spacing: str = "uniform"
 ) -> Anchors:
-    """k-ANNFM with n anchors, on [0, 1] where they are uniform."""
+    """Return k-ANNFM with n anchors, on [0, 1] where they are uniform."""
     places: dict[str, Any] = {"feature_range": (0.0, 1.0)} if spacing == "uniform" else {}
     return Anchors(
         n,
@@ -48,20 +48,21 @@ def near(
 
 
 def between(n: int, kernel: str, energy: float = TEXT, spacing: str = "uniform") -> Anchors:
-    """Linear weights, in place of the paper's equal ones."""
+    """Return ANNFM with linear weights in place of the paper's equal ones."""
     return near(n, kernel, 2, energy, spacing).set_params(weights="linear")
 
 
 def digits(bench: Bench, train: int | None, test: int | None = None) -> Split:
-    """So many rows of MNIST, pixels in [0, 1]."""
+    """Return so many rows of MNIST, pixels in [0, 1]."""
     split = bench.sets[DIGITS].split(train, test)
     X, X_test = (rows.astype(np.float32) / np.float32(255) for rows in (split.X, split.X_test))
     return replace(split, X=X, X_test=X_test)
 
 
 def bags(bench: Bench) -> Split:
-    """Words of caltech101_bow, each column divided by its largest training value, so that uniform
-    anchors on [0, 1] are of use.
+    """Return caltech101_bow with columns scaled by their largest training value.
+
+    Uniform anchors on [0, 1] need columns of that range.
     """
     split = bench.sets[BOW].split(*bench.pick((200, 200), (None, None), (None, None)))
     largest = np.maximum(split.X.max(axis=0), 1).astype(np.float32)
@@ -73,13 +74,13 @@ def bags(bench: Bench) -> Split:
 
 
 def score(make: Make, split: Split, C: float, seed: int = 0, *, together: bool = False) -> Score:
-    """LIBLINEAR, tolerance 0.1, on sparse features: squared hinge, one against all, or all classes
-    together (Crammer and Singer).
+    """Score LIBLINEAR with tolerance 0.1 on sparse features.
+
+    Squared hinge, one-vs-rest or all classes together (Crammer and Singer).
     """
     feature_map = make(seed)
-    if feature_map is None or isinstance(
-        feature_map, Homogeneous
-    ):  # the others are codes either way
+    # The others are codes either way.
+    if feature_map is None or isinstance(feature_map, Homogeneous):
         split = replace(split, X=sp.csr_array(split.X), X_test=sp.csr_array(split.X_test))
     return svm(
         feature_map,

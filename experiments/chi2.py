@@ -1,5 +1,6 @@
-"""The direct chi2 series, exponentiated chi2 by random Fourier features, and principal components
-out of core (Figure 1 is in series.py).
+"""The direct chi2 series, exponentiated chi2 by Fourier features, and out-of-core PCA.
+
+Figure 1 is in series.py.
 
 The paper's kernel is exp(-beta D/2) with beta = 1.5 on histograms of sum 1, D = sum (x - z)^2/(x +
 z): ExpChi2(gamma = 0.75) here.
@@ -46,7 +47,7 @@ def _sizes(bench: Bench) -> Mapping[str, int]:
 
 
 def _fourier(series: Map, D: int, seed: int, gamma: float = GAMMA, **how: Any) -> Map:
-    """Algorithm 2: cosines with offsets of independent frequencies, unless told otherwise."""
+    """Return Algorithm 2: cosines with offsets, of independent frequencies by default."""
     return series >> RandomFourier(
         D, gamma=gamma, random_state=seed, **{"form": "offset", "design": "iid", **how}
     )
@@ -58,7 +59,7 @@ def _fourier(series: Map, D: int, seed: int, gamma: float = GAMMA, **how: Any) -
 def _accuracies(
     data: str, run: Callable[[Split, int, int], Score], bench: Bench
 ) -> dict[str, Measured]:
-    """run(split, D, seed) for each size, several seeds."""
+    """Call run(split, D, seed) for each size and several seeds."""
     split = rows(data, bench)
     return {
         column: over_draws(_draws(bench), partial(run, split, D))
@@ -81,7 +82,7 @@ def _nystroem(split: Split, D: int, seed: int) -> Score:
 
 
 def _best_skew(split: Split, D: int) -> float:
-    """The smallest score of generalised cross-validation with D features."""
+    """Return the skew with the smallest GCV score with D features."""
 
     def score(skew: float) -> float:
         model = KernelClassifier(SkewedFourier(D, skew=skew, random_state=0)).fit(split.X, split.y)
@@ -95,13 +96,13 @@ def _skewed(skew: float, split: Split, D: int, seed: int) -> Score:
 
 
 def _skewed_accuracies(data: str, bench: Bench) -> dict[str, Measured]:
-    """The skew is the best one of the smallest size."""
+    """Measure accuracies with the skew that is best at the smallest size."""
     best = _best_skew(rows(data, bench), _sizes(bench)[COLUMNS[0]])
     return _accuracies(data, partial(_skewed, best), bench)
 
 
 def _flat(run: Callable[[Split], Score], data: str, bench: Bench) -> dict[str, Measured]:
-    """One number, which does not depend on D, in each column."""
+    """Return a number that does not depend on D for each column."""
     found = run(rows(data, bench))
     return dict.fromkeys(_sizes(bench), Measured(found.accuracy, seconds=found.seconds))
 
@@ -268,15 +269,16 @@ def _seven(bench: Bench, run: Callable[[Split, int, int], Score]) -> dict[str, M
 
 
 def _side_by_side(make: Callable[[float, int, int], Map], split: Split, D: int, seed: int) -> Score:
-    """Seven maps of D features each; every one has a seed of its own."""
+    """Return seven maps of D features each, with different seeds."""
     return learner([make(gamma, D, 7 * seed + i) for i, gamma in enumerate(BANDWIDTHS)], split)
 
 
 def _two_stage(
     make: Callable[[float, int, int], Map], split: Split, D: int, seed: int, *, unlabeled: bool
 ) -> Score:
-    """Algorithm 5: D components of 3D features of each map, within memory that the moments of all
-    of them together do not have.
+    """Run Algorithm 5: D components of 3D features of each map.
+
+    The memory is too small for the moments of all maps together.
     """
     maps = [make(gamma, MORE * D, 7 * seed + i) for i, gamma in enumerate(BANDWIDTHS)]
     model = KernelClassifier(maps, pca=D, max_memory=8 * (len(maps) * MORE * D) ** 2)

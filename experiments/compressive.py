@@ -1,5 +1,4 @@
-"""Compressive random features: m measurements of sparse signals, then random Fourier features of
-them.
+"""Compressive random features: m measurements of sparse signals, then Fourier features.
 
 sigma = 10 on pixels in [0, 1] is gamma = 1/(2 sigma^2) = 0.005. What the published numbers say of
 the machine: of LIBLINEAR's it is the one of Crammer and Singer, which trains all classes together;
@@ -38,12 +37,8 @@ from mercer.maps.projection import RandomProjection
 GAMMA = 0.005
 MEASUREMENTS = (50, 100, 200, 300)
 FEATURES = (100, 500, 1000, 2000, 4000, 6000)
-STANDARD = {
-    100: 3,
-    500: 2,
-    1000: 1,
-    2000: 1,
-}  # {features: draws} at standard size; 20 of each at full size
+# {features: draws} at standard size; 20 of each at full size.
+STANDARD = {100: 3, 500: 2, 1000: 1, 2000: 1}
 KERNEL_ROWS = 6000  # for the exact kernel at standard size
 REPEATS = 5
 OFFSETS: Any = {"gamma": GAMMA, "form": "offset", "design": "iid"}  # the paper's cosines
@@ -61,7 +56,7 @@ def _compressive(m: int, M: int, seed: int, **how: Any) -> Map:
 
 
 def _split(data: str, bench: Bench, train: int | None = None) -> Split:
-    """Official rows, pixels from 0 to 1."""
+    """Return the official split, pixels from 0 to 1."""
     split = bench.sets[data].split(*bench.pick((600, 300), (train, None), (None, None)))
     return Split(
         (split.X / 255).astype(np.float32),
@@ -72,12 +67,12 @@ def _split(data: str, bench: Bench, train: int | None = None) -> Split:
 
 
 def _together(feature_map: Map | None, split: Split) -> Score:
-    """The machine of Crammer and Singer, C = 1, as LIBLINEAR has it by default."""
+    """Score the SVM of Crammer and Singer, C = 1, with LIBLINEAR's defaults."""
     return svm(feature_map, split, C=1.0, bias=False, multi_class="crammer_singer", tol=0.1)
 
 
 def _one_against_all(feature_map: Map, split: Split) -> Score:
-    """Ours, out of core: the squared hinge, alpha = 1/C."""
+    """Score the out-of-core classifier: squared hinge, alpha = 1/C."""
     return learner(
         feature_map, split, alpha=1.0, loss="squared_hinge", fit_intercept=False, tol=1e-3
     )
@@ -89,7 +84,7 @@ def _one_against_all(feature_map: Map, split: Split) -> Score:
 def _accuracy(
     data: str, make: Make, machine: Machine, standard: Mapping[int, int], bench: Bench
 ) -> dict[str, Measured]:
-    """For each number of features, over draws."""
+    """Measure the accuracy for each number of features, over draws."""
     split = _split(data, bench)
     draws = bench.pick({100: 1}, standard, dict.fromkeys(FEATURES, 20))
 
@@ -125,7 +120,7 @@ COLUMNS = tuple(f"M = {M}" for M in FEATURES)
 
 
 def _few(standard: Mapping[int, int]) -> Mapping[int, int]:
-    """One draw of each, and none of 2000, which take minutes out of core."""
+    """Use one draw of each size, and skip 2000 features, which take minutes out of core."""
     return {M: 1 for M in standard if M <= 1000}
 
 
@@ -177,7 +172,7 @@ _ON = (*(f"m = {m}" for m in MEASUREMENTS), "pixels")
 def _measured(
     run: Callable[[Split], Score], m: int, rows: int | None, bench: Bench
 ) -> dict[str, Measured]:
-    """run(split) on m measurements; on the pixels for m = 0."""
+    """Call run(split) on m measurements, or on the pixels for m = 0."""
     split = _split("mnist", bench, rows)
 
     def on(seed: int) -> Score:
@@ -200,7 +195,7 @@ def _baseline(
     published: tuple[float, ...],
     rule: Rule | None = None,
 ) -> tuple[Cell, ...]:
-    """A cell for each m, and one for the pixels."""
+    """Return a cell for each m, and one for the pixels."""
     return tuple(
         Cell(
             label,
@@ -238,7 +233,7 @@ BASELINES = Experiment(
 )
 
 
-# Figure 2d: how long features take.
+# Figure 2d: time of the features.
 
 SECONDS: Mapping[str, tuple[float, ...]] = {
     "typical": (1.26, 5.74, 11.64, 24.22, 46.97, 71.46),
@@ -252,7 +247,7 @@ _D = 784
 
 
 def _seconds(fitted: Map, X: Any) -> float:
-    """All features of the rows, block by block."""
+    """Time all features of the rows, block by block."""
     start = time.perf_counter()
     for _block in fitted.blocks(X):
         pass
@@ -270,8 +265,9 @@ def _times(make: Make, bench: Bench) -> dict[str, Measured]:
 
 
 def _ratio(m: int, bench: Bench) -> dict[str, Measured]:
-    """Seconds of all M = 6000 features without measurements over those with; each repeat has one of
-    both, their medians are divided.
+    """Return the time of M = 6000 features without measurements over that with them.
+
+    Each repeat times both; their medians are divided.
     """
     X = _split("mnist", bench).X[: bench.pick(300, 10_000, 60_000)]
     M = bench.pick(100, FEATURES[-1], FEATURES[-1])
@@ -337,10 +333,10 @@ SPEED = Experiment(
 )
 
 
-# What is kept: the claim of 10 to 30 times fewer numbers with little loss.
+# Storage: the claim of 10 to 30 times fewer numbers with little loss.
 
 
-def _kept(m: int, bench: Bench) -> dict[str, Measured]:
+def _storage(m: int, bench: Bench) -> dict[str, Measured]:
     split, M = _split("mnist", bench), bench.pick(100, 500, 2000)
     lost = (
         _together(_typical(M, 0), split).accuracy - _together(_compressive(m, M, 0), split).accuracy
@@ -360,7 +356,7 @@ STORAGE = Experiment(
         Cell(
             f"m = {m}",
             ("bytes of a signal", "times fewer", "points lost"),
-            partial(_kept, m),
+            partial(_storage, m),
             needs=("mnist",),
         )
         for m in (26, 50, 78)

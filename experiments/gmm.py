@@ -1,5 +1,4 @@
-"""Linearised GMM kernels and normalised random Fourier features: kernel machines on fifteen data
-sets, and what hashing keeps of them.
+"""Linearised GMM kernels and normalised random Fourier features on fifteen data sets.
 
 What the published numbers say of the protocol: GMM on data as they are; RBF is exp(-gamma (1 -
 rho)); linear is LIBLINEAR with the hinge loss on rows of norm 1 without a bias; the best C and
@@ -12,14 +11,21 @@ from collections.abc import Callable
 from functools import partial
 
 from experiments.gmm_codes import CODES
-from experiments.gmm_machines import SQUARED, Found, gmm_grams, kernel_grid, linear_grid, rbf_grams
+from experiments.gmm_machines import (
+    SQUARED,
+    GridResult,
+    gmm_grams,
+    kernel_grid,
+    linear_grid,
+    rbf_grams,
+)
 from experiments.gmm_rows import ABSENT, ROWS, Rows
 from experiments.gmm_variances import VARIANCES
 from experiments.records import RANDOM, Cell, Experiment, Measured, Paper
 from experiments.running import Bench
 from experiments.sets import Split
 
-Grid = Callable[[Rows, Split, Bench], Found]
+Grid = Callable[[Rows, Split, Bench], GridResult]
 
 GAMMAS = (
     0.1,
@@ -46,16 +52,16 @@ CROSS = ", cross-validated"
 
 
 def _folds(bench: Bench) -> int:
-    """Training rows of cross-validation, at most."""
+    """Return the maximal number of training rows for cross-validation."""
     return bench.pick(60, 600, 5000)
 
 
-def _linear(loss: str, row: Rows, split: Split, bench: Bench) -> Found:
+def _linear(loss: str, row: Rows, split: Split, bench: Bench) -> GridResult:
     Cs = bench.pick((1.0, 10.0), (1.0, 10.0) if row.large else _DECADES[:5], (0.01, *_DECADES))
     return linear_grid(split, Cs, _folds(bench), loss)
 
 
-def _rbf(row: Rows, split: Split, bench: Bench) -> Found:
+def _rbf(row: Rows, split: Split, bench: Bench) -> GridResult:
     published: tuple[float, ...] = (row.gamma,) if row.gamma else ()
     gammas: tuple[float, ...] = (0.2, 1.0, 5.0, 20.0, 100.0, *published)
     Cs: tuple[float, ...] = _DECADES[1:5]
@@ -67,12 +73,12 @@ def _rbf(row: Rows, split: Split, bench: Bench) -> Found:
     return kernel_grid(rbf_grams(split, sorted(set(gammas))), split, Cs, _folds(bench))
 
 
-def _gmm(row: Rows, split: Split, bench: Bench) -> Found:
+def _gmm(row: Rows, split: Split, bench: Bench) -> GridResult:
     Cs = bench.pick((1.0, 10.0), _DECADES[2:4] if row.large else _DECADES[:5], _DECADES)
     return kernel_grid(gmm_grams(split), split, Cs, _folds(bench))
 
 
-def _pgmm(row: Rows, split: Split, bench: Bench) -> Found:
+def _pgmm(row: Rows, split: Split, bench: Bench) -> GridResult:
     Cs = bench.pick((10.0,), _DECADES[1:4], _DECADES)
     return kernel_grid(
         gmm_grams(split, bench.pick((0.5,), (0.5, 2.0, 4.0), POWERS)), split, Cs, _folds(bench)
@@ -90,8 +96,9 @@ PAPERS = ("linear", "RBF", "GMM")
 
 
 def _accuracies(row: Rows, name: str, bench: Bench) -> dict[str, Measured]:
-    """Over draws of the split, where it is random; Table 4 has errors in the place of
-    accuracies.
+    """Measure accuracies over draws of the split, where it is random.
+
+    Table 4 has errors in place of accuracies.
     """
     found = [GRIDS[name](row, row.split(bench, seed), bench) for seed in range(row.draws(bench))]
     best = Measured.of([one.best for one in found])

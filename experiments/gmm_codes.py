@@ -1,5 +1,6 @@
-"""Figures 6 to 11 of the GMM paper: accuracy against C; hashes of GMM against normalised random
-Fourier features, both with LIBLINEAR.
+"""Figures 6 to 11 of the GMM paper: accuracy against C, GMM hashes against NRFF.
+
+Both are learned by LIBLINEAR.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numpy as np
 
 from experiments.gmm_machines import (
     SQUARED,
-    fitted,
+    evaluate_linear,
+    fit_liblinear,
     gmm_grams,
     kernel_curve,
     kernel_grid,
     linear_curve,
-    linearised,
     rbf_grams,
 )
 from experiments.gmm_rows import ROWS, Rows, Sizes
@@ -113,14 +114,14 @@ def _against_k(row: Rows, make: Make, standard: Sizes, bench: Bench) -> dict[str
     Cs = bench.pick((1.0,), (10.0, 100.0), (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0))
 
     def run(k: int, seed: int) -> Score:
-        return linearised(make(k, seed, row.gamma or 1.0), split, Cs)
+        return evaluate_linear(make(k, seed, row.gamma or 1.0), split, Cs)
 
     sizes = bench.pick(_SIZES[:1], _SIZES[:4], _SIZES)
     return {f"k = {k}": over_draws(bench.pick(1, 1, 5), partial(run, k)) for k in sizes}
 
 
 def _flat(row: Rows, label: str, standard: Sizes, bench: Bench) -> dict[str, Measured]:
-    """The best over C of an exact kernel, the same for each k."""
+    """Return the best accuracy over C of an exact kernel, the same for each k."""
     found = max(_curves(row.split(bench, standard=standard), row.gamma or 1.0)[label](_FEW))
     return dict.fromkeys(bench.pick(_OF_K[:1], _OF_K[:4], _OF_K), Measured(found))
 
@@ -177,15 +178,16 @@ def _large(data: str, make: Make, bench: Bench) -> dict[str, Measured]:
     sizes = bench.pick(_SIZES[:1], _SIZES[:2], _SIZES)
 
     def run(gamma: float, k: int, seed: int) -> Score:
-        return linearised(make(k, seed, gamma), split, Cs)
+        return evaluate_linear(make(k, seed, gamma), split, Cs)
 
     gamma = _large_gamma(split) if make in (_nrff, _pairs) else 1.0
     return {f"k = {k}": over_draws(1, partial(run, gamma, k)) for k in sizes}
 
 
 def _large_gamma(split: Split) -> float:
-    """That of the exact RBF machine, trained on 600 training rows, that is right for most of 600
-    others.
+    """Choose the gamma with which an exact RBF machine is most accurate on held-out rows.
+
+    It is trained on 600 training rows and tested on 600 others.
     """
     some = np.random.default_rng(0).permutation(len(split.y))[:1200]
     few = Split(split.X[some[::2]], split.y[some[::2]], split.X[some[1::2]], split.y[some[1::2]])
@@ -224,7 +226,7 @@ def _seconds(make: Make, k: int, bench: Bench) -> dict[str, Measured]:
 
     def timed(C: float) -> float:
         start = time.perf_counter()
-        fitted(Z, split.y, C)
+        fit_liblinear(Z, split.y, C)
         return time.perf_counter() - start
 
     return {f"C = {C:g}": Measured(timed(C)) for C in bench.pick(_TIMED[:1], _TIMED, _TIMED)}

@@ -1,6 +1,4 @@
-"""Support vector machines over grids of C, as the GMM paper has them: LIBSVM on Gram matrices,
-LIBLINEAR on rows.
-"""
+"""Support vector machines over grids of C: LIBSVM on Gram matrices, LIBLINEAR on rows."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.heads import Score, accuracy, bytes_kept
+from experiments.heads import Score, accuracy, row_bytes
 from experiments.sets import Split
 from mercer.kernels import GMM, Kernel, MinMax
 from mercer.kernels.gram import gram
@@ -22,33 +20,27 @@ from mercer.maps.base import Map
 from mercer.parallel.threads import threads
 
 Array = NDArray[Any]
-Train = Callable[
-    [Array, Array, Array, float], Array
-]  # (rows, labels, other rows, C): labels of the others
+# (rows, labels, other rows, C): labels of the others.
+Train = Callable[[Array, Array, Array, float], Array]
 
 FOLDS = 3
 HINGE, SQUARED = "hinge", "squared_hinge"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a grid gives: the best accuracy on the test rows, as the paper has it, and that of the
-    best point by cross-validation.
-    """
+class GridResult:
+    """Best test accuracy of a grid, as in the paper, and that of the cross-validated point."""
 
     best: float
     chosen: float
 
 
 def gmm_grams(split: Split, powers: Iterable[float] = (1.0,)) -> Iterator[tuple[Array, Array]]:
-    """(training x training, test x training) of the GMM kernel, pGMM for other powers than 1; rows
-    as they are.
-    """
+    """Return (training x training, test x training) Gram matrices of GMM, or pGMM."""
     positive = min(split.X.min(), split.X_test.min()) >= 0
     for power in powers:
-        kernel: Kernel = (
-            MinMax() if positive and power == 1 else GMM(power)
-        )  # the same, at half the work
+        # The same, at half the work.
+        kernel: Kernel = MinMax() if positive and power == 1 else GMM(power)
         yield (
             gram(kernel, split.X).astype(np.float64),
             gram(kernel, split.X_test, split.X).astype(np.float64),
@@ -56,7 +48,10 @@ def gmm_grams(split: Split, powers: Iterable[float] = (1.0,)) -> Iterator[tuple[
 
 
 def rbf_grams(split: Split, gammas: Iterable[float]) -> Iterator[tuple[Array, Array]]:
-    """The same of exp(-gamma (1 - rho)): half the squared distance of rows of norm 1 is 1 - rho."""
+    """Return the Gram matrices of exp(-gamma (1 - rho)) for each gamma.
+
+    Half the squared distance of rows of norm 1 is 1 - rho.
+    """
     X, X_test = unit_rows(split.X), unit_rows(split.X_test)
     half, half_test = (np.einsum("ij,ij->i", rows, rows) / 2 for rows in (X, X_test))
     D = half[:, None] + half - X @ X.T
@@ -66,50 +61,49 @@ def rbf_grams(split: Split, gammas: Iterable[float]) -> Iterator[tuple[Array, Ar
 
 
 def unit_rows(X: Array) -> Array:
-    """Rows of norm 1, in their dtype; rows of zeros stay."""
+    """Scale rows to norm 1 in their dtype; zero rows stay."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(lengths == 0, 1.0, lengths)
 
 
 def kernel_curve(K: Array, K_test: Array, split: Split, Cs: Sequence[float]) -> list[float]:
-    """Accuracies of LIBSVM (one against one) on Gram matrices, one for each C."""
+    """Return accuracies of LIBSVM (one-vs-one) on Gram matrices, one for each C."""
     with ThreadPoolExecutor(threads()) as pool:
         return list(pool.map(lambda C: accuracy(split, _by_kernel(K, split.y, K_test, C)), Cs))
 
 
 def kernel_grid(
     grams: Iterable[tuple[Array, Array]], split: Split, Cs: Sequence[float], rows: int
-) -> Found:
-    """Each pair of Gram matrices with each C; cross-validation has at most so many training
-    rows.
+) -> GridResult:
+    """Evaluate each pair of Gram matrices with each C.
+
+    Cross-validation uses at most so many training rows.
     """
-    some = _some(len(split.y), rows)
+    some = _sample_indices(len(split.y), rows)
     points: list[tuple[float, float]] = []
     for K, K_test in grams:
         part = K[np.ix_(some, some)]
-        folded = [_folded(_by_kernel, part, split.y[some], C, square=True) for C in Cs]
+        folded = [_cross_validate(_by_kernel, part, split.y[some], C, square=True) for C in Cs]
         points += zip(folded, kernel_curve(K, K_test, split, Cs), strict=True)
-    return _found(points)
+    return _best_point(points)
 
 
 def linear_curve(split: Split, Cs: Sequence[float], loss: str = HINGE) -> list[float]:
-    """Accuracies of LIBLINEAR (one against all) on rows of norm 1 without a bias, one for each
-    C.
-    """
+    """Return accuracies of LIBLINEAR (one-vs-rest, no bias) on unit rows, one for each C."""
     X, X_test = unit_rows(split.X), unit_rows(split.X_test)
-    return [accuracy(split, fitted(X, split.y, C, loss).predict(X_test)) for C in Cs]
+    return [accuracy(split, fit_liblinear(X, split.y, C, loss).predict(X_test)) for C in Cs]
 
 
-def linear_grid(split: Split, Cs: Sequence[float], rows: int, loss: str = HINGE) -> Found:
-    """Each C; cross-validation has at most so many training rows."""
-    some = _some(len(split.y), rows)
+def linear_grid(split: Split, Cs: Sequence[float], rows: int, loss: str = HINGE) -> GridResult:
+    """Evaluate each C; cross-validation uses at most so many training rows."""
+    some = _sample_indices(len(split.y), rows)
     X, y = unit_rows(split.X[some]), split.y[some]
 
     def train(Z: Array, y: Array, Z_other: Array, C: float) -> Array:
-        return fitted(Z, y, C, loss).predict(Z_other)
+        return fit_liblinear(Z, y, C, loss).predict(Z_other)
 
-    folded = [_folded(train, X, y, C) for C in Cs]
-    return _found(list(zip(folded, linear_curve(split, Cs, loss), strict=True)))
+    folded = [_cross_validate(train, X, y, C) for C in Cs]
+    return _best_point(list(zip(folded, linear_curve(split, Cs, loss), strict=True)))
 
 
 def _by_kernel(K: Array, y: Array, K_other: Array, C: float) -> Array:
@@ -118,9 +112,8 @@ def _by_kernel(K: Array, y: Array, K_other: Array, C: float) -> Array:
     return SVC(kernel="precomputed", C=C).fit(K, y).predict(K_other)
 
 
-def fitted(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
-    """LIBLINEAR as it is by default: dual, tolerance 0.1, at most 1000 rounds, whether they were
-    enough or not; no bias.
+def fit_liblinear(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
+    """Fit LIBLINEAR with its defaults: dual, tolerance 0.1, no bias, at most 1000 iterations.
 
     The squared hinge is solved in the primal where there are more rows than columns.
     """
@@ -135,10 +128,8 @@ def fitted(Z: Any, y: Array, C: float, loss: str = HINGE) -> Any:
         return model.fit(Z, y)
 
 
-def linearised(feature_map: Map, split: Split, Cs: Sequence[float]) -> Score:
-    """The best accuracy over C on the test rows, of LIBLINEAR on the features; seconds of the
-    features and of the training at that C.
-    """
+def evaluate_linear(feature_map: Map, split: Split, Cs: Sequence[float]) -> Score:
+    """Return the best test accuracy over C of LIBLINEAR on the features, and its seconds."""
     start = time.perf_counter()
     Z = feature_map.fit(split.X).transform(split.X)
     seconds = time.perf_counter() - start
@@ -146,16 +137,16 @@ def linearised(feature_map: Map, split: Split, Cs: Sequence[float]) -> Score:
 
     def score(C: float) -> tuple[float, float]:
         start = time.perf_counter()
-        model = fitted(Z, split.y, C)
+        model = fit_liblinear(Z, split.y, C)
         spent = time.perf_counter() - start
         return accuracy(split, model.predict(Z_test)), -spent
 
     best, spent = max(map(score, Cs))
-    return Score(best, seconds - spent, Z.shape[1], bytes_kept(feature_map, split.X))
+    return Score(best, seconds - spent, Z.shape[1], row_bytes(feature_map, split.X))
 
 
-def _folded(train: Train, Z: Array, y: Array, C: float, *, square: bool = False) -> float:
-    """Share of right labels in cross-validation; where Z is square, it is a Gram matrix."""
+def _cross_validate(train: Train, Z: Array, y: Array, C: float, *, square: bool = False) -> float:
+    """Return the cross-validated accuracy; a square Z is a Gram matrix."""
     right = 0
     for fold in range(FOLDS):
         out = np.arange(len(y)) % FOLDS == fold
@@ -171,11 +162,11 @@ def _folded(train: Train, Z: Array, y: Array, C: float, *, square: bool = False)
     return right / len(y)
 
 
-def _some(count: int, rows: int) -> Array:
-    """At most so many places, in random order, by a fixed seed."""
+def _sample_indices(count: int, rows: int) -> Array:
+    """Return at most so many indices, in random order, by a fixed seed."""
     return np.random.default_rng(0).permutation(count)[:rows]
 
 
-def _found(points: Sequence[tuple[float, float]]) -> Found:
-    """Of (cross-validation, test) for each point; the first of equals is chosen."""
-    return Found(max(right for _, right in points), max(points, key=lambda point: point[0])[1])
+def _best_point(points: Sequence[tuple[float, float]]) -> GridResult:
+    """Return the result of (cross-validation, test) for each point; the first of equals wins."""
+    return GridResult(max(right for _, right in points), max(points, key=lambda point: point[0])[1])

@@ -1,5 +1,6 @@
-"""The data sets of the GMM paper as it cut them, with what it published of each; digits on noise
-and turned digits, made from MNIST.
+"""Data sets of the GMM paper with its sizes and published numbers.
+
+Includes digits on noise and rotated digits, made from MNIST.
 """
 
 from __future__ import annotations
@@ -63,16 +64,15 @@ class Rows:
     note: str = ""
 
     def draws(self, bench: Bench) -> int:
-        """One where the split is official, several where it is random; one at standard size, where
-        it is large or nothing is published.
+        """Return the number of splits: one where the split is official, several where random.
+
+        One at standard size, where the set is large or nothing is published.
         """
         one = self.large or not self.published
         return 1 if self.rule == SPLIT else bench.pick(1, 1 if one else 3, 10)
 
     def split(self, bench: Bench, seed: int = 0, standard: Sizes | None = None) -> Split:
-        """Training and test rows of floating point numbers; ``standard`` in place of the sizes at
-        standard size.
-        """
+        """Return training and test rows as floats; ``standard`` replaces the sizes at that size."""
         train, test = bench.pick(_QUICK, standard or self.standard or self.sizes, self.sizes)
         cut = self._cut(bench.sets[self.data], bench, train, test, seed)
         dtype = np.float32 if cut.X.dtype in (np.uint8, np.float32) else np.float64
@@ -96,16 +96,16 @@ class Rows:
         rng = np.random.default_rng([seed, part])
         if self.name == "M-Rand":
             return (np.maximum(X, noise(rng, X.shape)),)
-        return (turned(X, rng.uniform(0, 360, len(X))),) if self.name == "M-Rotate" else (X,)
+        return (rotate(X, rng.uniform(0, 360, len(X))),) if self.name == "M-Rotate" else (X,)
 
 
 def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Grey levels, 0 to 255 with equal chance, in float32."""
+    """Sample grey levels, uniform on 0 to 255, in float32."""
     return rng.integers(0, 256, shape).astype(np.float32)
 
 
-def turned(X: Array, degrees: Array) -> Array:
-    """Images in rows, each turned about its middle, bilinear, what comes from outside being 0."""
+def rotate(X: Array, degrees: Array) -> Array:
+    """Rotate images about their centers, bilinearly, with 0 outside."""
     from scipy.ndimage import rotate
 
     images = X.reshape(-1, _SIDE, _SIDE)

@@ -1,5 +1,6 @@
-"""Figures 1 to 4 of the GMM paper: variances of random Fourier features, normalised ones and
-hashes; formulas beside simulations.
+"""Figures 1 to 4 of the GMM paper: variances of RFF, NRFF and hashes.
+
+Formulas next to simulations.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def rbf(rho: float, gamma: float) -> float:
 
 
 def plain(rho: float, gamma: float, form: str = "offset") -> float:
-    """k Var of random Fourier features (eq. 11); those in pairs are ours."""
+    """k Var of random Fourier features (eq. 11); features in pairs are those of this library."""
     return variance(rbf(rho, gamma), rbf(rho, 4 * gamma), 2, form) * 2
 
 
@@ -57,24 +58,22 @@ def hashed(rho: float, gamma: float) -> float:
 
 
 def plain_over_normalised(rho: float, gamma: float) -> float:
-    """What normalising gains."""
+    """Ratio of variances, RFF over NRFF."""
     return plain(rho, gamma) / normalised(rho, gamma)
 
 
 def normalised_over_hashed(rho: float, gamma: float) -> float:
-    """NRFF over hashes, both estimating exp(-gamma (1 - rho))."""
+    """Ratio of variances, NRFF over hashes, both estimating exp(-gamma (1 - rho))."""
     return normalised(rho, gamma) / hashed(rho, gamma)
 
 
 def paired_over_hashed(rho: float, gamma: float) -> float:
-    """The same for features in pairs."""
+    """Ratio of variances, features in pairs over hashes."""
     return plain(rho, gamma, "paired") / hashed(rho, gamma)
 
 
 def relative(rho: float, gamma: float) -> float:
-    """Relative variances, each of its own kernel: Var(NRFF)/E^2 over Var(hashes)/g^2, g =
-    g(rho).
-    """
+    """Relative variances, each of its own kernel: Var(NRFF)/E^2 over Var(hashes)/g(rho)^2."""
     g = gmm_of_correlation(rho)
     return normalised(rho, gamma) / rbf(rho, gamma) ** 2 * g / (1 - g)
 
@@ -108,9 +107,7 @@ def _ratios(
 
 
 def features(x: Array, k: int, draws: int, gamma: float, form: str) -> Array:
-    """(draws, 2, k): features of the two rows x, not normalised, so many independent draws of k
-    columns.
-    """
+    """Return features of the two rows x, not normalised, of shape (draws, 2, k)."""
     made = RandomFourier(
         k * draws, kernel="cosine-rbf", gamma=gamma, form=form, design="iid", random_state=0
     )
@@ -119,7 +116,7 @@ def features(x: Array, k: int, draws: int, gamma: float, form: str) -> Array:
 
 
 def squared_error(x: Array, rho: float, gamma: float, k: int, draws: int, how: str) -> float:
-    """k times the mean squared error of <phi(x), phi(z)> over draws."""
+    """Return k times the mean squared error of <phi(x), phi(z)> over draws."""
     Z = features(x, k, draws, gamma, "paired" if how == "paired" else "offset")
     if how == "NRFF":
         Z = Z / np.linalg.norm(Z, axis=2, keepdims=True)
@@ -137,8 +134,9 @@ def _simulated(how: str, rho: float, gamma: float, bench: Bench) -> dict[str, Me
 
 
 def hashed_error(rho: float, gamma: float, k: int, draws: int, d: int) -> float:
-    """k times the mean squared error of exp(-gamma (1 - rho)) from k hashes; rho is what the exact
-    GMM of two normal rows says.
+    """Return k times the mean squared error of exp(-gamma (1 - rho)) from k hashes.
+
+    rho is derived from the exact GMM of two normal rows.
     """
     x = normal_pair(rho, d, math.inf)
     truth = rbf(correlation_of_gmm(float(gram(GMM(), x)[0, 1])), gamma)
@@ -149,7 +147,7 @@ def hashed_error(rho: float, gamma: float, k: int, draws: int, d: int) -> float:
 
 
 def _hashed(rho: float, gamma: float, bench: Bench) -> dict[str, Measured]:
-    """The formula at the correlation that the exact GMM of the simulation's rows says."""
+    """Evaluate the formula at the rho of the exact GMM of the simulated rows."""
     x = normal_pair(rho, bench.pick(20, 100, 1000), math.inf)
     return dict.fromkeys(
         _OF_SIZE, Measured(hashed(correlation_of_gmm(float(gram(GMM(), x)[0, 1])), gamma))
@@ -219,9 +217,7 @@ def _simulation() -> Experiment:
 
 
 def normal_pair(rho: float, d: int, freedom: float, seed: int = 0) -> Array:
-    """Two rows of correlation rho with d columns: normal, or t with so many degrees of freedom, a
-    factor for each column.
-    """
+    """Sample two rows of correlation rho with d columns, normal or Student's t."""
     rng = np.random.default_rng(seed)
     first, second = rng.normal(size=(2, d))
     pair = np.stack([first, rho * first + math.sqrt(1 - rho**2) * second])

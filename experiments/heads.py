@@ -1,6 +1,4 @@
-"""The learners of the papers, on the features of a map or on the exact kernel: each gives an
-accuracy and what it cost.
-"""
+"""Learners of the papers, on features or on the exact kernel, with accuracy and cost."""
 
 from __future__ import annotations
 
@@ -24,19 +22,15 @@ from mercer.maps.base import Map
 
 Array = NDArray[Any]
 
-RIDGES = np.logspace(
-    -6, 0, 7
-)  # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
-ALPHAS = tuple(
-    np.logspace(-6, 3, 19)
-)  # of the learner, from which generalised cross-validation chooses
+# Ridges of exact kernel ridge regression, in units of the mean of the kernel's diagonal.
+RIDGES = np.logspace(-6, 0, 7)
+# Alphas of the learner, from which generalised cross-validation chooses.
+ALPHAS = tuple(np.logspace(-6, 3, 19))
 
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy on the test rows in per cent; seconds for features and training; columns, and bytes
-    kept for a row, of the features.
-    """
+    """Accuracy in per cent, seconds of features and training, columns, and bytes of a row."""
 
     accuracy: float
     seconds: float
@@ -45,7 +39,7 @@ class Score:
 
 
 def over_draws(draws: int, run: Callable[[int], Score]) -> Measured:
-    """run(seed) for seeds 0, 1, ...: mean and spread of the accuracies, mean costs."""
+    """Call run(seed) for seeds 0, 1, ...; return mean and spread of accuracies, mean costs."""
     scores = [run(seed) for seed in range(draws)]
     return Measured.of(
         [score.accuracy for score in scores],
@@ -56,12 +50,12 @@ def over_draws(draws: int, run: Callable[[int], Score]) -> Measured:
 
 
 def accuracy(split: Split, predicted: Array) -> float:
-    """Share of right labels on the test rows, in per cent."""
+    """Return the accuracy on the test rows, in per cent."""
     return 100 * split.score(predicted)
 
 
-def bytes_kept(feature_map: Map, X: Any) -> float:
-    """Bytes that a fitted map's features of a row take, mean over at most 1000 rows."""
+def row_bytes(feature_map: Map, X: Any) -> float:
+    """Return the bytes of a row's features, averaged over at most 1000 rows."""
     rows = X[:1000]
     return sum(block.nbytes for block in feature_map.blocks(rows)) / rows.shape[0]
 
@@ -69,8 +63,9 @@ def bytes_kept(feature_map: Map, X: Any) -> float:
 def svm(
     feature_map: Map | None, split: Split, *, C: float = 1.0, bias: bool = True, **how: Any
 ) -> Score:
-    """LIBLINEAR (LinearSVC, squared hinge, primal where rows are more than features) on the
-    features; None is the rows as they are.
+    """Score LIBLINEAR on the features, or on the rows themselves for None.
+
+    LinearSVC, squared hinge, primal where there are more rows than features.
     """
     from sklearn.svm import LinearSVC
 
@@ -89,7 +84,7 @@ def svm(
     size = (
         _bytes(split.X) / split.X.shape[0]
         if feature_map is None
-        else bytes_kept(feature_map, split.X)
+        else row_bytes(feature_map, split.X)
     )
     return Score(accuracy(split, model.predict(Z_test)), seconds, Z.shape[1], size)
 
@@ -103,8 +98,9 @@ def learner(
     alpha: Any = ALPHAS,
     **how: Any,
 ) -> Score:
-    """KernelClassifier on blocks of features, never on all; with ``unlabeled`` the test rows count
-    for the components of ``pca``.
+    """Score KernelClassifier on blocks of features.
+
+    With ``unlabeled`` the test rows contribute to the components of ``pca``.
     """
     model = KernelClassifier(
         feature_map, pca=pca, alpha=list(alpha) if isinstance(alpha, tuple) else alpha, **how
@@ -118,7 +114,7 @@ def learner(
 
 
 def exact_svm(kernel: Kernel, split: Split, *, C: float = 1.0) -> Score:
-    """A support vector machine on the exact kernel; its features are the training rows."""
+    """Score a support vector machine on the exact kernel."""
     from sklearn.svm import SVC
 
     start = time.perf_counter()
@@ -129,8 +125,9 @@ def exact_svm(kernel: Kernel, split: Split, *, C: float = 1.0) -> Score:
 
 
 def exact_ridge(kernel: Kernel | Callable[..., Array], split: Split) -> Score:
-    """One-against-all kernel ridge regression to +1 and -1; the ridge is chosen on every fourth
-    training row, held out.
+    """Score one-vs-rest kernel ridge regression to +1 and -1.
+
+    The ridge is chosen on every fourth training row, held out.
 
     What ``learner`` becomes as the map grows. In place of a kernel, a function of rows (X), or (X,
     Z), that gives their Gram matrix.

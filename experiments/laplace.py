@@ -1,5 +1,4 @@
-"""Random Laplace features: kernels of x + z on histograms, beside Fourier features and the additive
-maps.
+"""Random Laplace features: kernels of x + z on histograms, with Fourier and additive maps.
 
 The paper's lambda is beta of the reciprocal kernel here, its exponentiated chi2 exp(-D/sigma^2) has
 gamma = 1/sigma^2.
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.heads import Score, over_draws
-from experiments.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tuned
+from experiments.laplace_heads import Axes, LeastSquares, machine, svm_in_span, tune
 from experiments.laplace_text import text
 from experiments.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
 from experiments.running import Bench
@@ -60,7 +59,7 @@ def _skewed(kernel: str) -> Make:
 
 
 def _exp_chi2(s: int, gamma: float, seed: int) -> Map:
-    """The paper's: 7 values of each input, then cosines with offsets."""
+    """Return the paper's map: 7 values of each input, then cosines with offsets."""
     return Homogeneous(3) >> _fourier("gaussian")(s, gamma, seed)
 
 
@@ -95,7 +94,7 @@ OUR_MAPS: dict[str, tuple[Make, tuple[float, ...]]] = {
 
 
 def _rows(name: str, bench: Bench) -> Split:
-    """Official rows, scaled to sum 1."""
+    """Return the official split, rows scaled to sum 1."""
     return histograms(bench.sets[name].split(*bench.pick((200, 200), (None, None), (None, None))))
 
 
@@ -106,7 +105,7 @@ _PAIRS = 20000
 
 
 def _gram_errors(make: Make, beta: float, bench: Bench) -> dict[str, Measured]:
-    """sqrt(sum (<phi(x), phi(z)> - k)^2/sum k^2) over pairs of rows, for each size."""
+    """Return sqrt(sum (<phi(x), phi(z)> - k)^2/sum k^2) over pairs of rows, for each size."""
     split = _rows(BOW, bench)
     X = np.concatenate([split.X, split.X_test])[:: bench.pick(4, 3, 1)]
     pairs = drawn_pairs(len(X), bench.pick(1000, _PAIRS, _PAIRS), 0)
@@ -165,12 +164,13 @@ def _scored(make: Make, s: int, value: float, split: Split, seed: int) -> Score:
 
 
 def _accuracies(make: Make, values: Sequence[float], bench: Bench) -> dict[str, Measured]:
-    """For each size; the kernel's parameter is chosen at the middle one, by least squares leaving
-    one row out.
+    """Measure the accuracy for each size.
+
+    The kernel's parameter is chosen at the middle size, by leave-one-out least squares.
     """
     split = _rows(BOW, bench)
     sizes = bench.pick((50, 100, 150), (1000, 2000, 4000), (1000, 5000, 10000))
-    best = tuned(
+    best = tune(
         lambda value: make(sizes[1], value, 0), bench.pick(values[1:2], values, values), split
     )
     return {
@@ -180,7 +180,7 @@ def _accuracies(make: Make, values: Sequence[float], bench: Bench) -> dict[str, 
 
 
 def _flat(feature_map: Map | None, bench: Bench) -> dict[str, Measured]:
-    """One number, which does not depend on s, in each column."""
+    """Return a number that does not depend on s for each column."""
     found = svm_in_span(feature_map, _rows(BOW, bench))
     return dict.fromkeys(_COLUMNS, Measured(found.accuracy, seconds=found.seconds))
 
@@ -248,24 +248,25 @@ def _fitted(kernel: str, r: int) -> Map:
 
 
 def _at(make: Callable[[str, int], Map], kernel: str, r: int, bench: Bench) -> dict[str, Measured]:
-    """An additive map of (2r + 1)d features."""
+    """Return an additive map of (2r + 1)d features."""
     found = svm_in_span(make(kernel, r), _rows(BOW, bench))
     return {f"r = {r}": Measured(found.accuracy, seconds=found.seconds, features=found.features)}
 
 
 def _semigroup_at(make: Make, r: int, bench: Bench) -> dict[str, Measured]:
-    """As many Laplace features; beta is chosen at 2000, where that is fewer."""
+    """Return as many Laplace features; beta is chosen with at most 2000."""
     split = _rows(BOW, bench)
     s = min((2 * r + 1) * split.X.shape[1], bench.pick(300, 10**6, 10**6))
-    beta = tuned(
+    beta = tune(
         lambda beta: make(min(s, 2000), beta, 0), bench.pick(BETAS[1:2], BETAS, BETAS), split
     )
     return {f"r = {r}": over_draws(bench.pick(1, 1, 10), partial(_scored, make, s, beta, split))}
 
 
 def root_sums(X: Array, Z: Array) -> Array:
-    """sum sqrt(x_i + z_i) for each pair of rows: sum sqrt(z_i), and what the entries of x that are
-    not 0 add to it.
+    """Compute sum sqrt(x_i + z_i) for each pair of rows, x sparse.
+
+    That is sum sqrt(z_i), plus what the nonzero entries of x add to it.
     """
     columns = np.ascontiguousarray(Z.T)
     roots = np.sqrt(columns)
@@ -278,7 +279,7 @@ def root_sums(X: Array, Z: Array) -> Array:
 
 
 def _exact_semigroup(bench: Bench) -> dict[str, Measured]:
-    """The kernel itself, where the maps end."""
+    """Score the exact kernel, the limit of the maps."""
     split = _rows(BOW, bench)
     sums, held_out = root_sums(split.X, split.X), root_sums(split.X_test, split.X)
     every = [Axes.of_kernel(np.exp(-beta * sums), np.exp(-beta * held_out)) for beta in BETAS]
@@ -295,7 +296,7 @@ _TABLE_2 = {
 
 
 def _second(label: str, run: Callable[[int], Any], *, ours: bool = False) -> list[Cell]:
-    """A cell for each r."""
+    """Return a cell for each r."""
     return [
         Cell(
             label,
@@ -351,13 +352,11 @@ TABLE_2 = Experiment(
 )
 
 
-# How long features take.
+# Time of the features.
 
 
 def _ratio(other: Make, bench: Bench) -> dict[str, Measured]:
-    """Seconds of a map over those of exp-semigroup, plain, as the paper has it: the fastest of
-    three, taken in turn.
-    """
+    """Return the time of a map over that of exp-semigroup: fastest of three, alternating."""
     X = _rows(BOW, bench).X[:500]
     s = bench.pick(100, 2000, 10000)
     made = [other(s, 1.0, 0).fit(X), MAPS["exp-semigroup"][0](s, 0.01, 0).fit(X)]

@@ -1,5 +1,4 @@
-"""One-against-all machines on few rows and many features, which are turned into the few directions
-that the training rows have.
+"""One-vs-rest machines on few rows and many features, in the span of the training rows.
 
 A linear machine on n rows sees inner products only, so that n - 1 columns are as good as 29,400;
 and in the rows' principal axes least squares, and its errors leaving one row out, have closed forms
@@ -27,9 +26,8 @@ from mercer.maps.block import as_block
 
 Array = NDArray[Any]
 
-ALPHAS = np.logspace(
-    -4, 2, 19
-)  # in units of the mean squared distance of a training row from their mean
+# In units of the mean squared distance of a training row from their mean.
+ALPHAS = np.logspace(-4, 2, 19)
 TOL = 1e-2  # of the machine: how far its weights may be from the best ones, as a share of them
 
 _COLUMNS = 4096  # whose products are summed at once
@@ -38,8 +36,7 @@ _CUT = 1e-7  # of the largest eigenvalue: directions below it are rounding of fl
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Training rows less their mean are vectors diag(sqrt values); test rows are in the same axes,
-    and what is outside of them is lost.
+    """Training rows less their mean are vectors diag(sqrt values); test rows in the same axes.
 
     Attributes
     ----------
@@ -54,14 +51,14 @@ class Axes:
 
     @classmethod
     def of(cls, Z: Any, Z_test: Any) -> Self:
-        """From features, by the products of rows, or of columns where these are fewer."""
+        """Compute the axes from features, by products of rows, or of columns where fewer."""
         from scipy.linalg import eigh
 
         n, D = Z.shape
         mean = np.asarray(Z.mean(axis=0, dtype=np.float64)).ravel()
         if n > D:
             A, B = _centred(Z, mean), _centred(Z_test, mean)
-            values, turn = _known(
+            values, turn = _significant(
                 *eigh((A.T @ A).astype(np.float64), overwrite_a=True, check_finite=False)
             )
             return cls(values, A @ (turn / np.sqrt(values)), B @ turn)
@@ -75,7 +72,7 @@ class Axes:
 
     @classmethod
     def of_kernel(cls, K: Array, K_test: Array) -> Self:
-        """From kernel values of the training rows, and of test rows with them."""
+        """Compute the axes from kernel values of the training rows, and of test rows with them."""
         mean = K.mean(axis=0)
         centred = K - mean - mean[:, None] + mean.mean()
         return cls._of_products(
@@ -86,7 +83,7 @@ class Axes:
     def _of_products(cls, K: Array, K_test: Array) -> Self:
         from scipy.linalg import eigh
 
-        values, vectors = _known(*eigh(K, overwrite_a=True, check_finite=False))
+        values, vectors = _significant(*eigh(K, overwrite_a=True, check_finite=False))
         return cls(values, vectors, K_test @ (vectors / np.sqrt(values)))
 
     @property
@@ -95,23 +92,22 @@ class Axes:
 
     @property
     def scale(self) -> float:
-        """The mean squared distance of a training row from their mean."""
+        """Mean squared distance of a training row from their mean."""
         return float(self.values.sum() / len(self.vectors))
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The alpha whose least squares machines are right for most training rows, each left out in
-    turn, and that share.
-    """
+    """The alpha with the best leave-one-out accuracy of least squares, and that accuracy."""
 
     alpha: float
     right: float
 
     @classmethod
     def of(cls, axes: Axes, y: Array) -> Self:
-        """y - f(x) leaving x out is (y - f(x))/(1 - h), h the leverage of x; the largest alpha
-        among equals.
+        """Choose alpha; y - f(x) leaving x out is (y - f(x))/(1 - h), h the leverage of x.
+
+        The largest alpha among equals is chosen.
         """
         index, Y = _targets(y)
         mean, squares = Y.mean(axis=0), axes.vectors**2
@@ -132,9 +128,7 @@ class LeastSquares:
 
 
 def hinge_scores(axes: Axes, y: Array, C: float, *, tol: float = TOL) -> Array:
-    """b + w'x of each class for the test rows, of the least C sum max(0, 1 - y (b + w'x))^2 +
-    |w|^2/2.
-    """
+    """Return b + w'x of each class minimising C sum max(0, 1 - y (b + w'x))^2 + |w|^2/2."""
     block, Y = as_block(axes.train.astype(np.float32)), _targets(y)[1]
     found = minimize_loss(
         CachedBlocks(lambda: iter([(block, Y, None)]), 2**34), SquaredHinge(), 1 / C, tol=tol
@@ -143,16 +137,15 @@ def hinge_scores(axes: Axes, y: Array, C: float, *, tol: float = TOL) -> Array:
 
 
 def machine(axes: Axes, split: Split) -> float:
-    """Accuracy of support vector machines with squared hinge; C has the weight of the penalty that
-    suits LeastSquares: 1/(2 alpha).
-    """
+    """Return the accuracy of SVMs with squared hinge, with C = 1/(2 alpha) of LeastSquares."""
     scores = hinge_scores(axes, split.y, 1 / (2 * LeastSquares.of(axes, split.y).alpha))
     return accuracy(split, np.unique(split.y)[np.argmax(scores, axis=1)])
 
 
-def mapped(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
-    """(rows in their axes, seconds for the features of all rows, features); None is the rows as
-    they are.
+def map_rows(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
+    """Return rows in their axes, seconds for the features of all rows, and their number.
+
+    None uses the rows themselves.
     """
     start = time.perf_counter()
     if feature_map is None:
@@ -165,21 +158,17 @@ def mapped(feature_map: Map | None, split: Split) -> tuple[Axes, float, int]:
 
 
 def svm_in_span(feature_map: Map | None, split: Split) -> Score:
-    """``machine`` on the features; its seconds are those of the features of all rows, without
-    training.
-    """
-    axes, seconds, features = mapped(feature_map, split)
+    """Score ``machine`` on the features; its seconds exclude training."""
+    axes, seconds, features = map_rows(feature_map, split)
     return Score(machine(axes, split), seconds, features)
 
 
-def tuned(make: Callable[[float], Map], values: Sequence[float], split: Split) -> float:
-    """The value whose map is right for most training rows, each left out in turn, by least
-    squares.
-    """
+def tune(make: Callable[[float], Map], values: Sequence[float], split: Split) -> float:
+    """Return the value whose map has the best leave-one-out accuracy by least squares."""
     if len(values) == 1:
         return values[0]
     found = {
-        value: LeastSquares.of(mapped(make(value), split)[0], split.y).right for value in values
+        value: LeastSquares.of(map_rows(make(value), split)[0], split.y).right for value in values
     }
     return max(found, key=lambda value: found[value])
 
@@ -189,13 +178,13 @@ def _centred(Z: Any, mean: Array) -> Array:
     return np.asarray(dense - mean.astype(dense.dtype))
 
 
-def _known(values: Array, vectors: Array) -> tuple[Array, Array]:
-    """The directions that are more than rounding."""
+def _significant(values: Array, vectors: Array) -> tuple[Array, Array]:
+    """Return the directions whose values exceed rounding."""
     some = values > _CUT * values[-1]
     return values[some], vectors[:, some]
 
 
 def _targets(y: Array) -> tuple[Array, Array]:
-    """(index of the class, +1 in the class and -1 outside), (n,) and (n, classes)."""
+    """Return class indices (n,), and targets +1 and -1 of shape (n, classes)."""
     classes, index = np.unique(y, return_inverse=True)
     return index, np.where(index[:, None] == np.arange(len(classes)), 1.0, -1.0)

@@ -1,6 +1,4 @@
-"""In place of the Laplace paper's sound events: regularised least squares on text, sparse rows of
-many columns.
-"""
+"""Regularised least squares on sparse text, in place of the Laplace paper's sound events."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ def _sizes(bench: Bench) -> tuple[int, ...]:
 
 
 def _least_squares(name: str, make: Callable[[int, int], Map], bench: Bench) -> dict[str, Measured]:
-    """KernelClassifier, alpha by generalised cross-validation: accuracy and F1, for each size."""
+    """Measure accuracy and F1 of KernelClassifier with GCV, for each size."""
     split = _text_rows(name, bench)
 
     def run(s: int, seed: int) -> tuple[float, float, float]:
@@ -68,8 +66,9 @@ def _least_squares(name: str, make: Callable[[int, int], Map], bench: Bench) -> 
 
 
 def _words(name: str, root: bool, bench: Bench) -> dict[str, Measured]:
-    """Least squares on the rows, or their roots; alpha is the best of three for every fourth
-    training row, held out.
+    """Score least squares on the rows, or their square roots.
+
+    alpha is the best of three on every fourth training row, held out.
     """
     from sklearn.linear_model import RidgeClassifier
 
@@ -102,7 +101,7 @@ def _laplace(beta: float, normalize: bool, s: int, seed: int) -> Map:
 
 
 def text(name: str, title: str) -> Experiment:
-    """The table of one set."""
+    """Return the table of one data set."""
     sizes = (100, 500, 1000, 3000, 6000, 9000)
     columns = tuple(f"{measure}, s = {s}" for s in sizes for measure in _MEASURES)
     variants = {"": False, ", normalised": True}

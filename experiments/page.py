@@ -1,4 +1,4 @@
-"""The results as one page of Markdown and its pictures: docs/papers.md, docs/papers/*.svg."""
+"""Write the results as a Markdown page with pictures: docs/papers.md, docs/papers/*.svg."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _RULES = """\
 
 
 def page(papers: Iterable[Paper], size: str, results: Results) -> dict[str, bytes]:
-    """{path beside the page: contents}; "papers.md" is the page. Papers without any result of this
-    size are left out.
+    """Return {path relative to the page: contents}; "papers.md" is the page.
+
+    Papers without a result of this size are omitted.
     """
     shown = [paper for paper in papers if _dates(paper, size, results)]
     if not shown:
@@ -40,7 +41,7 @@ def page(papers: Iterable[Paper], size: str, results: Results) -> dict[str, byte
 
 
 def figures_of(experiment: Experiment, size: str, results: Results) -> Figures:
-    """{row: {column: number of ours}}, for the rows that have some."""
+    """Return {row: {column: measured number}}, for the rows that have some."""
     found: dict[str, dict[str, Measured]] = {}
     for row in table(experiment, size, results):
         if row.ours is not None:
@@ -49,9 +50,7 @@ def figures_of(experiment: Experiment, size: str, results: Results) -> Figures:
 
 
 def markdown(rows: Sequence[Row], form: str) -> str:
-    """A table: a line for each row and column where there are published numbers, a line for each
-    row otherwise.
-    """
+    """Format a table: a line for each published number, or for each row where there are none."""
     if all(row.published is None for row in rows):
         return _wide(rows, form)
     costs = [
@@ -63,12 +62,12 @@ def markdown(rows: Sequence[Row], form: str) -> str:
     for row in rows:
         draws = "" if row.ours is None else str(row.ours.draws)
         cost = ["" if row.ours is None else _cost(name, getattr(row.ours, name)) for name in costs]
-        lines.append([_name_of(row), row.column, *said(row, form), draws, *cost])
+        lines.append([_name_of(row), row.column, *format_row(row, form), draws, *cost])
     return _grid(lines)
 
 
-def said(row: Row, form: str) -> list[str]:
-    """published, ours, difference, verdict, as they are shown."""
+def format_row(row: Row, form: str) -> list[str]:
+    """Format published, measured, difference and verdict of a row."""
     published = "-" if row.published is None else format(row.published, form)
     difference = "" if row.difference is None else f"{row.difference:+{form}}"
     why = f": {row.reason}" if row.reason and row.verdict in (ABSENT, ASIDE) else ""
@@ -93,7 +92,7 @@ def _wide(rows: Sequence[Row], form: str) -> str:
 def _wide_cell(row: Row | None, form: str) -> str:
     if row is None:
         return ""
-    return _number(row.ours, form) if row.ours is not None else said(row, form)[3]
+    return _number(row.ours, form) if row.ours is not None else format_row(row, form)[3]
 
 
 def _number(one: Measured | None, form: str) -> str:
@@ -159,7 +158,7 @@ def _section(experiment: Experiment, size: str, results: Results) -> list[str]:
 
 
 def _other_rules(experiment: Experiment) -> str:
-    """The rules of rows that have one of their own."""
+    """Return the rules of the rows that have their own."""
     rows: dict[str, list[str]] = {}
     for cell in experiment.cells:
         if cell.rule not in (None, experiment.rule):
@@ -205,7 +204,7 @@ def _summary(papers: Sequence[Paper], size: str, results: Results) -> str:
 
 
 def _missing(papers: Sequence[Paper], size: str, results: Results) -> str:
-    """By experiment and reason, the rows below each."""
+    """Group the rows that are missing by experiment and reason."""
     found: dict[tuple[str, str], list[str]] = {}
     for paper in papers:
         for experiment, row in misses(paper, size, results):

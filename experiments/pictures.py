@@ -1,4 +1,4 @@
-"""Experiments as SVG: the same bytes for the same numbers and the same version of matplotlib."""
+"""Draw experiments as SVG, byte for byte reproducible with a version of matplotlib."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from experiments.records import Experiment, Measured
 
-_MARKS = "osvDP^X"  # seven, and ten colours: seventy rows that differ
-_DASHES = ("--", ":", "-.")  # of rows that have no place on the x axis
-_MOST_TICKS = 9  # on a logarithmic x axis, one for each place of a number
+_MARKS = "osvDP^X"  # seven, with ten colours: seventy distinct rows
+_DASHES = ("--", ":", "-.")  # of rows without a position on the x axis
+_MOST_TICKS = 9  # on a logarithmic x axis
 _TITLE = 60  # characters of a line of the title
 _SETTINGS: Any = {
     "svg.hashsalt": "mercer",
@@ -25,7 +25,7 @@ Figures = Mapping[str, Mapping[str, Measured]]  # {row: {column: number}}
 
 
 def svg(experiment: Experiment, figures: Figures) -> bytes:
-    """The picture of an experiment that has one."""
+    """Return the SVG of an experiment that has a picture."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -107,7 +107,7 @@ def _heat(axes: Any, experiment: Experiment, figures: Figures) -> None:
 
 
 def _x(kind: str, column: str, one: Measured) -> float:
-    """Where a number stands: by the number in its column's name, or by what it cost."""
+    """Return the x position of a number: the number in its column's name, or its cost."""
     if kind != "column":
         value = getattr(one, kind)
         if value is None:

@@ -1,4 +1,4 @@
-"""What a paper's experiment is, what was measured, and the rules by which the two are compared."""
+"""Records of a paper's experiments, of measurements, and the rules that compare the two."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 SIZES = ("quick", "standard", "full")
 
-_DIGITS = 6  # of a number that is kept
+_DIGITS = 6  # of a stored number
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One number of ours: the mean over draws, and what it cost.
+    """A measured number: the mean over draws, and its cost.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class Measured:
 
     @classmethod
     def of(cls, values: Sequence[float], **costs: float | None) -> Self:
-        """From one value for each draw."""
+        """Summarize one value for each draw."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values), **costs)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers; what is None is left out."""
+        """Return JSON values; None is omitted."""
         return {
             name: value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
             for name, value in asdict(self).items()
@@ -53,7 +53,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rule:
-    """When a number of ours agrees with the published one.
+    """The condition under which a measured number agrees with the published one.
 
     name     agrees when
     split    |ours - published| <= points (1), the split being the paper's
@@ -76,18 +76,18 @@ RANDOM = Rule("random", points=2.5)
 
 
 def order(ties: float = 0.0) -> Rule:
-    """The order of the rows of a column; published differences of at most ``ties`` are none."""
+    """Compare the order of the rows of a column; published differences up to ``ties`` are ties."""
     return Rule("order", ties=ties)
 
 
 def not_comparable(reason: str) -> Rule:
-    """The numbers stand side by side, and no verdict is given."""
+    """Give no verdict: the numbers are only shown."""
     return Rule("none", reason=reason)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A unit of work that is run and kept alone: some columns of one row of a table.
+    """The unit of work that is run and stored: some columns of one row of a table.
 
     Attributes
     ----------
@@ -122,8 +122,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG of an experiment: "lines", a curve for each row; or "heat", the columns' numbers as
-    colours, a line for each row.
+    """An SVG of an experiment: "lines", a curve per row, or "heat", numbers as colours.
 
     x is "column" (the number in a column's name), "features", "seconds" or "bytes"; log has the
     axes that are logarithmic, "", "x", "y" or "xy".
@@ -174,12 +173,12 @@ class Experiment:
     version: int = 1
 
     def key_of(self, cell: Cell) -> str:
-        """The name of a cell's numbers in the file of results."""
+        """Return the key of a cell's numbers in the file of results."""
         return f"{self.key}/{cell.label}/{cell.columns[0]}"
 
     @property
     def labels(self) -> list[str]:
-        """Rows, in their order."""
+        """Labels of the rows, in order."""
         return list(dict.fromkeys(cell.label for cell in self.cells))
 
     @property
@@ -190,7 +189,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Paper:
-    """One of the five: its name on the command line, a title, a citation, its experiments."""
+    """A paper: its name on the command line, title, citation and experiments."""
 
     name: str
     title: str

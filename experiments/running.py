@@ -1,4 +1,4 @@
-"""Running cells one after the other; each result is on the disk before the next begins."""
+"""Run cells one after the other; each result is written before the next one starts."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bench:
-    """What a cell runs on: the size of the run, and the data sets."""
+    """Environment of a cell: the size of the run, and the data sets."""
 
     size: str
     sets: Sets
 
     def pick(self, quick: T, standard: T, full: T) -> T:
-        """That of the size."""
+        """Return the value for the size of the run."""
         return dict(zip(SIZES, (quick, standard, full), strict=True))[self.size]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The numbers of a cell, and when and how they were found."""
+    """The numbers of a cell, and when and how they were measured."""
 
     version: int
     figures: Mapping[str, Measured]
@@ -59,8 +59,9 @@ class Outcome:
 
 @dataclass
 class Results:
-    """{size: {key of a cell: Outcome}}, and the machine of the last run; in one file of JSON, which
-    is replaced whole.
+    """{size: {key of a cell: Outcome}} and the machine of the last run, in one JSON file.
+
+    The file is replaced atomically.
     """
 
     path: Path | None = None
@@ -69,7 +70,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """What a file has; nothing, where there is no file yet."""
+        """Read a file of results; empty where there is no file yet."""
         if not path.exists():
             return cls(path)
         try:
@@ -94,7 +95,7 @@ class Results:
             ) from error
 
     def write(self) -> None:
-        """The file anew, whole or not at all; nothing without a path."""
+        """Write the file atomically; nothing without a path."""
         if self.path is None:
             return
         kept = {
@@ -110,12 +111,12 @@ class Results:
             file.write((json.dumps(kept, indent=1) + "\n").encode())
 
     def get(self, size: str, experiment: Experiment, cell: Cell) -> Outcome | None:
-        """The outcome of a cell, when it is of the experiment's version."""
+        """Return the outcome of a cell, where it is of the experiment's version."""
         found = self.sizes.get(size, {}).get(experiment.key_of(cell))
         return found if found is not None and found.version == experiment.version else None
 
     def keep(self, size: str, key: str, outcome: Outcome) -> None:
-        """One more, and write."""
+        """Add an outcome, and write the file."""
         self.sizes.setdefault(size, {})[key] = outcome
         self.write()
 
@@ -133,7 +134,7 @@ class Task:
 
 
 def cells(papers: Iterable[Paper]) -> Iterator[Task]:
-    """All cells, in their order."""
+    """Return all cells, in order."""
     for paper in papers:
         for experiment in paper.experiments:
             for cell in experiment.cells:
@@ -141,14 +142,14 @@ def cells(papers: Iterable[Paper]) -> Iterator[Task]:
 
 
 def why_absent(cell: Cell, sets: Sets) -> str:
-    """Why a cell cannot be run; "" when it can."""
+    """Return the reason why a cell cannot be run; "" when it can."""
     if cell.run is None:
         return cell.absent
     return "; ".join(filter(None, map(sets.why_absent, cell.needs)))
 
 
 def to_do(papers: Iterable[Paper], size: str, sets: Sets, results: Results) -> list[Task]:
-    """The cells whose data are there and whose numbers are not."""
+    """Return the cells whose data are available and whose numbers are missing."""
     return [
         task
         for task in cells(papers)
@@ -157,7 +158,7 @@ def to_do(papers: Iterable[Paper], size: str, sets: Sets, results: Results) -> l
 
 
 def run_cell(task: Task, bench: Bench) -> Outcome:
-    """The numbers of a cell, checked; warnings are kept as notes."""
+    """Run a cell and validate its numbers; warnings are stored as notes."""
     if task.cell.run is None:
         raise ValueError(f"{task.key} cannot be run: {task.cell.absent}")
     start = time.perf_counter()
@@ -190,8 +191,9 @@ def run(
     results: Results,
     watch: Callable[[Task, Outcome | Exception], None] = lambda task, outcome: None,
 ) -> dict[str, Exception]:
-    """Run and keep; what a cell raises is given to ``watch``, and returned by key, and the others
-    are run all the same.
+    """Run and store cells; an error is passed to ``watch``, and the other cells are run.
+
+    Errors are returned by key.
     """
     from mercer.system import facts
 

@@ -1,5 +1,6 @@
-"""Figure 1 of arXiv 1206.4074: how far the series of chi2 are from it, by the number of terms. Its
-tables are in chi2.py.
+"""Figure 1 of arXiv 1206.4074: errors of the chi2 series by the number of terms.
+
+The tables of this paper are in chi2.py.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ BOW, PIXELS = "caltech101_bow", "fashion_mnist"
 
 
 def rows(name: str, bench: Bench) -> Split:
-    """Official rows as histograms: all of caltech101_bow but at quick size, some of
-    fashion_mnist.
-    """
+    """Return official rows as histograms: caltech101_bow, or some of fashion_mnist."""
     sizes = bench.pick((200, 200), (None, None), (None, None))
     if name == PIXELS:
         sizes = bench.pick((200, 200), (6000, 5000), (20000, None))
@@ -56,7 +55,7 @@ _TERMS = (1, 2, 3, 4, 5, 7, 9, 11, 15)
 
 
 def _errors(name: str, measure: Callable[[Bench, Map], float], bench: Bench) -> dict[str, Measured]:
-    """The error for each number of terms; VZ has odd ones."""
+    """Return the error for each number of terms; VZ has odd ones."""
     terms = [
         n for n in bench.pick((1, 3, 5, 9), _TERMS, _TERMS) if n % 2 or not name.startswith("VZ")
     ]
@@ -64,8 +63,9 @@ def _errors(name: str, measure: Callable[[Bench, Map], float], bench: Bench) -> 
 
 
 def _largest_error(bench: Bench, series: Map) -> float:
-    """max |<phi(x), phi(z)> - 2xz/(x + z)| over a grid of [1e-4, 1]^2, equal steps of the
-    logarithm, on which the map is fitted.
+    """Return max |<phi(x), phi(z)> - 2xz/(x + z)| over a logarithmic grid of [1e-4, 1]^2.
+
+    The map is fitted on that grid.
     """
     x = np.geomspace(1e-4, 1.0, bench.pick(300, 1500, 1500))[:, None]
     Z = series.fit_transform(x)
@@ -73,9 +73,7 @@ def _largest_error(bench: Bench, series: Map) -> float:
 
 
 def _gram_error(data: str, bench: Bench, series: Map) -> float:
-    """||K - ZZ'||/||K||, Frobenius norms without the diagonals, on rows that the map has not
-    seen.
-    """
+    """Return ||K - ZZ'||/||K|| in Frobenius norms without diagonals, on rows not fitted on."""
     split = rows(data, bench)
     X = split.X_test[:: max(1, len(split.X_test) // bench.pick(50, 300, 300))].astype(np.float64)
     Z = series.fit(split.X[:1000]).transform(X)

@@ -1,5 +1,4 @@
-"""The data sets of the experiments: one .npz file each in a folder, or downloads from OpenML where
-it has the same rows.
+"""Data sets of the experiments: .npz files of a folder, or downloads from OpenML.
 
 A file has X, y and n_train, or the parts of a CSR matrix (data, indices, indptr, shape) for X. The
 first n_train rows are the official training rows; n_train = 0 says that there is no official split.
@@ -29,13 +28,13 @@ class Split:
     y_test: Array
 
     def score(self, predicted: Array) -> float:
-        """Share of right labels on the test rows."""
+        """Return the accuracy on the test rows."""
         return float(np.mean(predicted == self.y_test))
 
 
 @dataclass(frozen=True)
 class _Remote:
-    """A set of OpenML, and the shape that it must have to be the same."""
+    """A data set of OpenML, and the shape that identifies it."""
 
     name: str
     version: int
@@ -44,8 +43,7 @@ class _Remote:
     n_train: int = 0
 
 
-# Sets whose rows and columns are there as they are in the files; others are in another order, or
-# coded otherwise.
+# Sets that OpenML has with the same rows and columns; others differ in order or coding.
 _OPENML = {
     "mnist": _Remote("mnist_784", 1, 70000, 784, 60000),
     "fashion_mnist": _Remote("Fashion-MNIST", 1, 70000, 784, 60000),
@@ -56,9 +54,7 @@ _OPENML = {
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Rows and labels; the first n_train rows are the official training rows, where there are
-    such.
-    """
+    """Rows and labels; the first n_train rows are the official training rows, if any."""
 
     name: str
     X: Any
@@ -66,7 +62,7 @@ class DataSet:
     n_train: int = 0
 
     def split(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Split:
-        """Training and test rows: the official ones, or where there are none a random half each.
+        """Return the official split, or a random half for training.
 
         With ``train`` or ``test``, so many of them, drawn without replacement by the seed and in
         their order in the file; all, where there are no more.
@@ -78,14 +74,12 @@ class DataSet:
             first, second = np.array_split(
                 rng.permutation(len(self.y)), [_share(len(self.y), train, test)]
             )
-        rows, held_out = _some(rng, first, train), _some(rng, second, test)
+        rows, held_out = _sample_indices(rng, first, train), _sample_indices(rng, second, test)
         return Split(self.X[rows], self.y[rows], self.X[held_out], self.y[held_out])
 
 
 def _share(rows: int, train: int | None, test: int | None) -> int:
-    """How many rows of a set without a split are for training: half, unless so many are asked
-    for.
-    """
+    """Return the number of training rows of a set without a split: half, or as many as given."""
     half = (rows + 1) // 2
     if train is not None and train > half:
         return min(train, rows - min(test or 1, rows - 1))
@@ -94,14 +88,14 @@ def _share(rows: int, train: int | None, test: int | None) -> int:
     return half
 
 
-def _some(rng: np.random.Generator, places: Array, count: int | None) -> Array:
+def _sample_indices(rng: np.random.Generator, places: Array, count: int | None) -> Array:
     if count is None or count >= len(places):
         return np.sort(places)
     return np.sort(rng.choice(places, count, replace=False))
 
 
 def histograms(split: Split) -> Split:
-    """The same rows in float32 with sum 1; rows of zeros stay."""
+    """Scale rows to sum 1, in float32; zero rows stay."""
 
     def scaled(X: Any) -> Any:
         X = X.astype(np.float32)
@@ -112,7 +106,7 @@ def histograms(split: Split) -> Split:
 
 
 class Sets:
-    """The data sets that there are, read when they are asked for and kept."""
+    """The available data sets, read on first use and cached."""
 
     def __init__(self, folder: Path | None = None, *, download: bool = False) -> None:
         self.folder, self.download = folder, download
@@ -125,7 +119,7 @@ class Sets:
         return found
 
     def why_absent(self, name: str) -> str:
-        """Why there is no such set; "" when there is one, which is not read for that."""
+        """Return the reason why a set is not available, without reading it; "" when it is."""
         if name not in self._kept and self._path(name) is not None:
             return ""
         found = self._find(name)

@@ -1,4 +1,4 @@
-"""Published beside ours: the rows of an experiment's table, each with a verdict by its rule."""
+"""Compare published with measured numbers: table rows with verdicts by their rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Row:
 
     @property
     def difference(self) -> float | None:
-        """ours - published, where the rule compares them as numbers."""
+        """Measured minus published, where the rule compares numbers."""
         if self.published is None or self.ours is None or self.rule.name not in ("split", "random"):
             return None
         return self.ours.mean - self.published
@@ -51,9 +51,7 @@ def table(
     results: Results,
     why_absent: Callable[[Cell], str] = lambda cell: cell.absent,
 ) -> list[Row]:
-    """All rows, in the order of labels, then of columns. Columns that neither side has are left
-    out.
-    """
+    """Return all rows, ordered by labels, then columns; columns without numbers are omitted."""
     rows = []
     for cell in experiment.cells:
         outcome = results.get(size, experiment, cell)
@@ -71,11 +69,11 @@ def table(
     rows.sort(
         key=lambda row: (experiment.labels.index(row.label), experiment.columns.index(row.column))
     )
-    return [judged(row, rows) for row in rows]
+    return [with_verdict(row, rows) for row in rows]
 
 
-def judged(row: Row, rows: list[Row]) -> Row:
-    """The row with its verdict; rows are all of its table."""
+def with_verdict(row: Row, rows: list[Row]) -> Row:
+    """Return a row with its verdict; ``rows`` are all of its table."""
     if row.ours is None or row.published is None:
         return row
     if row.rule.name == "none":
@@ -115,7 +113,7 @@ def _in_wrong_order(row: Row, other: Row) -> bool:
 
 
 def misses(paper: Paper, size: str, results: Results) -> list[tuple[Experiment, Row]]:
-    """Every row of a paper that does not agree by its rule."""
+    """Return the rows of a paper that do not agree by their rules."""
     return [
         (experiment, row)
         for experiment in paper.experiments

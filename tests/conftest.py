@@ -1,6 +1,4 @@
-"""What all tests share: warnings are errors (pyproject.toml), and Hypothesis is random only through
-a fixed seed.
-"""
+"""Shared fixtures. Warnings are errors (pyproject.toml), and Hypothesis uses a fixed seed."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def digits_files(tmp_path_factory):
 
 @pytest.fixture
 def folder(digits_files, tmp_path, monkeypatch):
-    """A folder of one's own with these files, as the current folder."""
+    """Make a temporary folder with these files the current folder."""
     shutil.copytree(digits_files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -42,7 +40,7 @@ def folder(digits_files, tmp_path, monkeypatch):
 
 @pytest.fixture
 def model(folder):
-    """What fit makes of that folder's digits, which is in model.mercer there."""
+    """Fit a model on the digits of that folder, and save it there as model.mercer."""
     from tests.helpers.digits_data import SMALL
     from tests.helpers.shell import run
 
@@ -54,41 +52,39 @@ def model(folder):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many
-    chunks.
-    """
+    """Read streams in chunks of a few rows (21 of five numbers)."""
     monkeypatch.setattr("mercer.data.stream._CHUNK_BYTES", 21 * 5 * 8)
     monkeypatch.setattr("mercer.data.csv._BLOCK", 512)
     monkeypatch.setattr("mercer.data.svmlight._RANGE", 300)
 
 
 @pytest.fixture
-def small_grid(monkeypatch):
-    """Blocks of 64 rows, and threads for every little thing."""
+def small_grid():
+    """Use blocks of 64 rows, threads for any amount of work, and a checkpoint after each shard."""
     from tests.helpers.reduction_data import BLOCK
 
-    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", BLOCK)
-    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", BLOCK)
-    monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
-    monkeypatch.setattr("mercer.parallel.tile_size._CHECKPOINT_SHARE", 0)
+    from mercer.parallel.tile_size import override_limits
+
+    blocks = {"min_block_rows": BLOCK, "max_block_rows": BLOCK}
+    with override_limits(**blocks, thread_flops=0, checkpoint_cost_ratio=0):
+        yield
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks and tiles of a few rows, as the workers of a cluster have them here."""
+def small_blocks():
+    """Use blocks and tiles of a few rows, as the workers of the test cluster do."""
     from tests.helpers.cluster_data import BLOCK, TILE
 
-    from mercer.parallel import tile_size
+    from mercer.parallel.tile_size import override_limits
 
-    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", BLOCK)
-    monkeypatch.setattr(tile_size, "_MOST_BLOCK", BLOCK)
-    monkeypatch.setattr(tile_size, "_CHECKPOINT_SHARE", 0)
-    monkeypatch.setattr("mercer.data.batches.tile_rows", lambda cost: TILE)
+    blocks = {"min_block_rows": BLOCK, "max_block_rows": BLOCK}
+    with override_limits(**blocks, max_tile_rows=TILE, checkpoint_cost_ratio=0):
+        yield
 
 
 @pytest.fixture(scope="module")
 def preload(tmp_path_factory):
-    """What every worker runs when it starts."""
+    """Write the preload script of every worker, and return its path."""
     from tests.helpers.cluster_data import SMALL
 
     path = tmp_path_factory.mktemp("preload") / "small_blocks.py"
@@ -98,14 +94,13 @@ def preload(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(preload):
-    """A worker in a process of its own, and as many more as it is scaled to."""
+    """Start a cluster of one worker process, which tests scale to more."""
     import dask
     import distributed
 
     config = {
         "distributed.scheduler.allowed-failures": 1,
-        # it takes copies of a fold's job away from workers every two seconds, which then draw its
-        # map again
+        # It drops copies of a job from workers every two seconds, which then draw its map again.
         "distributed.scheduler.active-memory-manager.start": False,
     }
     with (
@@ -132,7 +127,7 @@ def client(cluster):
 
 @pytest.fixture(scope="module")
 def few_trees():
-    """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
+    """Train few trees: scikit-learn's number is slow, and not needed here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 3)
         yield

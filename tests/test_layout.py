@@ -18,6 +18,7 @@ SOURCE = Path(mercer.__file__).parent
 # A module may import from its own layer's package and from the layers before. A package stands for
 # all that is in it, but for what is named by itself.
 LAYERS = [
+    {"_typing"},
     {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
     {"parallel.device"},
     {
@@ -129,7 +130,7 @@ def test_every_lazy_name_is_listed_for_type_checkers_too():
         assert isinstance(node, ast.ImportFrom)
         home = (node.module or "").removeprefix("mercer").lstrip(".")
         listed |= {alias.asname: home for alias in node.names}
-    assert listed == mercer._home
+    assert listed == mercer._modules
 
 
 def test_every_public_name_exists_and_has_a_docstring():
@@ -142,7 +143,7 @@ def test_every_public_name_exists_and_has_a_docstring():
 
 def test_no_public_function_has_the_name_of_a_module():
     modules = {path.stem for path in SOURCE.iterdir()}
-    assert not modules & {name for name, home in mercer._home.items() if home}
+    assert not modules & {name for name, home in mercer._modules.items() if home}
 
 
 def test_a_misspelt_name_is_an_attribute_error():

@@ -52,7 +52,7 @@ def test_a_random_state_of_every_kind_gives_a_seed():
 
 @pytest.mark.parametrize("bad", [-1, 2**64, 1.5, "0", True])
 def test_what_is_no_random_state_is_refused(bad):
-    with pytest.raises(ValueError, match="random_state must be None, a whole number from 0 to"):
+    with pytest.raises(ValueError, match="random_state must be None, an integer from 0 to"):
         seed_from("M", bad)
 
 

@@ -1,8 +1,7 @@
-"""mercer: nonlinear kernel methods at linear cost. Explicit feature maps phi with <phi(x), phi(z)>
-~ k(x, z), the exact k beside each one.
+"""Nonlinear kernel methods at linear cost.
 
-Public names are imported when they are first used, so that `import mercer` costs no more than
-NumPy.
+Explicit feature maps phi with <phi(x), phi(z)> ~ k(x, z), each with its exact kernel k. Public
+names are imported on first use, so that ``import mercer`` takes no longer than ``import numpy``.
 """
 
 from __future__ import annotations
@@ -45,15 +44,18 @@ if TYPE_CHECKING:
     from mercer.persistence.io import load as load
     from mercer.persistence.io import save as save
     from mercer.report.report import write_report as write_report
+    from mercer.stats.reduce import accumulate as accumulate
     from mercer.stats.reduce import fold as fold
 
-_home = {
+# Public name -> the module that defines it; "" for a subpackage.
+_modules = {
     "KernelRegressor": "linear_model.regressor",
     "KernelClassifier": "linear_model.classifier",
     "UnaryIntersection": "maps.unary_intersection",
     "SignCauchy": "maps.sign_cauchy",
     "GCWS": "maps.gcws",
     "Anchors": "maps.anchors",
+    "accumulate": "stats.reduce",
     "AdditiveNystroem": "maps.additive_nystroem",
     "Chi2Chebyshev": "maps.chi2_chebyshev",
     "Chi2Series": "maps.chi2_series",
@@ -86,19 +88,18 @@ _home = {
 }
 
 __version__ = "0.1.0"
-__all__ = sorted(_home)
+__all__ = sorted(_modules)
 
-if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name Any
+if not TYPE_CHECKING:  # type checkers would take every misspelt name for Any
 
     def __getattr__(name: str) -> Any:
-        if name not in _home:
+        if name not in _modules:
             raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-        home = _home[name]
-        value = (
-            getattr(import_module(f"mercer.{home}"), name)
-            if home
-            else import_module(f"mercer.{name}")
-        )
+        module = _modules[name]
+        if module:
+            value = getattr(import_module(f"mercer.{module}"), name)
+        else:
+            value = import_module(f"mercer.{name}")
         globals()[name] = value
         return value
 

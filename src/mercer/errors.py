@@ -1,6 +1,4 @@
-"""Errors that name what they are about by fields: a row, or parameters, so that no caller has to
-read the text.
-"""
+"""Errors with fields: the row or the parameters they are about, so that no caller parses text."""
 
 from __future__ import annotations
 
@@ -9,16 +7,15 @@ from typing import NamedTuple
 
 
 class Setting(NamedTuple):
-    """A parameter as an error names it.
+    """A parameter, or a parameter with a value, in the text of an error.
 
     Parameters
     ----------
     parameter : str
     value : str
-        The value that it is to have, as Python writes it: Setting("loss", "'logistic'") is
-        loss='logistic'.
+        The value to set, as Python writes it: Setting("loss", "'logistic'") is loss='logistic'.
     text : str
-        What is written instead: "open_stream(source, columns=[...])".
+        Text that replaces both: "open_stream(source, columns=[...])".
     """
 
     parameter: str
@@ -33,74 +30,94 @@ Part = str | Setting
 
 
 class ParameterError(ValueError):
-    """A ValueError about parameters: "who: n_jobs must be ...".
+    """A ValueError about parameters: "<estimator_name>: n_jobs must be ...".
 
     Parameters
     ----------
-    who : str
-        The estimator or function whose parameter the sentence begins with; "" where there is none.
+    estimator_name : str
+        The estimator or function whose parameter it is; "" where there is none.
     *parts : str or Setting
-        The sentence.
+        The parts of the message.
     """
 
-    def __init__(self, who: str, *parts: Part) -> None:
-        super().__init__(who, *parts)
-        self.who, self.parts = who, parts
+    def __init__(self, estimator_name: str, *parts: Part) -> None:
+        super().__init__(estimator_name, *parts)
+        self.estimator_name, self.parts = estimator_name, parts
 
     def __str__(self) -> str:
-        return f"{self.who}: {join_parts(self.parts)}" if self.who else join_parts(self.parts)
+        prefix = f"{self.estimator_name}: " if self.estimator_name else ""
+        return prefix + join_parts(self.parts)
 
     @property
     def parameter(self) -> str | None:
-        """The first parameter that the sentence names."""
+        """The first parameter in the message."""
         return next((part.parameter for part in self.parts if isinstance(part, Setting)), None)
 
-    def extended(self, *parts: Part) -> ParameterError:
-        """The same error with more parts at its end."""
-        return ParameterError(self.who, *self.parts, *parts)
+    def with_parts(self, *parts: Part) -> ParameterError:
+        """Return this error with parts appended to its message."""
+        return ParameterError(self.estimator_name, *self.parts, *parts)
+
+    extended = with_parts
+
+    @property
+    def who(self) -> str:
+        """Former name of ``estimator_name``."""
+        return self.estimator_name
 
 
-def join_parts(parts: tuple[Part, ...], spell: Callable[[Setting], str] = str) -> str:
-    """The parts of a sentence as text; spell gives the names of parameters."""
-    return "".join(part if isinstance(part, str) else spell(part) for part in parts)
+def join_parts(parts: tuple[Part, ...], format_setting: Callable[[Setting], str] = str) -> str:
+    """Join the parts of a message; ``format_setting`` writes its parameters."""
+    return "".join(part if isinstance(part, str) else format_setting(part) for part in parts)
 
 
 class RowError(ValueError):
-    """A ValueError about one row: "<before> row 7<after>". A tile counts its own rows; at() counts
-    from the start of the whole data.
+    """A ValueError about one row: "<before> row 7<after>".
 
-    advice is the end of the sentence where it names parameters.
+    Parameters
+    ----------
+    row : int
+        Index of the row, in a tile or in the whole data (see ``with_offset``).
+    before, after : str
+        The message before and after the row.
+    location : str, optional
+        Text that replaces the row number: "part-3.parquet, row 7 of the file".
+    advice : tuple of str or Setting, optional
+        The end of the message, where it names parameters.
     """
 
     def __init__(
-        self, row: int, before: str, after: str, place: str = "", advice: tuple[Part, ...] = ()
+        self, row: int, before: str, after: str, location: str = "", advice: tuple[Part, ...] = ()
     ) -> None:
-        super().__init__(row, before, after, place, advice)
-        self.row, self.before, self.after, self.place, self.advice = (
-            row,
-            before,
-            after,
-            place,
-            advice,
-        )
+        super().__init__(row, before, after, location, advice)
+        self.row, self.before, self.after = row, before, after
+        self.location, self.advice = location, advice
 
     def __str__(self) -> str:
         return join_parts(self.parts)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The sentence, whose parameters are fields."""
-        return (f"{self.before} {self.place or f'row {self.row}'}{self.after}", *self.advice)
+        """The parts of the message, parameters as ``Setting``."""
+        row = self.location or f"row {self.row}"
+        return (f"{self.before} {row}{self.after}", *self.advice)
 
-    def at(self, start: int, who: str = "") -> RowError:
-        """The same, for a tile whose first row is row `start` of the data; who is named where the
-        sentence does not do so.
+    def with_offset(self, start: int, estimator_name: str = "") -> RowError:
+        """Return this error of a tile whose first row is row ``start`` of the data.
+
+        The message is prefixed with the estimator's name where it does not contain it.
         """
-        before = self.before if who in self.before else f"{who}: {self.before}"
+        before = self.before
+        if estimator_name not in before:
+            before = f"{estimator_name}: {before}"
         return RowError(self.row + start, before, self.after, advice=self.advice)
 
-    def named(self, place: str) -> RowError:
-        """The same, with the row's place in words instead of its number: "part-3.parquet, row 7 of
-        the file".
-        """
-        return RowError(self.row, self.before, self.after, place, self.advice)
+    def with_location(self, location: str) -> RowError:
+        """Return this error with a text in place of the row number."""
+        return RowError(self.row, self.before, self.after, location, self.advice)
+
+    at, named = with_offset, with_location
+
+    @property
+    def place(self) -> str:
+        """Former name of ``location``."""
+        return self.location

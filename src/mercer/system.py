@@ -1,4 +1,4 @@
-"""What this machine and this installation have: for `mercer info` and for bug reports."""
+"""Versions, memory, CPU and devices of this installation, for ``mercer info`` and bug reports."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "gpu": "torch", "plot": 
 
 
 def facts() -> dict[str, str]:
-    """One line for each fact, in the order in which they are shown."""
+    """Return a line of text for each topic, in display order."""
     return {
         "mercer": __version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "packages": ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _CORE),
         "extras": ", ".join(
-            f"{name}: {'yes' if _there(module) else 'no'}" for name, module in _EXTRAS.items()
+            f"{name}: {'yes' if _is_installed(module) else 'no'}"
+            for name, module in _EXTRAS.items()
         ),
         "cpu": ", ".join(_cpu_features()) or "no vector extensions found",
         "threads": str(threads()),
@@ -32,13 +33,13 @@ def facts() -> dict[str, str]:
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
         "gpu": devices.gpu().transfer.describe_gpus()
-        if _there("torch")
+        if _is_installed("torch")
         else "not in use: pip install 'mercer[gpu]'",
     }
 
 
 def memory() -> int:
-    """Bytes of memory that this machine has; 8 GiB where it does not say."""
+    """Return the bytes of physical memory; 8 GiB where the system does not report them."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -46,13 +47,13 @@ def memory() -> int:
 
 
 def _ops() -> str:
-    homes: dict[str, list[str]] = {}
+    by_backend: dict[str, list[str]] = {}
     for name in sorted(ops.OPS):
-        homes.setdefault(ops.implementation_of(name), []).append(name)
-    return "; ".join(f"{home}: {', '.join(names)}" for home, names in homes.items())
+        by_backend.setdefault(ops.implementation_of(name), []).append(name)
+    return "; ".join(f"{backend}: {', '.join(names)}" for backend, names in by_backend.items())
 
 
-def _there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
@@ -67,7 +68,7 @@ def _blas() -> str:
     pools = [info for info in threadpool_info() if info["user_api"] == "blas"]
     return ", ".join(
         sorted(
-            f"{info['internal_api']} {info['version']} ({info['num_threads']} threads)"
-            for info in pools
+            f"{pool['internal_api']} {pool['version']} ({pool['num_threads']} threads)"
+            for pool in pools
         )
     )

@@ -25,8 +25,7 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import mercer.parallel.tile_size, mercer.data.stream
 from mercer.data.npy import NpyStream
-mercer.parallel.tile_size._MOST_BLOCK = 1024
-mercer.parallel.tile_size.SHARD = 1
+mercer.parallel.tile_size.set_limits(max_block_rows=1024, shard_blocks=1)
 mercer.data.stream._CHUNK_BYTES = 2**15
 seconds, read = float(sys.argv.pop(1)), NpyStream._read
 def slowly(self, start, rows):

@@ -20,7 +20,7 @@ from mercer import KernelClassifier, KernelRegressor, RandomFourier, fold, open_
 from mercer.cli import main
 from mercer.data import ChangedFileError
 from mercer.data.batches import Rows
-from mercer.parallel.dask_worker import Job, summed
+from mercer.parallel.dask_worker import ShardJob, sum_shard
 from mercer.stats.moments import Moments
 
 ROWS = 400
@@ -251,12 +251,10 @@ def test_reading_a_file_and_copying_it_are_no_changes(source, tmp_path):
     assert all((abs(one - other)).max() == 0 for one, other in zip(first, again, strict=True))
 
 
-def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, monkeypatch):
+def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, small_grid):
     """It is not written once the file has changed, so that the old file, put back, cannot be mixed
     with what came between.
     """
-    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 64)
-    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 64)
     path, kept = tmp_path / "d.npy", tmp_path / "half.ckpt"
     np.save(path, np.tile(X, (8, 1)))
     rows = Rows(open_stream(path))
@@ -284,8 +282,10 @@ def test_a_copy_that_takes_the_files_as_they_are_does_not_speak_for_the_original
 
 def test_a_worker_checks_the_files_before_and_after_each_shard(tmp_path, monkeypatch):
     write_npy(tmp_path / "d.npy", 1.0)
-    job = Job(Rows(open_stream(tmp_path / "d.npy")), Moments(target=False), whole=True)
-    summed(job, 0, 100, {})
+    job = ShardJob(
+        Rows(open_stream(tmp_path / "d.npy")), Moments(target=False), include_arrays=True
+    )
+    sum_shard(job, 0, 100, {})
     add = Moments.add
 
     def change_first(self, *args, **named):
@@ -295,9 +295,9 @@ def test_a_worker_checks_the_files_before_and_after_each_shard(tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Moments, "add", change_first)
         with pytest.raises(ChangedFileError):
-            summed(job, 100, 200, {})
+            sum_shard(job, 100, 200, {})
     with pytest.raises(ChangedFileError):
-        summed(job, 200, 300, {})
+        sum_shard(job, 200, 300, {})
 
 
 def test_a_cluster_is_asked_again_for_nothing_that_has_changed(tmp_path):

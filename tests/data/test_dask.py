@@ -50,7 +50,7 @@ def test_dask_arrays_go_to_the_current_client(cluster):
     chunks = da.from_array(X, chunks=(777, 4))
     with distributed.Client(cluster) as current:
         there = clone(model).fit(chunks, da.from_array(y, chunks=777))
-        assert any("summed" in key for key in current.run_on_scheduler(_done))
+        assert any("sum_shard" in key for key in current.run_on_scheduler(_done))
         np.testing.assert_array_equal(there.predict(chunks).compute(), here.predict(X))
         assert there.score(chunks, da.from_array(y, chunks=777)) == here.score(X, y)
     np.testing.assert_array_equal(there.coef_, here.coef_)
@@ -127,7 +127,7 @@ def test_predictions_on_a_dask_array_are_lazy_and_right():
             chunks[chunks[:, 0] > 0.5]
         )  # of a length that nobody knows yet
         close(some.compute(), here[X[:, 0] > 0.5], X.dtype)
-    assert sum("_unpacked" in str(key) for key in dict(lazy.__dask_graph__())) == 1
+    assert sum("_unpack" in str(key) for key in dict(lazy.__dask_graph__())) == 1
     model.predict(chunks.map_blocks(untouchable, dtype=np.float32))
     empty = da.concatenate([chunks[:0], chunks])
     np.testing.assert_array_equal(model.predict(empty).compute(), model.predict(X))

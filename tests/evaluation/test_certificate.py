@@ -24,11 +24,11 @@ from mercer import (
     RandomProjection,
     certify,
 )
-from mercer.evaluation import kernel_error
 from mercer.evaluation.convergence import Law, _law
 from mercer.evaluation.kernel_error import Measured, drawn_pairs, kernel_values, measure
 from mercer.kernels import GMM, Chi2, Gaussian, SkewedChi2
 from mercer.maps.base import Rate
+from mercer.parallel.tile_size import override_limits
 
 rng = np.random.default_rng(0)
 X = rng.dirichlet(np.ones(8), size=400)
@@ -88,12 +88,12 @@ def test_the_parts_add_up():
     np.testing.assert_allclose(found.bias, 0.25 * (1 - found.exact), atol=1e-12)
 
 
-def test_features_of_few_rows_are_made_once_and_give_the_same(monkeypatch):
+def test_features_of_few_rows_are_made_once_and_give_the_same():
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
     chosen = drawn_pairs(200, 500, 0)
     once = measure(phi, TEST, chosen).errors
-    monkeypatch.setattr(kernel_error, "worth_keeping", lambda count: False)
-    np.testing.assert_allclose(measure(phi, TEST, chosen).errors, once, atol=1e-14)
+    with override_limits(tile_bytes=0):
+        np.testing.assert_allclose(measure(phi, TEST, chosen).errors, once, atol=1e-14)
 
 
 def test_bias_is_what_more_features_do_not_remove():

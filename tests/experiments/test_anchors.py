@@ -1,6 +1,4 @@
-"""The ANNFM paper: its numbers stand where they belong, its bound holds, and what is said of its
-energy is so.
-"""
+"""The ANNFM paper: its numbers, its bound and its energy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python -m experiments, and the page that is committed."""
+"""python -m experiments, and the committed page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """A folder of one's own; the only paper is the toy."""
+    """Use a temporary folder, and the toy paper alone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MERCER_DATA", raising=False)
     monkeypatch.setattr("experiments.papers", lambda: {"toy": toy_paper()})
@@ -38,7 +38,7 @@ def test_a_run_shows_published_ours_difference_and_verdict(toy):
     assert " low   n = 1       90.00         80.00      -10.00  misses" in said
     assert "absent: nobody has the" in said
     assert "low, n = 1: off by -10.00, and 1 is allowed. Half the rows." in said
-    assert "Quick: a few rows, one draw." in said
+    assert "Quick: a few rows, one draw," in said
 
 
 def test_nothing_is_run_where_results_are_shown_only(toy):
@@ -72,14 +72,14 @@ def test_every_cell_and_row_is_a_line_of_json(toy):
 
 
 def test_a_paper_that_there_is_not_is_a_usage_error(toy):
-    assert fails("run toys", 2) == "There is no paper 'toys'. There are: toy."
+    assert fails("run toys", 2) == "There is no paper 'toys'. Available papers: toy."
 
 
 def test_a_cell_that_fails_is_an_error_after_the_others_are_kept(toy, monkeypatch):
     monkeypatch.setattr("experiments.papers", lambda: {"toy": paper_of(Counted("bad", "b").toy)})
     result = call("run --out r.json")
     assert result.exit_code == 1
-    assert "1 of the cells failed, 'toy/table/bad/x' the first: a bad cell" in result.stderr
+    assert "1 cell(s) failed, first 'toy/table/bad/x': a bad cell" in result.stderr
     assert set(Results.read(Path("r.json")).sizes["quick"]) == {"toy/table/b/x"}
 
 
@@ -90,8 +90,7 @@ def test_ctrl_c_says_how_much_is_kept(toy, monkeypatch):
     result = call("run --out r.json")
     assert result.exit_code == 130
     assert (
-        "1 of 3 cells are done, kept in r.json: the same command goes on from there."
-        in result.stderr
+        "1 of 3 cells are done, stored in r.json: the same command resumes there." in result.stderr
     )
 
 
@@ -111,26 +110,26 @@ def test_data_are_found_by_option_and_by_environment(toy, monkeypatch):
 def test_a_folder_that_is_not_there_is_named(toy):
     assert (
         fails("run --data nowhere")
-        == "nowhere is no folder: --data, or $MERCER_DATA, names a folder of data sets."
+        == "nowhere is not a folder: --data, or $MERCER_DATA, needs a folder of data sets."
     )
     result = call("run", MERCER_DATA="nowhere")
-    assert result.exit_code == 1 and "nowhere is no folder" in result.stderr
+    assert result.exit_code == 1 and "nowhere is not a folder" in result.stderr
 
 
 def test_nothing_to_run_and_nothing_to_show_are_said(toy, monkeypatch):
     one = Cell("a", ("x",), lambda bench: {"x": Measured(1.0)}, needs=("mnist",))
     monkeypatch.setattr("experiments.papers", lambda: {"toy": paper_of(experiment(one))})
     result = call("run", COLUMNS="120")
-    assert "Note: nothing was run: the data of all rows are absent." in result.stderr
+    assert "Note: nothing was run: the data of all rows are missing." in result.stderr
     assert "absent: mnist.npz: no folder of data was given" in result.stdout
-    assert "r.json is not there yet" in call("run --show --out r.json").stderr
+    assert "r.json does not exist" in call("run --show --out r.json").stderr
 
 
 def test_without_a_file_what_is_done_is_lost_and_said_to_be(toy, monkeypatch):
     monkeypatch.setattr(
         "experiments.papers", lambda: {"toy": paper_of(Counted("a", "stop", "b").toy)}
     )
-    assert "1 of 3 cells are done, and lost: --out keeps them." in call("run").stderr
+    assert "1 of 3 cells are done, and lost: --out stores them." in call("run").stderr
 
 
 def test_a_file_that_cannot_be_written_is_known_before_anything_is_run(toy, monkeypatch):
@@ -147,8 +146,9 @@ class TestTheCommittedRun:
 
     @pytest.mark.full
     def test_the_page_is_what_the_results_make(self):
-        """Words and structure are the same, numbers close: coordinates depend on the processor's
-        last digit.
+        """Compare text and structure exactly, and numbers approximately, with the committed page.
+
+        Coordinates depend on the processor's last digit.
         """
         files = page(papers().values(), "standard", self.results)
         assert_same_text((DOCS / "papers.md").read_text(), files.pop("papers.md").decode())
@@ -175,7 +175,7 @@ class TestTheCommittedRun:
 
 
 def matplotlib_of(picture: bytes) -> bytes:
-    """The version that has drawn a picture."""
+    """Return the version of matplotlib that drew a picture."""
     return picture.partition(b"<dc:title>Matplotlib v")[2].partition(b",")[0]
 
 

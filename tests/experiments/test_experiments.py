@@ -1,6 +1,4 @@
-"""The papers and their data sets: how sets are read and split, and every cell of every paper on
-stand-ins for its data.
-"""
+"""The papers and their data sets: reading, splitting, and every cell on small data."""
 
 from __future__ import annotations
 

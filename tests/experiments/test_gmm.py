@@ -11,17 +11,17 @@ from experiments.gmm import PAPER
 from experiments.gmm_codes import MAPS
 from experiments.gmm_machines import (
     SQUARED,
-    Found,
-    _found,
+    GridResult,
+    _best_point,
+    evaluate_linear,
     gmm_grams,
     kernel_curve,
     kernel_grid,
     linear_grid,
-    linearised,
     rbf_grams,
     unit_rows,
 )
-from experiments.gmm_rows import ABSENT, ROWS, turned
+from experiments.gmm_rows import ABSENT, ROWS, rotate
 from experiments.gmm_variances import (
     features,
     hashed,
@@ -93,7 +93,7 @@ def test_variations_have_the_labels_of_the_plain_digits_and_are_made_by_the_seed
 def test_a_quarter_turn_is_a_quarter_turn():
     X = np.random.default_rng(0).uniform(size=(3, 784)).astype(np.float32)
     images = X.reshape(3, 28, 28)
-    found = turned(X, np.array([0.0, 90.0, 180.0])).reshape(3, 28, 28)
+    found = rotate(X, np.array([0.0, 90.0, 180.0])).reshape(3, 28, 28)
     expected = [images[0], np.rot90(images[1]), images[2][::-1, ::-1]]
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -129,7 +129,7 @@ def test_a_row_of_zeros_has_the_rbf_kernel_of_the_library(blobs):
 
 
 def test_the_chosen_point_is_the_best_of_cross_validation_and_not_of_the_test():
-    assert _found([(0.5, 99.0), (0.9, 10.0), (0.9, 20.0)]) == Found(99.0, 10.0)
+    assert _best_point([(0.5, 99.0), (0.9, 10.0), (0.9, 20.0)]) == GridResult(99.0, 10.0)
 
 
 def test_a_grid_has_the_best_of_its_points(blobs):
@@ -148,7 +148,7 @@ def test_linear_machines_choose_a_C_that_is_not_too_small(blobs, loss):
 
 
 def test_hashes_have_k_bytes_and_two_to_the_b_columns_each(blobs):
-    score = linearised(MAPS["GCWS full, b = 4"](32, 0, 1.0), blobs, (1.0, 10.0))
+    score = evaluate_linear(MAPS["GCWS full, b = 4"](32, 0, 1.0), blobs, (1.0, 10.0))
     assert (score.features, score.bytes) == (32 * 16, 32)
     assert score.accuracy > 80
     assert score.seconds > 0

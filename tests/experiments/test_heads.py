@@ -1,5 +1,6 @@
-"""The learners of the papers are those of scikit-learn, and of this library, on the same features;
-accuracies are in per cent.
+"""The learners of the papers are those of scikit-learn and of this library.
+
+Accuracies are in per cent.
 """
 
 from __future__ import annotations
@@ -89,9 +90,8 @@ def test_learner_takes_components_of_training_rows_or_of_all(unlabeled):
 def test_exact_svm_is_libsvm_on_kernel_values():
     model = SVC(C=2.0, gamma=0.1).fit(SPLIT.X, SPLIT.y)
     found = exact_svm(Gaussian(0.1), SPLIT, C=2.0)
-    assert found.accuracy == pytest.approx(
-        per_cent(model.predict(SPLIT.X_test)), abs=0.21
-    )  # a row that rounding turns
+    # A row that rounding turns.
+    assert found.accuracy == pytest.approx(per_cent(model.predict(SPLIT.X_test)), abs=0.21)
     assert found.features == 400
 
 

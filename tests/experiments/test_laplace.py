@@ -1,6 +1,4 @@
-"""Random Laplace features, reproduced: the learner in the axes of the training rows, and what the
-paper says on its data.
-"""
+"""Random Laplace features: the learner in the span of the training rows, and its claims."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from experiments.laplace_heads import (
     hinge_scores,
     machine,
     svm_in_span,
-    tuned,
+    tune,
 )
 from experiments.running import Bench, Task, run_cell
 from experiments.sets import Sets, Split
@@ -108,8 +106,8 @@ def test_features_as_they_are_have_their_own_number_of_columns():
 def test_the_parameter_that_suits_the_rows_is_chosen():
     split = rows()
     make = MAPS["exp-semigroup"][0]
-    assert tuned(lambda beta: make(100, beta, 0), (1e-9, 0.1), split) == 0.1
-    assert tuned(lambda beta: make(100, beta, 0), (0.3,), split) == 0.3
+    assert tune(lambda beta: make(100, beta, 0), (1e-9, 0.1), split) == 0.1
+    assert tune(lambda beta: make(100, beta, 0), (0.3,), split) == 0.3
 
 
 def test_sums_of_roots_are_the_exponent_of_the_kernel():

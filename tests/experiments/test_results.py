@@ -1,4 +1,4 @@
-"""Results of papers: verdicts on numbers, runs that go on where they were stopped, and the page."""
+"""Results of papers: verdicts, resumed runs, and the page."""
 
 from __future__ import annotations
 

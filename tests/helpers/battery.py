@@ -12,7 +12,6 @@ import warnings
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +20,7 @@ from sklearn.base import clone
 import mercer
 from mercer.maps.base import Decay, Map
 from mercer.maps.block import Dense
+from mercer.parallel.tile_size import override_limits
 
 SIZES = (64, 256, 1024)
 ENDING_SIZES, ENDING_COLUMNS = (4, 16, 60), 64  # for a size of at most the number of columns
@@ -279,12 +279,9 @@ def check_out_is_written_and_returned(case: Map) -> None:
 def check_every_thread_count_gives_the_same_bits(case: Map) -> None:
     X = data(case, n=300)
     names = [name for name in case.get_params() if name.endswith("n_jobs")]
-    single, three = (clone(case).set_params(**dict.fromkeys(names, n)).fit(X) for n in (1, 3))
-    with (
-        patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-        patch("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16),
-    ):
-        same(dense(single.transform(X)), dense(three.transform(X)))
+    one, three = (clone(case).set_params(**dict.fromkeys(names, jobs)).fit(X) for jobs in (1, 3))
+    with override_limits(thread_flops=0, max_tile_rows=16):
+        same(dense(one.transform(X)), dense(three.transform(X)))
 
 
 def check_the_first_invalid_number_is_reported_whichever_tile_fails_first(case: Map) -> None:
@@ -312,10 +309,7 @@ def check_the_first_invalid_number_is_reported_whichever_tile_fails_first(case: 
             lambda A: np.repeat(A, 2, axis=1)[:, ::2],
         ):
             message = ""
-            with (
-                patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True),
-                patch("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16),
-            ):
+            with override_limits(thread_flops=0, max_tile_rows=16):
                 try:
                     fitted.transform(form(X))
                 except ValueError as error:

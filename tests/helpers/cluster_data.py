@@ -1,4 +1,4 @@
-"""Rows, files and sizes that tests of clusters and of Dask arrays share."""
+"""Rows, files and sizes for tests of clusters and Dask arrays."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from mercer import RandomFourier
 
 BLOCK, N = 64, 64 * 16 * 6 + 100  # seven shards, the last one short
 TILE = 40  # a block has a tile and a half
+# The preload script of every worker.
 SMALL = f"""
-from mercer.data import batches
-from mercer.parallel import tile_size
-tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = {BLOCK}
-batches.tile_rows = lambda cost: {TILE}
+from mercer.parallel.tile_size import set_limits
+set_limits(min_block_rows={BLOCK}, max_block_rows={BLOCK}, max_tile_rows={TILE})
 """
 
 

@@ -1,4 +1,4 @@
-"""Rows, targets and small models that tests of the estimators share."""
+"""Rows, targets and small models for tests of the estimators."""
 
 from __future__ import annotations
 

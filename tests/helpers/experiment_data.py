@@ -1,6 +1,4 @@
-"""Small stand-ins for the data sets of the papers, of the same layout, so that every cell can be
-run in no time; and toys of papers.
-"""
+"""Small data sets with the layout of the papers', and toy papers."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ ROWS, TRAIN = 240, 140
 
 
 def write_sets(folder: Path, names=tuple(SHAPES)) -> Path:
-    """A file for each set: rows about a mean of their class, small whole numbers or, where signed,
-    any.
-    """
+    """Write a file for each set: rows around class means, small integers, or signed floats."""
     for name in names:
         columns, classes, split, kind = SHAPES[name]
         rng = np.random.default_rng([ord(letter) for letter in name])
@@ -74,7 +70,7 @@ def experiment(*cells: Cell, rule=SPLIT, **how) -> Experiment:
 
 
 def fixed(label: str, published: dict[str, float], **ours: float | Measured) -> Cell:
-    """A cell that measures what it is told."""
+    """Return a cell with given measurements."""
     figures = {
         name: one if isinstance(one, Measured) else Measured(one) for name, one in ours.items()
     }
@@ -87,7 +83,7 @@ def paper_of(*experiments: Experiment) -> Paper:
 
 
 class Counted:
-    """Cells that count how often they are run."""
+    """Cells that count their runs."""
 
     def __init__(self, *labels: str) -> None:
         self.runs: list[str] = []

@@ -1,5 +1,4 @@
-"""Fits that are interrupted by SIGINT at chosen moments: a script for tests, which prints what went
-wrong as JSON.
+"""Interrupt fits by SIGINT at chosen events: a script that prints failures as JSON.
 
 ``python interrupted_fits.py maps MOST`` interrupts the fit of each map, ``python
 interrupted_fits.py table MOST`` that of a map for which SciPy's Sobol table is not loaded yet, each
@@ -41,8 +40,7 @@ BLAS_THREADS = blas_threads()
 
 
 class Profiler:
-    """A profile function for all threads that calls act() at the event of number `at`, counted from
-    1.
+    """A profile function for all threads that calls act() at event number ``at``, from 1.
 
     firsts are the numbers of the events at which a place was reached for the first time; with
     `inside`, of the events that have a function of that file on the stack.
@@ -166,7 +164,7 @@ def sweep_maps(most: int) -> dict[str, dict[str, object]]:
 
 
 def in_fork(work: Callable[[], object]) -> object:
-    """Return what work() gives in a child process, as JSON."""
+    """Return the JSON result of work() in a child process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -209,9 +207,8 @@ def sweep_table(most: int) -> dict[str, dict[str, object]]:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # also where the tests run in a shell's background
+    # Also where the tests run in a shell's background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     sweeps = {"maps": sweep_maps, "table": sweep_table}
     print(json.dumps(sweeps[sys.argv[1]](int(sys.argv[2]))))

@@ -1,4 +1,4 @@
-"""Rows, files and summaries that tests of fold share."""
+"""Rows, files and statistics for tests of accumulate."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mercer import RandomFourier
+from mercer.stats.base import CombinedStatistics
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 BLOCK, N = 64, 64 * 16 * 3 + 100  # four shards, the last one short
@@ -28,7 +28,7 @@ def both():
 def bits(summary) -> dict[str, bytes]:
     state = summary.state()
     return {name: array.tobytes() for name, array in state.arrays.items()} | {
-        "facts": repr(state.facts)
+        "facts": repr(state.values)
     }
 
 

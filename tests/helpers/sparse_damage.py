@@ -1,5 +1,6 @@
-"""Malformed and unusual sparse matrices, every entry point that takes one, and what comes of it, in
-a process that may crash.
+"""Malformed and unusual sparse matrices, and their outcome at every entry point.
+
+Trials run in a process that may crash.
 
 Run as a program it prints a table of outcomes: rows are kinds of matrices, columns outcomes.
 """
@@ -26,7 +27,7 @@ OUTCOMES = ("crashed", "silent", "odd error", "refused", "right")
 
 
 def matrix() -> sp.csr_array:
-    """Rows in every map's domain, an empty one among them."""
+    """Return rows in every map's domain, with an empty one."""
     rng = np.random.default_rng(3)
     X = rng.gamma(1.0, size=(ROWS, COLUMNS))
     X[rng.random(X.shape) < 0.4] = 0.0
@@ -35,7 +36,7 @@ def matrix() -> sp.csr_array:
 
 
 def with_parts(**parts: Any) -> sp.csr_array:
-    """The matrix with some of its arrays replaced; flags say that all is well."""
+    """Return the matrix with some arrays replaced; its flags claim canonical format."""
     X = matrix()
     for name, change in parts.items():
         array = getattr(X, name).copy()
@@ -53,7 +54,7 @@ def entry(place: int, value: int) -> Callable[[np.ndarray], None]:
 
 
 def unsorted(*, twice: bool = False) -> sp.csr_array:
-    """Entries of each row from the last to the first; with twice, each in two halves."""
+    """Reverse the entries of each row; with ``twice``, split each into two halves."""
     X = matrix()
     parts = [
         (X.indices[a:b][::-1], X.data[a:b][::-1])
@@ -147,7 +148,7 @@ LEGAL: dict[str, Callable[[], Any]] = {
 
 
 def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """(name, call): call takes the matrix and returns numbers that do not depend on its form."""
+    """Yield (name, call); a call returns numbers that do not depend on the matrix format."""
     good = matrix()
     for cls in every_map():
         case = cls.cases()[0]
@@ -203,7 +204,7 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
             [dense(c.X) for c in mercer.open_stream(X, columns=[3, 1], target=2).chunks()]
         ),
     )
-    yield "fold", lambda X: mercer.fold(X, Range()).high
+    yield "accumulate", lambda X: mercer.accumulate(X, Range()).high
 
 
 def dense(Z: Any) -> np.ndarray:
@@ -220,9 +221,7 @@ def parts_of(X: Any) -> list[np.ndarray]:
 
 
 def outcome(call: Callable[[Any], Any], make: Callable[[], Any], expected: Any) -> str:
-    """What comes of a call: one of OUTCOMES but "crashed", with the words of an odd error behind
-    it.
-    """
+    """Return the outcome of a call: one of OUTCOMES but "crashed", with the error's text."""
     X = make()
     before = parts_of(X)
     try:
@@ -246,7 +245,7 @@ def outcome(call: Callable[[Any], Any], make: Callable[[], Any], expected: Any) 
 
 
 def trials() -> Iterator[tuple[str, str, Callable[[], str]]]:
-    """(kind, entry, run) for the whole table."""
+    """Yield (kind, entry, run) for the whole table."""
     good = matrix()
     for name, call in entries():
         expected = call(good.toarray())
@@ -261,9 +260,7 @@ def trials() -> Iterator[tuple[str, str, Callable[[], str]]]:
 
 
 def run_from(first: int) -> None:
-    """Run the trials from one on; a line is written before each and after it, so that a crash shows
-    where it was.
-    """
+    """Run the trials from one on; a line before and after each locates a crash."""
     warnings.simplefilter("ignore")
     for number, (kind, name, run) in enumerate(trials()):
         if number >= first:
@@ -272,8 +269,7 @@ def run_from(first: int) -> None:
 
 
 def table(most_crashes: int | None = None) -> tuple[dict[str, Counter[str]], list[str]]:
-    """Counts of outcomes for each kind, and the trials that crashed, were silent or raised an odd
-    error.
+    """Count outcomes for each kind, and collect crashes, silent results and other errors.
 
     It ends early after most_crashes: every one of them is paid with another process.
     """

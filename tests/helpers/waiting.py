@@ -1,6 +1,4 @@
-"""Waits for events, with a limit that only a hang exceeds: no test depends on how fast the machine
-is.
-"""
+"""Wait for events, with a limit that only a deadlock exceeds."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from mercer.kernels import (
     MinMax,
     Resemblance,
 )
+from mercer.parallel.tile_size import override_limits
 
 KERNELS = [
     Chi2(),
@@ -58,9 +59,8 @@ def rows(kernel, n: int, seed: int) -> np.ndarray:
 def test_gram_is_the_kernel_tile_by_tile_dense_and_sparse(kernel):
     X, Z = rows(kernel, 70, 0), rows(kernel, 33, 1)
     expected = kernel(X, Z)
-    small_tiles = patch("mercer.parallel.threads.tile_rows", lambda cost, most_rows=0: 16)
-    threads = patch("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
-    with small_tiles, threads, patch("mercer.kernels.gram._SPARSE_TILE", 10):
+    small_tiles = override_limits(thread_flops=0, max_tile_rows=16)
+    with small_tiles, patch("mercer.kernels.gram._SPARSE_TILE", 10):
         for left in (X, sp.csr_array(X), sp.csc_matrix(X), np.asfortranarray(X)):
             for right in (Z, sp.csr_array(Z)):
                 np.testing.assert_allclose(mercer.gram(kernel, left, right), expected, rtol=1e-13)

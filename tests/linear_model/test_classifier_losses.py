@@ -20,6 +20,7 @@ from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, o
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.routes import plan_fit
 from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
+from mercer.parallel.tile_size import override_limits
 
 SMALL = "1kB"  # no room for blocks or matrices
 
@@ -166,12 +167,13 @@ def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
     [fourier(), GCWS(130, bits=4, random_state=0), Anchors(32)],
     ids=["fourier", "gcws", "anchors"],
 )
-def test_threads_change_no_bit(feature_map, memory, loss, monkeypatch):
-    monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
-    one, two, again = (
-        classifier(loss, 3.0, feature_map, n_jobs=jobs, max_memory=memory, tol=1e-3).fit(X, y).coef_
-        for jobs in (1, 2, 2)
-    )
+def test_threads_change_no_bit(feature_map, memory, loss):
+    def fit(jobs):
+        model = classifier(loss, 3.0, feature_map, n_jobs=jobs, max_memory=memory, tol=1e-3)
+        return model.fit(X, y).coef_
+
+    with override_limits(thread_flops=0):
+        one, two, again = (fit(jobs) for jobs in (1, 2, 2))
     assert np.array_equal(one, two)
     assert np.array_equal(two, again)
 

@@ -8,12 +8,9 @@ from tests.helpers.estimator_data import X, classifier, fourier, y
 
 from mercer import KernelClassifier, RandomFourier
 from mercer.linear_model.routes import plan_fit
-from mercer.parallel import tile_size
 
 
-def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
+def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, small_grid):
     rows = np.random.default_rng(1).random(
         (64 * 16 * 4 + 5, 3), dtype=np.float32
     )  # four shards and some rows

@@ -20,8 +20,7 @@ from mercer import KernelClassifier, RandomFourier
 from mercer.parallel import tile_size
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
-tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
-tile_size._CHECKPOINT_SHARE = 0
+tile_size.set_limits(min_block_rows=64, max_block_rows=64, checkpoint_cost_ratio=0)
 rng = np.random.default_rng(0)
 rows = 64 * 16 * 16 + 5
 np.savez(folder / "rows.npz", X=rng.random((rows, 8), dtype=np.float32), y=rng.integers(0, 3, rows))

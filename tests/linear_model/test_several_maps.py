@@ -17,7 +17,6 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 
 from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
 from mercer.linear_model.routes import plan_fit
-from mercer.parallel import tile_size
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -248,9 +247,7 @@ def test_the_plan_counts_passes_as_they_are_made():
         assert Counting.passes == len(model.plan_.passes), model.plan_
 
 
-def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(tile_size, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(tile_size, "_MOST_BLOCK", 64)
+def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, small_grid):
     rows = np.random.default_rng(1).random((64 * 16 * 3 + 5, 3))
     targets = rows[:, 0] * rows[:, 1]
 

@@ -419,7 +419,7 @@ def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
             "without an intercept do not combine",
         ),
         (lambda Z, Y: normal(Z, Y) - normal(Z, Y), "No rows are left: 60 subtracted from 60"),
-        (lambda Z, Y: NormalEquations.of(moments(Z)), "have not seen a target"),
+        (lambda Z, Y: NormalEquations.of(moments(Z)), "were given no target"),
         (
             lambda Z, Y: NormalEquations.of_classes(moments(Z), [60.0], np.ones((1, 7))),
             r"at least two classes .* got 1 class",

@@ -221,7 +221,7 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
         ),
         ({"kernel": "matern", "nu": 1.0}, r"nu must be 0.5, 1.5 or 2.5, got 1.0"),
         ({"normalize": "yes"}, r"normalize must be True or False, got 'yes'"),
-        ({"random_state": -1}, r"random_state must be None, a whole number"),
+        ({"random_state": -1}, r"random_state must be None, an integer"),
         ({"n_jobs": 0}, r"n_jobs must be None, an integer of at least 1, or negative"),
     ],
 )
@@ -301,7 +301,7 @@ def test_asking_an_unfitted_map_for_its_kernel_says_that_it_is_not_fitted():
 
 def test_masked_entries_are_refused():
     masked = np.ma.masked_array(X, mask=X > 10)
-    with pytest.raises(ValueError, match="RandomFourier has no masked entries, got"):
+    with pytest.raises(ValueError, match="RandomFourier does not accept masked entries, got"):
         RandomFourier(8).fit(masked)
     RandomFourier(8).fit(np.ma.masked_array(X, mask=False))
 

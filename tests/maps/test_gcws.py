@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 from mercer import GCWS, Anchors, Homogeneous, theory
 from mercer.kernels import GMM
 from mercer.maps.block import Coded
+from mercer.parallel.tile_size import override_limits
 
 A = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]])
 B = np.array([[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]])
@@ -172,20 +173,20 @@ def test_parameters_that_were_kept_are_those_of_the_columns():
     assert not np.array_equal(expected[2], expected[3])
 
 
-def test_columns_in_use_are_found_by_marks_and_by_sorting_alike(monkeypatch):
+def test_columns_in_use_are_found_by_marks_and_by_sorting_alike():
     X = sp.random_array((30, 50), density=0.2, format="csr", rng=np.random.default_rng(0))
     phi = GCWS(64, random_state=1).fit(X)
     codes = phi.codes(X)
-    monkeypatch.setattr("mercer.maps.gcws.worth_marking", lambda columns: False)
-    np.testing.assert_array_equal(phi.codes(X), codes)
+    with override_limits(mask_columns=0):
+        np.testing.assert_array_equal(phi.codes(X), codes)
 
 
-def test_hashes_made_a_few_at_a_time_are_the_same(monkeypatch):
+def test_hashes_made_a_few_at_a_time_are_the_same():
     X = np.random.default_rng(0).normal(size=(20, 6))
     phi = GCWS(200, random_state=1).fit(X)
     whole = phi.codes(X)
-    monkeypatch.setattr("mercer.maps.gcws.blocks_in", lambda size: 1)
-    np.testing.assert_array_equal(phi.codes(X), whole)
+    with override_limits(tile_bytes=1):
+        np.testing.assert_array_equal(phi.codes(X), whole)
 
 
 def test_the_match_rate_is_that_of_datasketch():

@@ -1,7 +1,8 @@
-"""A cluster of separate processes: the same bits for any number of workers, from every source."""
+"""Clusters of processes: the same bits for any number of workers, from every source."""
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 import re
@@ -25,13 +26,13 @@ from mercer import (
     Nystroem,
     RandomFourier,
     RandomLaplace,
-    fold,
+    accumulate,
     open_stream,
 )
 from mercer.data.batches import Rows, features
-from mercer.parallel import tile_size
-from mercer.parallel.dask_cluster import folding_on
-from mercer.parallel.dask_worker import Job
+from mercer.parallel.dask_cluster import use_cluster
+from mercer.parallel.dask_worker import ShardJob
+from mercer.parallel.tile_size import override_limits
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 
@@ -97,13 +98,13 @@ def test_every_source_has_the_same_sums_there_as_here(client, tmp_path):
     for name, source in sources(tmp_path, X, y, w).items():
         stream = source if hasattr(source, "chunks") else open_stream(source)
         rows = features(stream, mapped if stream.width == 4 else fewer)
-        here = fold(rows, both()) if not stream.lazy else fold(_in_memory(rows), both())
-        assert bits(fold(rows, both(), client=client)) == bits(here), name
+        here = accumulate(rows, both()) if not stream.lazy else accumulate(_in_memory(rows), both())
+        assert bits(accumulate(rows, both(), client=client)) == bits(here), name
         assert here.parts[0].rows == N
 
 
 def _in_memory(rows):
-    """The same rows as arrays, so that they are summed here."""
+    """Return the rows as arrays, which are summed in this process."""
     chunks = list(rows.stream.chunks())
     columns = zip(*((chunk.X, chunk.y, chunk.weight) for chunk in chunks), strict=True)
     X, y, w = (None if parts[0] is None else np.concatenate(parts) for parts in columns)
@@ -130,7 +131,7 @@ def _in_memory(rows):
 def test_what_a_map_sees_on_a_cluster_is_what_it_sees_alone(one, client):
     X, y, w = data()
     here = clone(one)._fit_stream(open_stream((X, y, w)))
-    with folding_on(client):
+    with use_cluster(client):
         there = clone(one)._fit_stream(open_stream((X, y, w)))
     assert here.tile_transform_.arrays().keys() == there.tile_transform_.arrays().keys()
     for name, array in here.tile_transform_.arrays().items():
@@ -138,7 +139,7 @@ def test_what_a_map_sees_on_a_cluster_is_what_it_sees_alone(one, client):
 
 
 class Counted(RandomFourier):
-    """Writes a line to a file whenever it is drawn."""
+    """A map that appends a line to a file whenever it is drawn."""
 
     def __init__(self, n_components=64, *, gamma="scale", random_state=0, log=None):
         super().__init__(n_components, gamma=gamma, random_state=random_state)
@@ -150,23 +151,27 @@ class Counted(RandomFourier):
         return super().build(rng, d, statistics)
 
 
-def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, monkeypatch):
+@pytest.fixture
+def always_redraw():
+    with override_limits(redraw_bytes=0):
+        yield
+
+
+def test_a_worker_draws_once_from_the_seed_and_what_was_seen(client, tmp_path, always_redraw):
     X = data(d=50)[0]
-    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     one = Counted(1000, log=str(tmp_path / "log")).fit(X)
     rows = features(open_stream(X), one)
     drawn_bytes = sum(array.nbytes for array in one.tile_transform_.arrays().values())
-    assert drawn_bytes > 50 * len(pickle.dumps(Job(rows, Moments(), whole=False)))
+    assert drawn_bytes > 50 * len(pickle.dumps(ShardJob(rows, Moments(), include_arrays=False)))
     (tmp_path / "log").unlink()
-    there = fold(rows, Moments(), client=client)
+    there = accumulate(rows, Moments(), client=client)
     drawn = (tmp_path / "log").read_text().split()
     assert len(drawn) == len(set(drawn)) <= 2 and str(os.getpid()) not in drawn
-    assert bits(there) == bits(fold(rows, Moments()))
+    assert bits(there) == bits(accumulate(rows, Moments()))
 
 
-def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
+def test_a_map_that_saw_much_is_sent_as_it_was_drawn(always_redraw):
     X = data(2000)[0]
-    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
     for one, redrawn in (
         (RandomFourier(512, gamma="scale", random_state=0), True),
         (RandomFourier(512, gamma="median", random_state=0), False),  # 512 rows were seen
@@ -175,32 +180,35 @@ def test_a_map_that_saw_much_is_sent_as_it_was_drawn(monkeypatch):
     ):
         packed = one.fit(X)._packed()
         last = packed.maps_[-1] if hasattr(packed, "maps_") else packed
-        assert hasattr(last, "drawn_") != redrawn
+        assert hasattr(last, "tile_transform_") != redrawn
         np.testing.assert_array_equal(packed._unpacked().transform(X), one.transform(X))
-    monkeypatch.undo()
-    assert hasattr(
-        RandomFourier(512, gamma=1.0).fit(X)._packed(), "drawn_"
-    )  # 16 kB are sent as they are
 
 
-def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeypatch):
+def test_a_small_map_is_sent_as_it_was_drawn():
+    packed = RandomFourier(512, gamma=1.0).fit(data(2000)[0])._packed()  # 16 kB
+    assert hasattr(packed, "tile_transform_")
+
+
+def test_a_worker_that_draws_other_digits_is_sent_the_arrays(client, always_redraw, monkeypatch):
     X = data()[0]
     rows = features(open_stream(X), fourier(X))
-    here = bits(fold(rows, Moments()))
-    made, make = [], Job.__init__
-    monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
+    here = bits(accumulate(rows, Moments()))
+    made, make = [], ShardJob.__init__
     monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
     monkeypatch.setattr(
-        Job,
+        ShardJob,
         "__init__",
-        lambda self, *args, whole: (made.append(whole), make(self, *args, whole=whole))[1],
+        lambda self, *args, include_arrays: (
+            made.append(include_arrays),
+            make(self, *args, include_arrays=include_arrays),
+        )[1],
     )
-    assert bits(fold(rows, Moments(), client=client)) == here
+    assert bits(accumulate(rows, Moments(), client=client)) == here
     assert made == [False, True]
 
 
 class Whose:
-    """The processes that have summed the shards, in order."""
+    """The processes that summed the shards, in order."""
 
     def __init__(self):
         self.pids = []
@@ -218,7 +226,7 @@ class Whose:
 def test_all_workers_have_their_share(cluster, client, lazy):
     scale(cluster, client, 2)
     X = data(8 * 16 * BLOCK)[0]
-    pids = fold(
+    pids = accumulate(
         open_stream(da.from_array(X, chunks=(900, 4)) if lazy else X), Whose(), client=client
     ).pids
     assert len(pids) == 8 and os.getpid() not in pids
@@ -230,7 +238,7 @@ def test_rows_in_memory_are_cut_and_files_are_named(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     for source in ((X, y, w), (sp.csr_array(X), y, w), (tmp_path / "rows.npy", y, w)):
         stream = open_stream(source)
-        job = pickle.dumps(Job(Rows(stream), Moments(), whole=False))
+        job = pickle.dumps(ShardJob(Rows(stream), Moments(), include_arrays=False))
         part = pickle.dumps(stream.held(BLOCK, 2 * BLOCK))
         assert len(job) < 3000 and len(part) < 6000
         again = pickle.loads(job).rows.with_rows(pickle.loads(part), BLOCK)
@@ -278,12 +286,12 @@ def test_components_of_several_maps_are_those_of_one_process(penalty, memory, ro
     assert np.array_equal(one.coef_, many.coef_)
 
 
-def test_the_three_lines_of_the_guide_run(cluster, tmp_path):
+def test_the_three_statements_of_the_guide_run(cluster, tmp_path):
     X, y, _ = data(2000)
     parquet(tmp_path / "rows", X, y)
     guide = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
     (code,) = re.findall(r"```py\n(.*?)```", guide, re.DOTALL)
-    assert len(code.split("\n\n")[-1].splitlines()) + 1 == 3  # an import, and two lines
+    assert len(ast.parse(code).body) == 3  # an import, and two statements
     here = {
         "tcp://scheduler:8786": cluster.scheduler_address,
         "/shared/rows": str(tmp_path / "rows"),

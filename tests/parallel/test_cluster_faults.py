@@ -1,6 +1,4 @@
-"""Whatever happens to a cluster on the way: workers that die, rows that are wrong, schedulers that
-are gone.
-"""
+"""Faults of clusters: dying workers, invalid rows, lost schedulers."""
 
 from __future__ import annotations
 
@@ -18,11 +16,12 @@ from tests.helpers.cluster_data import BLOCK, N, data, fourier, parquet, scale
 from tests.helpers.reduction_data import bits, both
 from tests.helpers.waiting import LIMIT, wait_until
 
-from mercer import Anchors, KernelClassifier, KernelRegressor, fold, open_stream
+from mercer import Anchors, KernelClassifier, KernelRegressor, accumulate, open_stream
 from mercer.data.batches import Rows, features
 from mercer.data.in_memory import ArrayStream
 from mercer.maps.block import Dense
-from mercer.parallel.dask_worker import Job, summed
+from mercer.parallel.dask_worker import ShardJob, sum_shard
+from mercer.parallel.tile_size import override_limits
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.moments import Moments
 
@@ -44,9 +43,9 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, client):
             os.kill(next(iter(before.values())), signal.SIGKILL)
         done.append(rows_done)
 
-    there = fold(rows, both(), client=client, progress=progress)
+    there = accumulate(rows, both(), client=client, progress=progress)
     assert there.parts[0].rows == len(X) and done == sorted(set(done)) and done[-1] == len(X)
-    assert bits(there) == bits(fold(rows, both()))
+    assert bits(there) == bits(accumulate(rows, both()))
     scale(cluster, client, 2)
     assert set(client.run(os.getpid).values()) != set(before.values())
 
@@ -62,19 +61,17 @@ def test_a_poisoned_row_is_named_as_it_is_without_a_cluster(client, tmp_path):
         (open_stream((chunks, y)), r"got nan at row 4000 \(chunk 4 of the Dask array\), column 2"),
     ):
         with pytest.raises(ValueError, match=expected) as error:
-            fold(features(source, fourier(X, 8)), both(), client=client)
+            accumulate(features(source, fourier(X, 8)), both(), client=client)
         assert "distributed" not in str(error.value)
     labels = np.where(np.arange(N) == 3000, None, y.astype(object))
     with pytest.raises(
         ValueError, match="The target needs a value in every row, got None at row 3000"
     ):
-        fold(open_stream((data()[0], labels)), both(), client=client)
+        accumulate(open_stream((data()[0], labels)), both(), client=client)
 
 
 class Marking(ArrayStream):
-    """Writes a line to a file when a shard is read; the row `deadly` kills the process that reads
-    it.
-    """
+    """A stream that logs shards; reading the row ``deadly`` kills the process."""
 
     log, deadly = "", -1
 
@@ -92,7 +89,7 @@ def test_a_task_that_fails_is_not_tried_again(client, tmp_path):
     stream = Marking(X)
     stream.log = str(tmp_path / "log")
     with pytest.raises(ValueError, match="got inf at row 100, column 0"):
-        fold(stream, Moments(), client=client)
+        accumulate(stream, Moments(), client=client)
     tried = (tmp_path / "log").read_text().split()
     assert tried.count("0") == 1
 
@@ -105,18 +102,15 @@ def test_rows_that_kill_every_worker_are_named(cluster, client, tmp_path):
         match=r"Every worker that summed rows 2048 to 3071 of the array has died, the last one "
         r"at tcp://",
     ):
-        fold(stream, Moments(), client=client)
-    assert (tmp_path / "log").read_text().split().count(
-        "2048"
-    ) <= 4  # twice among others, twice alone
+        accumulate(stream, Moments(), client=client)
+    # Twice among others, twice alone.
+    assert (tmp_path / "log").read_text().split().count("2048") <= 4
     scale(cluster, client, 2)
 
 
 @pytest.fixture
 def other_cluster(tmp_path, preload):
-    """The address of a scheduler in a process of its own, the process, and what starts a worker for
-    it.
-    """
+    """Start a scheduler process; yield its address, the process, and a function adding workers."""
     file = tmp_path / "scheduler.json"
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     command = [
@@ -159,21 +153,18 @@ def other_cluster(tmp_path, preload):
         process.wait()
 
 
-def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
-    client, other_cluster, tmp_path, monkeypatch
-):
+def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(client, other_cluster, tmp_path):
     address, scheduler, work = other_cluster
     X, y, _ = data()
     rows = features(open_stream(parquet(tmp_path / "rows", X, y), target="label"), fourier(X))
     with (
-        monkeypatch.context() as patch,
+        override_limits(cluster_timeout=0.5),
         distributed.Client(address, timeout=LIMIT, set_as_default=False) as idle,
-    ):
-        patch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
-        with pytest.raises(
+        pytest.raises(
             ValueError, match=rf"The cluster at {address} has no worker after 0.5 s: start one"
-        ):
-            fold(rows, both(), client=idle)
+        ),
+    ):
+        accumulate(rows, both(), client=idle)
     work()
 
     def lose(done, of):
@@ -183,23 +174,28 @@ def test_the_loss_of_the_scheduler_costs_no_shard_that_was_merged(
 
     with pytest.raises(
         ConnectionError,
-        match=rf"The scheduler at {address} is gone. \d+ rows were summed: a checkpoint= has",
+        match=rf"The connection to the scheduler at {address} is lost. \d+ rows were summed: a",
     ):
-        fold(rows, both(), client=address, checkpoint=tmp_path / "sum", progress=lose)
+        accumulate(rows, both(), client=address, checkpoint=tmp_path / "sum", progress=lose)
     assert Checkpoint.read(tmp_path / "sum").rows >= 2 * 16 * BLOCK
     kept = (tmp_path / "sum").read_bytes()
-    whole = bits(fold(rows, both()))
-    assert bits(fold(rows, both(), checkpoint=tmp_path / "sum")) == whole
+    whole = bits(accumulate(rows, both()))
+    assert bits(accumulate(rows, both(), checkpoint=tmp_path / "sum")) == whole
     (tmp_path / "sum").write_bytes(kept)
-    assert bits(fold(rows, both(), checkpoint=tmp_path / "sum", client=client)) == whole
+    assert bits(accumulate(rows, both(), checkpoint=tmp_path / "sum", client=client)) == whole
 
 
-def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr("mercer.parallel.dask_cluster._ANSWERS_WITHIN", 0.5)
+@pytest.fixture
+def short_timeout():
+    with override_limits(cluster_timeout=0.5):
+        yield
+
+
+def test_a_cluster_that_does_not_answer_is_named(short_timeout):
     X, _, w = data(50)
     words = r"No scheduler answers at 'tcp://127.0.0.1:1' within 0.5 s: .* Is it running"
     with pytest.raises(ValueError, match=words):
-        fold(X, Moments(), client="tcp://127.0.0.1:1")
+        accumulate(X, Moments(), client="tcp://127.0.0.1:1")
     with pytest.raises(ValueError, match=words):
         KernelRegressor(cluster="tcp://127.0.0.1:1").fit(X, w)
     with pytest.raises(ValueError, match="No scheduler answers at 'nonsense'"):
@@ -217,7 +213,7 @@ def test_a_closed_client_is_refused(cluster):
     with pytest.raises(
         ValueError, match="connected and not asynchronous is needed, got one that is closed"
     ):
-        fold(data(50)[0], Moments(), client=other)
+        accumulate(data(50)[0], Moments(), client=other)
 
 
 def test_a_worker_that_sees_other_files_or_rounds_otherwise_says_so(client, tmp_path):
@@ -225,35 +221,33 @@ def test_a_worker_that_sees_other_files_or_rounds_otherwise_says_so(client, tmp_
     np.save(path, data(100)[0])
 
     def job(**more):
-        made = Job(Rows(open_stream(path)), Moments(), whole=False)
-        made.made.update(more)
+        made = ShardJob(Rows(open_stream(path)), Moments(), include_arrays=False)
+        made.environment.update(more)
         return made
 
     def run(one):
-        return client.submit(summed, one, 0, 100, {}, pure=False).result()
+        return client.submit(sum_shard, one, 0, 100, {}, pure=False).result()
 
     assert run(job())[1] == 100
     with pytest.raises(
         ValueError,
-        match=r"The worker at tcp://.* uses the instruction set .*, and the driver abacus",
+        match=r"The worker at tcp://.* has instruction set .*, and the client abacus",
     ):
         run(job(isa="abacus"))
     with pytest.raises(
-        ValueError, match=r"The worker at tcp://.* has mercer .*, and 0.0 is needed: install that"
+        ValueError, match=r"The worker at tcp://.* has mercer .*, and the client 0.0: install"
     ):
         run(job(mercer="0.0"))
     touched, grown, gone = job(), job(), job()
     os.utime(path, ns=(0, 0))
     with pytest.raises(
         ValueError,
-        match=r"tcp://.* sees another rows.npy than the driver: its time of modification",
+        match=r"tcp://.* has another rows.npy than the client: its modification time",
     ):
         run(touched)
     with path.open("ab") as file:
         file.write(b"more")
-    with pytest.raises(
-        ValueError, match=r"sees another rows.npy than the driver: its size differs"
-    ):
+    with pytest.raises(ValueError, match=r"has another rows.npy than the client: its size differs"):
         run(grown)
     path.unlink()
     with pytest.raises(
@@ -268,9 +262,9 @@ def test_what_a_cluster_cannot_do_is_refused_in_words(client, tmp_path):
     with pytest.raises(
         ValueError, match=r"rows.csv cannot be read from the middle, .* convert it to Parquet first"
     ):
-        fold(open_stream(tmp_path / "rows.csv"), Moments(), client=client)
+        accumulate(open_stream(tmp_path / "rows.csv"), Moments(), client=client)
     with pytest.raises(ValueError, match="client= needs rows that can be read again"):
-        fold([Dense(X)], Moments(), client=client)
+        accumulate([Dense(X)], Moments(), client=client)
     for model in (
         KernelRegressor(alpha="loo", cluster=client),
         KernelRegressor(max_memory=1000, cluster=client),
@@ -287,5 +281,5 @@ def test_warnings_come_home_once(client):
     X = data()[0]
     rows = features(open_stream(3 * X), Anchors(4).fit(X))
     with pytest.warns(UserWarning, match="outside the range of the anchors") as said:
-        fold(rows, Moments(), client=client)
+        accumulate(rows, Moments(), client=client)
     assert len(said) == 1

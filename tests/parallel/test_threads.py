@@ -1,5 +1,6 @@
-"""Threads: spread over a pool, never nested, safe from several threads, in joblib and after fork.
-Each fails by a time limit.
+"""Threads: one pool, never nested, safe from several threads, in joblib and after fork.
+
+Each test fails by a time limit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def blas_threads() -> list[int]:
 
 
 def within_limit(work):
-    """work() on another thread, so that a deadlock fails the test and does not hang it."""
+    """Call work() on another thread, so that a deadlock fails the test and does not block it."""
     done = []
     thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
     thread.start()
@@ -54,7 +55,7 @@ def test_tiles_cover_all_rows_once_in_any_number_of_threads():
 
 
 def threads_used(jobs: int) -> set[str]:
-    """Names of the threads that took tiles. The first tile of each waits for the others."""
+    """Return the names of the threads that took tiles; the first tiles wait for each other."""
     names = set()
     everyone = threading.Barrier(jobs)
 
@@ -157,9 +158,8 @@ def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
             raise ValueError("tile 2")
         if rows.start > 32:
             assert failed.wait(LIMIT)
-            time.sleep(
-                0.01
-            )  # 500 tiles are far more time than the error needs to reach the other threads
+            # 500 tiles are far more time than the error needs to reach the other threads.
+            time.sleep(0.01)
 
     with pytest.raises(ValueError, match="tile 2"):
         pool.each(work, 16 * 500, HEAVY, 3)

@@ -1,4 +1,4 @@
-"""One law for all summaries: halves merged are the whole."""
+"""Every statistic: the merged statistics of two halves are those of the whole."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer import fold
+from mercer import accumulate
 from mercer.maps.block import Dense, Sparse
+from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import ColumnSpread, Range, Reservoir, RowMean, Spread
-from mercer.stats.combined import CombinedStatistics
 from mercer.stats.histogram import ColumnHistogram, Histogram
 from mercer.stats.moments import Moments
 
@@ -123,20 +123,20 @@ def test_a_weight_is_a_number_of_equal_rows(name, seed):
 
 def test_range_and_spread_are_those_of_numpy():
     X = rows(0)
-    seen, spread = fold(X, Range()), fold(sp.csr_array(X), Spread())
+    seen, spread = accumulate(X, Range()), accumulate(sp.csr_array(X), Spread())
     np.testing.assert_array_equal(seen.low, X.min(axis=0))
     np.testing.assert_array_equal(seen.high, X.max(axis=0))
     assert spread.variance == pytest.approx(X.var(), rel=1e-13)
     assert spread.mean == pytest.approx(X.mean(), rel=1e-13)
     for source in (X, sp.csr_array(X)):
-        columns = fold(source, ColumnSpread())
+        columns = accumulate(source, ColumnSpread())
         np.testing.assert_allclose(columns.deviation, X.std(axis=0), rtol=1e-13)
         np.testing.assert_allclose(columns.mean, X.mean(axis=0), rtol=1e-12, atol=1e-16)
 
 
 def test_spread_keeps_its_digits_far_from_zero():
     X = rows(0).astype(np.float32) + np.float32(3e4)
-    assert fold(X, Spread()).variance == pytest.approx(X.astype(np.float64).var(), rel=1e-10)
+    assert accumulate(X, Spread()).variance == pytest.approx(X.astype(np.float64).var(), rel=1e-10)
 
 
 def test_histogram_has_every_value_in_a_bin_around_it():
@@ -156,7 +156,7 @@ def test_histograms_by_column_are_those_of_the_columns():
     X = rows(0)
     X[:, 1] = 0
     for some in (X, sp.csr_array(X)):
-        seen = fold(some, ColumnHistogram())
+        seen = accumulate(some, ColumnHistogram())
         np.testing.assert_array_equal(seen.column(1), [[0.0], [len(X)]])
         np.testing.assert_array_equal(seen.low, X.min(axis=0))
         np.testing.assert_array_equal(seen.high, X.max(axis=0))
@@ -165,8 +165,10 @@ def test_histograms_by_column_are_those_of_the_columns():
             assert weights.sum() == len(X)
             assert weights @ values == pytest.approx(X[:, column].sum())
             assert np.all(np.diff(values) > 0)
-            expected = fold(np.abs(X[:, [column]]), Histogram()).centers()
-            magnitudes, counts = fold(X[:, [column]], ColumnHistogram(magnitudes=True)).column(0)
+            expected = accumulate(np.abs(X[:, [column]]), Histogram()).centers()
+            magnitudes, counts = accumulate(
+                X[:, [column]], ColumnHistogram(magnitudes=True)
+            ).column(0)
             np.testing.assert_allclose(
                 magnitudes[magnitudes > 0], expected[0], rtol=2 ** (1 / 16) - 1
             )
@@ -177,12 +179,15 @@ def test_reservoir_is_a_uniform_sample_that_does_not_depend_on_blocks():
     counts = np.zeros(20)
     X = np.arange(20.0)[:, None]
     for seed in range(600):
-        sample = fold([Dense(X[:7]), Dense(X[7:])], Reservoir(5, seed)).rows.ravel().astype(int)
+        sample = (
+            accumulate([Dense(X[:7]), Dense(X[7:])], Reservoir(5, seed)).rows.ravel().astype(int)
+        )
         assert len(set(sample)) == 5
         counts[sample] += 1
     assert np.abs(counts / 600 - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 600)
     np.testing.assert_array_equal(
-        fold(X, Reservoir(5, 0)).rows, fold([Dense(X[:3]), Dense(X[3:])], Reservoir(5, 0)).rows
+        accumulate(X, Reservoir(5, 0)).rows,
+        accumulate([Dense(X[:3]), Dense(X[3:])], Reservoir(5, 0)).rows,
     )
 
 
@@ -225,31 +230,31 @@ def test_float32_moments_keep_the_spread_of_columns_far_from_zero():
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(5000, 4)) + 3000).astype(np.float32)
     exact = np.cov(X.astype(np.float64).T, bias=True) * len(X)
-    seen = fold([Dense(X[:1000]), Dense(X[1000:])], Moments())
+    seen = accumulate([Dense(X[:1000]), Dense(X[1000:])], Moments())
     np.testing.assert_allclose(seen.scatter, exact, rtol=2e-5, atol=2e-5 * exact.max())
     naive = X.T @ X - np.outer(X.sum(axis=0), X.mean(axis=0))
     assert np.abs(naive - exact).max() > 0.1 * exact.max()
 
 
 def test_moments_that_do_not_fit_together_say_so():
-    with pytest.raises(ValueError, match="have not seen a row"):
+    with pytest.raises(ValueError, match="are empty"):
         _ = Moments().mean
-    with pytest.raises(ValueError, match="have not seen a target"):
-        _ = fold(rows(0), Moments()).cross
+    with pytest.raises(ValueError, match="were given no target"):
+        _ = accumulate(rows(0), Moments()).cross
     with pytest.raises(ValueError, match="do not combine"):
-        fold(rows(0), Moments()) + fold(rows(0, d=2), Moments())
-    with pytest.raises(ValueError, match="cannot be taken from"):
-        Moments() - fold(rows(0), Moments())
-    agree_rows = (Moments() + fold(rows(0), Moments())).rows
+        accumulate(rows(0), Moments()) + accumulate(rows(0, d=2), Moments())
+    with pytest.raises(ValueError, match="cannot be subtracted from"):
+        Moments() - accumulate(rows(0), Moments())
+    agree_rows = (Moments() + accumulate(rows(0), Moments())).rows
     assert agree_rows == 40
 
 
-def test_fold_takes_arrays_matrices_and_blocks_and_nothing_else():
+def test_accumulate_takes_arrays_matrices_and_blocks_and_nothing_else():
     X = rows(0)
     for source in (X, sp.csr_array(X), [Dense(X[:9]), Dense(X[9:])]):
-        assert fold(source, Spread()).count == X.size
+        assert accumulate(source, Spread()).count == X.size
     with pytest.raises(TypeError, match=r"needs an array, a CSR matrix or blocks .* got a int"):
-        fold([3], Spread())
+        accumulate([3], Spread())
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -257,7 +262,10 @@ def test_integers_and_booleans_are_numbers(name):
     counts = np.random.default_rng(0).integers(0, 10, (40, 3))
     for kind in (np.int64, np.uint8, bool):
         typed = counts.astype(kind)
-        summary, expected = fold(typed, MAKERS[name]()), fold(typed.astype(float), MAKERS[name]())
+        summary, expected = (
+            accumulate(typed, MAKERS[name]()),
+            accumulate(typed.astype(float), MAKERS[name]()),
+        )
         if name == "moments":
             np.testing.assert_allclose(summary.mean, expected.mean)
             np.testing.assert_allclose(summary.scatter, expected.scatter)
@@ -267,7 +275,7 @@ def test_integers_and_booleans_are_numbers(name):
 
 def test_a_merge_with_nothing_is_a_copy():
     X = rows(0)
-    whole = fold(X, Moments())
+    whole = accumulate(X, Moments())
     scatter = whole.scatter
     for merged in (whole + Moments(), Moments() + whole, whole - Moments()):
         merged.add(Dense(X))
@@ -286,14 +294,14 @@ def test_a_mean_that_wanders_costs_no_digits_in_float32():
         Dense((rng.normal(size=(500, 2)) + (0 if i == 0 else 1e4)).astype(np.float32))
         for i in range(10)
     ]
-    later = fold(blocks, Moments()) - fold(blocks[:1], Moments())
+    later = accumulate(blocks, Moments()) - accumulate(blocks[:1], Moments())
     exact = np.concatenate([block.toarray() for block in blocks[1:]]).astype(np.float64)
     np.testing.assert_allclose(np.diag(later.scatter) / 4500, exact.var(axis=0), rtol=1e-4)
 
 
 def test_float32_products_do_not_overflow():
     X = (1e20 * rows(0)).astype(np.float32)
-    assert np.isfinite(fold(X, Moments()).scatter).all()
+    assert np.isfinite(accumulate(X, Moments()).scatter).all()
 
 
 @pytest.mark.parametrize(
@@ -345,12 +353,12 @@ def test_sparse_and_dense_blocks_mix():
 
 def test_equal_values_have_exactly_no_spread():
     for value in (0.1, 7.3, 1e-3):
-        assert fold(np.full((3000, 7), value), Spread()).variance == 0.0
-        assert fold(sp.csr_array(np.full((300, 7), value)), Spread()).variance == 0.0
-        assert not fold(np.full((3000, 7), value), ColumnSpread()).deviation.any()
+        assert accumulate(np.full((3000, 7), value), Spread()).variance == 0.0
+        assert accumulate(sp.csr_array(np.full((300, 7), value)), Spread()).variance == 0.0
+        assert not accumulate(np.full((3000, 7), value), ColumnSpread()).deviation.any()
 
 
-def test_fold_takes_what_users_have():
+def test_accumulate_takes_what_users_have():
     import pandas as pd
 
     X = rows(0)
@@ -359,10 +367,10 @@ def test_fold_takes_what_users_have():
         shape=(40, 3),
     )
     for source in (pd.DataFrame(X), sp.csc_array(X), halves):
-        assert fold(source, Spread()).variance == pytest.approx(X.var(), rel=1e-12)
+        assert accumulate(source, Spread()).variance == pytest.approx(X.var(), rel=1e-12)
     with pytest.raises(
-        ValueError, match="fold needs 2-d arrays of real numbers, got 2-d of object"
+        ValueError, match="accumulate needs 2-d arrays of real numbers, got 2-d of object"
     ):
-        fold(np.array([["a"]], dtype=object), Spread())
-    with pytest.raises(ValueError, match="has not seen a row"):
+        accumulate(np.array([["a"]], dtype=object), Spread())
+    with pytest.raises(ValueError, match="is empty"):
         _ = Reservoir(3, 0).rows

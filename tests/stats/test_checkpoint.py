@@ -1,6 +1,4 @@
-"""Checkpoints of fold: the same bits whatever the interruptions, and those that are refused say
-why.
-"""
+"""Checkpoints: the same bits after any interruption, and errors that name what has changed."""
 
 from __future__ import annotations
 
@@ -15,13 +13,14 @@ import pytest
 from tests.helpers.reduction_data import BLOCK, N, bits, both, data, fourier, parquet
 from tests.helpers.waiting import LIMIT
 
-from mercer import RandomFourier, fold, open_stream
+from mercer import RandomFourier, accumulate, open_stream
 from mercer.data.batches import features
 from mercer.maps.block import Dense
+from mercer.parallel.tile_size import override_limits
+from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import Range, Spread
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 from mercer.stats.reduce import Total
 
@@ -41,10 +40,10 @@ def stop_at(rows, error):
 def test_ctrl_c_keeps_the_shards_that_are_done(small_grid, tmp_path, rows, n_jobs):
     X, y, w = data()
     source = features(open_stream((X, y, w)), fourier(X, 40))
-    whole, path = bits(fold(source, both())), tmp_path / "sum"
+    whole, path = bits(accumulate(source, both())), tmp_path / "sum"
     summary = both()
     with pytest.raises(KeyboardInterrupt):
-        fold(
+        accumulate(
             source,
             summary,
             checkpoint=path,
@@ -61,7 +60,8 @@ def test_ctrl_c_keeps_the_shards_that_are_done(small_grid, tmp_path, rows, n_job
         )
     seen = []
     assert (
-        bits(fold(source, both(), checkpoint=path, progress=lambda n, _: seen.append(n))) == whole
+        bits(accumulate(source, both(), checkpoint=path, progress=lambda n, _: seen.append(n)))
+        == whole
     )
     assert seen[0] == done * BLOCK * 16 + BLOCK
     assert threading.active_count() < 50 and not [
@@ -82,22 +82,20 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
     def watch(row: int, rows: int | None) -> None:
         reading.set()
         assert interrupt.wait(LIMIT)
-        time.sleep(
-            0.2
-        )  # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown
+        # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown.
+        time.sleep(0.2)
 
     stream = open_stream(np.ones((10, 2)))
     stream.watched(watch)
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fold(stream, Moments(), n_jobs=2)
+        accumulate(stream, Moments(), n_jobs=2)
 
 
-def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
+def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path):
     X = data()[0]
-    with pytest.raises(KeyboardInterrupt):
-        fold(
+    with override_limits(checkpoint_cost_ratio=np.inf), pytest.raises(KeyboardInterrupt):
+        accumulate(
             X,
             Moments(),
             checkpoint=tmp_path / "sum",
@@ -108,7 +106,7 @@ def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_pa
 
 def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypatch):
     X, path = data()[0], tmp_path / "sum"
-    whole = bits(fold(X, Moments()))
+    whole = bits(accumulate(X, Moments()))
     combine, merges = Moments._combine, []
 
     def interrupted(self, other, sign):
@@ -119,24 +117,23 @@ def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(Moments, "_combine", interrupted)
-        patch.setattr("mercer.stats.reduce.worth_writing", lambda work, write: False)
-        with pytest.raises(KeyboardInterrupt):
-            fold(X, Moments(), checkpoint=path)
+        with override_limits(checkpoint_cost_ratio=np.inf), pytest.raises(KeyboardInterrupt):
+            accumulate(X, Moments(), checkpoint=path)
     assert not path.exists()  # what was in memory is half a sum
-    assert bits(fold(X, Moments(), checkpoint=path)) == whole
+    assert bits(accumulate(X, Moments(), checkpoint=path)) == whole
 
 
 def test_a_finished_sum_is_not_summed_again(small_grid, tmp_path, monkeypatch):
     X, path = data()[0], tmp_path / "sum"
-    whole = bits(fold(X, Moments(), checkpoint=path))
+    whole = bits(accumulate(X, Moments(), checkpoint=path))
     monkeypatch.setattr("mercer.data.batches.Rows.pieces", lambda *_: pytest.fail("rows were read"))
-    assert bits(fold(X, Moments(), checkpoint=path)) == whole
+    assert bits(accumulate(X, Moments(), checkpoint=path)) == whole
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_checkpoint(small_grid, tmp_path, monkeypatch, call):
     X, path = data()[0], tmp_path / "sum"
-    whole = bits(fold(X, Moments()))
+    whole = bits(accumulate(X, Moments()))
     calls, real = [], getattr(os, call)
 
     def full(*args):
@@ -148,19 +145,19 @@ def test_a_full_disk_leaves_the_old_checkpoint(small_grid, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(os, call, full)
         with pytest.raises(
-            OSError, match=r"sum could not be written, and the one of \d shards is as it was"
+            OSError, match=r"sum could not be written, and the one of \d shards is unchanged"
         ) as seen:
-            fold(X, Moments(), checkpoint=path)
+            accumulate(X, Moments(), checkpoint=path)
     assert seen.value.errno == errno.ENOSPC
     kept = Checkpoint.read(path)
     assert 0 < kept.shards < 4
     assert os.listdir(tmp_path) == ["sum"]
-    assert bits(fold(X, Moments(), checkpoint=path)) == whole
+    assert bits(accumulate(X, Moments(), checkpoint=path)) == whole
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path):
     (tmp_path / ".sum.123.abcd.part").write_bytes(b"half")
-    fold(data(50)[0], Moments(), checkpoint=tmp_path / "sum")
+    accumulate(data(50)[0], Moments(), checkpoint=tmp_path / "sum")
     assert os.listdir(tmp_path) == ["sum"]
 
 
@@ -182,13 +179,13 @@ def resume(folder, path, seed=0, gamma=0.5, summary=both, columns=None, **more):
     stream = open_stream(folder, target="label", columns=columns)
     mapped = RandomFourier(16, gamma=gamma, random_state=seed).fit(np.ones((2, stream.width)))
     more = {"spec": {"seed": 7, "map": {"gamma": 0.5}}, **more}
-    return fold(features(stream, mapped), summary(), checkpoint=path, **more)
+    return accumulate(features(stream, mapped), summary(), checkpoint=path, **more)
 
 
 def test_a_checkpoint_of_the_same_sum_is_resumed_and_shows_its_spec(begun):
     folder, path = begun
-    assert Checkpoint.peek(path) == {"seed": 7, "map": {"gamma": 0.5}}
-    assert Checkpoint.peek(folder / "none") is None
+    assert Checkpoint.read_spec(path) == {"seed": 7, "map": {"gamma": 0.5}}
+    assert Checkpoint.read_spec(folder / "none") is None
     assert resume(folder, path).parts[0].rows == N
 
 
@@ -199,18 +196,18 @@ def test_a_source_that_has_changed_is_refused(begun):
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     with pytest.raises(
         ValueError,
-        match=r"sum cannot be resumed: the source has changed: part-0003.parquet was written to",
+        match=r"sum cannot be resumed: the source has changed: part-0003.parquet was modified",
     ):
         resume(folder, path)
     pq.write_table(pq.read_table(file).slice(1), file)
     words = (
-        rf"part-0003.parquet had {stat.st_size:,} bytes, now {file.stat().st_size:,}. Make "
-        r"it as it was, or name another"
+        rf"part-0003.parquet had {stat.st_size:,} bytes, now {file.stat().st_size:,}. Restore "
+        r"it, or name another"
     )
     with pytest.raises(ValueError, match=words):
         resume(folder, path)
     file.rename(folder / "part-0004.parquet")
-    with pytest.raises(ValueError, match=r"part-0003.parquet is not there any more"):
+    with pytest.raises(ValueError, match=r"part-0003.parquet has been removed"):
         resume(folder, path)
 
 
@@ -228,15 +225,15 @@ def test_other_columns_of_the_same_files_are_refused(begun):
         ({"spec": {"seed": 8, "map": {"gamma": 0.5}}}, "seed was 7, now 8"),
         ({"spec": None}, "map was .*, now None"),
         ({"gamma": 0.7}, "the map has changed: parameters.gamma was 0.5, now 0.7"),
-        ({"seed": 1}, "the map has drawn other weights: give it the seed"),
+        ({"seed": 1}, "the map has other random weights: use the seed"),
         (
             {"summary": Moments},
-            r"another summary is asked for: it was 'CombinedStatistics\(Moments\(target=False, "
+            r"the statistic has changed: it was 'CombinedStatistics\(Moments\(target=False, "
             r"wide=False\), ClassSums\(\)\)'",
         ),
         (
             {"summary": lambda: CombinedStatistics(Moments(), ClassSums())},
-            "another summary is asked for",
+            "the statistic has changed",
         ),
     ],
 )
@@ -257,9 +254,11 @@ def test_another_grid_or_instruction_set_is_refused(begun, monkeypatch):
             match=r"and abacus is in use, which rounds differently: set MERCER_ISA=\w+\.",
         ):
             resume(folder, path)
-    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 128)
-    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 128)
-    with pytest.raises(ValueError, match="the grid of blocks has changed: rows was 64, now 128"):
+    words = "the grid of blocks has changed: rows was 64, now 128"
+    with (
+        override_limits(min_block_rows=128, max_block_rows=128),
+        pytest.raises(ValueError, match=words),
+    ):
         resume(folder, path)
 
 
@@ -286,10 +285,13 @@ def test_a_damaged_checkpoint_is_refused(begun):
 
 def test_a_double_or_missing_shard_is_refused(begun):
     total = Total(Moments())
-    total.take(0, fold(np.ones((3, 2)), Moments()), 3)
-    for index, words in ((0, "Shard 0 was summed already"), (2, "Shard 2 has come before shard 1")):
+    total.merge(0, accumulate(np.ones((3, 2)), Moments()), 3)
+    for index, words in (
+        (0, "Shard 0 is already merged"),
+        (2, "Shard 2 was delivered before shard 1"),
+    ):
         with pytest.raises(ValueError, match=words):
-            total.take(index, Moments(), 3)
+            total.merge(index, Moments(), 3)
     folder, path = begun
     saved = Checkpoint.read(path)
     for shards, rows, complete in (
@@ -298,25 +300,25 @@ def test_a_double_or_missing_shard_is_refused(begun):
         (1, saved.rows + 1, True),
         (2, 1024, True),
     ):
-        Checkpoint(saved.made, shards, rows, complete, saved.state).write(path)
-        with pytest.raises(ValueError, match="a shard is missing or there twice"):
+        Checkpoint(saved.inputs, shards, rows, complete, saved.state).write(path)
+        with pytest.raises(ValueError, match="a shard is missing or counted twice"):
             resume(folder, path)
 
 
 def test_what_cannot_be_kept_in_a_checkpoint_says_so(tmp_path):
     X = data(50)[0]
-    with pytest.raises(TypeError, match="Spread cannot be kept in a checkpoint"):
-        fold(X, Spread(), checkpoint=tmp_path / "sum")
-    with pytest.raises(TypeError, match="Range cannot be kept in a checkpoint"):
-        fold(X, CombinedStatistics(Moments(), Range()), checkpoint=tmp_path / "sum")
+    with pytest.raises(TypeError, match="Spread cannot be checkpointed"):
+        accumulate(X, Spread(), checkpoint=tmp_path / "sum")
+    with pytest.raises(TypeError, match="Range cannot be checkpointed"):
+        accumulate(X, CombinedStatistics(Moments(), Range()), checkpoint=tmp_path / "sum")
     with pytest.raises(ValueError, match="checkpoint= needs rows that can be read again"):
-        fold([Dense(X)], Moments(), checkpoint=tmp_path / "sum")
+        accumulate([Dense(X)], Moments(), checkpoint=tmp_path / "sum")
     with pytest.raises(
         ValueError, match=r"There is no folder .*gone to write the checkpoint sum to"
     ):
-        fold(X, Moments(), checkpoint=tmp_path / "gone" / "sum")
+        accumulate(X, Moments(), checkpoint=tmp_path / "gone" / "sum")
     with pytest.raises(ValueError, match="is a folder: name a file"):
-        fold(X, Moments(), checkpoint=tmp_path)
-    with pytest.raises(ValueError, match="fold: spec must be plain JSON values"):
-        fold(X, Moments(), checkpoint=tmp_path / "sum", spec={"gamma": np.ones(2)})
+        accumulate(X, Moments(), checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="accumulate: spec must be JSON values"):
+        accumulate(X, Moments(), checkpoint=tmp_path / "sum", spec={"gamma": np.ones(2)})
     assert not (tmp_path / "sum").exists()

@@ -1,6 +1,4 @@
-"""kill -9 at random moments of a checkpointed fold: what is resumed has the bits of what was never
-interrupted.
-"""
+"""kill -9 at random times of a checkpointed sum: the resumed sum has the same bits."""
 
 from __future__ import annotations
 
@@ -18,17 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer import RandomFourier, fold, open_stream
-from mercer.parallel import tile_size
+from mercer import RandomFourier, accumulate, open_stream
+from mercer.parallel.tile_size import set_limits
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
 from mercer.data.batches import features
-from mercer.stats.combined import CombinedStatistics
+from mercer.stats.base import CombinedStatistics
 
 kills, folder = int(sys.argv[1]), Path(sys.argv[2])
-tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = 64
-tile_size._CHECKPOINT_SHARE = 0
+set_limits(min_block_rows=64, max_block_rows=64, checkpoint_cost_ratio=0)
 rng = np.random.default_rng(0)
 np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float32),
          y=rng.integers(0, 3, 64 * 16 * 20 + 5))
@@ -36,9 +33,9 @@ np.savez(folder / "rows.npz", X=rng.random((64 * 16 * 20 + 5, 8), dtype=np.float
 
 def attempt(path, answer, n_jobs):
     stream = open_stream(folder / "rows.npz")
-    seed = (Checkpoint.peek(path) or {"seed": 5})["seed"] if path else 5
+    seed = (Checkpoint.read_spec(path) or {"seed": 5})["seed"] if path else 5
     mapped = RandomFourier(600, gamma=0.1, random_state=seed).fit(np.ones((1, 8)))
-    total = fold(features(stream, mapped), CombinedStatistics(Moments(), ClassSums()),
+    total = accumulate(features(stream, mapped), CombinedStatistics(Moments(), ClassSums()),
                  checkpoint=path, spec={"seed": seed}, n_jobs=n_jobs)
     digest = hashlib.sha256()
     for name, array in sorted(total.state().arrays.items()):

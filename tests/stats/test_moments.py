@@ -1,6 +1,4 @@
-"""Sums of products in place, and sums for each class: right to the last digits that their dtype
-has.
-"""
+"""Moments and class sums: right to the last digits of their dtype."""
 
 from __future__ import annotations
 
@@ -12,14 +10,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import GCWS, fold
+from mercer import GCWS, accumulate
 from mercer.maps.block import Dense, Sparse
-from mercer.parallel.tile_size import PANEL, SHARD, most_classes
-from mercer.stats.basic import State
+from mercer.parallel.tile_size import PANEL, SHARD, max_classes, override_limits
+from mercer.stats.base import CombinedStatistics, State, describe_statistic, empty_like
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import CombinedStatistics, described, fresh
 from mercer.stats.moments import Moments
-from mercer.stats.packed_symmetric import Symmetric
+from mercer.stats.packed_symmetric import PackedSymmetric
 
 WIDE = 2 * PANEL + 77
 
@@ -38,11 +35,11 @@ def test_a_symmetric_sum_is_that_of_whole_matrices(size):
         sp.random_array((20, size), density=0.1, rng=rng).tocsr(),
         rng.normal(size=size),
     )
-    S = Symmetric(size)
+    S = PackedSymmetric(size)
     S.add_gram(Z)
     S.add_products(2 * Z, Z)
     S.add_csr((C.T @ C).tocsr())
-    other = Symmetric(size)
+    other = PackedSymmetric(size)
     other.add_gram(Z[:3])
     S.add(other, -1)
     expected = 3 * Z.T @ Z + (C.T @ C).toarray() - Z[:3].T @ Z[:3]
@@ -52,8 +49,8 @@ def test_a_symmetric_sum_is_that_of_whole_matrices(size):
     )
     np.testing.assert_array_equal(S.toarray(), S.toarray().T)
     assert len(S.packed) <= size * (size + PANEL) / 2 + size
-    with pytest.raises(ValueError, match=r"keeps .* numbers"):
-        Symmetric(size + 1, S.packed)
+    with pytest.raises(ValueError, match=r"stores .* entries"):
+        PackedSymmetric(size + 1, S.packed)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -65,9 +62,8 @@ def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
     ).astype(dtype)
     y, w = rng.normal(size=(400, 2)), rng.integers(0, 3, 400) / 2 if weighted else None
     seen = Moments()
-    for start in range(
-        0, 400, 9
-    ):  # more blocks than wait for being moved, and some that still wait at the end
+    # More blocks than wait for being moved, and some that still wait at the end.
+    for start in range(0, 400, 9):
         part = slice(start, start + 9)
         seen.add(Dense(X[part]), y=y[part], weight=None if w is None else w[part])
     assert SHARD < 400 // 9 and seen._pending
@@ -81,9 +77,7 @@ def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
     np.testing.assert_allclose(seen.cross, cross, atol=digits * np.abs(cross).max())
 
 
-def test_a_large_block_is_summed_in_parts(monkeypatch):
-    monkeypatch.setattr("mercer.parallel.tile_size._MOST_BLOCK", 64)
-    monkeypatch.setattr("mercer.parallel.tile_size._LEAST_BLOCK", 64)
+def test_a_large_block_is_summed_in_parts(small_grid):
     X = np.random.default_rng(0).normal(size=(500, 5))
     seen = Moments()
     for block in (Dense(X), Sparse(sp.csr_array(X))):
@@ -105,7 +99,7 @@ def test_coded_blocks_have_the_moments_of_their_features():
     X = np.random.default_rng(0).random((60, 4))
     mapped = GCWS(8, bits=3, random_state=0).fit(X)
     np.testing.assert_allclose(
-        fold(mapped.blocks(X), Moments()).scatter,
+        accumulate(mapped.blocks(X), Moments()).scatter,
         scatter_of(mapped.transform(X).toarray()),
         atol=1e-12,
     )
@@ -119,7 +113,7 @@ def test_moments_keep_their_state():
     again = Moments().from_state(
         State(
             {name: a.copy() for name, a in state.arrays.items()},
-            json.loads(json.dumps(state.facts)),
+            json.loads(json.dumps(state.values)),
         )
     )
     for one in (seen, again):
@@ -134,9 +128,7 @@ def test_moments_without_a_target_leave_labels_alone():
     fold_in = Moments(target=False)
     fold_in.add(Dense(X), y=np.array(["a", "b"]))
     assert fold_in.targets == 0
-    with pytest.raises(
-        ValueError, match=r"targets that are numbers .*'a'.*; ClassSums takes labels"
-    ):
+    with pytest.raises(ValueError, match=r"numeric targets .*'a'.*; ClassSums accepts labels"):
         Moments().add(Dense(X), y=np.array(["a", "b"]))
 
 
@@ -169,7 +161,7 @@ def test_classes_have_the_counts_and_sums_of_numpy(name, kind):
         parts.append(seen)
     merged = ClassSums() + parts[0] + parts[1] + parts[2]
     state = merged.state()
-    again = ClassSums().from_state(State(state.arrays, json.loads(json.dumps(state.facts))))
+    again = ClassSums().from_state(State(state.arrays, json.loads(json.dumps(state.values))))
     classes = np.unique(y)
     for one in (merged, again):
         np.testing.assert_array_equal(one.classes, classes)
@@ -203,9 +195,9 @@ def test_class_sums_are_the_cross_products_of_one_against_all():
         ([1.0, np.nan], "Every row needs a label, got nan at row 8"),
         (
             [1, "a"],
-            "numbers and labels that are words cannot be put in order: got 1, and 'a' at row 8",
+            "numbers and labels that are text cannot be sorted together: got 1, and 'a' at row 8",
         ),
-        ([(1,), (2,)], r"numbers or words, got \(1,\) of type tuple at row 7"),
+        ([(1,), (2,)], r"numbers or text, got \(1,\) of type tuple at row 7"),
         ([[1], [2]], r"a label for each of 2 rows, got \(2, 1\)"),
         (None, "a label for each of 2 rows, got none"),
     ],
@@ -232,20 +224,22 @@ def test_labels_of_two_kinds_do_not_merge():
         lambda: words + numbers,
         lambda: words.add(Dense(np.ones((1, 1))), y=np.array([1])),
     ):
-        with pytest.raises(ValueError, match="cannot be put in order: got 'a', and 1"):
+        with pytest.raises(ValueError, match="cannot be sorted together: got 'a', and 1"):
             merge()
     wide = ClassSums()
     wide.add(Dense(np.ones((2, 3))), y=np.array([1, 2]))
     with pytest.raises(ValueError, match="Sums of 1 and 3 columns do not merge"):
         _ = numbers + wide
-    with pytest.raises(ValueError, match="have not seen a row"):
+    with pytest.raises(ValueError, match="are empty"):
         _ = ClassSums().classes
 
 
-def test_numbers_to_be_predicted_are_no_classes(monkeypatch):
-    assert most_classes(4096) == 32768
-    monkeypatch.setattr("mercer.stats.class_sums.most_classes", lambda width: 10)
-    with pytest.raises(ValueError, match="more than 10 different labels"):
+def test_numbers_to_be_predicted_are_no_classes():
+    assert max_classes(4096) == 32768
+    with (
+        override_limits(class_sum_bytes=80, min_class_limit=10),
+        pytest.raises(ValueError, match="more than 10 distinct labels"),
+    ):
         ClassSums().add(Dense(np.ones((11, 1))), y=np.arange(11.0))
 
 
@@ -260,22 +254,27 @@ def test_summaries_together_are_each_alone():
     moments, classes = (first + second).parts
     assert moments.rows == 30 and first.parts[0].rows == 10
     np.testing.assert_array_equal(classes.counts, [10, 10, 10])
-    with pytest.raises(ValueError, match="Moments, ClassSums together do not merge with Moments"):
+    with pytest.raises(
+        ValueError, match="Combined statistics Moments, ClassSums do not merge with Moments"
+    ):
         _ = first + CombinedStatistics(Moments())
-    empty = fresh(CombinedStatistics(Moments(target=False), ClassSums()))
-    assert described(empty) == "CombinedStatistics(Moments(target=False, wide=False), ClassSums())"
+    empty = empty_like(CombinedStatistics(Moments(target=False), ClassSums()))
+    assert (
+        describe_statistic(empty)
+        == "CombinedStatistics(Moments(target=False, wide=False), ClassSums())"
+    )
 
 
 MEMORY = """
 import sys
 import numpy as np
-from mercer import RandomFourier, fold, open_stream
+from mercer import RandomFourier, accumulate, open_stream
 from mercer.stats.moments import Moments
 from mercer.data.batches import features
 
 stream = open_stream(sys.argv[1])
 mapped = RandomFourier(512, gamma=0.1, random_state=0).fit(np.ones((1, 64), np.float32))
-fold(features(stream, mapped), Moments())
+accumulate(features(stream, mapped), Moments())
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
 

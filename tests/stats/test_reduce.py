@@ -1,6 +1,4 @@
-"""fold: the same bits whatever the threads and the chunks, and rows that cannot be summed are
-named.
-"""
+"""accumulate: the same bits for all threads and chunks, and errors that name rows."""
 
 from __future__ import annotations
 
@@ -10,13 +8,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from tests.helpers.reduction_data import BLOCK, N, bits, both, data, fourier, parquet
 
-from mercer import GCWS, Anchors, Chi2Series, Homogeneous, RandomFourier, fold, open_stream
+from mercer import GCWS, Anchors, Chi2Series, Homogeneous, RandomFourier, accumulate, open_stream
 from mercer.data.batches import Rows, features
 from mercer.maps.block import Coded, Dense, Sparse
 from mercer.parallel import threads
 from mercer.parallel.tile_size import grid
+from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import Range, Spread
-from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 
@@ -31,7 +29,7 @@ def test_the_grid_depends_on_width_and_dtype_alone():
 def test_the_number_of_threads_changes_no_bit(small_grid):
     X, y, w = data(1500)
     source = features(open_stream((X, y, w)), fourier(X))
-    one, *others = (bits(fold(source, both(), n_jobs=n_jobs)) for n_jobs in (1, 2, 3))
+    one, *others = (bits(accumulate(source, both(), n_jobs=n_jobs)) for n_jobs in (1, 2, 3))
     assert all(other == one for other in others)
 
 
@@ -43,7 +41,7 @@ def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
     )
     for n_jobs in (1, 2, 3):
         used.clear()
-        fold(features(open_stream(X), fourier(X)), Moments(), n_jobs=n_jobs)
+        accumulate(features(open_stream(X), fourier(X)), Moments(), n_jobs=n_jobs)
         assert max(used) == n_jobs
     with threads.at_most(5), threads.at_most(None):
         assert threads.width(None) == 5 and threads.width(2) == 2
@@ -53,10 +51,10 @@ def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
 def test_the_chunks_of_a_source_change_no_bit(small_grid, tmp_path):
     X, y, _ = data(1500)
     mapped = fourier(X, 40)
-    whole = fold(features(open_stream((X, y)), mapped), both())
+    whole = accumulate(features(open_stream((X, y)), mapped), both())
     for group in (7, 100, 10**6):
         stream = open_stream(parquet(tmp_path / str(group), X, y, group), target="label")
-        moments, classes = fold(features(stream, mapped), both()).parts
+        moments, classes = accumulate(features(stream, mapped), both()).parts
         assert bits(moments) == bits(whole.parts[0])
         np.testing.assert_array_equal(classes.sums, whole.parts[1].sums)
 
@@ -64,7 +62,7 @@ def test_the_chunks_of_a_source_change_no_bit(small_grid, tmp_path):
 def test_sums_are_those_of_all_features_at_once(small_grid):
     X, y, w = data()
     mapped = fourier(X, 600)
-    moments, classes = fold(features(open_stream((X, y, w)), mapped), both()).parts
+    moments, classes = accumulate(features(open_stream((X, y, w)), mapped), both()).parts
     Z = mapped.transform(X.astype(np.float64))
     centred = Z - np.average(Z, axis=0, weights=w)
     scatter = (centred * w[:, None]).T @ centred
@@ -105,21 +103,21 @@ def test_values_outside_the_anchors_are_said_once(small_grid):
     X = data(500)[0]
     mapped = Anchors(4).fit(X)
     with pytest.warns(UserWarning, match="outside the range of the anchors") as said:
-        fold(features(open_stream(3 * X), mapped), Range())
+        accumulate(features(open_stream(3 * X), mapped), Range())
     assert len(said) == 1
 
 
 def test_one_row_and_no_rows(tmp_path):
     X = data(1)[0]
-    seen = fold(open_stream(X), Moments(), checkpoint=tmp_path / "one")
+    seen = accumulate(open_stream(X), Moments(), checkpoint=tmp_path / "one")
     np.testing.assert_array_equal(seen.mean, X[0])
     assert seen.rows == 1 and not seen.scatter.any()
     with pytest.raises(ValueError, match="has no rows"):
-        fold(X[:0], Moments())
+        accumulate(X[:0], Moments())
     (tmp_path / "none.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match="no rows"):
-        fold(open_stream(tmp_path / "none.csv"), Moments())
-    assert fold([], Spread()).count == 0
+        accumulate(open_stream(tmp_path / "none.csv"), Moments())
+    assert accumulate([], Spread()).count == 0
 
 
 def test_a_nan_is_named_by_file_row_and_column(small_grid, tmp_path):
@@ -132,7 +130,7 @@ def test_a_nan_is_named_by_file_row_and_column(small_grid, tmp_path):
     words = rf"got nan at part-{place:04}.parquet, row {inside} of the file, column 2 \('c2'\)"
     for source in (stream, features(stream, fourier(X, 40))):
         with pytest.raises(ValueError, match=words):
-            fold(source, Moments(target=False))
+            accumulate(source, Moments(target=False))
 
 
 def test_a_row_outside_the_domain_is_named_by_file_row_and_column(small_grid, tmp_path):
@@ -146,7 +144,7 @@ def test_a_row_outside_the_domain_is_named_by_file_row_and_column(small_grid, tm
     )
     for source in (features(stream, mapped), Rows(stream, Homogeneous())):
         with pytest.raises(ValueError, match=words):
-            fold(source, Moments(target=False))
+            accumulate(source, Moments(target=False))
 
 
 def test_a_map_that_does_not_fit_the_stream_says_so():
@@ -202,15 +200,16 @@ def test_a_map_fitted_on_a_stream_knows_its_columns_and_refuses_bad_rows(tmp_pat
 def test_progress_counts_rows(small_grid, tmp_path):
     X = data(200)[0]
     seen = []
-    fold(open_stream(X), Spread(), progress=lambda *rows: seen.append(rows))
+    accumulate(open_stream(X), Spread(), progress=lambda *rows: seen.append(rows))
     assert seen == [(64, 200), (128, 200), (192, 200), (200, 200)]
 
 
 def test_a_summary_with_rows_takes_more():
     X = data(200)[0]
     for make in (Moments, Spread, lambda: CombinedStatistics(Moments(), Range())):
-        twice = fold(X[50:], fold(X[:50], make()))
+        twice = accumulate(X[50:], accumulate(X[:50], make()))
         one, other = (
-            s.parts[0] if isinstance(s, CombinedStatistics) else s for s in (twice, fold(X, make()))
+            s.parts[0] if isinstance(s, CombinedStatistics) else s
+            for s in (twice, accumulate(X, make()))
         )
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-6)

@@ -1,6 +1,4 @@
-"""Errors have their parameters as fields: Python names them in its way, the command line by its
-options, and a user's own words stay.
-"""
+"""Parameter errors: fields that Python and the command line write in their own syntax."""
 
 import pickle
 
@@ -36,7 +34,7 @@ def raised(call):
 def test_an_error_knows_its_parameter_and_says_what_it_said():
     error = raised(lambda: KernelRegressor(max_memory="lots").fit([[1.0], [2.0]], [1.0, 2.0]))
     assert isinstance(error, ParameterError)
-    assert (error.who, error.parameter) == ("KernelRegressor", "max_memory")
+    assert (error.estimator_name, error.parameter) == ("KernelRegressor", "max_memory")
     assert str(error).startswith("KernelRegressor: max_memory must be a number of bytes above 0")
     assert raised(lambda: RandomFourier(0).fit([[1.0]])).parameter == "n_components"
     assert raised(lambda: RandomFourier(random_state=-1).fit([[1.0]])).parameter == "random_state"
@@ -55,7 +53,7 @@ def test_an_error_knows_its_parameter_and_says_what_it_said():
             "fit", Setting("n_jobs"), " must be 1, not {0}, or ", Setting("loss", "'logistic'"), "."
         ),
         RowError(3, "Bad at", ", column 'n_jobs'", advice=(". Leave it out with ", COLUMNS, ".")),
-        RowError(3, "Bad at", ".").named("a.csv, row 3"),
+        RowError(3, "Bad at", ".").with_location("a.csv, row 3"),
     ],
 )
 def test_errors_go_to_other_processes_and_back(error):
@@ -65,9 +63,11 @@ def test_errors_go_to_other_processes_and_back(error):
 
 def test_advice_stays_with_an_error_that_is_moved():
     error = RowError(3, "Bad at", "", advice=(". Leave it out with ", COLUMNS, "."))
-    assert str(error.at(10, "fit")) == "fit: Bad at row 13. Leave it out with columns=[...]."
     assert (
-        sentence(error.named("line 4"), FIT)
+        str(error.with_offset(10, "fit")) == "fit: Bad at row 13. Leave it out with columns=[...]."
+    )
+    assert (
+        sentence(error.with_location("line 4"), FIT)
         == "Bad at line 4. Leave it out with --columns or --drop."
     )
 

@@ -1,6 +1,4 @@
-"""No sparse matrix crashes the process: malformed ones are refused by what is wrong with them,
-unusual ones give the right numbers.
-"""
+"""Sparse matrices: malformed ones raise an error, unusual ones give the right numbers."""
 
 from __future__ import annotations
 
@@ -44,16 +42,16 @@ def test_every_entry_point_refuses_malformed_matrices_and_is_right_on_unusual_on
 
 
 SENTENCES = {
-    "negative index": r"CSR matrix: the column index -1 at row 1 \(its entry 4\), and 0 to 6 may "
-    r"be used\. Find",
+    "negative index": r"CSR matrix: the column index -1 at row 1 \(its entry 4\), and 0 to 6 "
+    r"are allowed\. Find",
     "index too large by 2": r"CSR matrix: the column index 9 at row 1 \(its entry 4\), and 0 to "
-    r"6 may be used\.",
+    r"6 are allowed\.",
     "index equal to the width": r"CSR matrix: the column index 7 at row 39 ",
-    "short data": r"CSR matrix: indices has 151 entries and data 150; as many are needed\. Find "
-    r"where",
+    "short data": r"CSR matrix: indices has 151 entries and data 150; equal numbers are needed\. "
+    r"Find where",
     "indices of floats": r"CSR matrix: indices must be a 1-d array of integers, got float64 of "
     r"shape \(151,\)\.",
-    "indptr falls": r"CSR matrix: indptr falls from \d+ to 0 at row 3, where it must not fall\.",
+    "indptr falls": r"CSR matrix: indptr decreases from \d+ to 0 at row 3, and must not decrease\.",
     "indptr starts with 1": r"CSR matrix: indptr must start with 0, got 1\.",
     "indptr ends beyond": r"CSR matrix: indptr ends with 1000000, and there are 151 entries; "
     r"they must agree\.",
@@ -61,9 +59,9 @@ SENTENCES = {
     r"must agree\.",
     "short indptr": r"CSR matrix: indptr needs 41 numbers for 40 rows, got 40\.",
     "CSC, row 1e8": r"CSC matrix: the row index 100000000 at column 0 \(its entry 9\), and 0 to "
-    r"39 may be used\.",
-    "COO, column 1e8": r"COO matrix: col has the index 100000000 \(entry 9\), and 7 cols are "
-    r"there\.",
+    r"39 are allowed\.",
+    "COO, column 1e8": r"COO matrix: col has the index 100000000 \(entry 9\) of a matrix with "
+    r"7 cols\.",
     "BSR, column 1e8": r"BSR matrix: the block column index 100000000 at row 2 ",
     "DIA, short data": r"DIA matrix: data must have a row for each of 45 offsets, got float64 of "
     r"shape \(44, 7\)\.",
@@ -80,7 +78,7 @@ def test_lists_of_columns_and_values_must_have_one_length(fitted):
     X = matrix().tolil()
     X.rows[4].append(1)
     with pytest.raises(
-        ValueError, match=f"{BEGINNING} LIL matrix: other columns than values at row 4, where lists"
+        ValueError, match=f"{BEGINNING} LIL matrix: columns and values do not match at row 4, where"
     ):
         fitted.transform(X)
     X = matrix().tolil()

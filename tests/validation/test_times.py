@@ -1,6 +1,4 @@
-"""Dates, times and time differences are refused by the name of their column, wherever rows, targets
-and weights come in.
-"""
+"""Dates, times and durations raise an error with their column, in rows, targets and weights."""
 
 from __future__ import annotations
 
@@ -125,7 +123,7 @@ def test_columns_of_dates_and_times_are_refused_by_name(source):
     for call in ENTRIES.values():
         with pytest.raises(
             ValueError,
-            match=rf"needs numbers, got dates or times {place}\. Leave the column out, or turn",
+            match=rf"needs numbers, got dates or times {place}\. Drop the column, or convert",
         ):
             call(X)
 
@@ -149,7 +147,7 @@ def test_targets_and_weights_of_dates_are_refused(values):
     for model, y in ((REGRESSOR, A), (CLASSIFIER, Y)):
         with pytest.raises(
             ValueError,
-            match=r"needs numbers or labels, got dates or times \(.*\) in y.*Turn them into",
+            match=r"needs numbers or labels, got dates or times \(.*\) in y.*Convert them to",
         ):
             model.fit(X, values)
         with pytest.raises(

@@ -268,7 +268,7 @@ def _what_is_kept(checkpoint: str | None, plan: Any) -> str:
         return "Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
     from mercer.stats.checkpoint import Checkpoint
 
-    rows = Checkpoint.rows_in(checkpoint)
+    rows = Checkpoint.read_row_count(checkpoint)
     if not rows:
         return f"{checkpoint} has no rows yet: run the same command again to begin anew."
     return f"The first {rows:,} rows are in {checkpoint}: run the same command again to go on."

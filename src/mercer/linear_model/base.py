@@ -40,7 +40,7 @@ from mercer.maps.base import Map, convert_tensor
 from mercer.maps.block import Block, at_home
 from mercer.maps.compose import Stacked, clone_sharing_generators
 from mercer.parallel import devices
-from mercer.parallel.dask_cluster import folding_on, in_use, map_chunks
+from mercer.parallel.dask_cluster import in_use, map_chunks, use_cluster
 from mercer.rng import Rng, seed_from
 from mercer.stats.basic import Statistic
 from mercer.stats.checkpoint import Checkpoint
@@ -268,7 +268,7 @@ class KernelModel(BaseEstimator):
             or not os.path.isfile(self.checkpoint)
         ):
             return seed_from(name, self.random_state)
-        return seed_from(name, (Checkpoint.peek(self.checkpoint) or {}).get("seed"))
+        return seed_from(name, (Checkpoint.read_spec(self.checkpoint) or {}).get("seed"))
 
     def _plan(self, stream: Stream, settings: Settings) -> Settings:
         """Choose the route and validate the settings for it; return them with their conditions."""
@@ -435,7 +435,7 @@ class KernelModel(BaseEstimator):
                 stack.enter_context(devices.at(devices.place_of(devices.entered(X))))
             stack.enter_context(devices.use_device(device, precision=self.precision))
             if self.cluster is not None:
-                stack.enter_context(folding_on(self.cluster))
+                stack.enter_context(use_cluster(self.cluster))
             return stack.pop_all()
 
     def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:

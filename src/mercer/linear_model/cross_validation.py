@@ -44,5 +44,5 @@ class Folds(CombinedStatistics):
                 some = (None if values is None else values[chosen] for values in (y, weight))
                 part.add(as_block(rows[chosen]), *some, start=start)
 
-    def _like(self, parts: Sequence[Any]) -> Folds:
+    def _with_parts(self, parts: Sequence[Any]) -> Folds:
         return Folds(*parts, first=self.first)

@@ -1,8 +1,8 @@
-"""The shards of a fold on a cluster of Dask: one pure task for each, merged here in their order.
+"""Sums of shards on a Dask cluster: one pure task for each shard, merged here in order.
 
-What goes over the wire: once for each worker a Job (where the rows are, an empty summary, and the
-map: its parameters, its seed and what it saw, or what it has drawn where that is less); for each
-task two numbers, and rows that are in memory; back, the sum of a shard.
+Once for each worker a ``ShardJob`` is sent (the location of the rows, an empty statistic, and the
+map: its parameters, seed and statistics, or its arrays where these are smaller); for each task two
+numbers, and the rows that are in memory. A task returns the sum of its shard.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -23,67 +24,61 @@ import numpy as np
 
 from mercer.data.batches import Rows
 from mercer.errors import RowError
-from mercer.parallel.dask_worker import DrawnOtherwise, Job, summed
+from mercer.parallel.dask_worker import MapMismatchError, ShardJob, sum_shard
 from mercer.parallel.threads import at_most
-from mercer.parallel.tile_size import shards_in_flight
-from mercer.parallel.warnings import hearing, say
-from mercer.stats.basic import Statistic
+from mercer.parallel.tile_size import limits, shards_in_flight
+from mercer.parallel.warnings import collect_warnings, issue_collected
+from mercer.stats.base import Statistic
 
-_ANSWERS_WITHIN = 10.0  # seconds for a scheduler, and for its first worker
-_KNOCKS = 2.0  # seconds for a worker that the driver would like to reach
-_POLL = 5.0  # seconds between looks at whether the cluster is still there
-_PATIENCE = 60.0  # seconds that a cluster may be without workers
+_CONNECT_SECONDS = 2.0  # to test whether a worker can be reached directly
+_POLL_SECONDS = 5.0  # between tests of whether the cluster is still there
+_NO_WORKER_SECONDS = 60.0  # that a cluster may be without workers
 
-_inside = threading.local()  # client: see folding_on
+_thread = threading.local()  # client: see use_cluster
 
 
 @contextmanager
-def folding_on(cluster: Any) -> Iterator[None]:
-    """A cluster for all that this thread folds inside; None leaves it as it is."""
-    outer = getattr(_inside, "client", None)
-    with connected(cluster) as client:
-        _inside.client = outer if client is None else client
+def use_cluster(cluster: Any) -> Iterator[None]:
+    """Run the sums of this thread on a cluster; None changes nothing."""
+    outer = getattr(_thread, "client", None)
+    with connect(cluster) as client:
+        _thread.client = outer if client is None else client
         try:
             yield
         finally:
-            _inside.client = outer
-
-
-def on_its_cluster(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose folds run on the cluster of its object's parameter of that name."""
-
-    @functools.wraps(method)
-    def wrapped(self: Any, *args: Any, **named: Any) -> Any:
-        with folding_on(self.cluster):
-            return method(self, *args, **named)
-
-    return wrapped
+            _thread.client = outer
 
 
 @contextmanager
-def for_rows(client: Any, rows: Rows | None) -> Iterator[Any]:
-    """The cluster that sums these rows: the one given, that of folding_on, for Dask arrays the
-    current one; None when there is none.
+def client_for(client: Any, rows: Rows | None) -> Iterator[Any]:
+    """Yield the client that sums these rows, or None to sum them in this process.
+
+    That is the one given, that of ``use_cluster``, or for Dask arrays the current one.
     """
     if client is not None and rows is None:
         raise ValueError(
-            "fold: client= needs rows that can be read again: a stream, an array or "
+            "accumulate: client= needs rows that can be read again: a stream, an array or "
             "features(stream, map)."
         )
-    given = _find(rows.stream if rows is not None else None) if client is None else client
-    with connected(None if rows is None else given) as found:
-        yield found
+    if client is None and rows is not None:
+        client = _find_client(rows.stream)
+    with connect(client) as connected:
+        yield connected
 
 
 def in_use(stream: Any) -> bool:
-    """Whether a fold over this stream would go to a cluster."""
-    return _find(stream) is not None
+    """Return whether a sum over this stream would run on a cluster."""
+    return _find_client(stream) is not None
 
 
 @contextmanager
-def connected(cluster: Any) -> Iterator[Any]:
-    """A client of a cluster: given as one, which is left open; as an address or a cluster, from
-    which one is made; None for None.
+def connect(cluster: Any) -> Iterator[Any]:
+    """Yield a client of a cluster with at least one worker.
+
+    Parameters
+    ----------
+    cluster : distributed.Client, address, cluster object or None
+        A client stays open; for the others one is opened and closed; None yields None.
     """
     if cluster is None:
         yield None
@@ -95,19 +90,17 @@ def connected(cluster: Any) -> Iterator[Any]:
                 "A client that is connected and not asynchronous is needed, got one that is "
                 f"{state}."
             )
-        yield _with_workers(cluster)
+        yield _require_workers(cluster)
         return
-    client = connect(cluster)
+    client = open_client(cluster)
     try:
-        yield _with_workers(client)
+        yield _require_workers(client)
     finally:
         client.close()
 
 
-def connect(address: Any) -> Any:
-    """A client of the scheduler at an address, "tcp://host:8786", or of a cluster object; refused
-    when it does not answer in time.
-    """
+def open_client(address: Any) -> Any:
+    """Open a client of the scheduler at an address, "tcp://host:8786", or of a cluster object."""
     if not isinstance(address, str) and not hasattr(address, "scheduler_address"):
         raise ValueError(
             "A cluster is a distributed.Client or the address of a scheduler, "
@@ -119,101 +112,125 @@ def connect(address: Any) -> Any:
         raise ValueError(
             f"The cluster {address!r} needs distributed: pip install 'mercer[dask]'."
         ) from None
+    timeout = limits().cluster_timeout
     try:
-        return distributed.Client(address, timeout=_ANSWERS_WITHIN, set_as_default=False)
+        return distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"No scheduler answers at {address!r} within {_ANSWERS_WITHIN:g} s: {error}. Is it "
-            "running ('dask scheduler' prints its "
-            "address), and can this machine reach it?"
+            f"No scheduler answers at {address!r} within {timeout:g} s: {error}. Is it running "
+            "('dask scheduler' prints its address), and can this machine reach it?"
         ) from None
 
 
-def shards(
-    client: Any, rows: Rows, like: Statistic, first: int
-) -> Generator[tuple[Any, int], None, None]:
-    """(sum, number of rows) of each shard from that number on, in order. A few for each thread of
-    the cluster are on their way at once.
-    """
-    count = rows.stream.rows
-    if count is None or not rows.stream.seeks:
-        raise ValueError(
-            f"{rows.stream.name} cannot be read from the middle, so that workers cannot share "
-            "it: convert it to Parquet first, or go "
-            "without a cluster."
-        )
-    waiting = deque(
-        (start, min(start + rows.step, count))
-        for start in range(first * rows.step, count, rows.step)
-    )
-    flight: deque[tuple[int, int, str | None, Any]] = deque()
-    job, said, lone = _submit(client, Job.itself, Job(rows, like, whole=False)), set[str](), 0
-    direct, threads, look = _reaches_workers(client), dict[str, int](), 0.0
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A submitted shard: its rows, the worker it was meant for, and its future."""
 
-    def back() -> int:
-        """Shards on their way are to be sent again; how many they are."""
-        again = len(flight)
-        while flight:
-            start, stop, _, future = flight.pop()
-            future.release()
-            waiting.appendleft((start, stop))
-        return again
+    start: int
+    stop: int
+    worker: str | None
+    future: Any
+
+
+def sum_shards(
+    client: Any, rows: Rows, template: Statistic, first: int
+) -> Generator[tuple[Any, int], None, None]:
+    """Yield the sum and the number of rows of each shard, in order, from shard ``first`` on.
+
+    A few shards for each thread of the cluster are in flight at once.
+    """
+    n_rows = rows.stream.rows
+    if n_rows is None or not rows.stream.seeks:
+        raise ValueError(
+            f"{rows.stream.name} cannot be read from the middle, so that workers cannot share it: "
+            "convert it to Parquet first, or fit without a cluster."
+        )
+    pending = deque(
+        (start, min(start + rows.step, n_rows))
+        for start in range(first * rows.step, n_rows, rows.step)
+    )
+    in_flight: deque[_Task] = deque()
+    job = _submit(client, ShardJob.identity, ShardJob(rows, template, include_arrays=False))
+    warned, direct = set[str](), _can_reach_workers(client)
+    # Shards to send one at a time, after a worker has died.
+    one_by_one = 0
+    threads, next_poll = dict[str, int](), 0.0
+
+    def requeue() -> int:
+        """Cancel the tasks in flight, queue their shards again, and return their number."""
+        count = len(in_flight)
+        while in_flight:
+            task = in_flight.pop()
+            task.future.release()
+            pending.appendleft((task.start, task.stop))
+        return count
 
     try:
-        while waiting or flight:
-            if time.monotonic() >= look:  # workers come and go
-                threads = _threads(client, (flight or waiting)[0][0])
-                look = time.monotonic() + _POLL
-            most = 1 if lone else shards_in_flight(sum(threads.values()))
-            while waiting and len(flight) < most:
-                start, stop = waiting.popleft()
-                where = _freest(threads, [address for _, _, address, _ in flight])
-                held = _held(client, rows, start, stop, where)
-                flight.append(
-                    (
-                        start,
-                        stop,
-                        where,
-                        _submit(client, summed, job, start, stop, held, where=where),
-                    )
-                )
-            start, stop, _, future = flight[0]
+        while pending or in_flight:
+            if time.monotonic() >= next_poll:  # workers join and leave
+                next_row = in_flight[0].start if in_flight else pending[0][0]
+                threads = _worker_threads(client, next_row)
+                next_poll = time.monotonic() + _POLL_SECONDS
+            most = 1 if one_by_one else shards_in_flight(sum(threads.values()))
+            while pending and len(in_flight) < most:
+                start, stop = pending.popleft()
+                worker = _least_loaded(threads, [task.worker for task in in_flight])
+                in_memory = _rows_in_memory(client, rows, start, stop, worker)
+                future = _submit(client, sum_shard, job, start, stop, in_memory, worker=worker)
+                in_flight.append(_Task(start, stop, worker, future))
+            task = in_flight[0]
             try:
-                shard, taken, heard = _result(client, start, future, direct=direct)
-            except DrawnOtherwise:
-                back()
-                job = _submit(client, Job.itself, Job(rows, like, whole=True))
+                shard, shard_rows, texts = _result(client, task, direct=direct)
+            except MapMismatchError:
+                requeue()
+                whole = ShardJob(rows, template, include_arrays=True)
+                job = _submit(client, ShardJob.identity, whole)
                 continue
-            except _deaths() as error:
-                if len(flight) == 1:
+            except _killed_worker_error() as error:
+                if len(in_flight) == 1:
                     raise RuntimeError(
-                        f"Every worker that summed rows {start} to {stop - 1} of "
+                        f"Every worker that summed rows {task.start} to {task.stop - 1} of "
                         f"{rows.stream.name} has died, the last one at "
                         f"{error.last_worker.address}: see its log. Too little memory for a task "
                         "is the usual reason."
                     ) from None
-                # a worker that dies takes blameless tasks with it: one by one it shows which is to
-                # blame
-                lone = back()
+                # A worker that dies fails all its tasks: sent one at a time, the shard that kills
+                # workers is identified.
+                one_by_one = requeue()
                 continue
-            flight.popleft()
-            future.release()
-            lone = max(0, lone - 1)
-            say(heard, said)
-            yield shard, taken
-            del shard  # it is part of the sum now, and the next one is as large
+            in_flight.popleft()
+            task.future.release()
+            one_by_one = max(0, one_by_one - 1)
+            issue_collected(texts, warned)
+            yield shard, shard_rows
+            del shard  # merged by now, and the next one is as large
     finally:
-        back()
+        requeue()
         job.release()
 
 
 def map_chunks(
     model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False
 ) -> Any:
-    """model.method of each chunk of rows, as a Dask array that is not computed yet; columns is None
-    where it has one dimension.
+    """Apply a method of a model to each chunk of a Dask array, lazily.
 
-    The model is one task, whose result all others take.
+    The model is one task, on which those of the chunks depend.
+
+    Parameters
+    ----------
+    model : Map or estimator
+        Fitted.
+    method : str
+    X : dask.array.Array
+    columns : int or None
+        Columns of the result; None where it is 1-d.
+    dtype : dtype
+    sparse : bool
+        Whether the chunks of the result are CSR.
+
+    Returns
+    -------
+    result : dask.array.Array
     """
     from dask import array
     from dask.delayed import delayed
@@ -228,161 +245,168 @@ def map_chunks(
         from scipy.sparse import csr_array
 
         empty = csr_array(empty)
-    sent = delayed(_unpacked, pure=False)(delayed(model._packed(), pure=False))
-    form: dict[str, Any] = (
+    task = delayed(_unpack, pure=False)(delayed(model._packed(), pure=False))
+    layout: dict[str, Any] = (
         {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (columns,))}
     )
-    work = functools.partial(_of_chunk, method=method, empty=empty)
-    return array.map_blocks(work, X.rechunk({1: -1}), sent, meta=empty, dtype=empty.dtype, **form)
+    work = functools.partial(_apply_to_chunk, method=method, empty=empty)
+    return array.map_blocks(work, X.rechunk({1: -1}), task, meta=empty, dtype=empty.dtype, **layout)
 
 
-def _find(stream: Any) -> Any:
-    """The cluster that a stream is folded on when none is named: that of folding_on; for Dask
-    arrays the current client.
-    """
-    found = getattr(_inside, "client", None)
+def _find_client(stream: Any) -> Any:
+    """Return the client of ``use_cluster``, for Dask arrays else the current one, or None."""
+    client = getattr(_thread, "client", None)
     distributed = sys.modules.get("distributed")
-    if found is None and distributed is not None and getattr(stream, "lazy", False):
+    if client is None and distributed is not None and getattr(stream, "lazy", False):
         try:
-            found = distributed.default_client()
+            return distributed.default_client()
         except ValueError:  # there is none
             return None
-    return found
+    return client
 
 
-def _with_workers(client: Any) -> Any:
+def _require_workers(client: Any) -> Any:
+    timeout = limits().cluster_timeout
     try:
-        client.wait_for_workers(1, timeout=_ANSWERS_WITHIN)
+        client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:
         address = client.scheduler.address
         raise ValueError(
-            f"The cluster at {address} has no worker after {_ANSWERS_WITHIN:g} s: start one "
+            f"The cluster at {address} has no worker after {timeout:g} s: start one "
             f"('dask worker {address}')."
         ) from None
     return client
 
 
-def _freest(threads: dict[str, int], busy: list[str | None]) -> str | None:
-    """The worker with the fewest shards for each of its threads. Dask would give all of them to the
-    one that has the Job.
+def _least_loaded(threads: dict[str, int], busy: list[str | None]) -> str | None:
+    """Return the worker with the fewest shards for each of its threads.
+
+    Dask would assign all tasks to the worker that holds the ShardJob.
     """
     return min(threads, key=lambda address: busy.count(address) / threads[address], default=None)
 
 
-def _submit(client: Any, work: Callable[..., Any], *args: Any, where: str | None = None) -> Any:
+def _submit(client: Any, work: Callable[..., Any], *args: Any, worker: str | None = None) -> Any:
     from dask import config
 
-    # Rows in memory travel with their task, so that they are not lost with a worker: no graph is
-    # too large for that.
+    # Rows in memory are sent with their task, so that a dying worker does not lose them: Dask's
+    # warning about large graphs does not apply.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         return client.submit(
-            work, *args, pure=False, workers=where, allow_other_workers=where is not None
+            work, *args, pure=False, workers=worker, allow_other_workers=worker is not None
         )
 
 
-def _held(client: Any, rows: Rows, start: int, stop: int, where: str | None) -> dict[str, Any]:
-    """What a task needs of rows that are in memory; chunks of Dask arrays as futures, made where
-    the task will be.
-    """
+def _rows_in_memory(
+    client: Any, rows: Rows, start: int, stop: int, worker: str | None
+) -> dict[str, Any]:
+    """Return the rows that a task is sent; chunks of Dask arrays as futures on its worker."""
     held = rows.stream.held(start, stop)
     if rows.stream.lazy:
         held["_chunks"] = client.compute(
-            held["_chunks"], workers=where, allow_other_workers=where is not None
+            held["_chunks"], workers=worker, allow_other_workers=worker is not None
         )
     return held
 
 
-def _reaches_workers(client: Any) -> bool:
-    """Whether sums can come from the workers themselves, and need not pass the scheduler."""
+def _can_reach_workers(client: Any) -> bool:
+    """Return whether results can be fetched from the workers, bypassing the scheduler."""
     from distributed.comm.core import connect as open_comm
 
-    async def knock(address: str) -> None:
-        comm = await open_comm(address, timeout=_KNOCKS, **client.connection_args)
+    async def open_and_close(address: str) -> None:
+        comm = await open_comm(address, timeout=_CONNECT_SECONDS, **client.connection_args)
         await comm.close()
 
     if client.direct_to_workers is not None:
         return bool(client.direct_to_workers)
     try:
-        client.sync(knock, next(iter(client.nthreads())))
+        client.sync(open_and_close, next(iter(client.nthreads())))
     except (OSError, StopIteration):
         return False
     return True
 
 
-def _deaths() -> Any:
-    """What Dask raises for a task whose workers have died, again and again."""
+def _killed_worker_error() -> type[Any]:
+    """Return the class of the error for a task whose workers have died repeatedly."""
     from distributed.scheduler import KilledWorker
 
-    return KilledWorker
+    error: type[Any] = KilledWorker
+    return error
 
 
-def _result(client: Any, start: int, future: Any, *, direct: bool) -> tuple[Any, int, list[str]]:
+def _result(client: Any, task: _Task, *, direct: bool) -> tuple[Any, int, list[str]]:
+    """Wait for the result of a task, as long as the cluster has workers."""
     from distributed import CancelledError
 
-    seen = time.monotonic()
+    last_worker = time.monotonic()
     while True:
         try:
-            error = future.exception(timeout=_POLL)
+            error = task.future.exception(timeout=_POLL_SECONDS)
             if error is not None:
                 raise error
-            done: tuple[Any, int, list[str]] = client.gather(future, direct=direct)
-            return done
+            result: tuple[Any, int, list[str]] = client.gather(task.future, direct=direct)
+            return result
         except TimeoutError:
-            if future.done():  # it is the task's own
+            if task.future.done():  # raised by the task itself
                 raise
         except CancelledError:
-            raise _lost(client, start) from None
-        if _threads(client, start):
-            seen = time.monotonic()
-        elif time.monotonic() - seen > _PATIENCE:
+            raise _scheduler_lost(client, task.start) from None
+        if _worker_threads(client, task.start):
+            last_worker = time.monotonic()
+        elif time.monotonic() - last_worker > _NO_WORKER_SECONDS:
             raise ConnectionError(
-                f"The cluster at {client.scheduler.address} has had no worker for {_PATIENCE:g} "
-                f"s. {_KEPT.format(start)}"
+                f"The cluster at {client.scheduler.address} has had no worker for "
+                f"{_NO_WORKER_SECONDS:g} s. {_RESUME.format(task.start)}"
             )
 
 
-def _threads(client: Any, start: int) -> dict[str, int]:
-    """Threads of each worker; start is the first row that is not summed yet."""
+def _worker_threads(client: Any, start: int) -> dict[str, int]:
+    """Return the threads of each worker; ``start`` is the first row that is not summed yet."""
     try:
         if client.status == "running":
             return dict(client.nthreads())
     except OSError:
         pass
-    raise _lost(client, start)
+    raise _scheduler_lost(client, start)
 
 
-_KEPT = (
-    "{} rows were summed: a checkpoint= has them, and a rerun goes on from there, on another "
-    "cluster or on none."
+_RESUME = (
+    "{} rows were summed: a checkpoint= has them, and a rerun resumes there, with or without a "
+    "cluster."
 )
 
 
-def _lost(client: Any, start: int) -> ConnectionError:
+def _scheduler_lost(client: Any, start: int) -> ConnectionError:
     return ConnectionError(
-        f"The scheduler at {client.scheduler.address} is gone. {_KEPT.format(start)}"
+        f"The connection to the scheduler at {client.scheduler.address} is lost. "
+        f"{_RESUME.format(start)}"
     )
 
 
-def _unpacked(model: Any) -> Any:
-    return copy.copy(model._unpacked())  # which remembers what it has warned of, this time
+def _unpack(model: Any) -> Any:
+    return copy.copy(model._unpacked())  # a copy has its own set of issued warnings
 
 
-def _of_chunk(chunk: Any, model: Any, *, method: str, empty: Any, block_info: Any = None) -> Any:
+def _apply_to_chunk(
+    chunk: Any, model: Any, *, method: str, empty: Any, block_info: Any = None
+) -> Any:
+    """Apply a method of a model to a chunk, with row numbers of the whole array in messages."""
     if chunk.shape[0] == 0:
         return empty
     start = block_info[0]["array-location"][0][0] if block_info else np.nan
-    known = not np.isnan(start)
+    numbered = not np.isnan(start)
     try:
-        with at_most(1), hearing() as heard:
-            made = getattr(model, method)(chunk)
+        with at_most(1), collect_warnings() as texts:
+            result = getattr(model, method)(chunk)
     except RowError as error:
-        raise (error.at(int(start)) if known else error) from None
+        raise (error.with_offset(int(start)) if numbered else error) from None
     where = (
         f"Rows from {int(start)} on, counted from there"
-        if known
+        if numbered
         else "Rows of a chunk, counted from its first"
     )
-    distributed = sys.modules.get("distributed")  # whose warnings reach the clients of a worker
-    said = vars(model).setdefault("_said", set())
-    say([f"{text} ({where}.)" for text in heard], said, (distributed or warnings).warn)
-    return made
+    # distributed.warn forwards warnings to the clients of a worker.
+    issue = (sys.modules.get("distributed") or warnings).warn
+    issued = vars(model).setdefault("_issued_warnings", set())
+    issue_collected([f"{text} ({where}.)" for text in texts], issued, issue)
+    return result

@@ -1,4 +1,4 @@
-"""What a worker of a cluster does: one pure task for each shard, and what all of them share."""
+"""The tasks of a Dask worker: the sum of one shard, and the job that all shards share."""
 
 from __future__ import annotations
 
@@ -8,111 +8,136 @@ from typing import Any
 from mercer import __version__, ops
 from mercer.data.batches import Rows
 from mercer.parallel.threads import at_most, one_blas_thread
-from mercer.parallel.warnings import hearing
-from mercer.stats.basic import Statistic
-from mercer.stats.combined import fresh
+from mercer.parallel.warnings import collect_warnings
+from mercer.stats.base import Statistic, empty_like
 
 
-class Job:
-    """What all tasks of a fold share. A worker has it once: it checks it, and draws its map, when
-    it needs it first.
+class ShardJob:
+    """The rows and the empty statistic that all tasks of one sum share.
+
+    A worker receives it once; on first use it validates its environment and draws the map.
+
+    Parameters
+    ----------
+    rows : Rows
+    template : Statistic
+        An empty statistic.
+    include_arrays : bool
+        Send the arrays of the maps, not only the inputs from which a worker draws them.
     """
 
-    def __init__(self, rows: Rows, like: Statistic, *, whole: bool) -> None:
-        self.rows = rows.with_rows(rows.stream.held(0, 0), 0) if whole else rows.packed()
-        self.like = like
-        self.made = {"mercer": __version__, "isa": ops.cpu.isa()}
+    def __init__(self, rows: Rows, template: Statistic, *, include_arrays: bool) -> None:
+        empty = rows.stream.held(0, 0)
+        self.rows = rows.with_rows(empty, 0) if include_arrays else rows.packed()
+        self.template = template
+        self.environment = _environment()
         self.files = rows.stream.files()
-        self.drawn = None if whole else rows.mark()
-        self._start()
+        self.map_digest = None if include_arrays else rows.mark()
+        self._reset()
 
-    def _start(self) -> None:
-        self._ready: Rows | None = None
+    def _reset(self) -> None:
+        self._prepared: Rows | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {
-            name: value for name, value in vars(self).items() if name not in ("_ready", "_lock")
+            name: value for name, value in vars(self).items() if name not in ("_prepared", "_lock")
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._start()
+        self._reset()
 
-    def itself(self) -> Job:
-        """The task that has this job, for the tasks that share it."""
+    def identity(self) -> ShardJob:
+        """Return the job: the Dask task on which the tasks of the shards depend."""
         return self
 
-    def ready(self) -> Rows:
-        """The rows with their maps drawn, once it is known that this worker sees the same files and
-        rounds in the same way.
-        """
+    def prepare(self) -> Rows:
+        """Return the rows with their maps drawn, after validating this worker's environment."""
         with self._lock:
-            if self._ready is None:
-                self._require_same()
+            if self._prepared is None:
+                self._require_same_environment()
+                self._require_same_files()
                 rows = self.rows.unpacked()
                 rows.stream.record_files()
-                if self.drawn is not None and rows.mark() != self.drawn:
-                    raise DrawnOtherwise
-                self._ready = rows
-            return self._ready
+                if self.map_digest is not None and rows.mark() != self.map_digest:
+                    raise MapMismatchError
+                self._prepared = rows
+            return self._prepared
 
-    def _require_same(self) -> None:
-        here = {"mercer": __version__, "isa": ops.cpu.isa()}
-        if here["mercer"] != self.made["mercer"]:
-            raise ValueError(
-                f"{_worker()} has mercer {here['mercer']}, and {self.made['mercer']} is needed: "
-                "install that."
-            )
-        if here != self.made:
-            raise ValueError(
-                f"{_worker()} uses the instruction set {here['isa']}, and the driver "
-                f"{self.made['isa']}, which rounds differently: "
-                "set MERCER_ISA to one that all have, there and here."
-            )
+    def _require_same_environment(self) -> None:
+        environment = _environment()
+        for field, name in (("mercer", "mercer"), ("isa", "instruction set")):
+            mine, theirs = environment[field], self.environment[field]
+            if mine != theirs:
+                advice = (
+                    f"install mercer {theirs} there"
+                    if field == "mercer"
+                    else "which rounds differently: set MERCER_ISA to one that all machines support"
+                )
+                raise ValueError(
+                    f"{_worker_name()} has {name} {mine}, and the client {theirs}: {advice}."
+                )
+
+    def _require_same_files(self) -> None:
         try:
             files = self.rows.stream.files()
         except OSError as error:
             raise ValueError(
-                f"{_worker()} cannot read {error.filename}: {error.strerror}. Rows in files are "
-                "read by the workers: "
-                "put the files where all of them see the same path."
+                f"{_worker_name()} cannot read {error.filename}: {error.strerror}. Workers read "
+                "the files themselves: put them on a path that all machines share."
             ) from None
-        for theirs, ours in zip(files, self.files, strict=True):
-            if theirs != ours:
-                what = "size" if theirs["bytes"] != ours["bytes"] else "time of modification"
+        for mine, theirs in zip(files, self.files, strict=True):
+            if mine != theirs:
+                field = "size" if mine["bytes"] != theirs["bytes"] else "modification time"
                 raise ValueError(
-                    f"{_worker()} sees another {ours['name']} than the driver: its {what} "
-                    "differs. Copy files with their times (cp -p), "
-                    "and do not write to them while they are read."
+                    f"{_worker_name()} has another {theirs['name']} than the client: its {field} "
+                    "differs. Copy files with their times (cp -p), and do not write to them while "
+                    "they are read."
                 )
 
 
-class DrawnOtherwise(Exception):
-    """A worker's map has other last digits: its processor is another one. It is sent what was
-    drawn.
-    """
+class MapMismatchError(Exception):
+    """A worker's map differs in the last digits, on another processor: its arrays must be sent."""
 
 
-def summed(job: Job, start: int, stop: int, held: dict[str, Any]) -> tuple[Any, int, list[str]]:
-    """The sum of rows start to stop, how many they are, and what was warned of: the task of a
-    worker, which has a thread for each task.
+def sum_shard(
+    job: ShardJob, start: int, stop: int, in_memory: dict[str, Any]
+) -> tuple[Any, int, list[str]]:
+    """Sum rows start to stop on one thread.
+
+    Parameters
+    ----------
+    job : ShardJob
+    start, stop : int
+    in_memory : dict
+        The rows of the shard that are not in files.
+
+    Returns
+    -------
+    shard : Statistic
+    n_rows : int
+    warnings : list of str
     """
-    shard, taken = fresh(job.like), 0
-    with at_most(1), one_blas_thread(), hearing() as heard:
-        rows = job.ready().with_rows(held, start)
+    shard, done = empty_like(job.template), 0
+    with at_most(1), one_blas_thread(), collect_warnings() as warnings:
+        rows = job.prepare().with_rows(in_memory, start)
         for piece in rows.pieces(start, stop):
             shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
-            taken = piece.start + piece.block.shape[0] - start
+            done = piece.start + piece.block.shape[0] - start
         rows.stream.require_same_files()
-    if taken != stop - start:
+    if done != stop - start:
         raise ValueError(
-            f"{job.rows.stream.name} has {taken} of the rows {start} to {stop - 1}: it has changed."
+            f"{job.rows.stream.name} has {done} of the rows {start} to {stop - 1}: it has changed."
         )
-    return shard, taken, heard
+    return shard, done, warnings
 
 
-def _worker() -> str:
+def _environment() -> dict[str, str]:
+    return {"mercer": __version__, "isa": ops.cpu.isa()}
+
+
+def _worker_name() -> str:
     from distributed import get_worker
 
     return f"The worker at {get_worker().address}"

@@ -1,4 +1,4 @@
-"""The one place that splits rows into tiles and spreads them over threads."""
+"""Split rows into tiles, and run them on the threads of one pool."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ import numpy as np
 from mercer.errors import ParameterError, Setting
 from mercer.parallel.tile_size import TILE_ROWS, Cost, tile_rows, worth_threads
 
-_MOST_THREADS = (
-    256  # threads start when they are needed, so this is a ceiling, not a number of threads
-)
+# An upper bound: the pool starts threads when they are needed.
+_MAX_THREADS = 256
 
 T = TypeVar("T")
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-# tile: set while a thread works on one, which never waits for others of the same pool; most: see
-# at_most
-_inside = threading.local()
+# in_tile: True while the thread works on a tile, and must not wait for others of the pool.
+# n_threads: see at_most.
+_thread = threading.local()
 _blas_users = 0
-_blas_before: list[
-    int | None
-] = []  # threads of each library before it was limited; empty where none is
-_blas: list[Any] = []  # threadpoolctl's controllers of libraries
+# Threads of each BLAS before it was limited; empty where none is limited.
+_blas_before: list[int | None] = []
+_blas: list[Any] = []  # threadpoolctl's controllers of the BLAS libraries
 
 
 def threads() -> int:
-    """Threads this process may use: MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs it may
-    run on.
+    """Return the number of threads that this process may use.
+
+    That is MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the number of CPUs it may run on.
     """
     for name in ("MERCER_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").split(",")[0].strip()
@@ -48,31 +47,33 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def width(n_jobs: int | None, who: str = "") -> int:
-    """Threads that n_jobs of an estimator asks for: None and -1 are all that threads() (or at_most)
-    allows, -2 all but one, and so on.
+def width(n_jobs: int | None, estimator_name: str = "") -> int:
+    """Return the number of threads for ``n_jobs`` of an estimator.
+
+    None is the number of ``at_most``, or all that this process may use; -1 is all, -2 all
+    but one.
     """
     if n_jobs is None:
-        return getattr(_inside, "most", None) or threads()
+        return getattr(_thread, "n_threads", None) or threads()
     if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
         needed = " must be None, an integer of at least 1, or negative (-1 for all)"
-        raise ParameterError(who, Setting("n_jobs"), f"{needed}, got {n_jobs!r}.")
+        raise ParameterError(estimator_name, Setting("n_jobs"), f"{needed}, got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
 
 
 @contextmanager
 def at_most(n_jobs: int | None) -> Iterator[None]:
-    """n_jobs for all that this thread does inside and that asks for none of its own."""
-    outer = getattr(_inside, "most", None)
-    _inside.most = width(n_jobs)
+    """Set the number of threads for calls of this thread with n_jobs=None."""
+    outer = getattr(_thread, "n_threads", None)
+    _thread.n_threads = width(n_jobs)
     try:
         yield
     finally:
-        _inside.most = outer
+        _thread.n_threads = outer
 
 
 def spans(n: int, rows: int) -> Iterator[slice]:
-    """Consecutive slices of `rows` rows (the last may be shorter) that cover n rows."""
+    """Yield consecutive slices of ``rows`` rows (the last may be shorter) that cover n rows."""
     for start in range(0, n, rows):
         yield slice(start, min(start + rows, n))
 
@@ -84,8 +85,9 @@ def each(
     n_jobs: int | None,
     most_rows: int = TILE_ROWS,
 ) -> None:
-    """work(rows) for every tile of n rows, over threads where that pays, with BLAS on one thread
-    inside.
+    """Call work(rows) for every tile of n rows, on several threads where that is faster.
+
+    BLAS runs on one thread inside.
     """
     share(work, list(spans(n, tile_rows(cost, most_rows))), cost, n, n_jobs)
 
@@ -101,7 +103,7 @@ def share(
     queue = deque(items)
 
     def run() -> None:
-        _inside.tile = True
+        _thread.in_tile = True
         try:
             while queue:
                 try:
@@ -113,16 +115,16 @@ def share(
             queue.clear()  # the other threads stop after their current item
             raise
         finally:
-            _inside.tile = False
+            _thread.in_tile = False
 
-    outer = getattr(_inside, "tile", False)
+    outer = getattr(_thread, "in_tile", False)
     workers = 1 if outer else _count_workers(len(items), cost, rows, n_jobs)
     with one_blas_thread():
         helpers = [_get_pool().submit(run) for _ in range(workers - 1)]
         try:
             run()
         finally:
-            _inside.tile = outer
+            _thread.in_tile = outer
             started = [helper for helper in helpers if not helper.cancel()]
             if started:
                 wait(started)
@@ -140,18 +142,17 @@ def _get_pool() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mercer")
+            _pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="mercer")
         return _pool
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS on one thread until the last of those who are inside has left. The limit is one for the
-    whole process, hence the count.
+    """Limit BLAS to one thread until the last user of this context has left it.
 
-    A signal may raise at any call. The count is right whenever it does, and the threads that BLAS
-    had are noted before it is limited: where a signal keeps the limit from being lifted, the next
-    who enters or leaves lifts it.
+    The limit holds for the whole process, hence the count of users. A signal handler may raise at
+    any call. The count is right whenever it does, and the threads that BLAS had are stored before
+    it is limited: where a signal prevents the limit from being lifted, the next user lifts it.
     """
     global _blas_users, _blas_before, _blas
     inside = False
@@ -161,9 +162,8 @@ def one_blas_thread() -> Iterator[None]:
                 if not _blas:
                     from threadpoolctl import ThreadpoolController
 
-                    _blas = (
-                        ThreadpoolController().select(user_api="blas").lib_controllers
-                    )  # asking OpenMP too takes longer
+                    # BLAS alone: querying OpenMP too takes longer.
+                    _blas = ThreadpoolController().select(user_api="blas").lib_controllers
                 _restore_blas()
                 _blas_before = [library.get_num_threads() for library in _blas]
                 for library in _blas:
@@ -180,7 +180,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _restore_blas() -> None:
-    """Give BLAS the threads back that it had before it was limited, where it was."""
+    """Restore the threads that BLAS had before it was limited."""
     global _blas_before
     for library, before in zip(_blas, _blas_before, strict=False):
         if before is not None:
@@ -189,26 +189,24 @@ def _restore_blas() -> None:
 
 
 def _set_threads(library: Any, number: int) -> None:
-    """Set the threads of one BLAS.
+    """Set the threads of one BLAS library.
 
-    The thread that leaves last need not be the one that came first, and threadpoolctl since 3.7
-    ignores what another thread than the first sets: BLAS would stay on one thread, or not be
-    limited at all. Hence its function below that rule.
+    The last user of ``one_blas_thread`` need not be on the thread of the first, and threadpoolctl
+    since 3.7 ignores calls from any other thread than the first. Hence its private function, which
+    has no such rule.
     """
     getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
-def _forget() -> None:
-    """A forked child has none of its parent's threads: it starts with no pool, a free lock and
-    nobody inside.
-    """
+def _reset_after_fork() -> None:
+    """Reset the pool, the lock and the count of BLAS users: a fork has no threads but its own."""
     global _lock, _pool, _blas_users
     _lock = threading.Lock()
     _pool = None
-    _inside.__dict__.clear()
+    _thread.__dict__.clear()
     _blas_users = 0
     _restore_blas()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

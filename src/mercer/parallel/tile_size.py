@@ -1,57 +1,137 @@
-"""Every decision by memory, dtype or n, as pure arithmetic on numbers."""
+"""Tile, block and batch sizes, and other decisions by memory, dtype or work.
+
+All functions are arithmetic on numbers. The constants that decide are fields of ``Limits``;
+``override_limits`` replaces them, for tests that need many tiles of few rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
-_TILE_BYTES = 32 * 2**20  # working space of one tile: a few of them fit beside anything
-# GEMM is within 2% of its full speed here, and a few thousand rows still keep several threads busy
+# Rows of a dense tile: GEMM is within 2% of its full speed, and a few thousand rows still keep
+# several threads busy.
 TILE_ROWS = 512
-# all weights are read anew for each tile, and sparse rows use each of them only a few times
+# Rows of a CSR tile: a tile reads all weights, and sparse rows use each of them only a few times.
 CSR_TILE_ROWS = 1024
-_LEAST_ROWS = 16
-_TRAVEL_BYTES = (
-    2**30
-)  # working space of a tile that is copied to a device while it works on the one before
-_DEVICE_BLOCK = 2**30  # bytes of a block there
-DEVICE_PANEL = (
-    2048  # columns of a panel of products there: a multiple of PANEL, and enough to fill a device
-)
-_THREADS_FROM = (
-    2e8  # multiply-adds: about 20 ms on one core; below, waking a thread costs more than it gives
-)
-_THREADS_FROM_BYTES = (
-    2.0**26
-)  # or this much memory: fresh pages are cleared by the thread that touches them first
-# columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache
-# until it is added
+_MIN_TILE_ROWS = 16
+# Columns of a panel of products: GEMM is at full speed, and a tile of products stays in the cache
+# until it is added.
 PANEL = 512
-SHARD = (
-    16  # blocks whose sum is one step of a fold: what a checkpoint counts, and what a worker does
-)
-_LEAST_BLOCK, _MOST_BLOCK = (
-    1024,
-    8192,
-)  # rows: fewer make adding up dear, more cost digits of float32 products
-_BLOCK_BYTES = 128 * 2**20  # of a block of very wide rows, which then has fewer
-_MARKS = 2**24  # columns: a mark and a place for each are 80 MiB
-_CLASS_BYTES = 2**30  # of the sums of all classes
-_CHECKPOINT_SHARE = (
-    20  # the work since the last checkpoint took so many times longer than writing it: it is due
-)
+# Columns of a panel of products on a device: a multiple of PANEL, and enough to fill a device.
+DEVICE_PANEL = 2048
+# Blocks of a shard, by default.
+SHARD = 16
+# Working memory of a device tile that is copied while the previous one is computed.
+_DEVICE_COPY_BYTES = 2**30
+_DEVICE_BLOCK_BYTES = 2**30
+# Blocks of very wide rows have at most these bytes, and then fewer than Limits.min_block_rows.
+_WIDE_BLOCK_BYTES = 128 * 2**20
+# A map is redrawn by the workers where its inputs take at most this fraction of its arrays.
+_REDRAW_RATIO = 16
+# Shards in flight for each thread of a cluster: the next one is there when a thread is free.
+_SHARDS_PER_THREAD = 2
 
-_REDRAWN_FROM = 4 * 2**20  # bytes that a map has drawn: less is sent to a worker as it is
-_REDRAWN_SHARE = 16  # what is sent instead takes at most this part of them
-_IN_FLIGHT = 2  # shards for each thread of a cluster: the next one is there when a thread is free
-
-_FIGURE_NUMBERS, _FIGURE_PAIRS = 2**22, 4000  # that are drawn, or read, a dozen times
-_FLOAT32_FROM = 1e-3  # a relative error of kernel values: rounding is a hundredth of it
+# Numbers that are drawn, and pairs that are evaluated, a dozen times for a figure.
+_FIGURE_NUMBERS, _FIGURE_PAIRS = 2**22, 4000
+# Relative error of kernel values from which float32 is precise enough: a hundred times its own.
+_FLOAT32_FROM = 1e-3
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Thresholds of this module. Block sizes determine the rounding of sums.
+
+    Attributes
+    ----------
+    tile_bytes : int
+        Working memory of one tile: a few of them fit beside anything.
+    max_tile_rows : int or None
+        Upper bound on the rows of every tile; None for that of the caller.
+    min_block_rows, max_block_rows : int
+        Rows of a block: with fewer, adding up their products is expensive; with more, float32
+        products lose digits.
+    shard_blocks : int
+        Blocks of a shard: the unit that a checkpoint counts and a worker computes.
+    thread_flops : float
+        Multiply-adds from which threads are used, about 20 ms on one core: below, waking a thread
+        costs more than it saves.
+    thread_bytes : float
+        Bytes from which threads are used: new pages are cleared by the thread that touches them.
+    mask_columns : int
+        Columns up to which a mask of all columns is allocated: 80 MiB for a mask and an index.
+    class_sum_bytes, min_class_limit : int
+        Memory of the sums of all classes, and the number of classes that is always accepted.
+    checkpoint_cost_ratio : float
+        A checkpoint is due when the work since the last one took this many times longer than
+        writing it.
+    redraw_bytes : int
+        Bytes of a map's arrays from which workers draw them again; smaller arrays are sent.
+    cluster_timeout : float
+        Seconds to wait for a Dask scheduler, and for its first worker.
+    """
+
+    tile_bytes: int = 32 * 2**20
+    max_tile_rows: int | None = None
+    min_block_rows: int = 1024
+    max_block_rows: int = 8192
+    shard_blocks: int = SHARD
+    thread_flops: float = 2e8
+    thread_bytes: float = 2.0**26
+    mask_columns: int = 2**24
+    class_sum_bytes: int = 2**30
+    min_class_limit: int = 1000
+    checkpoint_cost_ratio: float = 20
+    redraw_bytes: int = 4 * 2**20
+    cluster_timeout: float = 10.0
+
+
+_limits = Limits()
+
+
+def limits() -> Limits:
+    """Return the limits in force."""
+    return _limits
+
+
+def set_limits(**values: Any) -> Limits:
+    """Replace some limits for the whole process, all its threads included.
+
+    For tests, and for the preload scripts of their Dask workers: the client and the workers of a
+    cluster need the same block sizes.
+
+    Parameters
+    ----------
+    **values
+        Fields of ``Limits``.
+
+    Returns
+    -------
+    previous : Limits
+    """
+    global _limits
+    previous = _limits
+    _limits = replace(previous, **values)
+    return previous
+
+
+@contextmanager
+def override_limits(**values: Any) -> Iterator[None]:
+    """Replace some limits for the whole process inside a with statement (see ``set_limits``)."""
+    global _limits
+    previous = set_limits(**values)
+    try:
+        yield
+    finally:
+        _limits = previous
+
+
+@dataclass(frozen=True)
 class Cost:
-    """What one row costs: multiply-adds, and bytes of working space (output included)."""
+    """Cost of one row: multiply-adds, and bytes of working memory (output included)."""
 
     flops: float
     bytes: float
@@ -60,133 +140,118 @@ class Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
 
     def sparse(self, d: int, share: float) -> Cost:
-        """The same where only this share of the d numbers of a row is stored, and the output is
-        dense.
-        """
+        """Return the cost where this share of the d values of a row is stored, output dense."""
         return Cost(self.flops * share, self.bytes - 8.0 * d * (1 - share))
 
 
 def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
-    """Rows of a tile. It depends on the width of the work only, so that the grid is the same for
-    every thread count.
-    """
-    fitting = int(_TILE_BYTES / max(cost.bytes, 1))
-    return max(_LEAST_ROWS, min(most_rows, fitting))
+    """Return the rows of a tile, which depend on the cost of a row, not on threads."""
+    if _limits.max_tile_rows is not None:
+        most_rows = min(most_rows, _limits.max_tile_rows)
+    fitting = int(_limits.tile_bytes / max(cost.bytes, 1))
+    return max(_MIN_TILE_ROWS, min(most_rows, fitting))
 
 
 def device_rows(bytes_each: float, memory: int, *, travelling: bool = False) -> int:
-    """Rows of a tile on a device: an eighth of its memory; of those that travel there and back,
-    what keeps both ways busy.
+    """Return the rows of a tile on a device: an eighth of its memory.
+
+    Tiles that are copied from and to the host are limited to what keeps both directions busy.
     """
-    most = min(memory / 8, _TRAVEL_BYTES) if travelling else memory / 8
-    return max(_LEAST_ROWS, int(most / max(bytes_each, 1)))
+    most = min(memory / 8, _DEVICE_COPY_BYTES) if travelling else memory / 8
+    return max(_MIN_TILE_ROWS, int(most / max(bytes_each, 1)))
 
 
 def long_tile_rows(cost: Cost) -> int:
-    """Rows of a tile of sparse features, whose memory is small: as many as are worth a thread."""
-    return tile_rows(cost, max(TILE_ROWS, int(_THREADS_FROM / max(cost.flops, 1))))
+    """Return the rows of a tile of sparse features: enough work for a thread, in little memory."""
+    return tile_rows(cost, max(TILE_ROWS, int(_limits.thread_flops / max(cost.flops, 1))))
 
 
 def rows_at_once(cost: Cost) -> int:
-    """Rows that are predicted in one go, in whole tiles: enough for many threads, while only tiles
-    hold features.
-    """
+    """Return the rows of a prediction batch: 64 tiles, enough for many threads."""
     return 64 * tile_rows(cost)
 
 
 def blocks_in(bytes_each: int) -> int:
-    """How many pieces of this size the working space of a tile has room for; at least one."""
-    return max(1, _TILE_BYTES // max(bytes_each, 1))
+    """Return how many items of a size fit into the working memory of a tile; at least one."""
+    return max(1, _limits.tile_bytes // max(bytes_each, 1))
 
 
 def worth_marking(columns: int) -> bool:
-    """Whether those of so many columns that are in use are marked in an array of all of them, not
-    sorted.
-    """
-    return columns <= _MARKS
+    """Return whether used columns are found by a mask of all columns rather than by sorting."""
+    return columns <= _limits.mask_columns
 
 
 def worth_keeping(count: int) -> bool:
-    """Whether something of so many bytes may stay in memory for the next tile: as much as two tiles
-    of working space.
-    """
-    return count <= 2 * _TILE_BYTES
+    """Return whether an array of so many bytes may be cached for the next tile: two tiles."""
+    return count <= 2 * _limits.tile_bytes
 
 
 def worth_threads(cost: Cost, rows: int) -> bool:
-    """Whether this many rows are enough work to be spread over threads."""
-    return cost.flops * rows >= _THREADS_FROM or cost.bytes * rows >= _THREADS_FROM_BYTES
+    """Return whether so many rows are enough work for several threads."""
+    return cost.flops * rows >= _limits.thread_flops or cost.bytes * rows >= _limits.thread_bytes
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Blocks of so many rows, shards of so many blocks: it depends on the width of a row and its
-    dtype, and on nothing else.
-    """
+    """Rows of a block and blocks of a shard, a function of the width and dtype of a row."""
 
     rows: int
     shard: int
 
 
 def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
-    """Blocks of about 32 MiB of rows of this width, in whole tiles; of at least 1024 rows where
-    those take no more than 128 MiB.
+    """Return the grid for rows of this width: blocks of about 32 MiB, in whole tiles.
 
-    On a device all blocks have the most rows, so that adding their products up costs little beside
-    making them, up to 1 GiB.
+    Blocks have at least 1024 rows where these take at most 128 MiB. On a device blocks have 8192
+    rows, up to 1 GiB, so that adding their products costs little relative to computing them.
     """
+    row_bytes = max(1, width * itemsize)
     if device:
-        return Grid(
-            max(_LEAST_ROWS, min(_MOST_BLOCK, _DEVICE_BLOCK // max(1, width * itemsize))), SHARD
-        )
-    fitting = _TILE_BYTES // max(1, width * itemsize) // TILE_ROWS * TILE_ROWS
-    rows = max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting))
-    return Grid(max(_LEAST_ROWS, min(rows, _BLOCK_BYTES // max(1, width * itemsize))), SHARD)
+        rows = min(_limits.max_block_rows, _DEVICE_BLOCK_BYTES // row_bytes)
+    else:
+        fitting = _limits.tile_bytes // row_bytes // TILE_ROWS * TILE_ROWS
+        rows = max(_limits.min_block_rows, min(_limits.max_block_rows, fitting))
+        rows = min(rows, _WIDE_BLOCK_BYTES // row_bytes)
+    return Grid(max(_MIN_TILE_ROWS, rows), _limits.shard_blocks)
 
 
-def most_classes(width: int) -> int:
-    """Classes whose sums of so many columns fit into 1 GiB; at least a thousand."""
-    return max(1000, _CLASS_BYTES // (8 * max(width, 1)))
+def max_classes(width: int) -> int:
+    """Return the number of classes whose sums of so many columns fit into 1 GiB; at least 1000."""
+    return max(_limits.min_class_limit, _limits.class_sum_bytes // (8 * max(width, 1)))
 
 
-def worth_writing(seconds_of_work: float, seconds_to_write: float) -> bool:
-    """Whether a checkpoint is due: it costs at most a twentieth of the work that it saves."""
-    return seconds_of_work >= _CHECKPOINT_SHARE * seconds_to_write
+def is_checkpoint_due(seconds_of_work: float, seconds_to_write: float) -> bool:
+    """Return whether a checkpoint is due: it costs at most a twentieth of the work it saves."""
+    return seconds_of_work >= _limits.checkpoint_cost_ratio * seconds_to_write
 
 
 def worth_redrawing(seen_bytes: int, drawn_bytes: int) -> bool:
-    """Whether a worker is sent what a map saw, so many bytes, to draw the rest again, and not what
-    was drawn.
-    """
-    return drawn_bytes >= _REDRAWN_FROM and seen_bytes * _REDRAWN_SHARE <= drawn_bytes
+    """Return whether a worker is sent the inputs of a map, to draw its arrays again."""
+    return drawn_bytes >= _limits.redraw_bytes and seen_bytes * _REDRAW_RATIO <= drawn_bytes
 
 
 def shards_in_flight(threads: int) -> int:
-    """Shards that a cluster of so many threads is given at once."""
-    return _IN_FLIGHT * max(1, threads)
+    """Return the shards that are submitted at once to a cluster of so many threads."""
+    return _SHARDS_PER_THREAD * max(1, threads)
 
 
 def worth_drawing(weights: float) -> bool:
-    """Whether a map with so many weights may be drawn a dozen times for a figure: a fraction of a
-    second each.
-    """
+    """Return whether a map of so many weights can be drawn a dozen times for a figure."""
     return weights <= _FIGURE_NUMBERS
 
 
 def figure_pairs(d: int) -> int:
-    """Pairs of rows of d columns that the errors of a figure are measured on, a dozen times."""
+    """Return the pairs of rows of d columns on which a figure's errors are measured."""
     return max(_FIGURE_PAIRS // 10, min(_FIGURE_PAIRS, _FIGURE_NUMBERS // d))
 
 
 def width_for(error: float | None) -> str:
-    """The dtype of rows that are not there yet: float32 where its rounding is far below the error
-    that is wanted.
-    """
+    """Return the dtype for planned rows: float32 where its rounding is far below the error."""
     return "float32" if error is not None and error >= _FLOAT32_FROM else "float64"
 
 
 def size(count: float) -> str:
-    """Bytes in words: 1.5 GB."""
+    """Format a number of bytes, such as "1.5 GB"."""
     for unit in _UNITS[:-1]:
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Warnings about rows, brought to where somebody reads them: a worker's log is no such place."""
+"""Collect warnings in worker threads and processes, and issue them in the caller's."""
 
 from __future__ import annotations
 
@@ -8,37 +8,48 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _lock = threading.Lock()
-_inside = threading.local()  # heard: see hearing
+_thread = threading.local()  # collected: the list of collect_warnings, where one is active
 
 
 def warn(text: str, stacklevel: int = 1) -> None:
-    """A warning; told to who is hearing in this thread, where somebody is."""
-    heard = getattr(_inside, "heard", None)
-    if heard is None:
+    """Issue a warning, or append it to this thread's collector if one is active."""
+    collected = getattr(_thread, "collected", None)
+    if collected is None:
         warnings.warn(text, stacklevel=stacklevel + 1)
     else:
-        heard.append(text)
+        collected.append(text)
 
 
 @contextmanager
-def hearing() -> Iterator[list[str]]:
-    """What this thread warns of inside."""
-    outer = getattr(_inside, "heard", None)
-    heard: list[str] = []
-    _inside.heard = heard
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of this thread in a list instead of issuing them."""
+    outer = getattr(_thread, "collected", None)
+    collected: list[str] = []
+    _thread.collected = collected
     try:
-        yield heard
+        yield collected
     finally:
-        _inside.heard = outer
+        _thread.collected = outer
 
 
-def say(heard: list[str], said: set[str], warn: Callable[..., None] = warnings.warn) -> None:
-    """Warn of what was heard elsewhere: once of each kind, by whom it names first."""
+def issue_collected(
+    texts: list[str], issued: set[str], warn: Callable[..., None] = warnings.warn
+) -> None:
+    """Issue collected warnings, one for each estimator name that a text begins with.
+
+    Parameters
+    ----------
+    texts : list of str
+    issued : set of str
+        Names that were warned about before; extended.
+    warn : callable
+    """
     new = []
     with _lock:
-        for text in heard:
-            who = text.partition(":")[0]
-            new += [text] if who not in said else []
-            said.add(who)
+        for text in texts:
+            name = text.partition(":")[0]
+            if name not in issued:
+                new.append(text)
+            issued.add(name)
     for text in new:
         warn(text, stacklevel=2)

@@ -1,6 +1,4 @@
-"""ClassSums: how many rows each class has, and the sum of their features. All that one-against-all
-least squares needs beside Moments.
-"""
+"""Row counts and feature sums of each class, which one-vs-rest least squares needs with Moments."""
 
 from __future__ import annotations
 
@@ -10,47 +8,47 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, matrix
 from mercer.parallel.threads import share, spans
-from mercer.parallel.tile_size import PANEL, Cost, most_classes
-from mercer.stats.basic import Array, State, frequency_weights
+from mercer.parallel.tile_size import PANEL, Cost, max_classes
+from mercer.stats.base import State, frequency_weights
 from mercer.validation.rows import first_missing
 
-_KINDS = {bool: "number", int: "number", float: "number", str: "word", bytes: "bytes"}
+_KINDS = {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}
 
+# A target with at most this many distinct integers is classified, not regressed.
 FEW_INTEGERS = 100
 
 
 def are_classes(y: Array) -> bool:
-    """Whether a target is taken for classes: words, booleans, or at most FEW_INTEGERS different
-    whole numbers.
-    """
+    """Return whether y holds class labels: text, booleans, or at most FEW_INTEGERS integers."""
     if y.dtype.kind not in "iuf":
         return True
     return bool(np.all(y == np.floor(y))) and len(np.unique(y)) <= FEW_INTEGERS
 
 
 class ClassSums:
-    """n_c = sum w and s_c = sum w z over the rows of each class c, in float64; classes are found as
-    they come.
+    """n_c = sum w and s_c = sum w z over the rows of each class c, in float64.
 
-    Labels are numbers or words of any dtype. For the target 1 in class c and 0 elsewhere, sum w (z
-    - mean)(y - mean)' is s_c - n_c mean.
+    Labels are numbers or text of any dtype; classes are added as they occur. For the target 1 in
+    class c and 0 elsewhere, sum w (z - mean)(y - mean)' is s_c - n_c mean.
     """
 
-    anywhere = True  # blocks are summed where they are
+    accepts_device_blocks = True
 
     def __init__(self) -> None:
-        self._places: dict[Any, int] = {}  # label -> row of the counts and sums
-        self._kind: str | None = None  # what all labels are
-        self._dtype: np.dtype[Any] | None = None  # of the labels as they came
+        self._index: dict[Any, int] = {}  # label -> row of the counts and sums
+        self._kind: str | None = None  # of all labels
+        self._dtype: np.dtype[Any] | None = None  # common dtype of the labels
         self._counts: Array = np.empty(0)
         self._sums: Array = np.empty((0, 0))
 
     def add(
         self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
     ) -> None:
+        """Add the rows of a block, whose labels are y."""
         n, D = block.shape
         labels = np.asarray(y)
         if y is None or labels.shape != (n,):
@@ -65,28 +63,28 @@ class ClassSums:
                 missing[0],
                 f"Every row needs a label, got {missing[2]} at",
                 ". Drop such rows first.",
-            ).at(start)
+            ).with_offset(start)
         if n == 0:
             return
-        places = self._find(labels, start)
+        codes = self._encode(labels, start)
         self._grow(D)
-        self._counts += np.bincount(places, weights=w, minlength=len(self._places))
-        found, codes = np.unique(places, return_inverse=True)
-        self._sums[found] += _sums(matrix(block), w, codes, len(found))
+        self._counts += np.bincount(codes, weights=w, minlength=len(self._index))
+        present, inverse = np.unique(codes, return_inverse=True)
+        self._sums[present] += _sum_by_code(matrix(block), w, inverse, len(present))
 
     @property
     def classes(self) -> Array:
-        """The labels, sorted, in the dtype in which they came."""
+        """Sorted labels, in their common dtype."""
         return np.array(self._sorted()[0], dtype=self._dtype)
 
     @property
     def counts(self) -> Array:
-        """Rows of each class, by their weights, in the order of classes."""
+        """Total weight of the rows of each class, in the order of ``classes``."""
         return self._counts[self._sorted()[1]]
 
     @property
     def sums(self) -> Array:
-        """sum w z of each class, a row for each, in the order of classes."""
+        """Sum w z of each class, one row per class, in the order of ``classes``."""
         return self._sums[self._sorted()[1]]
 
     def __add__(self, other: ClassSums) -> ClassSums:
@@ -95,79 +93,83 @@ class ClassSums:
         return merged
 
     def __iadd__(self, other: ClassSums) -> ClassSums:
-        if not other._places:
+        if not other._index:
             return self
         if self._kind not in (None, other._kind):
-            raise ValueError(_mixed(next(iter(self._places)), next(iter(other._places)), ""))
-        if self._places and self._sums.shape[1] != other._sums.shape[1]:
+            raise ValueError(_mixed_kinds(next(iter(self._index)), next(iter(other._index)), ""))
+        if self._index and self._sums.shape[1] != other._sums.shape[1]:
             raise ValueError(
                 f"Sums of {self._sums.shape[1]} and {other._sums.shape[1]} columns do not merge."
             )
         self._kind = other._kind
         assert other._dtype is not None
         self._widen(other._dtype)
-        places = [self._places.setdefault(label, len(self._places)) for label in other._places]
+        index = [self._index.setdefault(label, len(self._index)) for label in other._index]
         self._grow(other._sums.shape[1])
-        self._counts[places] += other._counts
-        self._sums[places] += other._sums
+        self._counts[index] += other._counts
+        self._sums[index] += other._sums
         return self
 
     def state(self) -> State:
-        """Arrays and plain values that from_state makes the same sums of."""
-        labels = [label.hex() if isinstance(label, bytes) else label for label in self._places]
-        facts = {
+        """Return the state that ``from_state`` restores."""
+        labels = [label.hex() if isinstance(label, bytes) else label for label in self._index]
+        values = {
             "labels": labels,
             "kind": self._kind,
             "dtype": None if self._dtype is None else self._dtype.str,
         }
-        return State({"counts": self._counts, "sums": self._sums}, facts)
+        return State({"counts": self._counts, "sums": self._sums}, values)
 
     def from_state(self, state: State) -> ClassSums:
-        """Sums with that state."""
-        made = ClassSums()
+        """Return class sums with a given state."""
+        result = ClassSums()
         labels = [
-            bytes.fromhex(label) if state.facts["kind"] == "bytes" else label
-            for label in state.facts["labels"]
+            bytes.fromhex(label) if state.values["kind"] == "bytes" else label
+            for label in state.values["labels"]
         ]
-        made._places = {label: place for place, label in enumerate(labels)}
-        made._kind = state.facts["kind"]
-        made._dtype = None if state.facts["dtype"] is None else np.dtype(state.facts["dtype"])
-        made._counts, made._sums = state.arrays["counts"], state.arrays["sums"]
-        return made
+        result._index = {label: row for row, label in enumerate(labels)}
+        result._kind = state.values["kind"]
+        result._dtype = None if state.values["dtype"] is None else np.dtype(state.values["dtype"])
+        result._counts, result._sums = state.arrays["counts"], state.arrays["sums"]
+        return result
 
     def _sorted(self) -> tuple[list[Any], list[int]]:
-        if not self._places:
-            raise ValueError("These ClassSums have not seen a row.")
-        labels = sorted(self._places)
-        return labels, [self._places[label] for label in labels]
+        if not self._index:
+            raise ValueError("These ClassSums are empty: add rows first.")
+        labels = sorted(self._index)
+        return labels, [self._index[label] for label in labels]
 
-    def _find(self, labels: Array, start: int) -> Array:
-        """The place of each label; new ones are given the next places."""
+    def _encode(self, labels: Array, start: int) -> Array:
+        """Return the index of each label; new labels are appended."""
         if labels.dtype.kind == "O":
-            firsts: dict[Any, int] = {}
+            first_codes: dict[Any, int] = {}
             codes = np.array(
                 [
-                    firsts.setdefault(_plain(label, row + start), len(firsts))
+                    first_codes.setdefault(_to_python(label, row + start), len(first_codes))
                     for row, label in enumerate(labels)
                 ]
             )
             rows = np.unique(codes, return_index=True)[1]
-            known = list(firsts)
+            distinct = list(first_codes)
         else:
             values, rows, codes = np.unique(labels, return_index=True, return_inverse=True)
-            known = [
-                _plain(value, row + start) for value, row in zip(values.tolist(), rows, strict=True)
+            distinct = [
+                _to_python(value, row + start)
+                for value, row in zip(values.tolist(), rows, strict=True)
             ]
-        for label, row in zip(known, rows, strict=True):
+        for label, row in zip(distinct, rows, strict=True):
             kind = _KINDS[type(label)]
             if self._kind not in (None, kind):
-                raise ValueError(_mixed(next(iter(self._places)), label, f" at row {row + start}"))
+                raise ValueError(
+                    _mixed_kinds(next(iter(self._index)), label, f" at row {row + start}")
+                )
             self._kind = kind
-            self._places.setdefault(label, len(self._places))
+            self._index.setdefault(label, len(self._index))
         self._widen(labels.dtype)
-        return np.array([self._places[label] for label in known])[codes]
+        return np.array([self._index[label] for label in distinct])[codes]
 
     def _widen(self, dtype: np.dtype[Any]) -> None:
+        """Promote the common dtype of the labels."""
         if self._dtype is None:
             self._dtype = dtype
         elif self._dtype != dtype:
@@ -178,24 +180,23 @@ class ClassSums:
             )
 
     def _grow(self, D: int) -> None:
-        classes = len(self._places)
-        if classes > most_classes(D):
+        """Allocate rows for the new labels."""
+        classes, allocated = len(self._index), len(self._counts)
+        if classes > max_classes(D):
             raise ValueError(
-                f"There are more than {most_classes(D)} different labels: numbers to be "
-                "predicted rather than classes? Use a regressor."
+                f"The target has more than {max_classes(D)} distinct labels. Use a regressor if "
+                "it is a number to be predicted."
             )
-        if len(self._counts) and self._sums.shape[1] != D:
-            raise ValueError(f"Sums of {self._sums.shape[1]} columns do not take rows of {D}.")
-        known = len(self._counts)
-        if classes > known:
-            self._counts = np.concatenate([self._counts, np.zeros(classes - known)])
-            self._sums = np.concatenate(
-                [self._sums.reshape(known, D), np.zeros((classes - known, D))]
-            )
+        if allocated and self._sums.shape[1] != D:
+            raise ValueError(f"Sums of {self._sums.shape[1]} columns do not accept rows of {D}.")
+        if classes > allocated:
+            new = classes - allocated
+            self._counts = np.concatenate([self._counts, np.zeros(new)])
+            self._sums = np.concatenate([self._sums.reshape(allocated, D), np.zeros((new, D))])
 
 
-def _sums(rows: Any, w: Array, codes: Array, classes: int) -> Array:
-    """sum w z over the rows of each code."""
+def _sum_by_code(rows: Any, w: Array, codes: Array, classes: int) -> Array:
+    """Return sum w z over the rows of each code."""
     from scipy.sparse import csr_array
 
     n, D = rows.shape
@@ -203,32 +204,31 @@ def _sums(rows: Any, w: Array, codes: Array, classes: int) -> Array:
         weights = np.zeros((n, classes))
         weights[np.arange(n), codes] = w
         return np.asarray(ops.beside(weights, rows).T @ rows.astype(np.float64))
-    chosen = csr_array((w, codes, np.arange(n + 1)), shape=(n, classes)).T.tocsr()
-    if hasattr(rows, "indptr"):
-        return (chosen @ rows.astype(np.float64)).toarray()
+    indicator = csr_array((w, codes, np.arange(n + 1)), shape=(n, classes)).T.tocsr()
+    if is_csr(rows):
+        return (indicator @ rows.astype(np.float64)).toarray()
     sums = np.empty((classes, D))
 
     def work(panel: slice) -> None:
-        sums[:, panel] = chosen @ rows[:, panel].astype(np.float64)
+        sums[:, panel] = indicator @ rows[:, panel].astype(np.float64)
 
     share(work, list(spans(D, PANEL)), Cost(8.0 * D, 0.0), n)
     return sums
 
 
-def _plain(label: Any, row: int) -> Any:
-    """A label as a plain Python value."""
+def _to_python(label: Any, row: int) -> Any:
+    """Return a label as a Python scalar; raise where it is neither a number nor text."""
     label = label.item() if isinstance(label, np.generic) else label
     if type(label) not in _KINDS:
         raise ValueError(
-            f"Labels must be numbers or words, got {label!r} of type {type(label).__name__} at "
-            f"row {row}."
+            f"Labels must be numbers or text, got {label!r} of type {type(label).__name__} at row "
+            f"{row}."
         )
     return label
 
 
-def _mixed(one: Any, other: Any, where: str) -> str:
+def _mixed_kinds(first: Any, second: Any, where: str) -> str:
     return (
-        f"Labels that are numbers and labels that are words cannot be put in order: got {one!r}, "
-        f"and {other!r}{where}. "
-        "Make them all words (y.astype(str)), or all numbers."
+        f"Labels that are numbers and labels that are text cannot be sorted together: got "
+        f"{first!r}, and {second!r}{where}. Convert all to text (y.astype(str)) or to numbers."
     )

@@ -1,28 +1,37 @@
-"""Histograms on fixed grids of logarithmic bins: what poles, landmarks and anchors are fitted
-to.
-"""
+"""Mergeable histograms on fixed grids of logarithmic bins, for poles, landmarks and anchors."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.maps.block import Block
-from mercer.stats.basic import frequency_weights
-
-Array = NDArray[Any]
+from mercer.stats.base import frequency_weights
 
 
 class Histogram:
-    """Weight of the entries in each of a fixed grid of logarithmic bins, `per_octave` to a factor
-    of 2; zeros and negatives counted apart.
+    """Histogram of the entries of all columns on logarithmic bins.
 
-    The grid does not depend on the data, so that histograms merge exactly. All columns are pooled.
-    With magnitudes, |x| is counted. low and high are the smallest and the largest entry whose
-    weight is not 0.
+    The bins do not depend on the data, so that histograms merge exactly. Zeros and negative entries
+    are counted apart.
+
+    Parameters
+    ----------
+    per_octave : int, default=16
+        Bins for each factor of 2.
+    magnitudes : bool, default=False
+        Count |x| instead of x.
+
+    Attributes
+    ----------
+    bins : dict of int to float
+        Weight of each bin that is not empty.
+    zeros, negatives : float
+        Their weights.
+    low, high : float
+        Smallest and largest entry whose weight is not 0.
     """
 
     def __init__(self, per_octave: int = 16, *, magnitudes: bool = False) -> None:
@@ -36,24 +45,25 @@ class Histogram:
     def add(
         self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
     ) -> None:
+        """Add the rows of a block."""
         n, d = block.shape
         weights = frequency_weights(n, weight)
         csr = block.tocsr()
         per_value = np.repeat(weights, np.diff(csr.indptr))
-        values = (
-            np.abs(csr.data.astype(np.float64)) if self.magnitudes else csr.data.astype(np.float64)
-        )
+        values = csr.data.astype(np.float64)
+        values = np.abs(values) if self.magnitudes else values
         counted = values[per_value > 0]
         zeros = [0.0] if np.count_nonzero(per_value) < np.count_nonzero(weights) * d else []
         self._extend(
             min([*zeros, counted.min(initial=np.inf)]), max([*zeros, counted.max(initial=-np.inf)])
         )
         positive, negative = values > 0, values < 0
-        bins, places = np.unique(
+        bins, inverse = np.unique(
             np.floor(np.log2(values[positive]) * self.per_octave), return_inverse=True
         )
-        for edge, total in zip(bins, np.bincount(places, weights=per_value[positive]), strict=True):
-            self._take(int(edge), float(total))
+        totals = np.bincount(inverse, weights=per_value[positive])
+        for edge, total in zip(bins, totals, strict=True):
+            self._add_to_bin(int(edge), float(total))
         self.negatives += float(per_value[negative].sum())
         self.zeros += (
             float(weights.sum()) * d
@@ -73,20 +83,18 @@ class Histogram:
         merged.negatives += other.negatives
         merged._extend(other.low, other.high)
         for edge, total in other.bins.items():
-            merged._take(edge, total)
+            merged._add_to_bin(edge, total)
         return merged
 
     def edges(self) -> tuple[Array, Array]:
-        """(low ends, high ends) of the bins that are not empty, in rising order."""
+        """Return the lower and the upper edges of the bins that are not empty, ascending."""
         bins = np.array(
             sorted(edge for edge, total in self.bins.items() if total > 0), dtype=np.float64
         )
         return np.exp2(bins / self.per_octave), np.exp2((bins + 1) / self.per_octave)
 
     def centers(self) -> tuple[Array, Array]:
-        """(values, weights): the geometric middle of each bin that is not empty, in rising order,
-        and its weight.
-        """
+        """Return the geometric centers of the bins that are not empty, ascending, and weights."""
         edges = sorted(edge for edge, total in self.bins.items() if total > 0)
         values = np.exp2((np.array(edges, dtype=np.float64) + 0.5) / self.per_octave)
         return values, np.array([self.bins[edge] for edge in edges])
@@ -94,23 +102,33 @@ class Histogram:
     def _extend(self, low: float, high: float) -> None:
         self.low, self.high = min(self.low, low), max(self.high, high)
 
-    def _take(self, edge: int, total: float) -> None:
+    def _add_to_bin(self, edge: int, total: float) -> None:
         self.bins[edge] = self.bins.get(edge, 0.0) + total
 
 
 class ColumnHistogram:
-    """For each column the weight and the mean of the entries in each of a fixed grid of logarithmic
-    bins; zeros have a bin of their own.
+    """Weight and mean of the entries of each column in logarithmic bins.
 
-    The grid does not depend on the data, so that halves merge. A bin is 1/16 octave wide, on both
-    sides of zero. With magnitudes, |x| is counted.
+    Bins are 1/16 octave wide on both sides of zero, and zeros have a bin of their own. The bins do
+    not depend on the data, so that histograms merge.
+
+    Parameters
+    ----------
+    magnitudes : bool, default=False
+        Count |x| instead of x.
+
+    Attributes
+    ----------
+    low, high : array of shape (d,)
+        Smallest and largest entry of each column, over the rows whose weight is not 0.
     """
 
-    _OCTAVE, _MIDDLE = 16, 1 << 15  # bins of float64 run from -17184 to 16384
+    # Bins of float64 are numbered -17184 to 16384.
+    _PER_OCTAVE, _OFFSET = 16, 1 << 15
 
     def __init__(self, *, magnitudes: bool = False) -> None:
         self.magnitudes = magnitudes
-        self.keys: Array = np.empty(0, dtype=np.int64)  # column * 2^17 + bin, rising
+        self.keys: Array = np.empty(0, dtype=np.int64)  # column * 2^17 + bin, ascending
         self.weights: Array = np.empty(0)
         self.sums: Array = np.empty(0)
         self.low: Array = np.empty(0)
@@ -119,32 +137,29 @@ class ColumnHistogram:
     def add(
         self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
     ) -> None:
+        """Add the rows of a block."""
         n, d = block.shape
         w = frequency_weights(n, weight)
         csr = block.tocsr()
         per_value = np.repeat(w, np.diff(csr.indptr))
-        kept = (per_value > 0) & (csr.data != 0)
-        columns, values, per_value = (
-            csr.indices[kept].astype(np.int64),
-            csr.data[kept].astype(float),
-            per_value[kept],
-        )
+        counted = (per_value > 0) & (csr.data != 0)
+        columns, values = csr.indices[counted].astype(np.int64), csr.data[counted].astype(float)
+        per_value = per_value[counted]
         values = np.abs(values) if self.magnitudes else values
-        bins = np.floor(np.log2(np.abs(values)) * self._OCTAVE).astype(np.int64) + self._MIDDLE
-        keys = columns * (4 * self._MIDDLE) + np.where(values > 0, bins, -bins)
+        bins = np.floor(np.log2(np.abs(values)) * self._PER_OCTAVE).astype(np.int64) + self._OFFSET
+        keys = columns * (4 * self._OFFSET) + np.where(values > 0, bins, -bins)
         zeros = w.sum() - np.bincount(columns, weights=per_value, minlength=d)
-        missing = np.count_nonzero(w) - np.bincount(columns, minlength=d)
-        empty = np.flatnonzero(missing)
+        with_zeros = np.flatnonzero(np.count_nonzero(w) - np.bincount(columns, minlength=d))
         low, high = np.full(d, np.inf), np.full(d, -np.inf)
-        low[empty] = high[empty] = 0.0
+        low[with_zeros] = high[with_zeros] = 0.0
         np.minimum.at(low, columns, values)
         np.maximum.at(high, columns, values)
         part = ColumnHistogram(magnitudes=self.magnitudes)
         part.low, part.high = low, high
-        part._gather(
-            np.concatenate([keys, empty * (4 * self._MIDDLE)]),
-            np.concatenate([per_value, zeros[empty]]),
-            np.concatenate([per_value * values, np.zeros(len(empty))]),
+        part._set_bins(
+            np.concatenate([keys, with_zeros * (4 * self._OFFSET)]),
+            np.concatenate([per_value, zeros[with_zeros]]),
+            np.concatenate([per_value * values, np.zeros(len(with_zeros))]),
         )
         self.__dict__.update((self + part).__dict__)
 
@@ -160,30 +175,27 @@ class ColumnHistogram:
         parts = (
             (getattr(self, name), getattr(other, name)) for name in ("keys", "weights", "sums")
         )
-        merged._gather(*(np.concatenate(pair) for pair in parts))
+        merged._set_bins(*(np.concatenate(pair) for pair in parts))
         return merged
 
     def column(self, j: int) -> tuple[Array, Array]:
-        """(values, weights) of column j: the mean of each bin that is not empty, in rising order,
-        and its weight.
-        """
-        width = 4 * self._MIDDLE
+        """Return the means of the bins of column j that are not empty, ascending, and weights."""
+        width = 4 * self._OFFSET
         first, last = np.searchsorted(self.keys, [j * width - width // 2, j * width + width // 2])
         return self.sums[first:last] / self.weights[first:last], self.weights[first:last]
 
     def pooled(self) -> tuple[Array, Array]:
-        """(values, weights) of all columns together: the mean of each bin that is not empty, in
-        rising order, and its weight.
-        """
-        width = 4 * self._MIDDLE
-        bins, places = np.unique((self.keys + width // 2) % width, return_inverse=True)
+        """Return the means of the bins of all columns together, ascending, and their weights."""
+        width = 4 * self._OFFSET
+        bins, inverse = np.unique((self.keys + width // 2) % width, return_inverse=True)
         weights, sums = (
-            np.bincount(places, weights=part, minlength=len(bins))
+            np.bincount(inverse, weights=part, minlength=len(bins))
             for part in (self.weights, self.sums)
         )
         return sums / weights, weights
 
-    def _gather(self, keys: Array, weights: Array, sums: Array) -> None:
-        self.keys, places = np.unique(keys, return_inverse=True)
-        self.weights = np.bincount(places, weights=weights, minlength=len(self.keys))
-        self.sums = np.bincount(places, weights=sums, minlength=len(self.keys))
+    def _set_bins(self, keys: Array, weights: Array, sums: Array) -> None:
+        """Sum the weights and values of equal keys."""
+        self.keys, inverse = np.unique(keys, return_inverse=True)
+        self.weights = np.bincount(inverse, weights=weights, minlength=len(self.keys))
+        self.sums = np.bincount(inverse, weights=sums, minlength=len(self.keys))

@@ -1,6 +1,4 @@
-"""Moments: what least squares, principal components and their cross-validation need to know of all
-rows.
-"""
+"""First and second moments of rows, for least squares, PCA and their cross-validation."""
 
 from __future__ import annotations
 
@@ -11,64 +9,76 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.maps.block import Block, as_block, matrix
 from mercer.parallel import devices
 from mercer.parallel.threads import share, spans
 from mercer.parallel.tile_size import PANEL, SHARD, Cost, grid
-from mercer.stats.basic import Array, State, frequency_weights
-from mercer.stats.packed_symmetric import Symmetric
+from mercer.stats.base import State, frequency_weights
+from mercer.stats.packed_symmetric import PackedSymmetric
 
-_FLOAT32_SAFE = 1e-15, 1e15  # entries whose sums of squares stay well inside float32
+# Magnitudes whose sums of squares stay well inside float32.
+_FLOAT32_SAFE = 1e-15, 1e15
 
 
 class Moments:
     """n, sum z, sum z z', and with a target sum y, sum y y', sum z y', about a shift, in float64.
 
-    Each block is centred by its own mean before its products are made in its own dtype, and moved
-    to the common shift in float64: a large mean, or one that wanders, costs no digits. With a =
-    mean - shift and r = sum (z - mean), a block of n rows moves by r a' + a r' + n a a', which
-    waits until there are several of them. Moments can be subtracted, so that a fold can be left out
-    without a second pass.
+    Each block is centered by its own mean before its products are computed in its own dtype, and
+    shifted to the common origin in float64: a large or drifting mean costs no digits. With
+    a = mean - shift and r = sum (z - mean), a block of n rows contributes r a' + a r' + n a a';
+    these updates are applied several blocks at a time. Moments can be subtracted, so that
+    cross-validation leaves a fold out without a second pass.
+
+    Values that overflow float64 become infinite or NaN, for the caller to handle.
 
     Parameters
     ----------
     target : bool, default=True
-        Whether y is summed too. False leaves it to another summary, such as ClassSums.
+        Whether y is summed too. False leaves it to another statistic, such as ClassSums.
     wide : bool, default=False
-        Take float32 rows to float64 first: what is small beside the rest then keeps its digits.
+        Cast float32 rows to float64 first: columns that are small relative to the others then
+        keep their digits.
+
+    Attributes
+    ----------
+    rows : int
+        Rows whose weight is not 0.
+    n : float
+        Sum of the weights.
+    targets : int or None
+        Columns of y, 0 without a target; None before the first row.
     """
 
-    anywhere = True  # blocks are summed where they are
+    accepts_device_blocks = True
 
     def __init__(self, *, target: bool = True, wide: bool = False) -> None:
         self.target = target
         self.wide = wide
         self.rows = 0
         self.n = 0.0
-        self.targets: int | None = None  # columns of y, once rows were seen; 0 without a target
+        self.targets: int | None = None
         self._shift: Array = np.empty(0)  # of (z, y)
         self._sum: Array = np.empty(0)  # sum w ((z, y) - shift)
-        self._products = Symmetric(0)  # sum w (z - shift)(z - shift)', but for what is pending
+        self._products = PackedSymmetric(0)  # sum w (z - shift)(z - shift)', less _pending
         self._cross: Array = np.empty((0, 0))  # sum w (z - shift)(y - shift)'
         self._squares: Array = np.empty((0, 0))  # sum w (y - shift)(y - shift)'
-        self._pending: list[
-            tuple[float, Array, Array]
-        ] = []  # n, a and r of blocks whose products were not moved yet
+        # n, a and r of the blocks whose products are not shifted yet.
+        self._pending: list[tuple[float, Array, Array]] = []
 
-    @np.errstate(
-        over="ignore", invalid="ignore"
-    )  # beyond float64 it is infinite or NaN, for the caller to see
+    @np.errstate(over="ignore", invalid="ignore")
     def add(
         self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
     ) -> None:
+        """Add the rows of a block, with targets y of shape (n,) or (n, targets)."""
         n, D = block.shape
         w = None if weight is None else frequency_weights(n, weight)
-        Y = np.empty((n, 0)) if y is None or not self.target else _targets(n, y)
-        self._must_fit(D, Y.shape[1])
+        Y = np.empty((n, 0)) if y is None or not self.target else _as_targets(n, y)
+        self._require_shape(D, Y.shape[1])
         rows = matrix(block)
-        away = ops.is_device(rows)
-        most = grid(D, block.dtype.itemsize, device=away).rows
-        if away:
+        on_device = ops.is_device(rows)
+        most = grid(D, block.dtype.itemsize, device=on_device).rows
+        if on_device:
             place = devices.place_of(rows)
             assert place is not None
             devices.each(
@@ -83,34 +93,34 @@ class Moments:
 
     @property
     def mean(self) -> Array:
-        """sum w z / n."""
-        return (self._shift + self._sum / self._known_n())[: self._products.size]
+        """Mean of the rows, sum w z / n."""
+        return (self._shift + self._sum / self._require_rows())[: self._products.size]
 
     @property
     def scatter(self) -> Array:
-        """sum w (z - mean)(z - mean)'."""
+        """Scatter matrix, sum w (z - mean)(z - mean)'."""
         total = self._sum[: self._products.size]
-        return self._moved().toarray(minus=(total, total / self._known_n()))
+        return self._shifted().toarray(minus=(total, total / self._require_rows()))
 
     @property
     def target_mean(self) -> Array:
-        """sum w y / n."""
-        self._known_target()
-        return (self._shift + self._sum / self._known_n())[self._products.size :]
+        """Mean of the targets, sum w y / n."""
+        self._require_target()
+        return (self._shift + self._sum / self._require_rows())[self._products.size :]
 
     @property
     def target_scatter(self) -> Array:
-        """sum w (y - mean)(y - mean)'."""
-        self._known_target()
+        """Scatter matrix of the targets, sum w (y - mean)(y - mean)'."""
+        self._require_target()
         total = self._sum[self._products.size :]
-        return self._squares - np.outer(total, total / self._known_n())
+        return self._squares - np.outer(total, total / self._require_rows())
 
     @property
     def cross(self) -> Array:
-        """sum w (z - mean)(y - mean)', one column for each target."""
-        self._known_target()
+        """Cross products sum w (z - mean)(y - mean)', one column for each target."""
+        self._require_target()
         D = self._products.size
-        return self._cross - np.outer(self._sum[:D], self._sum[D:] / self._known_n())
+        return self._cross - np.outer(self._sum[:D], self._sum[D:] / self._require_rows())
 
     def __add__(self, other: Moments) -> Moments:
         merged = copy.deepcopy(self)
@@ -129,73 +139,72 @@ class Moments:
         return self._combine(other, -1)
 
     def state(self) -> State:
-        """Arrays and plain values that from_state makes the same Moments of."""
+        """Return the state that ``from_state`` restores."""
         arrays = {
             "shift": self._shift,
             "sum": self._sum,
             "cross": self._cross,
             "squares": self._squares,
         }
-        facts = {
+        values = {
             "rows": self.rows,
             "n": self.n,
             "targets": self.targets,
             "size": self._products.size,
         }
-        return State({**arrays, "products": self._moved().home().packed}, facts)
+        return State({**arrays, "products": self._shifted().to_host().packed}, values)
 
     def from_state(self, state: State) -> Moments:
-        """Moments like these with that state."""
-        made = Moments(target=self.target, wide=self.wide)
-        arrays, facts = state.arrays, state.facts
-        made.rows, made.n, made.targets = facts["rows"], facts["n"], facts["targets"]
-        made._shift, made._sum = arrays["shift"], arrays["sum"]
-        made._cross, made._squares = arrays["cross"], arrays["squares"]
-        made._products = Symmetric(facts["size"], arrays["products"])
-        return made
+        """Return moments with the settings of these and a given state."""
+        result = Moments(target=self.target, wide=self.wide)
+        arrays, values = state.arrays, state.values
+        result.rows, result.n, result.targets = values["rows"], values["n"], values["targets"]
+        result._shift, result._sum = arrays["shift"], arrays["sum"]
+        result._cross, result._squares = arrays["cross"], arrays["squares"]
+        result._products = PackedSymmetric(values["size"], arrays["products"])
+        return result
 
     def _add(self, rows: Any, Y: Array, w: Array | None) -> None:
         n = float(len(Y)) if w is None else float(w.sum())
         if n == 0:
             return
-        if self.wide and not hasattr(rows, "indptr"):
+        if self.wide and not is_csr(rows):
             rows = rows.astype(np.float64, copy=False)
         weights = np.ones(len(Y)) if w is None else w
         y_mean = weights @ Y / n
         Y = Y - y_mean
         weighted = Y * weights[:, None]
-        make = (
-            _csr if hasattr(rows, "indptr") else _centred_there if ops.is_device(rows) else _centred
-        )
-        part = make(rows, weights, None if w is None else np.sqrt(w), weighted)
+        if is_csr(rows):
+            prepare = _uncentered_csr
+        else:
+            prepare = _center_on_device if ops.is_device(rows) else _center
+        part = prepare(rows, weights, None if w is None else np.sqrt(w), weighted)
         if self.targets is None:
             self._begin(np.concatenate([part.mean, y_mean]), rows, Y.shape[1])
         D = rows.shape[1]
-        part.add_to(
-            self._products
-        )  # first: where a device has no memory for it, nothing has changed
+        part.add_to(self._products)  # first: where it runs out of memory, nothing has changed
         steps = np.concatenate([part.mean, y_mean]) - self._shift
         a, b = steps[:D], steps[D:]
         rest = np.concatenate([part.residual, weighted.sum(axis=0)])
-        moved = rest + n * steps
+        shifted_sum = rest + n * steps
         self.rows += len(Y) if w is None else int(np.count_nonzero(w))
         self.n += n
-        self._sum += moved
-        self._cross += part.cross + np.outer(part.residual, b) + np.outer(a, moved[D:])
-        self._squares += weighted.T @ Y + np.outer(rest[D:], b) + np.outer(b, moved[D:])
+        self._sum += shifted_sum
+        self._cross += part.cross + np.outer(part.residual, b) + np.outer(a, shifted_sum[D:])
+        self._squares += weighted.T @ Y + np.outer(rest[D:], b) + np.outer(b, shifted_sum[D:])
         self._pending.append((n, a, part.residual))
         if len(self._pending) == SHARD:
-            self._moved()
+            self._shifted()
 
     def _begin(self, shift: Array, rows: Any, targets: int) -> None:
         D = rows.shape[1]
-        self._products = Symmetric(D, beside=rows)
+        self._products = PackedSymmetric(D, like=rows)
         self.targets = targets
         self._shift, self._sum = shift, np.zeros(D + targets)
         self._cross, self._squares = np.zeros((D, targets)), np.zeros((targets, targets))
 
-    def _moved(self) -> Symmetric:
-        """The products about the shift, nothing pending: plus R'A + A'(R + diag(n) A)."""
+    def _shifted(self) -> PackedSymmetric:
+        """Apply pending updates, R'A + A'(R + diag(n) A), and return the products."""
         if self._pending:
             n = np.array([n for n, _, _ in self._pending])
             A = np.array([a for _, a, _ in self._pending])
@@ -212,101 +221,97 @@ class Moments:
             return self
         if self.targets is None:
             if sign < 0:
-                raise ValueError("Moments of rows cannot be taken from moments of no rows.")
+                raise ValueError("Moments of rows cannot be subtracted from empty Moments.")
             self.__dict__.update(copy.deepcopy(other).__dict__)
             return self
         D = self._products.size
-        self._must_fit(other._products.size, other.targets)
-        step = other._shift - self._shift  # other's sums, as they would be about our shift
-        moved = other._sum + other.n * step
+        self._require_shape(other._products.size, other.targets)
+        step = other._shift - self._shift  # from other's origin to this one's
+        shifted_sum = other._sum + other.n * step
         z, y = slice(0, D), slice(D, None)
-        products = self._moved()
-        products.add(other._moved(), sign)
+        products = self._shifted()
+        products.add(other._shifted(), sign)
         products.add_products(
-            sign * np.array([other._sum[z], step[z]]), np.array([step[z], moved[z]])
+            sign * np.array([other._sum[z], step[z]]), np.array([step[z], shifted_sum[z]])
         )
         self._cross += sign * (
-            other._cross + np.outer(other._sum[z], step[y]) + np.outer(step[z], moved[y])
+            other._cross + np.outer(other._sum[z], step[y]) + np.outer(step[z], shifted_sum[y])
         )
         self._squares += sign * (
-            other._squares + np.outer(other._sum[y], step[y]) + np.outer(step[y], moved[y])
+            other._squares + np.outer(other._sum[y], step[y]) + np.outer(step[y], shifted_sum[y])
         )
-        self._sum += sign * moved
+        self._sum += sign * shifted_sum
         self.rows += sign * other.rows
         self.n += sign * other.n
         return self
 
-    def _must_fit(self, columns: int, targets: int) -> None:
+    def _require_shape(self, columns: int, targets: int) -> None:
         if self.targets is not None and (columns, targets) != (self._products.size, self.targets):
             raise ValueError(
                 f"Moments of {self._products.size} columns and {self.targets} targets do not "
-                f"combine with rows of {columns} columns "
-                f"and {targets} targets."
+                f"combine with rows of {columns} columns and {targets} targets."
             )
 
-    def _known_n(self) -> float:
+    def _require_rows(self) -> float:
         if self.targets is None:
-            raise ValueError("These Moments have not seen a row.")
+            raise ValueError("These Moments are empty: add rows first.")
         return self.n
 
-    def _known_target(self) -> None:
-        self._known_n()
+    def _require_target(self) -> None:
+        self._require_rows()
         if self.targets == 0:
-            raise ValueError("These Moments have not seen a target.")
+            raise ValueError("These Moments were given no target: add rows with y.")
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """A block about its mean: sqrt(w) (z - mean), sum w (z - mean) and sum w (z - mean) y'."""
+class _CenteredBlock:
+    """Rows sqrt(w) (z - mean), with sum w (z - mean) and sum w (z - mean) y'."""
 
     rows: Any
     mean: Array
     residual: Array
     cross: Array
 
-    def add_to(self, products: Symmetric) -> None:
-        if hasattr(self.rows, "indptr"):
+    def add_to(self, products: PackedSymmetric) -> None:
+        """Add the products of the rows."""
+        if is_csr(self.rows):
             products.add_csr((self.rows.T @ self.rows).tocsr())
         else:
             products.add_gram(self.rows)
 
 
-def _csr(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _Part:
-    """CSR rows stay as they are, about 0, in float64."""
+def _uncentered_csr(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:
+    """Cast CSR rows to float64; they stay sparse, with the mean 0."""
     rows = rows.astype(np.float64)
     residual, cross = rows.T @ w, rows.T @ weighted
     if roots is not None:
         rows = rows.multiply(roots[:, None]).tocsr()
-    return _Part(rows, np.zeros(rows.shape[1]), residual, cross)
+    return _CenteredBlock(rows, np.zeros(rows.shape[1]), residual, cross)
 
 
-def _centred(rows: Array, w: Array, roots: Array | None, weighted: Array) -> _Part:
-    """Rows about their mean as it was subtracted; in float64 when their products might leave
-    float32.
-    """
+def _center(rows: Array, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:
+    """Center rows in their dtype, or in float64 where float32 products might overflow."""
     if rows.dtype == np.float32:
-        part, largest = _centred_in(np.dtype(np.float32), rows, w, roots, weighted)
+        part, largest = _center_in(np.dtype(np.float32), rows, w, roots, weighted)
         low, high = _FLOAT32_SAFE
         if np.all((largest == 0) | ((largest >= low) & (largest <= high))):
             return part
-    return _centred_in(np.dtype(np.float64), rows, w, roots, weighted)[0]
+    return _center_in(np.dtype(np.float64), rows, w, roots, weighted)[0]
 
 
-def _centred_in(
+def _center_in(
     dtype: np.dtype[Any], rows: Array, w: Array, roots: Array | None, weighted: Array
-) -> tuple[_Part, Array]:
-    """The part, and the largest magnitude of each column."""
+) -> tuple[_CenteredBlock, Array]:
+    """Return the centered block, and the largest magnitude of each of its columns."""
     n, D = rows.shape
     Z = np.empty((n, D), dtype)
     mean, residual, largest = np.empty(D, dtype), np.empty(D), np.empty(D)
     cross = np.empty((D, weighted.shape[1]))
-    shares, scale = (
-        (w / w.sum()).astype(dtype),
-        None if roots is None else roots.astype(dtype)[:, None],
-    )
+    shares = (w / w.sum()).astype(dtype)
+    scale = None if roots is None else roots.astype(dtype)[:, None]
 
     def work(panel: slice) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # seen in `largest`
+        with np.errstate(over="ignore", invalid="ignore"):  # `largest` shows an overflow
             mean[panel] = shares @ rows[:, panel].astype(dtype, copy=False)
             part = np.subtract(rows[:, panel], mean[panel], out=Z[:, panel])
             exact = part.astype(np.float64)
@@ -317,37 +322,39 @@ def _centred_in(
             largest[panel] = np.maximum(part.max(axis=0), -part.min(axis=0))
 
     share(work, list(spans(D, PANEL)), Cost(8.0 * D, 0.0), n)
-    return _Part(Z, mean.astype(np.float64), residual, cross), largest
+    return _CenteredBlock(Z, mean.astype(np.float64), residual, cross), largest
 
 
-def _centred_there(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _Part:
-    """_centred on the device of the rows; what is small comes home."""
-    Z, mean = _about_mean(rows, w)
+def _center_on_device(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:
+    """Center rows on their device; copy the vectors to the host."""
+    Z, mean = _subtract_mean(rows, w)
     if rows.dtype == np.float32:
         low, high = _FLOAT32_SAFE
         largest = np.maximum(Z.max(axis=0), -Z.min(axis=0))
         largest = largest if roots is None else largest * float(roots.max())
         if not ((largest == 0) | ((largest >= low) & (largest <= high))).all():
-            Z, mean = _about_mean(rows.astype(np.float64), w)
+            Z, mean = _subtract_mean(rows.astype(np.float64), w)
     exact = Z.astype(np.float64, copy=False)
     residual, cross = ops.beside(w, rows) @ exact, exact.T @ ops.beside(weighted, rows)
     if roots is not None:
         Z *= ops.beside(roots.astype(Z.dtype)[:, None], rows)
-    return _Part(Z, *(np.asarray(part, dtype=np.float64) for part in (mean, residual, cross)))
+    return _CenteredBlock(
+        Z, *(np.asarray(part, dtype=np.float64) for part in (mean, residual, cross))
+    )
 
 
-def _about_mean(rows: Any, w: Array) -> tuple[Any, Any]:
+def _subtract_mean(rows: Any, w: Array) -> tuple[Any, Any]:
     mean = ops.beside((w / w.sum()).astype(rows.dtype), rows) @ rows
     return rows - mean, mean
 
 
-def _targets(n: int, y: Array) -> Array:
+def _as_targets(n: int, y: Array) -> Array:
     given = np.asarray(y)
-    try:  # words as Python has them, so that the error shows 'a' and not np.str_('a')
+    try:  # text as Python strings, so that the error shows 'a' and not np.str_('a')
         Y = np.asarray(given.astype(object) if given.dtype.kind == "U" else given, dtype=np.float64)
     except ValueError as error:
         raise ValueError(
-            f"Moments need targets that are numbers ({error}); ClassSums takes labels."
+            f"Moments needs numeric targets ({error}); ClassSums accepts labels."
         ) from None
     if Y.shape[:1] != (n,) or Y.ndim > 2:
         raise ValueError(

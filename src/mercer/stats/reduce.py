@@ -1,8 +1,8 @@
-"""fold(source, summary): the only loop over data.
+"""Accumulate a statistic over rows: the only loop over data.
 
-Blocks are summed in order inside shards of a fixed number of blocks, and shards are merged in
-order. The grid of blocks depends on the width of a row and its dtype alone, and BLAS runs on one
-thread inside: threads, kills, resumes and the chunks of a source change no bit of a sum.
+Blocks are added in order inside shards of a fixed number of blocks, and shards are merged in order.
+The grid of blocks depends on the width of a row and its dtype alone, and BLAS runs on one thread
+inside: neither threads, kills, resumes nor the chunks of a source change a bit of a sum.
 """
 
 from __future__ import annotations
@@ -21,128 +21,134 @@ from mercer.data.batches import Piece, Rows
 from mercer.maps.block import Block, at_home, is_block
 from mercer.parallel import dask_cluster, devices
 from mercer.parallel.threads import at_most, one_blas_thread
-from mercer.parallel.tile_size import SHARD, worth_writing
+from mercer.parallel.tile_size import SHARD, is_checkpoint_due
 from mercer.persistence.atomic_write import remove_leftovers
-from mercer.stats.basic import Statistic
-from mercer.stats.checkpoint import Checkpoint, plain
-from mercer.stats.combined import described, fresh, state_of
+from mercer.stats.base import Statistic, describe_statistic, empty_like, get_state
+from mercer.stats.checkpoint import Checkpoint, to_json_values
 from mercer.validation.rows import validate_rows
 
 S = TypeVar("S", bound=Statistic)
+Progress = Callable[[int, int | None], None]
 
 
-def fold(
+def accumulate(
     source: Any,
-    summary: S,
+    statistic: S,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     spec: dict[str, Any] | None = None,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
     n_jobs: int | None = None,
     client: Any = None,
 ) -> S:
-    """The summary of all rows of source.
+    """Add all rows of a source to a statistic, and return it.
 
     Parameters
     ----------
     source : Stream, Rows, Features, array, sparse matrix, data frame, or iterable of blocks
         ``features(stream, fitted_map)`` gives the features of a stream. Blocks of an iterable are
-        taken as they are.
-    summary : Summary
-        It is filled and returned. After an error it is as it was.
+        not validated.
+    statistic : Statistic
+        It is filled and returned. After an error it is unchanged.
     checkpoint : path, optional
-        A file that keeps the sum of the shards that are done. A rerun goes on from there; a file
-        that belongs to something else is refused. It stays when all rows are summed. Interrupted by
-        Ctrl-C, the shard in work is dropped and the others are kept.
+        A file for the sum of the completed shards. A rerun resumes from it; a file of another sum
+        is an error. The file remains when all rows are added. Ctrl-C discards the current shard and
+        keeps the others.
     spec : dict of JSON values, optional
-        What else the sum depends on (parameters, the seed): kept in the checkpoint, and compared.
-        ``Checkpoint.peek(path)`` shows it.
+        Further inputs of the sum (parameters, the seed): stored in the checkpoint, and compared.
+        ``Checkpoint.read_spec(path)`` returns them.
     progress : callable, optional
-        progress(rows_done, rows_in_all) after every block (every shard on a cluster); rows_in_all
-        is None when it is not known.
+        progress(rows_done, n_rows) after every block (every shard on a cluster); n_rows is None
+        where the source has no row count.
     n_jobs : int, optional
-        Threads; it does not change the result. None and -1 use all that MERCER_NUM_THREADS or the
-        machine allow. Not for a cluster, whose workers run as many tasks at once as they have
-        threads.
+        Threads; the result does not depend on them. None and -1 use all that MERCER_NUM_THREADS or
+        the machine allow. Ignored on a cluster, whose workers run one task per thread.
     client : distributed.Client or address, optional
-        A cluster of Dask that sums the shards: the same bits, whatever the number of its workers.
-        For a Dask array the current client, when there is one.
+        A Dask cluster that sums the shards, to the same bits for any number of workers. By default
+        the current client for a Dask array, and none otherwise.
+
+    Returns
+    -------
+    statistic : Statistic
+        The argument.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer import fold, open_stream
+    >>> from mercer import accumulate, open_stream
     >>> from mercer.stats.moments import Moments
-    >>> fold(open_stream(np.array([[1.0, 2.0], [3.0, 6.0]])), Moments()).mean
+    >>> accumulate(open_stream(np.array([[1.0, 2.0], [3.0, 6.0]])), Moments()).mean
     array([2., 4.])
     """
-    rows = _rows_of(source)
+    rows = _as_rows(source)
     if checkpoint is not None and rows is None:
         raise ValueError(
-            "fold: checkpoint= needs rows that can be read again: a stream, an array or "
+            "accumulate: checkpoint= needs rows that can be read again: a stream, an array or "
             "features(stream, map)."
         )
     with at_most(n_jobs), one_blas_thread():
-        total: Total[S] = Total(summary)
-        keeper = (
-            None
-            if checkpoint is None or rows is None
-            else _Keeper(Path(checkpoint), rows, total, spec)
-        )
+        total: Total[S] = Total(statistic)
+        writer = None
+        if checkpoint is not None and rows is not None:
+            writer = _CheckpointWriter(Path(checkpoint), rows, total, spec)
         try:
             if not total.complete:
-                # without distributed there is no client
-                clustered = client is not None or (
-                    rows is not None and "distributed" in sys.modules
-                )
-                with dask_cluster.for_rows(client, rows) if clustered else nullcontext() as found:
-                    if found is None or rows is None:
-                        _sum(rows, source, total, keeper, progress)
+                # Without distributed there is no client.
+                loaded = rows is not None and "distributed" in sys.modules
+                clustered = client is not None or loaded
+                context = dask_cluster.client_for(client, rows) if clustered else nullcontext()
+                with context as dask_client:
+                    if dask_client is None or rows is None:
+                        _sum_locally(rows, source, total, writer, progress)
                     else:
                         rows.stream.require_same_files()
-                        _sum_on(found, rows, total, keeper, progress)
+                        _sum_on_cluster(dask_client, rows, total, writer, progress)
                         rows.stream.require_same_files()
         except BaseException:
-            if keeper is not None:
-                keeper.keep()
+            if writer is not None:
+                writer.write_after_error()
             raise
         if total.sum is not None:
-            merged = operator.iadd(summary, total.sum)
-            if merged is not summary:
-                vars(summary).update(vars(merged))
-    return summary
+            merged = operator.iadd(statistic, total.sum)
+            if merged is not statistic:
+                vars(statistic).update(vars(merged))
+    return statistic
 
 
 class Total(Generic[S]):
-    """The sum of the first shards, in order: a shard that comes twice, or too early, is refused."""
+    """Sum of the first shards, merged in order; each shard is merged once.
 
-    def __init__(self, like: S) -> None:
-        self.like = like
+    Parameters
+    ----------
+    template : Statistic
+        Its class and settings are those of the shards.
+    """
+
+    def __init__(self, template: S) -> None:
+        self.template = template
         self.sum: S | None = None
         self.shards = 0
         self.rows = 0
         self.complete = False
-        self.steady = True  # not in the middle of a merge
+        self.consistent = True  # False during a merge
 
-    def take(self, index: int, shard: S, rows: int, *, last: bool = False) -> None:
-        """Merge the shard of that number, which has so many rows. The shard is not to be used
-        afterwards.
-        """
+    def merge(self, index: int, shard: S, rows: int, *, last: bool = False) -> None:
+        """Merge shard number ``index``, which has so many rows and must not be used afterwards."""
         if index != self.shards:
-            what = (
-                "was summed already"
+            problem = (
+                "is already merged"
                 if index < self.shards
-                else f"has come before shard {self.shards}"
+                else f"was delivered before shard {self.shards}"
             )
-            raise ValueError(f"Shard {index} {what}: shards are merged once each, in order.")
-        self.steady = False
+            raise ValueError(f"Shard {index} {problem}: shards are merged once each, in order.")
+        self.consistent = False
         self.sum = shard if self.sum is None else operator.iadd(self.sum, shard)
         self.shards, self.rows, self.complete = self.shards + 1, self.rows + rows, last
-        self.steady = True
+        self.consistent = True
 
 
-class _Keeper:
-    """The checkpoint of a fold: read at the start, written when it is due."""
+class _CheckpointWriter:
+    """Read the checkpoint of a sum at the start, and write it when it is due."""
 
     def __init__(
         self, path: Path, rows: Rows, total: Total[Any], spec: dict[str, Any] | None
@@ -154,11 +160,11 @@ class _Keeper:
                 f"There is no folder {path.parent} to write the checkpoint {path.name} to."
             )
         self.path, self.stream, self.total = path, rows.stream, total
-        state_of(total.like)
-        self.made = {
-            "spec": plain("fold: spec", {} if spec is None else spec),
-            "source": plain("The fingerprint", rows.stream.fingerprint()),
-            "map": plain("The map", rows.mark()),
+        get_state(total.template)
+        self.inputs = {
+            "spec": to_json_values("accumulate: spec", {} if spec is None else spec),
+            "source": to_json_values("The fingerprint", rows.stream.fingerprint()),
+            "map": to_json_values("The map", rows.mark()),
             "grid": {
                 "rows": rows.grid.rows,
                 "shard": rows.grid.shard,
@@ -166,77 +172,79 @@ class _Keeper:
                 "dtype": str(rows.dtype),
             },
             "isa": devices.arithmetic(),
-            "summary": described(total.like),
+            "statistic": describe_statistic(total.template),
         }
         remove_leftovers(path)
         if path.exists():
             saved = Checkpoint.read(path)
-            saved.require(self.made, path.name)
-            total.sum = total.like.from_state(saved.state)
+            saved.require_inputs(self.inputs, path.name)
+            total.sum = total.template.from_state(saved.state)
             total.shards, total.rows, total.complete = saved.shards, saved.rows, saved.complete
-        self.written = total.shards
-        self.wrote_at, self.seconds = time.monotonic(), 0.0
+        self.shards_written = total.shards
+        self.written_at, self.seconds_to_write = time.monotonic(), 0.0
 
-    def note(self) -> None:
-        """A shard is done: write when that is due."""
-        if self.total.complete or worth_writing(time.monotonic() - self.wrote_at, self.seconds):
+    def write_if_due(self) -> None:
+        """Write the checkpoint after a shard, where it is due."""
+        seconds = time.monotonic() - self.written_at
+        if self.total.complete or is_checkpoint_due(seconds, self.seconds_to_write):
             self.write()
 
-    def keep(self) -> None:
-        """Something went wrong: keep what is done, if it can be kept."""
-        if self.total.steady and self.total.shards > self.written:
+    def write_after_error(self) -> None:
+        """Write the completed shards after an error, where they can be written."""
+        if self.total.consistent and self.total.shards > self.shards_written:
             with suppress(OSError, ChangedFileError):
                 self.write()
 
     def write(self) -> None:
+        """Write the completed shards; the files must not have changed since they were read."""
         total = self.total
         begin = time.monotonic()
-        self.stream.require_same_files()  # all that was summed was read before
+        self.stream.require_same_files()
         try:
             Checkpoint(
-                self.made, total.shards, total.rows, total.complete, state_of(total.sum)
+                self.inputs, total.shards, total.rows, total.complete, get_state(total.sum)
             ).write(self.path)
         except OSError as error:
-            kept = (
-                f"the one of {self.written} shards is as it was"
-                if self.written
+            previous = (
+                f"the one of {self.shards_written} shards is unchanged"
+                if self.shards_written
                 else "there is none yet"
             )
             raise OSError(
                 error.errno,
-                f"The checkpoint {self.path.name} could not be written, and {kept}: "
+                f"The checkpoint {self.path.name} could not be written, and {previous}: "
                 f"{error.strerror or error}",
             ) from error
-        self.written = total.shards
-        self.wrote_at = time.monotonic()
-        self.seconds = self.wrote_at - begin
+        self.shards_written = total.shards
+        self.written_at = time.monotonic()
+        self.seconds_to_write = self.written_at - begin
 
 
-def _sum(
+def _sum_locally(
     rows: Rows | None,
     source: Any,
     total: Total[Any],
-    keeper: _Keeper | None,
-    progress: Callable[[int, int | None], None] | None,
+    writer: _CheckpointWriter | None,
+    progress: Progress | None,
 ) -> None:
-    pieces = _pieces(source) if rows is None else rows.pieces(total.rows)
-    shard, blocks, done = fresh(total.like), 0, total.rows
-    anywhere = getattr(total.like, "anywhere", False)  # else blocks are brought to the CPU
+    pieces = _read_blocks(source) if rows is None else rows.pieces(total.rows)
+    shard, blocks, done = empty_like(total.template), 0, total.rows
+    accepts_device_blocks = getattr(total.template, "accepts_device_blocks", False)
 
     def is_full() -> bool:
         return blocks == SHARD if rows is None else done - total.rows >= rows.step
 
     def finish(last: bool) -> None:
-        total.take(total.shards, shard, done - total.rows, last=last)
-        if keeper is not None:
-            keeper.note()
+        total.merge(total.shards, shard, done - total.rows, last=last)
+        if writer is not None:
+            writer.write_if_due()
 
     with closing(pieces):
         for piece in pieces:
             if is_full():
                 finish(last=False)
-                shard, blocks = fresh(total.like), 0
-            block = piece.block if anywhere else at_home(piece.block)
+                shard, blocks = empty_like(total.template), 0
+            block = piece.block if accepts_device_blocks else at_home(piece.block)
             shard.add(block, y=piece.y, weight=piece.weight, start=piece.start)
             blocks, done = blocks + 1, piece.start + piece.block.shape[0]
             if progress is not None:
@@ -245,33 +253,38 @@ def _sum(
         finish(last=True)
 
 
-def _sum_on(
+def _sum_on_cluster(
     client: Any,
     rows: Rows,
     total: Total[Any],
-    keeper: _Keeper | None,
-    progress: Callable[[int, int | None], None] | None,
+    writer: _CheckpointWriter | None,
+    progress: Progress | None,
 ) -> None:
-    count = rows.stream.rows
-    with closing(dask_cluster.shards(client, rows, fresh(total.like), total.shards)) as shards:
-        for shard, taken in shards:
-            total.take(total.shards, shard, taken, last=total.rows + taken == count)
-            if keeper is not None:
-                keeper.note()
+    n_rows = rows.stream.rows
+    template = empty_like(total.template)
+    with closing(dask_cluster.sum_shards(client, rows, template, total.shards)) as shards:
+        for shard, shard_rows in shards:
+            last = total.rows + shard_rows == n_rows
+            total.merge(total.shards, shard, shard_rows, last=last)
+            if writer is not None:
+                writer.write_if_due()
             if progress is not None:
-                progress(total.rows, count)
+                progress(total.rows, n_rows)
 
 
-def _rows_of(source: Any) -> Rows | None:
-    """What can be read again, as blocks of the fixed grid; None for an iterable of blocks."""
+def _as_rows(source: Any) -> Rows | None:
+    """Return a source as blocks of the fixed grid; None for an iterable of blocks."""
     if isinstance(source, Rows):
         return source
     if isinstance(source, Stream):
         return Rows(source)
-    return Rows(open_stream(validate_rows("fold", source))) if hasattr(source, "shape") else None
+    if not hasattr(source, "shape"):
+        return None
+    return Rows(open_stream(validate_rows("accumulate", source)))
 
 
-def _pieces(source: Iterable[Block]) -> Generator[Piece, None, None]:
+def _read_blocks(source: Iterable[Block]) -> Generator[Piece, None, None]:
+    """Yield the blocks of an iterable with the indices of their first rows."""
     start = 0
     for block in source:
         if isinstance(block, Piece):
@@ -280,8 +293,11 @@ def _pieces(source: Iterable[Block]) -> Generator[Piece, None, None]:
             continue
         if not is_block(block):
             raise TypeError(
-                "fold needs an array, a CSR matrix or blocks (map.blocks(X)), got a "
+                "accumulate needs an array, a CSR matrix or blocks (map.blocks(X)), got a "
                 f"{type(block).__name__}."
             )
         yield Piece(block, start=start)
         start += block.shape[0]
+
+
+fold = accumulate

@@ -350,13 +350,13 @@ def parse_memory(estimator_name: str, name: str, value: object) -> int:
     return size
 
 
-def warn_not_converged(words: str, stacklevel: int = 2) -> None:
+def warn_not_converged(text: str, stacklevel: int = 2) -> None:
     """Issue scikit-learn's ConvergenceWarning."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
 
-    warnings.warn(words, ConvergenceWarning, stacklevel=stacklevel + 1)
+    warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
 def _is_integer(value: object) -> bool:
@@ -369,9 +369,9 @@ def _is_number(value: object) -> bool:
 
 def _bytes(value: object) -> int | None:
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
-        if found is None:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
+        if match is None:
             return None
-        number, prefix, binary = found.groups()
+        number, prefix, binary = match.groups()
         value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
     return int(value) if _is_integer(value) and value > 0 else None  # type: ignore[call-overload, operator]

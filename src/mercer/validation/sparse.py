@@ -1,6 +1,4 @@
-"""Validate sparse matrices by their arrays alone, before any method of SciPy, which trusts them,
-reads or writes through their indices.
-"""
+"""Validate the arrays of sparse matrices before SciPy, which trusts them, uses their indices."""
 
 from __future__ import annotations
 
@@ -9,45 +7,46 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.errors import RowError
 
-Array = NDArray[Any]
-
-_ENTRIES = 2**18  # compared at a time, so that the mask stays in the cache
-_INSTEAD = (
+# Entries compared at a time, so that the mask stays in the cache.
+_CHUNK_ENTRIES = 2**18
+_ADVICE = (
     "Find where its arrays were changed, or build it again from values, rows and columns, which "
-    "SciPy checks then: "
-    "scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()."
+    "SciPy then validates: scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()."
 )
 
 
-def canonical_csr(who: str, X: Any) -> Any:
-    """X as a CSR matrix of its own dtype whose columns rise in each row, none twice: X itself is
-    never changed.
+def canonical_csr(estimator_name: str, X: Any) -> Any:
+    """Return X as a CSR matrix with sorted column indices and no duplicates; X is not modified.
 
-    The arrays decide, not the flags that SciPy keeps of them (has_canonical_format,
-    has_sorted_indices). Entries of the same row and column are added up, as SciPy does.
+    The arrays decide, not SciPy's flags (has_canonical_format, has_sorted_indices). Duplicate
+    entries are summed, as SciPy does.
 
     Parameters
     ----------
-    who : str
+    estimator_name : str
         The estimator, function or file that an error names.
-    X : sparse matrix or array of SciPy, or anything with a method tocsr
+    X : sparse matrix or array of SciPy, or any object with a method tocsr
+
+    Returns
+    -------
+    csr : sparse matrix or array, of the dtype of X
     """
-    validate_sparse(who, X)
+    validate_sparse(estimator_name, X)
     csr = X.tocsr()
     if csr is not X:
-        validate_sparse(who, csr)
+        validate_sparse(estimator_name, csr)
     csr = copy.copy(csr)  # shares the arrays; flags and attributes are its own
-    kind = np.promote_types(csr.indptr.dtype.newbyteorder("="), csr.indices.dtype.newbyteorder("="))
-    kind = np.dtype(np.int32 if kind.itemsize <= 4 and kind.kind == "i" else np.int64)
+    given = np.promote_types(*(part.dtype.newbyteorder("=") for part in (csr.indptr, csr.indices)))
+    dtype = np.dtype(np.int32 if given.itemsize <= 4 and given.kind == "i" else np.int64)
     csr.indptr, csr.indices = (
-        np.require(part, kind, ["C", "A"]) for part in (csr.indptr, csr.indices)
+        np.require(part, dtype, ["C", "A"]) for part in (csr.indptr, csr.indices)
     )
     csr.data = np.require(csr.data, csr.data.dtype.newbyteorder("="), ["C", "A"])
-    if not _rises(csr.indptr, csr.indices):
+    if not _is_canonical(csr.indptr, csr.indices):
         csr.data, csr.indices, csr.indptr = csr.data.copy(), csr.indices.copy(), csr.indptr.copy()
         csr.has_canonical_format = csr.has_sorted_indices = False
         csr.sum_duplicates()
@@ -55,13 +54,14 @@ def canonical_csr(who: str, X: Any) -> Any:
     return csr
 
 
-def validate_sparse(who: str, X: Any) -> None:
-    """Raise a ValueError that names what is wrong with the arrays of a sparse matrix of SciPy;
-    other objects pass.
+def validate_sparse(estimator_name: str, X: Any) -> None:
+    """Raise a ValueError that names what is malformed in a sparse matrix of SciPy.
+
+    Other objects are not validated.
 
     Parameters
     ----------
-    who : str
+    estimator_name : str
         The estimator, function or file that an error names.
     X : object
     """
@@ -70,23 +70,23 @@ def validate_sparse(who: str, X: Any) -> None:
         return
     if len(X.shape) != 2:
         raise ValueError(
-            f"{who} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}."
+            f"{estimator_name} needs 2-d arrays of real numbers, got {len(X.shape)}-d of {X.dtype}."
         )
     dtype = getattr(X, "dtype", None)
     if dtype is not None and dtype.kind not in "biufc":
-        raise ValueError(f"{who} needs 2-d arrays of real numbers, got 2-d of {dtype}.")
-    check(who, X)
+        raise ValueError(f"{estimator_name} needs 2-d arrays of real numbers, got 2-d of {dtype}.")
+    check(estimator_name, X)
 
 
-def _check_csr(who: str, X: Any) -> None:
-    _check_compressed(who, "CSR", X, ("row", "column"), X.shape, (1, 1))
+def _check_csr(owner: str, X: Any) -> None:
+    _check_compressed(owner, "CSR", X, ("row", "column"), X.shape, (1, 1))
 
 
-def _check_csc(who: str, X: Any) -> None:
-    _check_compressed(who, "CSC", X, ("column", "row"), X.shape[::-1], (1, 1))
+def _check_csc(owner: str, X: Any) -> None:
+    _check_compressed(owner, "CSC", X, ("column", "row"), X.shape[::-1], (1, 1))
 
 
-def _check_bsr(who: str, X: Any) -> None:
+def _check_bsr(owner: str, X: Any) -> None:
     block = X.data.shape[1:] if isinstance(X.data, np.ndarray) else ()
     if (
         len(block) != 2
@@ -94,116 +94,129 @@ def _check_bsr(who: str, X: Any) -> None:
         or any(size % length for size, length in zip(X.shape, block, strict=True))
     ):
         _refuse(
-            who, "BSR", f"data must be blocks whose shape divides {X.shape}, got {_shape(X.data)}"
+            owner,
+            "BSR",
+            f"data must be blocks whose shape divides {X.shape}, got {_describe(X.data)}",
         )
     shape = tuple(size // length for size, length in zip(X.shape, block, strict=True))
-    _check_compressed(who, "BSR", X, ("row", "column"), shape, block)
+    _check_compressed(owner, "BSR", X, ("row", "column"), shape, block)
 
 
 def _check_compressed(
-    who: str,
+    owner: str,
     layout: str,
     X: Any,
     axes: tuple[str, str],
     shape: tuple[int, ...],
     block: tuple[int, ...],
 ) -> None:
-    """Validate indptr, indices and data of shape[0] compressed rows (columns, blocks of rows) of
-    shape[1] places each.
-    """
+    """Validate indptr, indices and data of shape[0] compressed rows, columns or rows of blocks."""
     indptr, indices, data = X.indptr, X.indices, X.data
     major, minor = axes
     lines = f"{major}s" if block == (1, 1) else f"{major}s of blocks"
-    _require_integers(who, layout, indptr=indptr, indices=indices)
+    _require_integers(owner, layout, indptr=indptr, indices=indices)
     if not isinstance(data, np.ndarray) or data.ndim != (
         1 if block == (1, 1) and layout != "BSR" else 3
     ):
-        _refuse(who, layout, f"data must be an array of its entries, got {_shape(data)}")
+        _refuse(
+            owner,
+            layout,
+            f"data must be an array of its entries, got {_describe(data)}",
+        )
     if len(indptr) != shape[0] + 1:
         _refuse(
-            who,
+            owner,
             layout,
             f"indptr needs {shape[0] + 1} numbers for {shape[0]} {lines}, got {len(indptr)}",
         )
     if len(indices) != len(data):
         _refuse(
-            who,
+            owner,
             layout,
-            f"indices has {len(indices)} entries and data {len(data)}; as many are needed",
+            f"indices has {len(indices)} entries and data {len(data)}; equal numbers are needed",
         )
     if indptr[0] != 0:
-        _refuse(who, layout, f"indptr must start with 0, got {indptr[0]}")
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if len(falls):
-        line = int(falls[0])
-        after = f", where it must not fall. {_INSTEAD}"
-        seen = f"indptr falls from {indptr[line]} to {indptr[line + 1]} at"
-        raise _error(who, layout, seen, axes, line * block[0], after)
+        _refuse(owner, layout, f"indptr must start with 0, got {indptr[0]}")
+    decreases = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if len(decreases):
+        line = int(decreases[0])
+        after = f", and must not decrease. {_ADVICE}"
+        problem = f"indptr decreases from {indptr[line]} to {indptr[line + 1]} at"
+        raise _line_error(owner, layout, problem, axes, line * block[0], after)
     if indptr[-1] != len(indices):
         _refuse(
-            who,
+            owner,
             layout,
             f"indptr ends with {indptr[-1]}, and there are {len(indices)} entries; they must agree",
         )
     at = _first_outside(indices, shape[1])
     if at is not None:
         line = int(np.searchsorted(indptr, at, side="right") - 1)
-        needed = f"0 to {shape[1] - 1}" if shape[1] else "none, since there are no such places,"
+        allowed = f"0 to {shape[1] - 1} are allowed" if shape[1] else f"there are no {minor}s"
         of = minor if block == (1, 1) else f"block {minor}"
-        after = f" (its entry {at - int(indptr[line])}), and {needed} may be used. {_INSTEAD}"
-        raise _error(who, layout, f"the {of} index {indices[at]} at", axes, line * block[0], after)
+        after = f" (its entry {at - int(indptr[line])}), and {allowed}. {_ADVICE}"
+        problem = f"the {of} index {indices[at]} at"
+        raise _line_error(owner, layout, problem, axes, line * block[0], after)
 
 
-def _check_coo(who: str, X: Any) -> None:
+def _check_coo(owner: str, X: Any) -> None:
     coords = {"row": X.coords[0], "col": X.coords[1]} if len(X.coords) == 2 else {}
     if not coords:
-        _refuse(who, "COO", f"coords must be two arrays, rows and columns, got {len(X.coords)}")
-    _require_integers(who, "COO", **coords)
+        _refuse(
+            owner,
+            "COO",
+            f"coords must be two arrays, rows and columns, got {len(X.coords)}",
+        )
+    _require_integers(owner, "COO", **coords)
     if not isinstance(X.data, np.ndarray) or X.data.ndim != 1:
-        _refuse(who, "COO", f"data must be an array of its entries, got {_shape(X.data)}")
-    for (name, places), size in zip(coords.items(), X.shape, strict=True):
-        if len(places) != len(X.data):
+        _refuse(
+            owner,
+            "COO",
+            f"data must be an array of its entries, got {_describe(X.data)}",
+        )
+    for (name, indices), size in zip(coords.items(), X.shape, strict=True):
+        if len(indices) != len(X.data):
             _refuse(
-                who,
+                owner,
                 "COO",
-                f"{name} has {len(places)} entries and data {len(X.data)}; as many are needed",
+                f"{name} has {len(indices)} entries and data {len(X.data)}; equal numbers are "
+                "needed",
             )
-        at = _first_outside(places, size)
+        at = _first_outside(indices, size)
         if at is not None:
             _refuse(
-                who,
+                owner,
                 "COO",
-                f"{name} has the index {places[at]} (entry {at}), and {size} {name}s are there",
+                f"{name} has the index {indices[at]} (entry {at}) of a matrix with {size} {name}s",
             )
 
 
-def _check_dia(who: str, X: Any) -> None:
-    _require_integers(who, "DIA", offsets=X.offsets)
+def _check_dia(owner: str, X: Any) -> None:
+    _require_integers(owner, "DIA", offsets=X.offsets)
     if not isinstance(X.data, np.ndarray) or X.data.ndim != 2 or len(X.data) != len(X.offsets):
         _refuse(
-            who,
+            owner,
             "DIA",
-            f"data must have a row for each of {len(X.offsets)} offsets, got {_shape(X.data)}",
+            f"data must have a row for each of {len(X.offsets)} offsets, got {_describe(X.data)}",
         )
     if len(np.unique(X.offsets)) != len(X.offsets):
-        _refuse(who, "DIA", "an offset occurs twice")
+        _refuse(owner, "DIA", "an offset occurs twice")
 
 
-def _check_lil(who: str, X: Any) -> None:
-    """Validate the lengths of the lists; their numbers are those of the CSR matrix that is made of
-    them, and checked there.
-    """
+def _check_lil(owner: str, X: Any) -> None:
+    """Validate the lengths of the lists; their values are validated after the conversion to CSR."""
     for name, lists in (("rows", X.rows), ("data", X.data)):
         if not isinstance(lists, np.ndarray) or lists.dtype != object or lists.shape != X.shape[:1]:
             _refuse(
-                who,
+                owner,
                 "LIL",
-                f"{name} must have a list for each of {X.shape[0]} rows, got {_shape(lists)}",
+                f"{name} must have a list for each of {X.shape[0]} rows, got {_describe(lists)}",
             )
-    for row, (places, values) in enumerate(zip(X.rows, X.data, strict=True)):
-        if type(places) is not list or type(values) is not list or len(places) != len(values):
-            after = f", where lists of one length are needed. {_INSTEAD}"
-            raise _error(who, "LIL", "other columns than values at", ("row", "column"), row, after)
+    for row, (indices, values) in enumerate(zip(X.rows, X.data, strict=True)):
+        if type(indices) is not list or type(values) is not list or len(indices) != len(values):
+            after = f", where two lists of equal length are needed. {_ADVICE}"
+            problem = "columns and values do not match at"
+            raise _line_error(owner, "LIL", problem, ("row", "column"), row, after)
 
 
 _CHECKS: dict[Any, Callable[[str, Any], None]] = {
@@ -216,32 +229,36 @@ _CHECKS: dict[Any, Callable[[str, Any], None]] = {
 }
 
 
-def _rises(indptr: Array, indices: Array) -> bool:
-    """Whether columns rise strictly inside each row; indptr and indices are validated."""
-    for start in range(1, len(indices), _ENTRIES):
-        stop = min(start + _ENTRIES, len(indices))
-        rises = indices[start:stop] > indices[start - 1 : stop - 1]
+def _is_canonical(indptr: Array, indices: Array) -> bool:
+    """Return whether column indices increase strictly inside each row."""
+    for start in range(1, len(indices), _CHUNK_ENTRIES):
+        stop = min(start + _CHUNK_ENTRIES, len(indices))
+        increases = indices[start:stop] > indices[start - 1 : stop - 1]
         low, high = np.searchsorted(indptr, [start, stop])
-        rises[indptr[low:high] - start] = True  # the first entry of a row
-        if not rises.all():
+        increases[indptr[low:high] - start] = True  # the first entry of a row
+        if not increases.all():
             return False
     return True
 
 
-def _first_outside(places: Array, size: int) -> int | None:
-    """The first entry that is not in 0 ... size - 1."""
-    if not len(places) or (places.min() >= 0 and places.max() < size):
+def _first_outside(indices: Array, size: int) -> int | None:
+    """Return the position of the first index outside 0 ... size - 1, or None."""
+    if not len(indices) or (indices.min() >= 0 and indices.max() < size):
         return None
-    return int(np.argmax((places < 0) | (places >= size)))
+    return int(np.argmax((indices < 0) | (indices >= size)))
 
 
-def _require_integers(who: str, layout: str, **arrays: Any) -> None:
+def _require_integers(owner: str, layout: str, **arrays: Any) -> None:
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
-            _refuse(who, layout, f"{name} must be a 1-d array of integers, got {_shape(array)}")
+            _refuse(
+                owner,
+                layout,
+                f"{name} must be a 1-d array of integers, got {_describe(array)}",
+            )
 
 
-def _shape(array: Any) -> str:
+def _describe(array: Any) -> str:
     return (
         f"{array.dtype} of shape {array.shape}"
         if isinstance(array, np.ndarray)
@@ -249,17 +266,15 @@ def _shape(array: Any) -> str:
     )
 
 
-def _refuse(who: str, layout: str, seen: str) -> NoReturn:
-    raise ValueError(f"{who}: X is a malformed {layout} matrix: {seen}. {_INSTEAD}")
+def _refuse(owner: str, layout: str, problem: str) -> NoReturn:
+    raise ValueError(f"{owner}: X is a malformed {layout} matrix: {problem}. {_ADVICE}")
 
 
-def _error(
-    who: str, layout: str, seen: str, axes: tuple[str, str], line: int, after: str
+def _line_error(
+    owner: str, layout: str, problem: str, axes: tuple[str, str], line: int, after: str
 ) -> ValueError:
-    """An error about a row, or about a column of a CSC matrix."""
-    before = f"{who}: X is a malformed {layout} matrix: {seen}"
-    return (
-        RowError(line, before, after)
-        if axes[0] == "row"
-        else ValueError(f"{before} {axes[0]} {line}{after}")
-    )
+    """Return an error about a row, or about a column of a CSC matrix."""
+    before = f"{owner}: X is a malformed {layout} matrix: {problem}"
+    if axes[0] == "row":
+        return RowError(line, before, after)
+    return ValueError(f"{before} {axes[0]} {line}{after}")

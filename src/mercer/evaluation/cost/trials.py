@@ -30,7 +30,7 @@ from mercer.maps.hellinger import Hellinger
 from mercer.maps.projection import RandomProjection
 from mercer.parallel.threads import at_most, one_blas_thread, threads
 from mercer.parallel.tile_size import grid
-from mercer.stats.combined import fresh
+from mercer.stats.base import empty_like
 from mercer.stats.moments import Moments
 from mercer.stats.reduce import fold
 
@@ -113,7 +113,7 @@ def _fit(
     looked = 0.0
     summary = made.required_statistics(d)
     if summary is not None:
-        looked = fastest(lambda: fold(blocks_of(rows), fresh(summary)))
+        looked = fastest(lambda: fold(blocks_of(rows), empty_like(summary)))
         tables["look"][type(made).__name__] = (looked / rows.size,)
     numbers = sum(array.size for array in made.tile_transform_.arrays().values())
     drawn.setdefault(type(made).__name__, []).append((float(numbers), max(seconds - looked, 1e-6)))

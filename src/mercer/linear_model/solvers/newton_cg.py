@@ -26,7 +26,7 @@ from mercer.linear_model.solvers.blocks import (
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
 from mercer.maps.block import Block, Coded, OneHot, matrix
-from mercer.stats.packed_symmetric import Symmetric
+from mercer.stats.packed_symmetric import PackedSymmetric
 from mercer.validation.parameters import validate_positive, validate_probability
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
@@ -463,7 +463,7 @@ def _step_by_matrix(point: Iterate, here: Derivatives) -> Array:
     """
     objective, (D, t) = point.objective, point.W.shape
     mean, sparse = objective.mean, False
-    sums = [Symmetric(D) for _ in range(t)]
+    sums = [PackedSymmetric(D) for _ in range(t)]
     for _, block, C in point.curvatures():
         Z = matrix(block)
         sparse = hasattr(Z, "indptr")

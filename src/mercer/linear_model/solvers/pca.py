@@ -164,7 +164,7 @@ class PerMapMoments(CombinedStatistics):
             rank,
         )
 
-    def _like(self, parts: Sequence[Any]) -> PerMapMoments:
+    def _with_parts(self, parts: Sequence[Any]) -> PerMapMoments:
         return PerMapMoments(*parts, widths=self.widths)
 
 
