@@ -16,7 +16,6 @@ from mercer.data import Stream
 from mercer.data.batches import Rows, features
 from mercer.data.dask import is_lazy
 from mercer.errors import ParameterError, Setting
-from mercer.evaluation.outline import lookers
 from mercer.linear_model import heads
 from mercer.linear_model.answers import write_answers
 from mercer.linear_model.cross_validation import Folds
@@ -28,6 +27,7 @@ from mercer.linear_model.penalties import Penalty
 from mercer.linear_model.solvers.pca import Apart, Components, Reduced, spans
 from mercer.linear_model.solvers.ridge import Choice
 from mercer.linear_model.targets import write_into
+from mercer.maps._statistics import count_statistics_passes
 from mercer.maps.block import Block, at_home
 from mercer.parallel import devices
 from mercer.parallel.dask_cluster import in_use, on_its_cluster
@@ -273,7 +273,7 @@ class KernelModel(Keeping, Intake):
             D,
             limit=limit,
             folds=heads.FOLDS if heads.by_folds(self.alpha, self.penalty) else 1,
-            statistics_passes=len(lookers(self.feature_map_)),
+            statistics_passes=count_statistics_passes(self.feature_map_),
             labels=not self._numeric(),
             counts=getattr(self, "class_weight", None) == "balanced",
             again=isinstance(self.alpha, str) and self.alpha == "loo",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mercer.data.batches import Piece, Tiles
 from mercer.errors import RowError
@@ -26,3 +27,11 @@ def compute_statistics(
         raise
     magnitude.require()
     return statistics
+
+
+def count_statistics_passes(fitted: Any) -> int:
+    """Count the passes over the rows before a map is drawn; parts of a composition add up."""
+    parts = getattr(fitted, "maps_", None)
+    if parts is not None:
+        return sum(count_statistics_passes(part) for part in parts)
+    return int(fitted.required_statistics(fitted.n_features_in_) is not None)
