@@ -128,11 +128,3 @@ def client(cluster):
 
     with distributed.Client(cluster, set_as_default=False) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def few_trees():
-    """Trees are the slowest of all, and as many as scikit-learn grows are not needed here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 3)
-        yield

@@ -108,20 +108,20 @@ def _parameters_in(doc: str) -> dict[str, str]:
 @click.command(short_help="Versions, processor, compiled parts.")
 @speaks
 def info(voice: Voice) -> None:
-    """Print versions, CPU features, threads, which ops are compiled, and which extras are there.
+    """Print versions, CPU features, threads, compiled ops and installed extras.
 
     \b
     Example:
       mercer info
     """
-    from mercer.system import facts
+    from mercer import system
 
-    found = facts()
+    facts = system.facts()
     table = plain_table("", "", header=False)
-    for name, value in found.items():
+    for name, value in facts.items():
         table.add_row(name, value)
     voice.table(table)
-    voice.event("info", **found)
+    voice.event("info", **facts)
 
 
 @click.command(short_help="What a model file holds.")
