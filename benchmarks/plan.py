@@ -1,6 +1,4 @@
-"""What plan says of a fit against what the fit takes: seconds, and the most memory of a process
-that does nothing else.
-"""
+"""Estimates of plan against measured fits: seconds, and the peak memory of a process."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ SECONDS, BYTES = 2.0, 1.25  # how far a prediction may be off, as a factor
 
 @dataclass(frozen=True)
 class Case:
-    """A fit: the map in the language of maps, rows, columns, dtype, the share of entries of sparse
-    rows, the source, loss and memory.
-    """
+    """Fit of a map, as the command line spells it, to rows of a shape, dtype and source."""
 
     feature_map: str
     rows: int
@@ -78,21 +74,22 @@ CASES = (
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """A row for each case, then how many are inside. Steps that a plan can only assume are counted
-    as they were made.
+    """Yield a row for each case, then the number of estimates within the limits.
+
+    Steps that a plan can only assume are counted as they were made.
     """
     seconds, sizes = [], []
     for case in CASES:
-        seen = in_a_process(case)
-        seconds.append(seen["predicted_seconds"] / seen["seconds"])
-        sizes.append(seen["predicted_bytes"] / seen["bytes"])
+        measured = in_a_process(case)
+        seconds.append(measured["predicted_seconds"] / measured["seconds"])
+        sizes.append(measured["predicted_bytes"] / measured["bytes"])
         what = (
-            f"{case}: {seen['route']}, {seen['predicted_seconds']:.3g} s said, "
-            f"{seen['seconds']:.3g} s taken, {seconds[-1]:.2f} times; "
-            f"{seen['predicted_bytes'] / 1e6:.0f} MB said, {seen['bytes'] / 1e6:.0f} MB held, "
-            f"{sizes[-1]:.2f} times"
+            f"{case}: {measured['route']}, {measured['predicted_seconds']:.3g} s estimated, "
+            f"{measured['seconds']:.3g} s measured, {seconds[-1]:.2f} times; "
+            f"{measured['predicted_bytes'] / 1e6:.0f} MB estimated, "
+            f"{measured['bytes'] / 1e6:.0f} MB measured, {sizes[-1]:.2f} times"
         )
-        yield Row(what, 1e3 * seen["seconds"])
+        yield Row(what, 1e3 * measured["seconds"])
     for name, ratios, limit in (("seconds", seconds, SECONDS), ("bytes", sizes, BYTES)):
         inside = sum(1 / limit <= ratio <= limit for ratio in ratios)
         middle = np.median(ratios)
@@ -118,14 +115,12 @@ def in_a_process(case: Case) -> dict[str, Any]:
     """Estimate and measure one case in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.plan", json.dumps(asdict(case))]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
 
 
 def main(text: str) -> None:
-    """The process: the fit, then the plan, which would leave memory behind that the fit could
-    use.
-    """
+    """Run one case: first the fits, since plan would leave memory behind that they could use."""
     case = Case(**json.loads(text))
     X, y = data(case)
     classes = case.loss != "squared"
@@ -140,11 +135,11 @@ def main(text: str) -> None:
             "alpha": "auto" if case.alpha is None else case.alpha,
         }
         model = head(made, random_state=0, **more, **({"loss": case.loss} if classes else {}))
-        head(made, random_state=0).fit(X[:64], y[:64])  # what is loaded when it is first needed
+        head(made, random_state=0).fit(X[:64], y[:64])  # loads what is loaded on first use
         if case.source != "array":
             del X
         Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
-        before, passes = resident("VmRSS"), counted()
+        before, passes = resident("VmRSS"), count_passes()
         start = time.perf_counter()
         model.fit(source)
         taken, most = time.perf_counter() - start, resident("VmHWM") - before
@@ -153,11 +148,11 @@ def main(text: str) -> None:
         model.fit(source)
         taken = min(taken, time.perf_counter() - start)  # other processes may slow one of them
         start = time.perf_counter()
-        said = plan(source, made, max_memory=case.max_memory, loss=case.loss)
+        estimate = plan(source, made, max_memory=case.max_memory, loss=case.loss)
         planning = time.perf_counter() - start
     predicted = sum(
         step.seconds * (step.times if step.times == 1 else passes_of(step.name, passes))
-        for step in said.steps
+        for step in estimate.steps
     )
     print(
         json.dumps(
@@ -166,8 +161,8 @@ def main(text: str) -> None:
                 "seconds": taken,
                 "bytes": most,
                 "predicted_seconds": predicted,
-                "predicted_bytes": said.bytes,
-                "steps": [asdict(step) for step in said.steps],
+                "predicted_bytes": estimate.bytes,
+                "steps": [asdict(step) for step in estimate.steps],
                 "passes": passes,
                 "planning": planning,
             }
@@ -175,8 +170,8 @@ def main(text: str) -> None:
     )
 
 
-def counted() -> dict[str, int]:
-    """Passes over features, as they are made from here on."""
+def count_passes() -> dict[str, int]:
+    """Count passes over features from here on."""
     from mercer.data.batches import Features
     from mercer.linear_model.solvers.passes import Kept
 
@@ -197,7 +192,7 @@ def counted() -> dict[str, int]:
 
 
 def passes_of(step: str, passes: dict[str, int]) -> float:
-    """How often a step was done: a step of conjugate gradients is a pass, a Newton step two."""
+    """Return how often a step was done: a conjugate gradient step is a pass, a Newton step two."""
     if step == "Newton step":
         return passes["kept"] / 2
     return passes["kept"] or passes["features"]

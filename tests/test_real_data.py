@@ -201,9 +201,7 @@ def halves(name: str, rows: int = 3000, test: int = 3000) -> tuple:
         ),  # lifts of 784 columns take minutes each
     ],
 )
-def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search(
-    name, kernels, capsys
-):
+def test_the_winner_is_within_a_point_of_the_best_by_exhaustive_search(name, kernels, capsys):
     """The best of all candidates, each fitted on all rows with as many features as the winner, by
     the rows that are held out.
     """

@@ -224,7 +224,7 @@ def test_signed_rows_are_not_forced_into_histogram_kernels():
     assert not [one for one in board.entries if nonnegative & set(one.name.split())]
 
 
-def test_a_map_of_ones_own_races_as_it_is():
+def test_a_map_of_ones_own_is_compared_unchanged():
     X = np.random.default_rng(0).dirichlet(np.ones(6), size=200)
     mine = Chi2Series(2) >> RandomFourier(99, gamma=3.0, random_state=5)
     board = select(X, X[:, 0] > X[:, 1], kernels=[mine, "hellinger"], random_state=0)
@@ -233,7 +233,7 @@ def test_a_map_of_ones_own_races_as_it_is():
     assert {one.kind for one in board.entries} == {"linear", "map", "outside", "exact"}
 
 
-def test_exact_kernels_and_trees_are_beside_the_race(board):
+def test_exact_kernels_and_trees_are_listed_and_cannot_win(board):
     kinds = {one.kind for one in board.entries}
     assert kinds == {"linear", "map", "exact", "outside"}
     for one in board.entries:

@@ -178,7 +178,7 @@ def test_a_class_of_one_row_is_learnt_from_and_never_scored():
         ),
     ],
 )
-def test_what_cannot_be_raced_is_refused_in_a_sentence(given, words):
+def test_what_cannot_be_compared_is_refused_in_a_sentence(given, words):
     X, y = rings(40)
     given = {"X": X, "y": y, "kernels": ["fourier"], **given}
     with pytest.raises(ValueError, match=words):
