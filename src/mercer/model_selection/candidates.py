@@ -18,10 +18,13 @@ from mercer.maps.base import Array, Map
 from mercer.maps.block import as_block, matrix
 from mercer.maps.compose import Composed
 from mercer.maps.scaled import Scaled
-from mercer.model_selection.schedule import estimate_seconds, is_wide, probe_rows
+from mercer.model_selection.schedule import estimate_seconds
 from mercer.stats.basic import ColumnSpread
 from mercer.validation.parameters import validate_option
 
+# bandwidths are estimated from 256 rows, fewer where they have more than so many numbers
+_PROBE_NUMBERS = 2_000_000
+_WIDE = 20_000  # columns: drawing weights is most of the work, and one bandwidth is tried
 _COUNTED_ROWS = 16  # rows whose stored features are counted
 _PROBE_SIZE = 16  # size of a map that is fitted only to learn its widths
 # of hashes: at equal features more hashes of few bits have less noise than few hashes of many
@@ -185,7 +188,7 @@ def candidates(
         Whether time is up; linear is a candidate all the same.
     """
     names, given = _parse_kernels(kernels)
-    X = X[: probe_rows(X.shape[1])]
+    X = X[: max(16, min(256, _PROBE_NUMBERS // max(X.shape[1], 1)))]
     refused = {name: twin(name) for name in TWINS if kernels == "auto" and name in registry()}
     accepted: dict[str, MapCandidate] = {}  # by name: two bandwidths may be the same number
     late: list[str] = []
@@ -264,7 +267,7 @@ def _variants(
             except ValueError as error:
                 refused.setdefault(family, str(error))
                 continue
-            factors = grid.factors[:1] if is_wide(X.shape[1]) else grid.factors
+            factors = grid.factors[:1] if X.shape[1] > _WIDE else grid.factors
             # rounded as it is printed, so that what is typed is what was tried
             values = [float(f"{auto * factor:.3g}") for factor in factors]
             maps = {

@@ -21,13 +21,7 @@ from mercer.maps.compose import Composed
 from mercer.model_selection.candidates import Candidate, MapCandidate, ModelOptions
 from mercer.model_selection.models import ExactCandidate, boosting_candidate
 from mercer.model_selection.sample import Sample
-from mercer.model_selection.schedule import (
-    Budget,
-    Schedule,
-    is_expensive,
-    model_memory,
-    worth_gram,
-)
+from mercer.model_selection.schedule import Budget, Schedule, model_memory
 from mercer.parallel.threads import one_blas_thread
 
 Array = NDArray[Any]
@@ -38,6 +32,8 @@ _PER_FAMILY = 2  # bandwidths of one kernel that are kept
 _PAIRS = 5000
 _PAIR_ROWS = 500
 _EXACT = 2  # kernels that are also fitted exactly
+_EXACT_ROWS = 2000  # at most
+_EXPENSIVE = 1.0  # estimated seconds: such models run after all others
 _ROUNDS_SHARE = 0.5  # of the time; the rest is for the final
 _GROWING = 2  # finalists that are tried with more features
 
@@ -173,7 +169,7 @@ class SuccessiveHalving:
 
         def is_late(candidate: Candidate) -> bool:
             seconds = candidate.estimate_seconds(size, rows, self.options)
-            return candidate.kind != "linear" and is_expensive(seconds)
+            return candidate.kind != "linear" and seconds > _EXPENSIVE
 
         trees = boosting_candidate(self.options, self.budget.boosting_rounds, self.refused)
         self._run_final(self._run_rounds(sorted(candidates, key=is_late), trees), trees)
@@ -220,7 +216,7 @@ class SuccessiveHalving:
 
     def _evaluate_exact(self, finalists: list[Result]) -> None:
         rows = self.sample.rows - self.schedule.final // self.schedule.folds
-        if not worth_gram(rows):
+        if rows > _EXACT_ROWS:
             return
         kernels: dict[str, Kernel] = {}
         for result in sorted(finalists, key=lambda result: -result.score):

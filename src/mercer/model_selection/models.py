@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mercer.kernels import Kernel
 from mercer.kernels.gram import gram
 from mercer.model_selection.candidates import Candidate, ModelOptions
-from mercer.model_selection.schedule import worth_boosting, worth_tree_threads
 
 Array = NDArray[Any]
 
@@ -20,6 +19,8 @@ SVM_C = 10.0
 # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
 RIDGES = np.logspace(-4, 0, 5)
 _LEARNING_RATE = 0.2
+_MOST_BOOSTED = 20_000  # columns times outputs: trees on more take too long
+_THREADS_FROM = 1e6  # numbers: trees on fewer grow faster on one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ def boosting_candidate(
     options: ModelOptions, rounds: int, refused: dict[str, str]
 ) -> BoostingCandidate | None:
     """Return gradient boosting, or record why it would take too long."""
-    if worth_boosting(options.columns, options.outputs):
+    if options.columns * options.outputs <= _MOST_BOOSTED:
         return BoostingCandidate(TREES, TREES, "outside", rounds)
     refused[TREES] = (
         f"Trees on {options.columns:,} columns, for {options.outputs} output(s), take too long."
@@ -84,7 +85,7 @@ class Trees:
 
     def fit(self, X: Any, y: Any) -> Trees:
         """Grow the trees."""
-        self.threads = None if worth_tree_threads(*X.shape) else 1
+        self.threads = None if X.shape[0] * X.shape[1] >= _THREADS_FROM else 1
         with self._limited():
             self.model.fit(_dense(X), y)
         return self

@@ -13,14 +13,8 @@ _FINALISTS = 4
 # below, the final has more folds and finalists: it is cheap there, and rounds are noisier
 _FEW_ROWS = 5000
 _FOLDS = 3
-_WIDE = 20_000
-_BOOSTED_NUMBERS = 20_000  # columns times classes
-_PROBED_NUMBERS = 2_000_000
-_THREADED_NUMBERS = 1e6
-_EXACT_ROWS = 2000
 # steps of conjugate gradients over a grid of alphas, each slower than products of matrices
 _PASSES = 5000.0
-_EXPENSIVE = 1.0  # estimated seconds: such models run after all others
 # D x D arrays of float64 that least squares from moments holds, as in mercer.parallel.tile_size
 _SOLVER_ARRAYS = 4
 
@@ -113,36 +107,6 @@ def most_features(limit: int) -> int:
 def model_memory(limit: int) -> int:
     """Return max_memory of a model: moments up to ``most_features``, passes beyond."""
     return 8 * _SOLVER_ARRAYS * most_features(limit) ** 2
-
-
-def probe_rows(columns: int) -> int:
-    """Return the rows that bandwidths are estimated from: fewer where they are very wide."""
-    return max(16, min(256, _PROBED_NUMBERS // max(columns, 1)))
-
-
-def is_wide(columns: int) -> bool:
-    """Whether drawing weights for the columns is most of the work: one bandwidth is tried then."""
-    return columns > _WIDE
-
-
-def is_expensive(seconds: float) -> bool:
-    """Whether a model of the first round runs after all others."""
-    return seconds > _EXPENSIVE
-
-
-def worth_boosting(columns: int, outputs: int) -> bool:
-    """Whether trees are grown on so many columns, for so many classes."""
-    return columns * outputs <= _BOOSTED_NUMBERS
-
-
-def worth_tree_threads(rows: int, columns: int) -> bool:
-    """Whether trees on so many numbers are worth more than one thread."""
-    return rows * columns >= _THREADED_NUMBERS
-
-
-def worth_gram(rows: int) -> bool:
-    """Whether exact kernels are fitted to so many rows."""
-    return rows <= _EXACT_ROWS
 
 
 def estimate_seconds(

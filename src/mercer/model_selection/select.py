@@ -126,12 +126,7 @@ class Leaderboard:
         lines = [header, *(shown(entry, numeric=self.numeric) for entry in self.entries)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         table = [
-            " ".join(
-                [
-                    line[0].ljust(widths[0]),
-                    *map(str.rjust, line[1:], widths[1:]),
-                ]
-            )
+            " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
             for line in lines
         ]
         return "\n".join([*table, self.verdict, *([self.stopped] if self.stopped else [])])
