@@ -31,6 +31,7 @@ from mercer.evaluation.cost import (
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.mapping import make_map
 from mercer.maps.base import Map
+from mercer.parallel import devices
 from mercer.parallel.threads import threads
 from mercer.parallel.tile_size import Plan, plan_fit, size, width_for
 from mercer.validation.parameters import (
@@ -130,6 +131,7 @@ _ROUTES = {
 }
 
 
+@devices.at(None)  # samples are timed on the CPU
 def plan(
     source: Any,
     feature_map: Any = "fourier",
