@@ -1,11 +1,8 @@
-"""What plan says of a fit against what the fit takes: seconds, and the most memory of a process
-that does nothing else.
-"""
+"""Estimates of plan against measured fits: seconds, and the peak memory of a process."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -23,17 +20,13 @@ from benchmarks.learning import ROOT, resident
 from benchmarks.measure import Row
 from mercer import KernelClassifier, KernelRegressor, open_stream, plan
 from mercer.cli import _map_syntax
-from mercer.evaluation.cost import speeds
-from mercer.evaluation.cost.trials import measure
 
 SECONDS, BYTES = 2.0, 1.25  # how far a prediction may be off, as a factor
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fit: the map in the language of maps, rows, columns, dtype, the share of entries of sparse
-    rows, the source, loss and memory.
-    """
+    """Fit of a map, as the command line spells it, to rows of a shape, dtype and source."""
 
     feature_map: str
     rows: int
@@ -81,27 +74,22 @@ CASES = (
 
 
 def rows(rounds: int) -> Iterator[Row]:
-    """A row for each case, then how many are inside. Steps that a plan can only assume are counted
-    as they were made.
+    """Yield a row for each case, then the number of estimates within the limits.
+
+    Steps that a plan can only assume are counted as they were made.
     """
-    with TemporaryDirectory() as cache:
-        speeds.write(measure(), Path(cache) / "speeds.json")
-        yield from judged(cache)
-
-
-def judged(cache: str) -> Iterator[Row]:
     seconds, sizes = [], []
     for case in CASES:
-        seen = in_a_process(case, cache)
-        seconds.append(seen["predicted_seconds"] / seen["seconds"])
-        sizes.append(seen["predicted_bytes"] / seen["bytes"])
+        measured = in_a_process(case)
+        seconds.append(measured["predicted_seconds"] / measured["seconds"])
+        sizes.append(measured["predicted_bytes"] / measured["bytes"])
         what = (
-            f"{case}: {seen['route']}, {seen['predicted_seconds']:.3g} s said, "
-            f"{seen['seconds']:.3g} s taken, {seconds[-1]:.2f} times; "
-            f"{seen['predicted_bytes'] / 1e6:.0f} MB said, {seen['bytes'] / 1e6:.0f} MB held, "
-            f"{sizes[-1]:.2f} times"
+            f"{case}: {measured['route']}, {measured['predicted_seconds']:.3g} s estimated, "
+            f"{measured['seconds']:.3g} s measured, {seconds[-1]:.2f} times; "
+            f"{measured['predicted_bytes'] / 1e6:.0f} MB estimated, "
+            f"{measured['bytes'] / 1e6:.0f} MB measured, {sizes[-1]:.2f} times"
         )
-        yield Row(what, 1e3 * seen["seconds"])
+        yield Row(what, 1e3 * measured["seconds"])
     for name, ratios, limit in (("seconds", seconds, SECONDS), ("bytes", sizes, BYTES)):
         inside = sum(1 / limit <= ratio <= limit for ratio in ratios)
         middle = np.median(ratios)
@@ -123,25 +111,16 @@ def data(case: Case) -> tuple[Any, np.ndarray]:
     return X, np.asarray(X.sum(axis=1)).ravel()
 
 
-def in_a_process(case: Case, cache: str) -> dict[str, Any]:
-    """What was said and taken, in a process of its own, whose machine was measured."""
+def in_a_process(case: Case) -> dict[str, Any]:
+    """Estimate and measure one case in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.plan", json.dumps(asdict(case))]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "MERCER_CACHE": cache},
-    )
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
 
 
 def main(text: str) -> None:
-    """The process: the fit, then the plan, which would leave memory behind that the fit could
-    use.
-    """
+    """Run one case: first the fits, since plan would leave memory behind that they could use."""
     case = Case(**json.loads(text))
     X, y = data(case)
     classes = case.loss != "squared"
@@ -156,18 +135,24 @@ def main(text: str) -> None:
             "alpha": "auto" if case.alpha is None else case.alpha,
         }
         model = head(made, random_state=0, **more, **({"loss": case.loss} if classes else {}))
-        head(made, random_state=0).fit(X[:64], y[:64])  # what is loaded when it is first needed
+        head(made, random_state=0).fit(X[:64], y[:64])  # loads what is loaded on first use
         if case.source != "array":
             del X
         Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
-        before, passes = resident("VmRSS"), counted()
+        before, passes = resident("VmRSS"), count_passes()
         start = time.perf_counter()
         model.fit(source)
         taken, most = time.perf_counter() - start, resident("VmHWM") - before
-        said = plan(source, made, max_memory=case.max_memory, loss=case.loss)
+        passes = dict(passes)  # of this fit alone
+        start = time.perf_counter()
+        model.fit(source)
+        taken = min(taken, time.perf_counter() - start)  # other processes may slow one of them
+        start = time.perf_counter()
+        estimate = plan(source, made, max_memory=case.max_memory, loss=case.loss)
+        planning = time.perf_counter() - start
     predicted = sum(
-        step.seconds * (step.times if step.times == 1 else passes_of(step.what, passes))
-        for step in said.steps
+        step.seconds * (step.times if step.times == 1 else passes_of(step.name, passes))
+        for step in estimate.steps
     )
     print(
         json.dumps(
@@ -176,16 +161,17 @@ def main(text: str) -> None:
                 "seconds": taken,
                 "bytes": most,
                 "predicted_seconds": predicted,
-                "predicted_bytes": said.bytes,
-                "steps": [asdict(step) for step in said.steps],
+                "predicted_bytes": estimate.bytes,
+                "steps": [asdict(step) for step in estimate.steps],
                 "passes": passes,
+                "planning": planning,
             }
         )
     )
 
 
-def counted() -> dict[str, int]:
-    """Passes over features, as they are made from here on."""
+def count_passes() -> dict[str, int]:
+    """Count passes over features from here on."""
     from mercer.data.batches import Features
     from mercer.linear_model.solvers.blocks import CachedBlocks
 
@@ -205,9 +191,9 @@ def counted() -> dict[str, int]:
     return passes
 
 
-def passes_of(what: str, passes: dict[str, int]) -> float:
-    """How often a step was done: a step of conjugate gradients is a pass, a Newton step two."""
-    if what == "a Newton step":
+def passes_of(step: str, passes: dict[str, int]) -> float:
+    """Return how often a step was done: a conjugate gradient step is a pass, a Newton step two."""
+    if step == "Newton step":
         return passes["kept"] / 2
     return passes["kept"] or passes["features"]
 

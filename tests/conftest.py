@@ -123,11 +123,3 @@ def client(cluster):
 
     with distributed.Client(cluster, set_as_default=False) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def few_trees():
-    """Train few trees: scikit-learn's number is slow, and not needed here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 3)
-        yield

@@ -36,7 +36,6 @@ LAYERS = [
     {"stats.checkpoint"},
     {"stats.reduce"},
     {"maps"},
-    {"evaluation.outline"},
     {"linear_model"},
     {"evaluation", "persistence"},
     {"model_selection"},

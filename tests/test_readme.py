@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.helpers.selection_data import select
 from tests.helpers.shell import call
 
 from mercer.maps import registry
@@ -57,7 +58,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
     "document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name
 )
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
-    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)
+    monkeypatch.setattr("mercer.model_selection.select.select", select)
     for line, shown in commands(document):
         result = call(f"{line} --kernels hellinger" if line.startswith("compare data") else line)
         error = re.search(r"^Error: .*", shown, flags=re.MULTILINE)

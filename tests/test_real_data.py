@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
+from tests.helpers.selection_data import select
 
 import mercer
 from mercer import (
@@ -200,17 +201,12 @@ def halves(name: str, rows: int = 3000, test: int = 3000) -> tuple:
         ),  # lifts of 784 columns take minutes each
     ],
 )
-def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search(
-    name, kernels, capsys, monkeypatch
-):
+def test_the_winner_is_within_a_point_of_the_best_by_exhaustive_search(name, kernels, capsys):
     """The best of all candidates, each fitted on all rows with as many features as the winner, by
     the rows that are held out.
     """
-    monkeypatch.setattr(
-        "mercer.model_selection.models._ROUNDS_OF_TREES", 5
-    )  # which are slow, and win nothing
     X, y, X_test, y_test = halves(name)
-    board = mercer.select(X, y, kernels=kernels, max_seconds=3600, random_state=0)
+    board = select(X, y, kernels=kernels, max_seconds=3600, random_state=0)
     assert board.stopped is None
     chosen = board.best_.fit(X, y).score(X_test, y_test)
     domain = "nonnegative" if X.min() >= 0 else "real"
@@ -221,7 +217,7 @@ def test_the_winner_of_a_race_is_within_a_point_of_the_best_by_exhaustive_search
         warnings.simplefilter("ignore", UserWarning)  # of values outside the range of anchors
         for one in found:
             model = mercer.KernelClassifier(
-                one.sized(size), max_memory=board.best_.max_memory, random_state=0
+                one.map_of_size(size), max_memory=board.best_.max_memory, random_state=0
             )
             scores[one.name] = model.fit(X, y).score(X_test, y_test)
     best = max(scores, key=lambda one: scores[one])

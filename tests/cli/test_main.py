@@ -15,6 +15,7 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
+from tests.helpers.selection_data import select
 from tests.helpers.shell import call, fails, run
 
 import mercer
@@ -24,7 +25,7 @@ from mercer.maps import registry
 
 
 def test_compare_shows_the_race_and_its_verdict(monkeypatch):
-    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 5)
+    monkeypatch.setattr("mercer.model_selection.select.select", select)
     output = run("compare --kernels hellinger,fourier --max-seconds 9000")
     lines = output.splitlines()
     assert re.match(r"Digits as histograms: 1,797 rows, 64 columns; \d+ s", lines[0])

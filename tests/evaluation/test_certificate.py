@@ -24,11 +24,10 @@ from mercer import (
     RandomProjection,
     certify,
 )
-from mercer.evaluation.convergence import Law, _law
-from mercer.evaluation.kernel_error import Measured, drawn_pairs, kernel_values, measure
+from mercer.evaluation.convergence import Law, _fit_law
+from mercer.evaluation.kernel_error import PairErrors, drawn_pairs, kernel_values, measure
 from mercer.kernels import GMM, Chi2, Gaussian, SkewedChi2
 from mercer.maps.base import Rate
-from mercer.parallel.tile_size import override_limits
 
 rng = np.random.default_rng(0)
 X = rng.dirichlet(np.ones(8), size=400)
@@ -92,11 +91,11 @@ def test_features_of_few_rows_are_made_once_and_give_the_same():
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
     chosen = drawn_pairs(200, 500, 0)
     once = measure(phi, TEST, chosen).errors
-    with override_limits(tile_bytes=0):
-        np.testing.assert_allclose(measure(phi, TEST, chosen).errors, once, atol=1e-14)
+    again = measure(phi, TEST, chosen, keep_features=False).errors
+    np.testing.assert_allclose(again, once, atol=1e-14)
 
 
-def test_bias_is_what_more_features_do_not_remove():
+def test_bias_remains_with_more_features():
     few, many = (certify(GCWS(n, bits=1, random_state=0).fit(TRAIN), TEST) for n in (64, 2048))
     assert many.bias == pytest.approx(few.bias)
     assert many.sampling < few.sampling / 5
@@ -111,6 +110,9 @@ def test_rounding_is_that_of_float32():
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
     single, double = certify(phi, rows), certify(phi, rows.astype(np.float64))
     assert 1e-9 < single.rounding < 1e-6
+    sampling, bias = str(single).splitlines()[2:4]
+    assert sampling == f"    sampling error        {100 * single.sampling:.3g}%"
+    assert bias == "    bias                  0"
     assert double.rounding == 0
     assert single.relative == pytest.approx(double.relative, rel=1e-4)
     exact = certify(Hellinger().fit(TRAIN), rows, error=0.01)
@@ -320,7 +322,7 @@ def test_what_cannot_be_certified_is_refused_in_words(call, error, words):
 
 def test_the_interval_of_a_ratio_is_that_of_the_delta_method():
     errors, exact = np.random.default_rng(0).normal(size=(2, 4000)) * [[0.1], [1.0]]
-    relative, (low, high) = Measured(exact, errors, None, None, errors).relative(0.95)
+    relative, (low, high) = PairErrors(exact, errors, None, None, errors).relative(0.95)
     draws = np.random.default_rng(1).integers(4000, size=(2000, 4000))
     resampled = np.sqrt(np.sum(errors[draws] ** 2, axis=1) / np.sum(exact[draws] ** 2, axis=1))
     assert relative == pytest.approx(np.sqrt(np.sum(errors**2) / np.sum(exact**2)))
@@ -380,11 +382,13 @@ def test_no_error_is_too_small_or_too_large_for_a_law(error, size):
 def test_a_slope_steeper_than_the_stated_one_is_believed_half_and_up_to_three_quarters(
     measured, believed
 ):
-    def pilot(size: int, draw: int) -> Measured:
+    def pilot(size: int, draw: int) -> PairErrors:
         errors = np.full(10, size**measured)
-        return Measured(np.ones(10), errors, errors, 0 * errors, 0 * errors)
+        return PairErrors(np.ones(10), errors, errors, 0 * errors, 0 * errors)
 
-    law = _law(Rate(-0.5, exact=False), "n_components", (16, 64), (256, pilot(256, 0)), pilot, None)
+    law = _fit_law(
+        Rate(-0.5, exact=False), "n_components", (16, 64), (256, pilot(256, 0)), pilot, None
+    )
     assert law.slope == pytest.approx(believed)
 
 

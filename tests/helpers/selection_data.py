@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+import mercer
 from mercer import RandomFourier
+from mercer.model_selection.schedule import Budget
+
+# Trees are the slowest of all candidates: a few rounds are enough for tests.
+FEW_TREES = Budget(boosting_rounds=3)
+select = partial(mercer.select, budget=FEW_TREES)
 
 FEW = [RandomFourier(64, gamma=0.5, random_state=0), RandomFourier(64, gamma=8.0, random_state=0)]
 

@@ -1,4 +1,4 @@
-"""The parts of a race: who takes part, its course, its samples, and the verdict on a final."""
+"""The parts of a search: candidates, schedule, samples, ranking, and the choice of the winner."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import mercer
 from mercer.linear_model.routes import plan_fit
 from mercer.model_selection import sample, schedule, summary
 from mercer.model_selection.candidates import TWINS, candidates
-from mercer.model_selection.halving import Trial, _kept, _ranked
-from mercer.model_selection.models import TREES, Contestant, Trees
+from mercer.model_selection.halving import Result, keep_best, rank
+from mercer.model_selection.models import TREES, ExactCandidate, Trees
 
 
 def test_every_registered_map_takes_part_or_is_named_with_a_reason():
@@ -44,8 +44,8 @@ def test_trees_predict_on_as_many_threads_as_they_grow_on():
 
 
 @given(rows=st.integers(8, 10**6), models=st.integers(1, 100), limit=st.integers(10**3, 10**11))
-def test_the_course_of_a_race_adds_up(rows, models, limit):
-    plan = schedule.plan_course(rows, models, limit)
+def test_a_schedule_adds_up(rows, models, limit):
+    plan = schedule.make_schedule(rows, models, limit)
     assert plan.rows + plan.held_out + plan.final == rows
     assert min(plan.rows, plan.held_out, plan.final) > 0
     assert 2 <= plan.folds <= plan.final
@@ -57,8 +57,8 @@ def test_the_course_of_a_race_adds_up(rows, models, limit):
 
 
 @given(limit=st.integers(10**6, 10**11))
-def test_a_model_of_a_race_sums_moments_of_as_many_features_as_a_race_takes(limit):
-    most, memory = schedule.most_features(limit), schedule.race_memory(limit)
+def test_models_sum_moments_of_as_many_features_as_a_search_takes(limit):
+    most, memory = schedule.most_features(limit), schedule.model_memory(limit)
     assert plan_fit(1000, 5, most, limit=memory).route == "moments"
     assert plan_fit(1000, 5, most + 1, limit=memory).route == "passes"
 
@@ -66,7 +66,7 @@ def test_a_model_of_a_race_sums_moments_of_as_many_features_as_a_race_takes(limi
 @given(st.lists(st.sampled_from("aaaaabbbc"), min_size=20, max_size=200))
 def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
     y = np.array([*labels, "a", "b"])
-    order = sample._order(y, False, 0)
+    order = sample._stratified_order(y, False, 0)
     assert sorted(order) == list(range(len(y)))
     shown = y[order]
     classes = np.unique(y)
@@ -76,49 +76,48 @@ def test_every_stretch_of_a_sample_has_its_share_of_each_class(labels):
         assert abs(np.sum(shown[:half] == one) - np.sum(y == one) * half / len(y)) <= 2
 
 
-def trial(
+def result(
     name: str, kind: str, right: int, *, work: float = 1.0, seconds: float = 1.0, rows: int = 400
-) -> Trial:
+) -> Result:
     """A model that has so many of the rows right, the same ones as all that have fewer."""
-    one = Contestant(name, name, kind, lambda size: None, lambda size, rows: 1.0, lambda size: work)
-    return Trial(one, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds, None)
+    candidate = ExactCandidate(name, name, kind, None, work)
+    return Result(candidate, 256, rows, (np.arange(rows) < right).astype(float), seconds, seconds)
 
 
-def judged(*final: Trial, guess: int = 0) -> tuple[str, str]:
-    guessed = trial("guess", "outside", guess)
-    contest = SimpleNamespace(
+def chosen(*final: Result, guess: int = 0) -> tuple[str, str]:
+    search = SimpleNamespace(
         final=list(final),
         last={},
         sample=SimpleNamespace(numeric=False),
-        guess=lambda in_final: guessed,
+        baseline=lambda in_final: result("guess", "outside", guess),
     )
-    winner, verdict = summary.judged(contest)
-    return winner.contestant.name, verdict
+    winner, verdict = summary.choose_winner(search)
+    return winner.candidate.name, verdict
 
 
 def test_linear_wins_within_one_standard_error_and_not_beyond():
     """A difference in k of n rows, all one way, is k/sqrt(k (1 - k/n) + 1) standard errors: k = 1
     is within one, k = 2 is not.
     """
-    linear = trial("linear", "linear", 300)
-    name, verdict = judged(linear, trial("fourier", "map", 301))
+    linear = result("linear", "linear", 300)
+    name, verdict = chosen(linear, result("fourier", "map", 301))
     assert name == "linear"
     assert (
         verdict
         == "Linear is enough: 75.00% +- 2.17%; fourier has 75.25% +- 2.16%, no more than noise."
     )
-    name, verdict = judged(linear, trial("fourier", "map", 302))
+    name, verdict = chosen(linear, result("fourier", "map", 302))
     assert name == "fourier"
     assert verdict == "fourier wins with 75.50% +- 2.15%, 0.50 points more than linear."
 
 
 def test_trees_are_better_beyond_one_standard_error_and_never_win():
-    fourier, linear = trial("fourier", "map", 350), trial("linear", "linear", 300)
-    name, verdict = judged(
-        linear, fourier, trial(TREES, "outside", 351), trial("exact", "exact", 390)
+    fourier, linear = result("fourier", "map", 350), result("linear", "linear", 300)
+    name, verdict = chosen(
+        linear, fourier, result(TREES, "outside", 351), result("exact", "exact", 390)
     )
     assert (name, "Trees" in verdict) == ("fourier", False)
-    name, verdict = judged(linear, fourier, trial(TREES, "outside", 352))
+    name, verdict = chosen(linear, fourier, result(TREES, "outside", 352))
     assert name == "fourier"
     assert verdict.startswith(
         "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
@@ -129,40 +128,38 @@ def test_trees_are_better_beyond_one_standard_error_and_never_win():
 
 
 def test_what_is_within_two_standard_errors_of_guessing_is_called_guessing():
-    linear, fourier = trial("linear", "linear", 300), trial("fourier", "map", 310)
-    name, verdict = judged(linear, fourier, guess=306)
+    linear, fourier = result("linear", "linear", 300), result("fourier", "map", 310)
+    name, verdict = chosen(linear, fourier, guess=306)
     assert (name, verdict) == (
         "fourier",
         "Nothing here beats guessing (76.50%): fourier has 77.50% +- 2.09%.",
     )
-    assert judged(linear, fourier, guess=305)[1].startswith("fourier wins with ")
-    _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=310)
+    assert chosen(linear, fourier, guess=305)[1].startswith("fourier wins with ")
+    _, verdict = chosen(linear, fourier, result(TREES, "outside", 320), guess=310)
     assert (
         verdict.startswith("Trees are better here: ")
         and "Of ours: nothing beats guessing (77.50%): " in verdict
     )
-    _, verdict = judged(linear, fourier, trial(TREES, "outside", 320), guess=320)
+    _, verdict = chosen(linear, fourier, result(TREES, "outside", 320), guess=320)
     assert verdict.startswith("Nothing here beats guessing (80.00%): ")
 
 
 def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock():
-    slow = trial("slow", "map", 300, work=1.0, seconds=9.0)
-    quick = trial("quick", "map", 300, work=2.0, seconds=0.1)
-    better = trial("better", "map", 310, work=3.0)
-    assert [one.contestant.name for one in _ranked([quick, slow])] == ["slow", "quick"]
-    assert [one.contestant.name for one in _ranked([quick, slow, better])] == [
+    slow = result("slow", "map", 300, work=1.0, seconds=9.0)
+    quick = result("quick", "map", 300, work=2.0, seconds=0.1)
+    better = result("better", "map", 310, work=3.0)
+    assert [one.candidate.name for one in rank([quick, slow])] == ["slow", "quick"]
+    assert [one.candidate.name for one in rank([quick, slow, better])] == [
         "better",
         "quick",
         "slow",
     ]
-    assert judged(trial("linear", "linear", 100), quick, slow)[0] == "slow"
+    assert chosen(result("linear", "linear", 100), quick, slow)[0] == "slow"
 
 
 def test_linear_goes_on_wherever_it_is_and_two_bandwidths_of_a_kernel():
-    ranked = [trial(f"{i}", "map", 390 - i) for i in range(6)]
-    same = [
-        replace(one, contestant=replace(one.contestant, family="fourier")) for one in ranked[:4]
-    ]
-    last = [trial("linear", "linear", 10), trial("scaled", "linear", 9)]
-    kept = [one.contestant.name for one in _kept([*same, *ranked[4:], *last], 3)]
+    ranked = [result(f"{i}", "map", 390 - i) for i in range(6)]
+    same = [replace(one, candidate=replace(one.candidate, family="fourier")) for one in ranked[:4]]
+    last = [result("linear", "linear", 10), result("scaled", "linear", 9)]
+    kept = [one.candidate.name for one in keep_best([*same, *ranked[4:], *last], 3)]
     assert kept == ["0", "1", "4", "linear"]

@@ -10,16 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from tests.helpers.selection_data import FEW, plane, rings
+from tests.helpers.selection_data import FEW, plane, rings, select
 
 import mercer
-from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, select
-from mercer.model_selection import select as selection
+from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier
 from mercer.model_selection.candidates import TWINS
-from mercer.model_selection.halving import Contest
+from mercer.model_selection.halving import SuccessiveHalving
+from mercer.model_selection.schedule import Budget
 from mercer.model_selection.select import Leaderboard
-
-pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 def steps(n: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -63,9 +61,9 @@ def test_linear_is_enough_where_it_is():
 
 
 @pytest.mark.full
-def test_trees_are_better_where_columns_are_cut_at_thresholds(monkeypatch):
-    monkeypatch.setattr("mercer.model_selection.models._ROUNDS_OF_TREES", 25)
-    board = select(*steps(), kernels=["fourier"], random_state=0)
+def test_trees_are_better_where_columns_are_cut_at_thresholds():
+    budget = Budget(boosting_rounds=25)
+    board = select(*steps(), kernels=["fourier"], random_state=0, budget=budget)
     assert board.verdict.startswith("Trees are better here: gradient boosting has 9")
     assert board.entries[0].name == "gradient boosting"
     assert board.winner.kind != "outside"
@@ -112,18 +110,11 @@ def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
 
 @pytest.mark.full
 def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(
-    monkeypatch,
+    searches,
 ):
     """The best of a round is better than guessing, since it was chosen for that; on the rows of the
     final the finalists are not.
     """
-    contests = []
-    judge = selection._board
-    monkeypatch.setattr(
-        selection,
-        "_board",
-        lambda contest, *rest: (contests.append(contest), judge(contest, *rest))[1],
-    )
     X, _ = rings(300)
     labels = np.arange(300) % 2
     for seed in range(5):
@@ -133,10 +124,10 @@ def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_h
             kernels=["fourier"],
             random_state=seed,
         )
-    rounds = [max(one.score for one in contest.last.values()) for contest in contests]
+    rounds = [max(one.score for one in search.last.values()) for search in searches]
     final = [
-        np.mean([one.score for one in contest.final if one.contestant.kind == "map"])
-        for contest in contests
+        np.mean([one.score for one in search.final if one.candidate.kind == "map"])
+        for search in searches
     ]
     assert np.mean(rounds) > 0.57
     assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
@@ -157,21 +148,32 @@ def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_en
         f"Nothing here beats guessing ({words}): {board.winner.name} has "
     )
     alone = select(X, y, kernels=["linear"], random_state=0)
-    assert f", no better than guessing ({words}). No map beside it was asked for." in alone.verdict
+    assert f", no better than guessing ({words}). No other map was named." in alone.verdict
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """All searches that are run."""
+    seen = []
+    run = SuccessiveHalving.run
+    monkeypatch.setattr(
+        SuccessiveHalving, "run", lambda self, maps: (seen.append(self), run(self, maps))[1]
+    )
+    return seen
 
 
 @pytest.fixture
 def splits(monkeypatch):
-    """(stage, learnt from, scored on) of every model that was tried, by the rows' own numbers."""
+    """(stage, trained on, scored on) of every model that was tried, by the rows' own numbers."""
     seen = []
-    tried = Contest._tried
+    evaluate = SuccessiveHalving._evaluate
 
-    def spy(self, one, size, splits, stage, until):
+    def spy(self, candidate, size, splits, stage, until):
         rows = self.sample.X[:, 0]
         seen.extend((stage, set(rows[train]), set(rows[test])) for train, test in splits)
-        return tried(self, one, size, splits, stage, until)
+        return evaluate(self, candidate, size, splits, stage, until)
 
-    monkeypatch.setattr(Contest, "_tried", spy)
+    monkeypatch.setattr(SuccessiveHalving, "_evaluate", spy)
     return seen
 
 
@@ -222,7 +224,7 @@ def test_signed_rows_are_not_forced_into_histogram_kernels():
     assert not [one for one in board.entries if nonnegative & set(one.name.split())]
 
 
-def test_a_map_of_ones_own_races_as_it_is():
+def test_a_map_of_ones_own_is_compared_unchanged():
     X = np.random.default_rng(0).dirichlet(np.ones(6), size=200)
     mine = Chi2Series(2) >> RandomFourier(99, gamma=3.0, random_state=5)
     board = select(X, X[:, 0] > X[:, 1], kernels=[mine, "hellinger"], random_state=0)
@@ -231,7 +233,7 @@ def test_a_map_of_ones_own_races_as_it_is():
     assert {one.kind for one in board.entries} == {"linear", "map", "outside", "exact"}
 
 
-def test_exact_kernels_and_trees_are_beside_the_race(board):
+def test_exact_kernels_and_trees_are_listed_and_cannot_win(board):
     kinds = {one.kind for one in board.entries}
     assert kinds == {"linear", "map", "exact", "outside"}
     for one in board.entries:
@@ -286,15 +288,15 @@ def test_kernels_may_be_a_set_or_a_tuple():
     [
         (
             [Chi2Series()],
-            "Chi2Series() took no part: Chi2Series needs numbers of at least 0, and the rows "
+            "Chi2Series() was skipped: Chi2Series needs numbers of at least 0, and the rows "
             "have others.",
         ),
         (
             ["hellinger", "chi2-series"],
-            "hellinger took no part: Hellinger needs numbers of at least 0, and the rows have "
+            "hellinger was skipped: Hellinger needs numbers of at least 0, and the rows have "
             "others. 1 more ",
         ),
-        (["linear"], "No map beside it was asked for."),
+        (["linear"], "No other map was named."),
     ],
     ids=["refused", "two refused", "linear"],
 )

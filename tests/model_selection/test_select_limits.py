@@ -7,19 +7,16 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.helpers.selection_data import FEW, plane, rings
+from tests.helpers.selection_data import FEW, plane, rings, select
 
-from mercer import select
-from mercer.model_selection import schedule
 from mercer.model_selection.halving import Clock
 from mercer.model_selection.models import TREES
+from mercer.model_selection.schedule import Budget
 
-pytestmark = pytest.mark.usefixtures("few_trees")
 
-
-def test_of_many_rows_some_are_drawn(monkeypatch):
-    monkeypatch.setattr(schedule, "_ROWS", 100)
-    board = select(*rings(900), kernels=["fourier"], random_state=0)
+def test_of_many_rows_some_are_drawn():
+    budget = Budget(rows=100, boosting_rounds=3)
+    board = select(*rings(900), kernels=["fourier"], random_state=0, budget=budget)
     assert board.rows == 900
     assert board.settings["rows"] == 100
     assert board.winner.rows < 100
@@ -73,9 +70,7 @@ def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
     """Time is up after eight models: what was tried is ranked as it would be without a limit."""
     whole = select(*rings(), kernels=FEW, random_state=0)
     ticks = iter(range(10**6))
-    monkeypatch.setattr(
-        "mercer.model_selection.halving.Clock.spent", lambda self: float(next(ticks))
-    )
+    monkeypatch.setattr(Clock, "spent", lambda self: float(next(ticks)))
     cut = select(*rings(), kernels=FEW, random_state=0, max_seconds=40)
     assert cut.stopped is not None
     known = {one.name: one.score for one in whole.entries if not one.finalist}
@@ -117,14 +112,14 @@ def test_targets_that_linear_refuses_are_refused_in_its_words(target, task, word
         select(X, target(X[:, 0]), task=task, kernels=["fourier"], random_state=0)
 
 
-def test_trees_get_what_time_is_left_when_their_share_was_not_enough(monkeypatch):
-    monkeypatch.setattr("mercer.model_selection.halving._TREES_SHARE", 0.0)
+def test_trees_get_what_time_is_left_when_their_share_was_not_enough():
     heard = []
     board = select(
         *rings(),
         kernels=FEW,
         random_state=0,
         max_seconds=600,
+        budget=Budget(boosting_rounds=3, boosting_share=0.0),
         tell=lambda *words: heard.append(words),
     )
     assert heard[-1] == ("the final", TREES)
@@ -183,7 +178,7 @@ def test_a_class_of_one_row_is_learnt_from_and_never_scored():
         ),
     ],
 )
-def test_what_cannot_be_raced_is_refused_in_a_sentence(given, words):
+def test_what_cannot_be_compared_is_refused_in_a_sentence(given, words):
     X, y = rings(40)
     given = {"X": X, "y": y, "kernels": ["fourier"], **given}
     with pytest.raises(ValueError, match=words):

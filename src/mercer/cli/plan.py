@@ -62,14 +62,14 @@ def plan(
     and memory.
 
     A pilot comes first: small maps on a sample of the rows say how the error falls. Nothing is
-    fitted. Seconds are those of this machine once mercer info --measure has measured it.
+    fitted: seconds are extrapolated from two timed samples of the rows.
 
     \b
     Examples:
       mercer plan data.parquet --target digit --map exp-chi2 --error 0.01
       mercer plan data.csv --target digit --map fourier --error 0.05 --max-seconds 10
     """
-    from mercer.evaluation.plan import plan as quote
+    from mercer.evaluation.plan import plan as estimate_cost
     from mercer.validation.parameters import validate_positive
 
     if error is not None:
@@ -82,7 +82,7 @@ def plan(
     with voice.watching("plan") as watch:
         fitted, rate = _pilot(feature_map, stream.watched(watch), error, seed)
     limit = None if max_memory is None else int(max_memory) if max_memory.isdigit() else max_memory
-    found = quote(
+    found = estimate_cost(
         stream,
         fitted,
         error=error,

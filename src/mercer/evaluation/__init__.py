@@ -1,1 +1,1 @@
-"""Measured errors of fitted maps, and what a fit would cost."""
+"""Errors of maps against their exact kernels, and the cost of fits."""

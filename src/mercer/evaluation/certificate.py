@@ -1,6 +1,4 @@
-"""certify(map, X): the measured error of a fitted map on rows that it has not seen, and the size
-that would reach another error.
-"""
+"""certify(map, X): measure the error of a fitted map, and the size for another error."""
 
 from __future__ import annotations
 
@@ -26,46 +24,42 @@ from mercer.validation.parameters import validate_integer, validate_positive, va
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far <phi(x), phi(z)> is from k(x, z) on the rows that were measured. Errors are relative
-    to the root mean square of k(x, z).
+    """Measured errors <phi(x), phi(z)> - k(x, z), relative to the root mean square of k(x, z).
 
     Attributes
     ----------
     feature_map, kernel : str
-        What was measured, and against what.
+        The map, and the exact kernel.
     rows, pairs : int
         Rows, and pairs of different rows that were drawn from them with replacement.
     dtype : str
-        Of the rows, and so of the features.
+        Of the rows and of the features.
     arithmetic : str
-        Where features were made and how their products: "cpu", or the device and its precision,
-        "cuda tf32".
+        "cpu", or the device of features and the precision of their products, "cuda tf32".
     mean, rms, p95 : float
-        Mean absolute error of a kernel value, root of the mean square, and the 95th percentile: not
-        relative.
+        Mean, root mean square and 95th percentile of the absolute error of a kernel value.
     relative : float or None
         sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2): the Gram error off the diagonal.
         None where k is 0 for every pair, and with it all that is relative: interval, sampling,
         bias, rounding and rate.
     interval : (float, float) or None
-        Where the relative error of all pairs of these rows lies, with `confidence`.
+        Interval of the relative error over all pairs of these rows, with `confidence`.
     confidence : float
     sampling : float or None
-        The part that more features remove: features against ``limit_``. None where the limit has no
-        closed form.
+        Sampling error, which falls with more features: features against ``limit_``. None where
+        the limit has no closed form.
     bias : float or None
-        The part that they cannot remove: ``limit_`` against ``kernel_``.
+        Error that remains with any number of features: ``limit_`` against ``kernel_``.
     rounding : float or None
-        The part of float32: features against those of the same rows in float64; 0 for rows of
-        float64.
-    knob, size : str or None, int or None
-        The parameter that buys accuracy, and its value.
+        Error of float32: features against those of the same rows in float64; 0 for float64.
+    size_parameter, size : str or None, int or None
+        The parameter that sets the accuracy, and its value.
     rate : Law, Table or None
-        How the relative error falls with the knob, from pilots at two smaller sizes; None where the
-        map is exact or has no single knob, and where k is 0 for every pair of the rows that pilots
-        are measured on.
+        Convergence of the relative error with the size, from pilots at two smaller sizes; None
+        where the map is exact or has no single size parameter, and where k is 0 for every pair of
+        the rows that pilots are measured on.
     wanted, needed : float or None, int or None
-        The error that was asked for, and the smallest size that reaches it; None where none does.
+        The error given to ``certify``, and the smallest size that reaches it; None where none does.
     """
 
     feature_map: str
@@ -90,9 +84,10 @@ class Certificate:
     arithmetic: str = "cpu"
 
     def __str__(self) -> str:
+        device = "" if self.arithmetic == "cpu" else f" on {self.arithmetic}"
         lines = [
             f"{self.feature_map} against {self.kernel}: {self.pairs:,} pairs of {self.rows:,} "
-            f"rows, {self.dtype}{self._where()}"
+            f"rows, {self.dtype}{device}"
         ]
         if self.relative is None or self.interval is None:
             lines.append(
@@ -104,8 +99,8 @@ class Certificate:
             lines += [
                 f"  relative error          {share(self.relative)} ({self.confidence:.0%} "
                 f"interval {share(low)} to {share(high)})",
-                f"    more features remove  {share(self.sampling)}",
-                f"    they cannot remove    {share(self.bias)}",
+                f"    sampling error        {share(self.sampling)}",
+                f"    bias                  {share(self.bias)}",
                 f"    rounding              {share(self.rounding)}",
             ]
         lines.append(
@@ -113,13 +108,11 @@ class Certificate:
             f"95th percentile {self.p95:.2g}"
         )
         if self.wanted is not None:
-            lines.append(f"  {self._verdict(self.wanted)}")
+            lines.append(f"  {self._describe_size(self.wanted)}")
         return "\n".join(lines)
 
-    def _where(self) -> str:
-        return "" if self.arithmetic == "cpu" else f" on {self.arithmetic}"
-
-    def _verdict(self, wanted: float) -> str:
+    def _describe_size(self, wanted: float) -> str:
+        """State which size has the wanted error."""
         if self.relative is None:
             return (
                 f"an error of {share(wanted)} is relative to the exact kernel, and undefined "
@@ -127,21 +120,13 @@ class Certificate:
             )
         if self.size_parameter is None:
             exact = self.sampling == 0 and self.bias == 0
-            why = (
-                "this map is exact"
-                if exact
-                else "this map has no single parameter that buys accuracy"
-            )
-            return (
-                f"an error of {share(wanted)} is "
-                f"{'' if self.relative <= wanted else 'not '}reached: {why}"
-            )
+            why = "is exact" if exact else "has no single parameter that buys accuracy"
+            reached = "" if self.relative <= wanted else "not "
+            return f"an error of {share(wanted)} is {reached}reached: this map {why}"
         if self.rate is None:
             return (
                 f"which {self.size_parameter} has an error of {share(wanted)} is not known: the "
-                "exact "
-                "kernel is 0 for every pair "
-                "that pilots are measured on. Give more rows"
+                "exact kernel is 0 for every pair that pilots are measured on. Give more rows"
             )
         if self.needed is None:
             return (
@@ -163,23 +148,21 @@ def certify(
     error: float | None = None,
     random_state: int = 0,
 ) -> Certificate:
-    """The measured error of a fitted map: <phi(x), phi(z)> against k(x, z), over pairs of different
-    rows.
+    """Measure <phi(x), phi(z)> - k(x, z) of a fitted map over pairs of different rows.
 
     Parameters
     ----------
     feature_map : fitted map, composition, or model
         Of a model, its map.
     X : array, sparse matrix, data frame, path or stream
-        Rows that the map was not fitted on. Of a stream, a sample of as many rows as there are
-        pairs.
+        Rows that the map was not fitted to. Of a stream, a sample of as many rows as pairs.
     pairs : int, default=20000
         Pairs i != j, drawn uniformly with replacement.
     confidence : float, default=0.95
     error : float, optional
-        A relative error that is wanted: the certificate says which size reaches it.
+        Relative error to find a size for: ``needed`` of the certificate.
     random_state : int, default=0
-        Chooses the pairs, the sample, and the draws of the pilots.
+        Seed of the pairs, the sample, and the pilots.
 
     Returns
     -------
@@ -191,10 +174,11 @@ def certify(
     >>> from mercer import RandomFourier, certify
     >>> X = np.random.default_rng(0).normal(size=(600, 5))
     >>> phi = RandomFourier(256, gamma=0.1, random_state=0).fit(X[:300])
-    >>> found = certify(phi, X[300:], error=0.005)
-    >>> bool(found.interval[0] < found.relative < found.interval[1] < 0.05)
+    >>> certificate = certify(phi, X[300:], error=0.005)
+    >>> low, high = certificate.interval
+    >>> bool(low < certificate.relative < high < 0.05)
     True
-    >>> bool(found.needed > 256)
+    >>> bool(certificate.needed > 256)
     True
     """
     who = "certify"
@@ -227,9 +211,8 @@ def certify(
         size = None if fitted.rate is None else fitted_size(fitted)
         size_parameter = None if size is None else fitted.size_parameter
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # of pilots: rows outside the range of the other half
+            # of pilots: rows outside the range of the other half
+            warnings.simplefilter("ignore", UserWarning)
             rate = law_of(fitted, rows, measured, random_state, error)
     needed = None if error is None or rate is None else rate.size_for(error)
     return Certificate(
@@ -257,11 +240,9 @@ def certify(
 
 
 def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:
-    """Rows of X that are let in by the map: all of them, or a sample of a stream."""
+    """Validate the rows of X for the map: all of them, or a sample of a stream."""
     if isinstance(X, str | os.PathLike | Stream):
-        kept = Reservoir(most, seed)
-        fold(Rows(open_stream(X), fitted), kept)
-        rows = kept.rows
+        rows = fold(Rows(open_stream(X), fitted), Reservoir(most, seed)).rows
     else:
         rows = fitted._validate_fitted_input(X)
     if rows.shape[0] < 2:
@@ -270,7 +251,7 @@ def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:
 
 
 def share(value: float | None) -> str:
-    """A relative error in words: 3.1%."""
+    """Format a relative error: 3.1%."""
     if value is None:
         return "not known (the limit has no closed form)"
     return "0" if value == 0 else f"{100 * value:.3g}%"

@@ -1,6 +1,4 @@
-"""Pilots: how the error of a map falls with its knob, measured at small sizes, and the size that
-reaches an error.
-"""
+"""Convergence of the error of a map with its size, measured on small pilot maps."""
 
 from __future__ import annotations
 
@@ -13,31 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.kernel_error import Measured, drawn_pairs, measure
+from mercer.evaluation.kernel_error import PairErrors, drawn_pairs, measure
 from mercer.maps.base import Map, Rate
 from mercer.maps.compose import Composed
 
 _DRAWS = 4  # of each pilot
 _LARGEST = 2**16  # the largest size of a deterministic map that is tried
-_STEEPEST = -0.75  # what is believed of a slope that was measured on three sizes
-_SMALLEST = 16  # size of a pilot: a few features, odd ones of pairs among them, are on no law
+_STEEPEST = -0.75  # limit of a slope that was measured on three sizes
+_SMALLEST = 16  # size of a pilot: fewer features, odd ones of pairs among them, follow no law
 _MOST = 2**31 - 1  # of a size
 
 
 @dataclass(frozen=True)
 class Law:
-    """error(size) = sqrt(floor^2 + (constant size^slope)^2); size is m/(1 - m/end) where the knob m
-    ends at a number of columns.
+    """error(size) = sqrt(floor^2 + (constant size^slope)^2).
+
+    size is m/(1 - m/end) where the parameter m ends at the number of columns.
 
     Attributes
     ----------
-    knob : str
+    size_parameter : str
     slope, constant : float
     floor : float
-        What more features do not remove: bias and rounding.
+        Bias and rounding, which remain with any number of features.
     end : int or None
     sizes, errors : tuple
-        The pilots, and the fitted map itself, that the constant comes from.
+        Pilots, and the fitted map itself, that the constant was fitted to.
     """
 
     size_parameter: str
@@ -49,17 +48,15 @@ class Law:
     errors: tuple[float, ...]
 
     def error(self, size: int) -> float:
-        """The relative error at this size."""
+        """Return the relative error at a size."""
         if self.end is not None and size >= self.end:
             return self.floor
         at = size if self.end is None else size / (1 - size / self.end)
         return math.hypot(self.floor, self.constant * at**self.slope)
 
     def size_for(self, error: float) -> int | None:
-        """The smallest size with at most this error, of those from the smallest pilot on; None
-        where there is none.
-        """
-        at = self._place(error)
+        """Return the smallest size of at most this error, from the smallest pilot on, or None."""
+        at = self._size(error)
         if at is None or (self.end is None and at > _MOST):
             return None
         if self.end is not None:
@@ -68,27 +65,21 @@ class Law:
         return least if self.end is None else min(least, self.end)
 
     def below(self, error: float) -> int | None:
-        """A size for this error below all pilots, where the law was not measured; None where it
-        lies among them.
-        """
-        at = self._place(error)
+        """Return the size for this error where it is below all pilots; None otherwise."""
+        at = self._size(error)
         smallest = min(self.sizes, default=1)
-        return (
-            None
-            if at is None or smallest <= _SMALLEST or at >= smallest
-            else max(_SMALLEST, math.ceil(at))
-        )
+        if at is None or smallest <= _SMALLEST or at >= smallest:
+            return None
+        return max(_SMALLEST, math.ceil(at))
 
     def why_not(self, error: float) -> str:
-        """Why no size has this error."""
+        """Explain why no size has this error."""
         if error > self.floor:
             return f"it would take more than {_MOST:,}"
         return f"bias and rounding alone are {100 * self.floor:.3g}%"
 
-    def _place(self, error: float) -> float | None:
-        """size of the law for this error; infinity where no float has it, None where no size
-        does.
-        """
+    def _size(self, error: float) -> float | None:
+        """Invert the law; None where the error is not above the floor."""
         if error <= self.floor:
             return None
         left = error * math.sqrt(1 - (self.floor / error) ** 2)
@@ -98,13 +89,13 @@ class Law:
 
 @dataclass(frozen=True)
 class Table:
-    """The error of a deterministic map at the sizes that were tried.
+    """Errors of a deterministic map at the sizes that were tried.
 
     Attributes
     ----------
-    knob : str
+    size_parameter : str
     sizes, errors : tuple
-        Sizes, rising, and the relative error of each.
+        Increasing sizes, and the relative error of each.
     """
 
     size_parameter: str
@@ -112,21 +103,17 @@ class Table:
     errors: tuple[float, ...]
 
     def error(self, size: int) -> float:
-        """The relative error of the largest size that was tried and is not above this one."""
-        below = [
-            error for tried, error in zip(self.sizes, self.errors, strict=True) if tried <= size
-        ]
+        """Return the error of the largest size that was tried and is not above this one."""
+        below = [e for tried, e in zip(self.sizes, self.errors, strict=True) if tried <= size]
         return below[-1] if below else self.errors[0]
 
     def size_for(self, error: float) -> int | None:
-        """The smallest size that was tried and has at most this error; None where there is none."""
-        fitting = [
-            size for size, found in zip(self.sizes, self.errors, strict=True) if found <= error
-        ]
-        return min(fitting, default=None)
+        """Return the smallest size that was tried and has at most this error, or None."""
+        sizes = [tried for tried, e in zip(self.sizes, self.errors, strict=True) if e <= error]
+        return min(sizes, default=None)
 
     def why_not(self, error: float) -> str:
-        """Why no size has this error."""
+        """Explain why no size has this error."""
         best = int(np.argmin(self.errors))
         return (
             f"the least that was measured is {100 * self.errors[best]:.3g}%, with "
@@ -135,8 +122,9 @@ class Table:
 
 
 def fitted_size(fitted: Map) -> int | None:
-    """The size of a fitted map: its parameter, or what fit made of "auto"; None where it has no
-    single one.
+    """Return the size of a fitted map, None where it has no single size parameter.
+
+    The value of the parameter, or that chosen by fit for "auto".
     """
     size_parameter = str(fitted.size_parameter)
     size = fitted.get_params().get(size_parameter)
@@ -147,137 +135,122 @@ def fitted_size(fitted: Map) -> int | None:
 
 
 def law_of(
-    fitted: Map, rows: Any, measured: Measured, seed: int, wanted: float | None
+    fitted: Map, rows: Any, measured: PairErrors, seed: int, wanted: float | None
 ) -> Law | Table | None:
-    """How the error of a fitted map falls with its knob; None where it does not depend on one.
+    """Measure how the error of a fitted map falls with its size; None where it has no size.
 
-    Pilots are fitted on half of the rows and measured on pairs of the other half, so that landmarks
-    are not among what is measured. Random maps have pilots at a quarter and half of their size,
-    four draws of each, and the law that is known for them; where it says "or steeper", the slope is
-    measured. Deterministic ones are tried at sizes that double until the error is the wanted one or
-    the map takes no larger size, then between the last two.
+    Pilots are fitted to half of the rows and measured on pairs of the other half, which no
+    landmarks are from. Random maps have pilots at a quarter and half of their size, four draws of
+    each, and a law of known slope; where that is a bound, the slope is measured. Deterministic maps
+    are tried at sizes that double until the wanted error or the largest size is reached, then by
+    bisection.
     """
     rate, size_parameter, size = fitted.rate, str(fitted.size_parameter), fitted_size(fitted)
     if rate is None or size is None:
         return None
-    apart = rows.shape[0] >= 4
-    seen, unseen = (rows[::2], rows[1::2]) if apart else (rows, rows)
+    seen, unseen = (rows[::2], rows[1::2]) if rows.shape[0] >= 4 else (rows, rows)
     pairs = drawn_pairs(unseen.shape[0], len(measured.exact), seed)
 
     @cache
-    def pilot(of: int, draw: int) -> Measured:
-        return measure(seeded(fitted.with_size(of), seed + draw).fit(seen), unseen, pairs)
+    def pilot(n: int, draw: int) -> PairErrors:
+        return measure(seeded(fitted.with_size(n), seed + draw).fit(seen), unseen, pairs)
 
     end = rows.shape[1] if isinstance(rate, Rate) and rate.ends else None
     small = max(1, size // 4)
-    sizes = tuple(of for of in (small, max(small + 1, size // 2)) if end is None or of < end)
-    if isinstance(rate, Rate) and sizes:
-        law = _law(rate, size_parameter, sizes, (size, measured), pilot, end)
-        near = None if wanted is None else law.below(wanted)
-        return (
-            law
-            if near is None
-            else _law(
-                rate, size_parameter, (near, 2 * near), (size, measured), pilot, end, near=True
-            )
-        )
-    return _table(size_parameter, size, measured, pilot, wanted)
-
-
-def _law(
-    rate: Rate,
-    size_parameter: str,
-    sizes: tuple[int, ...],
-    own: tuple[int, Measured],
-    pilot: Callable[[int, int], Measured],
-    end: int | None,
-    *,
-    near: bool = False,
-) -> Law:
-    """The law through pilots of one or two sizes, four draws each, and through the map itself; with
-    near, through the pilots alone.
-    """
-    size, measured = own
-    near = near or size == end  # where all that is left of the error is rounding, on no law
-    pilots = [[pilot(of, draw) for draw in range(_DRAWS)] for of in sizes]
-    bias = measured.part(measured.bias)
-    if bias is None:  # errors of independent draws have nothing in common but the bias
-        every = [one for draws in pilots for one in draws]
-        common = [np.sum(a.errors * b.errors) for a, b in combinations(every, 2)]
-        bias = math.sqrt(max(float(np.mean(common)) / float(np.sum(every[0].exact ** 2)), 0.0))
-
-    def squared(one: Measured) -> float:
-        known = one.part(one.sampling)
-        return max(
-            float(one.part(one.errors) or 0.0) ** 2 - bias**2 if known is None else known**2, 1e-300
-        )
-
-    tried = sizes if near else (*sizes, size)
-    squares = [float(np.mean([squared(one) for one in draws])) for draws in pilots]
-    squares += [] if near else [squared(measured)]
-    at = np.log([of if end is None else of / max(1 - of / end, 1e-9) for of in tried])
-    errors = np.log(squares) / 2
-    slope = rate.slope
-    # half way between what was measured and what independent blocks of the design have in the end
-    if not rate.exact:
-        slope = float(np.clip((np.polyfit(at, errors, 1)[0] - 0.5) / 2, _STEEPEST, rate.slope))
-    constant = math.exp(float(np.mean(errors - slope * at)))
-    floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
-    return Law(
-        size_parameter, slope, constant, floor, end, tried, tuple(math.sqrt(one) for one in squares)
+    sizes = tuple(n for n in (small, max(small + 1, size // 2)) if end is None or n < end)
+    if not isinstance(rate, Rate) or not sizes:
+        return _tabulate(size_parameter, size, measured, pilot, wanted)
+    law = _fit_law(rate, size_parameter, sizes, (size, measured), pilot, end)
+    low = None if wanted is None else law.below(wanted)
+    if low is None:
+        return law
+    return _fit_law(
+        rate, size_parameter, (low, 2 * low), (size, measured), pilot, end, pilots_only=True
     )
 
 
-def _table(
+def _fit_law(
+    rate: Rate,
+    size_parameter: str,
+    sizes: tuple[int, ...],
+    own: tuple[int, PairErrors],
+    pilot: Callable[[int, int], PairErrors],
+    end: int | None,
+    *,
+    pilots_only: bool = False,
+) -> Law:
+    """Fit the law to pilots of one or two sizes, four draws each, and to the map itself."""
+    size, measured = own
+    pilots_only = pilots_only or size == end  # where all that is left of the error is rounding
+    pilots = [[pilot(n, draw) for draw in range(_DRAWS)] for n in sizes]
+    bias = measured.part(measured.bias)
+    if bias is None:  # errors of independent draws have nothing in common but the bias
+        every = [errors for draws in pilots for errors in draws]
+        common = [np.sum(a.errors * b.errors) for a, b in combinations(every, 2)]
+        bias = math.sqrt(max(float(np.mean(common)) / float(np.sum(every[0].exact ** 2)), 0.0))
+
+    def squared(errors: PairErrors) -> float:
+        sampling = errors.part(errors.sampling)
+        if sampling is not None:
+            return max(sampling**2, 1e-300)
+        return max(float(errors.part(errors.errors) or 0.0) ** 2 - bias**2, 1e-300)
+
+    squares = [float(np.mean([squared(errors) for errors in draws])) for draws in pilots]
+    if not pilots_only:
+        sizes, squares = (*sizes, size), [*squares, squared(measured)]
+    x = np.log([n if end is None else n / max(1 - n / end, 1e-9) for n in sizes])
+    y = np.log(squares) / 2
+    slope = rate.slope
+    if not rate.exact:
+        # half way between the measured slope and that of independent blocks of the design
+        slope = float(np.clip((np.polyfit(x, y, 1)[0] - 0.5) / 2, _STEEPEST, rate.slope))
+    constant = math.exp(float(np.mean(y - slope * x)))
+    floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
+    errors = tuple(math.sqrt(square) for square in squares)
+    return Law(size_parameter, slope, constant, floor, end, sizes, errors)
+
+
+def _tabulate(
     size_parameter: str,
     size: int,
-    measured: Measured,
-    pilot: Callable[[int, int], Measured],
+    measured: PairErrors,
+    pilot: Callable[[int, int], PairErrors],
     wanted: float | None,
 ) -> Table:
-    found = {size: float(measured.part(measured.errors) or 0.0)}
+    """Measure the errors of a deterministic map; search the smallest size for the wanted one."""
+    table = {size: float(measured.part(measured.errors) or 0.0)}
 
-    def error(of: int) -> float:
-        if of not in found:
-            one = pilot(of, 0)
-            found[of] = float(one.part(one.errors) or 0.0)
-        return found[of]
+    def error(n: int) -> float:
+        """Return the error at a size; infinity where the map refuses it: too many landmarks."""
+        if n not in table:
+            try:
+                errors = pilot(n, 0)
+            except ValueError:
+                return math.inf
+            table[n] = float(errors.part(errors.errors) or 0.0)
+        return table[n]
 
     if wanted is None:
-        for of in {max(1, size // 4), max(1, size // 2)}:
-            error(of)
+        for n in {max(1, size // 4), max(1, size // 2)} - {size}:
+            pilot(n, 0)  # raises where the map refuses the size
+            error(n)
     else:
         low, high = 0, 1
-        while not _reached(error, high, wanted) and high < _LARGEST:
+        while error(high) > wanted and high < _LARGEST:
             low, high = high, 2 * high
-            if not _taken(error, high):
+            if error(high) == math.inf:
                 break
-        while found.get(high, math.inf) <= wanted and high - low > 1:
+        while error(high) <= wanted and high - low > 1:
             middle = (low + high) // 2
-            if _reached(error, middle, wanted):
+            if error(middle) <= wanted:
                 high = middle
             else:
                 low = middle
-    sizes = tuple(sorted(found))
-    return Table(size_parameter, sizes, tuple(found[of] for of in sizes))
-
-
-def _reached(error: Callable[[int], float], size: int, wanted: float) -> bool:
-    return _taken(error, size) and error(size) <= wanted
-
-
-def _taken(error: Callable[[int], float], size: int) -> bool:
-    """Whether the map takes this size: more landmarks than rows, say, are refused."""
-    try:
-        error(size)
-    except ValueError:
-        return False
-    return True
+    sizes = tuple(sorted(table))
+    return Table(size_parameter, sizes, tuple(table[n] for n in sizes))
 
 
 def seeded(unfitted: Map, seed: int) -> Map:
-    """The same map with this random_state; the parts of a composition have this one and those after
-    it.
-    """
+    """Set random_state; parts of a composition get this seed and those after it."""
     names = [name for name in unfitted.get_params() if name.split("__")[-1] == "random_state"]
     return unfitted.set_params(**{name: seed + i for i, name in enumerate(names)})

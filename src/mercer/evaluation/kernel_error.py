@@ -1,6 +1,4 @@
-"""Pairs of rows: kernel values, inner products of features, and where their difference comes
-from.
-"""
+"""Errors of a map over pairs of rows: sampling, bias and rounding."""
 
 from __future__ import annotations
 
@@ -24,13 +22,12 @@ Pairs = tuple[Array, Array]
 
 
 class ZeroKernelError(ValueError):
-    """The exact kernel is 0 for every pair, so that no error can be relative to it."""
+    """Exact kernel that is 0 for every pair, so that no error can be relative to it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Differences over pairs, one number for each: errors = sampling + bias + rounding where the
-    limit is known.
+class PairErrors:
+    """errors = sampling + bias + rounding, one number for each pair.
 
     Attributes
     ----------
@@ -54,13 +51,14 @@ class Measured:
 
     def part(self, differences: Array | None) -> float | None:
         """sqrt(sum differences^2/sum k^2)."""
-        return (
-            None if differences is None else float(np.sqrt(np.sum(differences**2) / self.total()))
-        )
+        if differences is None:
+            return None
+        return float(np.sqrt(np.sum(differences**2) / self.total()))
 
     def relative(self, confidence: float) -> tuple[float, tuple[float, float]]:
-        """The relative error, and its interval by the delta method on the logarithm of the ratio of
-        two means.
+        """Return the relative error and its interval.
+
+        By the delta method on the logarithm of the ratio of two means.
         """
         from scipy.special import ndtri
 
@@ -71,10 +69,8 @@ class Measured:
         ratio = float(A.mean() / B.mean())
         spread = np.std(A / A.mean() - B / B.mean(), ddof=1) / np.sqrt(len(A))
         half = float(ndtri(0.5 + confidence / 2) * spread / 2)
-        return float(np.sqrt(ratio)), (
-            float(np.sqrt(ratio) * np.exp(-half)),
-            float(np.sqrt(ratio) * np.exp(half)),
-        )
+        error = float(np.sqrt(ratio))
+        return error, (error * float(np.exp(-half)), error * float(np.exp(half)))
 
     def total(self) -> float:
         """sum k^2.
@@ -93,39 +89,44 @@ class Measured:
 
 
 def drawn_pairs(n: int, count: int, seed: int) -> Pairs:
-    """i and j != i, uniform over all pairs of n rows, with replacement."""
+    """Draw i and j != i, uniform over all pairs of n rows, with replacement."""
     u = Rng(seed).uniform("pairs", 2, count)
     i = np.minimum((u[0] * n).astype(np.int64), n - 1)
     step = 1 + np.minimum((u[1] * (n - 1)).astype(np.int64), n - 2)
     return i, (i + step) % n
 
 
-def measure(fitted: Map, rows: Any, pairs: Pairs) -> Measured:
-    """The differences of a fitted map over pairs of rows that it has let in."""
+def measure(
+    fitted: Map, rows: Any, pairs: Pairs, *, keep_features: bool | None = None
+) -> PairErrors:
+    """Measure the errors of a fitted map over pairs of validated rows.
+
+    keep_features: as in ``inner_products``.
+    """
     kernel, limit = fitted.kernel_, fitted.limit_
     exact = kernel_values(kernel, rows, pairs)
-    reached = (
-        exact if limit == kernel else None if limit is None else kernel_values(limit, rows, pairs)
-    )
+    expected = exact if limit == kernel else None
+    if expected is None and limit is not None:
+        expected = kernel_values(limit, rows, pairs)
 
     def features(rows: Any) -> Any:
         return at_home(fitted._transform_block(devices.sent(rows)))
 
-    products = inner_products(features, rows, pairs)
+    products = inner_products(features, rows, pairs, keep_features)
     wide = products
     if rows.dtype != np.float64:
-        wide = inner_products(features, rows.astype(np.float64), pairs)
-    return Measured(
+        wide = inner_products(features, rows.astype(np.float64), pairs, keep_features)
+    return PairErrors(
         exact,
         products - exact,
-        None if reached is None else wide - reached,
-        None if reached is None else reached - exact,
+        None if expected is None else wide - expected,
+        None if expected is None else expected - exact,
         products - wide,
     )
 
 
 def kernel_values(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
-    """k(x, z) for each pair, in float64; some pairs at a time."""
+    """Return k(x, z) for each pair, in float64, computed in batches of pairs."""
     i, j = pairs
     if not (hasattr(rows, "indptr") and kernel.ignores_zeros):
         size = blocks_in(8 * 4 * rows.shape[1])
@@ -134,41 +135,45 @@ def kernel_values(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
         )
     size = blocks_in(8 * 8 * max(1, int(np.diff(rows.indptr).max(initial=0))))
     return np.concatenate(
-        [kernel.pairs(*_closed_up(rows[i[part]], rows[j[part]])) for part in spans(len(i), size)]
+        [kernel.pairs(*_compress(rows[i[part]], rows[j[part]])) for part in spans(len(i), size)]
     )
 
 
-def _closed_up(A: Any, B: Any) -> Pairs:
-    """Rows of two CSR matrices as arrays in which row k of both has the columns that either of them
-    stores, then zeros.
+def _compress(A: Any, B: Any) -> Pairs:
+    """Return dense rows of two CSR matrices on the columns that either row of a pair stores.
 
-    Pairs have columns of their own, which kernels that ignore zeros do not see.
+    The columns differ from pair to pair, which does not change kernels that ignore zeros.
     """
     n, d = A.shape
     numbers = np.arange(n)
     cells = [
-        np.repeat(numbers, np.diff(one.indptr)) * d + one.indices.astype(np.int64) for one in (A, B)
+        np.repeat(numbers, np.diff(rows.indptr)) * d + rows.indices.astype(np.int64)
+        for rows in (A, B)
     ]
-    known = np.unique(np.concatenate(cells))
-    starts = np.searchsorted(known // d, numbers)
-    width = int(np.diff(starts, append=len(known)).max(initial=0))
-    made = []
-    for one, cell in zip((A, B), cells, strict=True):
-        dense = np.zeros((n, max(width, 1)))
-        dense[cell // d, np.searchsorted(known, cell) - starts[cell // d]] = one.data
-        made.append(dense)
-    return made[0], made[1]
+    stored = np.unique(np.concatenate(cells))
+    starts = np.searchsorted(stored // d, numbers)
+    width = int(np.diff(starts, append=len(stored)).max(initial=0))
+    dense = np.zeros((2, n, max(width, 1)))
+    for out, rows, cell in zip(dense, (A, B), cells, strict=True):
+        out[cell // d, np.searchsorted(stored, cell) - starts[cell // d]] = rows.data
+    return dense[0], dense[1]
 
 
-def inner_products(features: Callable[[Any], Any], rows: Any, pairs: Pairs) -> Array:
-    """<phi(x), phi(z)> for each pair, summed in float64; the features of all rows at once where
-    they are few, else pair by pair.
+def inner_products(
+    features: Callable[[Any], Any], rows: Any, pairs: Pairs, keep_features: bool | None = None
+) -> Array:
+    """Return <phi(x), phi(z)> for each pair, summed in float64.
+
+    keep_features: whether to compute the features of all rows once, instead of those of each
+    batch of pairs; None chooses by their bytes.
     """
     i, j = pairs
     row = as_block(matrix(features(rows[:1]))).nbytes + 8 * rows.shape[1]
     parts = []
     with one_blas_thread():
-        kept = matrix(features(rows)) if worth_keeping(row * rows.shape[0]) else None
+        if keep_features is None:
+            keep_features = worth_keeping(row * rows.shape[0])
+        kept = matrix(features(rows)) if keep_features else None
         for part in spans(len(i), blocks_in(4 * row)):
             A, B = (
                 matrix(features(rows[which[part]])) if kept is None else kept[which[part]]
@@ -179,18 +184,18 @@ def inner_products(features: Callable[[Any], Any], rows: Any, pairs: Pairs) -> A
 
 
 def row_products(A: Any, B: Any) -> Array:
-    """The inner product of each row of A with that of B, in float64."""
+    """Return the inner product of each row of A with that of B, in float64."""
     if hasattr(A, "indptr"):
         return np.asarray(A.astype(np.float64).multiply(B.astype(np.float64)).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, B, dtype=np.float64)
 
 
 def gram_error(kernel: Kernel, rows: Any, Z: Any, pairs: int = 20_000, seed: int = 0) -> float:
-    """sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2) over pairs of different rows drawn
-    with replacement; Z has their features.
+    """sqrt(sum (<phi(x), phi(z)> - k(x, z))^2/sum k(x, z)^2) over pairs of different rows.
+
+    Z has the features of the rows; pairs are drawn with replacement.
     """
     chosen = drawn_pairs(rows.shape[0], pairs, seed)
     exact = kernel_values(kernel, rows, chosen)
-    return float(
-        np.sqrt(np.sum((inner_products(as_block, Z, chosen) - exact) ** 2) / np.sum(exact**2))
-    )
+    errors = inner_products(as_block, Z, chosen) - exact
+    return float(np.sqrt(np.sum(errors**2) / np.sum(exact**2)))

@@ -16,7 +16,6 @@ import numpy as np
 from mercer.data import Stream
 from mercer.data.batches import features
 from mercer.errors import ParameterError, Part, Setting
-from mercer.evaluation.outline import lookers
 from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.normal_equations import Array, NormalEquations
@@ -35,6 +34,7 @@ from mercer.linear_model.solvers.ridge import (
     solve,
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
+from mercer.maps.base import maps_with_statistics
 from mercer.parallel.threads import at_most, one_blas_thread
 from mercer.parallel.tile_size import size
 from mercer.stats.moments import Moments
@@ -681,7 +681,7 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
         sum(widths),
         limit=limit,
         folds=FOLDS if settings.uses_folds else 1,
-        statistics_passes=lookers(model.feature_map_),
+        statistics_passes=maps_with_statistics(model.feature_map_),
         labels=not model._numeric_targets,
         class_weights=getattr(model, "class_weight", None) == "balanced",
         leverages=settings.is_alpha("loo"),

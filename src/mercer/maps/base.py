@@ -806,3 +806,15 @@ def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
     if np.may_share_memory(out, data) and np.shares_memory(out, data):
         raise ValueError(f"{who}: out must not share memory with X.")
     return out
+
+
+def maps_with_statistics(fitted: Map) -> tuple[str, ...]:
+    """Return the class names of the fitted maps that need statistics: one pass over the rows each.
+
+    The parts of a composition are fitted one after the other.
+    """
+    parts = getattr(fitted, "maps_", None)
+    if parts is not None:
+        return tuple(name for part in parts for name in maps_with_statistics(part))
+    needed = fitted.required_statistics(fitted.n_features_in_) is not None
+    return (type(fitted).__name__,) if needed else ()

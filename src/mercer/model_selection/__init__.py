@@ -1,1 +1,1 @@
-"""The race of select: which maps run, over which course, on which rows, and how they are scored."""
+"""Model selection by successive halving: candidates, sample, schedule, scores and leaderboard."""

@@ -1,45 +1,56 @@
-"""Candidates: which maps a race has for some rows, at which bandwidths, and what each of them
-costs.
-"""
+"""Candidates of a search: maps at several bandwidths, and the cost of a model of each."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
 
 from mercer.errors import ParameterError, Setting
+from mercer.linear_model.classifier import KernelClassifier
+from mercer.linear_model.regressor import KernelRegressor
 from mercer.maps import registry
 from mercer.maps._bandwidth import Gamma
 from mercer.maps.base import Array, Map
 from mercer.maps.block import as_block, matrix
 from mercer.maps.compose import Composed
 from mercer.maps.scaled import Scaled
-from mercer.model_selection.schedule import is_wide, probe_rows
+from mercer.model_selection.schedule import estimate_seconds
 from mercer.stats.basic import ColumnSpread
 from mercer.validation.parameters import validate_option
 
+# bandwidths are estimated from 256 rows, fewer where they have more than so many numbers
+_PROBE_NUMBERS = 2_000_000
+_WIDE = 20_000  # columns: drawing weights is most of the work, and one bandwidth is tried
 _COUNTED_ROWS = 16  # rows whose stored features are counted
-_PROBE = 16  # value of the knob of a map that is only asked about
+_PROBE_SIZE = 16  # size of a map that is fitted only to learn its widths
 # of hashes: at equal features more hashes of few bits have less noise than few hashes of many
 _BITS = 2
-_UNLIKE = 1.5  # columns whose spreads differ by more are also tried at one spread
+_SPREAD_RATIO = 1.5  # columns whose standard deviations differ by more are also tried scaled
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The bandwidths at which a kernel is tried: factors of the one that the data give."""
+    """Bandwidths of a kernel: factors of the one estimated from the data.
 
-    options: dict[str, Any]  # which choose the kernel
+    Attributes
+    ----------
+    options : dict
+        Parameters of the map that choose the kernel.
+    parameter : str
+        The bandwidth; "" where there is none.
+    factors : tuple of float
+    """
+
+    options: dict[str, Any]
     parameter: str = ""
     factors: tuple[float, ...] = (1.0,)
 
 
-# Maps that are tried at several bandwidths, or with options; any other takes part with its
-# defaults.
+# Maps with several bandwidths or kernels; any other is a candidate with its defaults.
 GRIDS: dict[str, tuple[Grid, ...]] = {
     "fourier": (
         Grid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
@@ -52,7 +63,7 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
     "skewed": (Grid({}, "skew", (1, 1 / 10)),),
     "nystroem": (Grid({}, "gamma", (1, 1 / 4, 4)),),
 }
-# Maps that are other ways to the kernel of one that takes part: they race when they are named.
+# Maps for a kernel that another map already stands for: candidates only when they are named.
 TWINS = {
     "anchors": "chi2-series",
     "chi2-chebyshev": "chi2-series",
@@ -65,144 +76,182 @@ TWINS = {
 LINEAR = ("linear", "scaled")
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """Task and settings that all models of a search share."""
+
+    numeric: bool
+    outputs: int
+    columns: int
+    memory: int
+    seed: int
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A map that takes part.
+    """Model that takes part in a search.
 
     Attributes
     ----------
     name, family : str
-        With and without the bandwidth.
-    kind : "linear" or "map"
-    feature_map : Map
-        Not fitted, with a seed.
+        With and without the bandwidth: candidates of one family differ by it.
+    kind : {"linear", "map", "exact", "outside"}
+        As of ``Entry``.
     grows : bool
-        Whether its knob says how many features it has; otherwise the columns do.
-    features, weights, flops : float
-        For each unit of the knob where it grows: columns of the output, numbers drawn,
-        multiply-adds of a row.
-    entries : float
-        Numbers of a row's features that are stored, likewise.
+        Whether a larger size has more features.
     """
 
     name: str
     family: str
     kind: str
+    grows: bool = field(default=False, kw_only=True)
+
+    def build(self, size: int, options: ModelOptions) -> Any:
+        """Return the unfitted model with about `size` features."""
+        raise NotImplementedError
+
+    def estimate_seconds(self, size: int, rows: int, options: ModelOptions) -> float:
+        """Return rough seconds of a fit; only their ratios count once a fit was timed."""
+        return 0.0
+
+    def work(self, size: int) -> float:
+        """Return the work of a row, which orders models of the same score."""
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class MapCandidate(Candidate):
+    """Map with ridge regression, alpha chosen by generalised cross-validation.
+
+    Attributes
+    ----------
+    feature_map : Map
+        Not fitted, with a seed.
+    features, weights, flops, entries : float
+        Columns, numbers drawn, multiply-adds of a row and stored numbers of a row; for each unit of
+        the size parameter where it grows.
+    """
+
     feature_map: Map
-    grows: bool
     features: float
     weights: float
     flops: float
     entries: float
 
-    def sized(self, features: int) -> Map:
-        """The map with about so many features; as it is where it does not grow."""
-        return (
-            self.feature_map.with_size(self.units(features))
-            if self.grows
-            else clone(self.feature_map)
+    def map_of_size(self, features: int) -> Map:
+        """Return the map with about so many features; unchanged where it does not grow."""
+        if not self.grows:
+            return clone(self.feature_map)
+        return self.feature_map.with_size(self._units(features))
+
+    def build(self, size: int, options: ModelOptions) -> Any:
+        cls: Any = KernelRegressor if options.numeric else KernelClassifier
+        return cls(self.map_of_size(size), max_memory=options.memory, random_state=options.seed)
+
+    def estimate_seconds(self, size: int, rows: int, options: ModelOptions) -> float:
+        units = self._units(size)
+        return estimate_seconds(
+            rows,
+            options.outputs,
+            entries=units * self.entries,
+            flops=units * self.flops,
+            weights=units * self.weights,
+            features=units * self.features,
         )
 
-    def units(self, features: int) -> int:
-        """The knob for so many features."""
-        return max(1, int(features / self.features)) if self.grows else 1
-
-    def work(self, features: int) -> float:
-        """Multiply-adds of one row with about so many features: to make them, and to sum them
-        up.
-        """
-        units = self.units(features)
+    def work(self, size: int) -> float:
+        """Return multiply-adds of one row: its features and their moments."""
+        units = self._units(size)
         return units * self.flops + units * self.entries * units * self.features
+
+    def _units(self, features: int) -> int:
+        """Return the size parameter for so many features."""
+        return max(1, int(features / self.features)) if self.grows else 1
 
 
 def candidates(
     X: Any, kernels: Any, seed: int, *, domain: str, over: Callable[[], bool] = lambda: False
-) -> tuple[list[Candidate], dict[str, str], list[str]]:
-    """The maps that take part, those without a bandwidth first; why others do not; and those for
-    which there was no time.
+) -> tuple[list[MapCandidate], dict[str, str], list[str]]:
+    """Return candidates, reasons for maps that are none, and maps there was no time for.
+
+    Linear candidates come first, then maps without a bandwidth, then the others.
 
     Parameters
     ----------
     X : array or CSR matrix
-        Some rows, from which bandwidths come.
+        Rows that bandwidths are estimated from.
     kernels : "auto", or a list of names and maps
     seed : int
-    domain : "real" or "nonnegative"
-        What all rows have, not only these.
+    domain : {"real", "nonnegative"}
+        Of all rows, not only these.
     over : callable
-        Whether time is up: linear is there all the same.
+        Whether time is up; linear is a candidate all the same.
     """
-    chosen, given = _chosen(kernels)
-    X = X[: probe_rows(X.shape[1])]
-    refused = (
-        {} if kernels != "auto" else {name: twin(name) for name in TWINS if name in registry()}
-    )
-    found: list[Candidate] = []
+    names, given = _parse_kernels(kernels)
+    X = X[: max(16, min(256, _PROBE_NUMBERS // max(X.shape[1], 1)))]
+    refused = {name: twin(name) for name in TWINS if kernels == "auto" and name in registry()}
+    accepted: dict[str, MapCandidate] = {}  # by name: two bandwidths may be the same number
     late: list[str] = []
-    unlike = _unlike(X)
-    for name in (*LINEAR, *(name for name in chosen if name not in LINEAR)):
+    unlike = _spreads_differ(X)
+    for name in (*LINEAR, *(name for name in names if name not in LINEAR)):
         cls = registry()[name]
         if name not in LINEAR and over():
             late.append(name)
-            continue
-        if domain == "real" and cls().domain == "nonnegative":
-            refused[name] = f"{cls.__name__} needs numbers of at least 0, and the rows have others."
-            continue
-        if name == "scaled" and not unlike:
-            continue
-        scaled = unlike and name not in LINEAR
-        for first in (None, Scaled()) if scaled else (None,):
-            found += _variants(name, X, seed, first, refused)
-    for one in given:
+        elif domain == "real" and cls().domain == "nonnegative":
+            refused[name] = _wrong_domain(cls)
+        elif name != "scaled" or unlike:
+            for first in (None, Scaled()) if unlike and name not in LINEAR else (None,):
+                variants = _variants(name, X, seed, first, refused)
+                accepted |= {candidate.name: candidate for candidate in variants}
+    for feature_map in given:
+        name = " ".join(repr(feature_map).split())
         if over():
-            late.append(_label(one))
-            continue
-        if domain == "real" and one.domain == "nonnegative":
-            refused[_label(one)] = (
-                f"{type(one).__name__} needs numbers of at least 0, and the rows have others."
-            )
-            continue
-        made = _probed(_label(one), _label(one), one, X, refused, grows=False)
-        found += [] if made is None else [made]
-    return sorted(_unique(found), key=_turn), refused, late
+            late.append(name)
+        elif domain == "real" and feature_map.domain == "nonnegative":
+            refused[name] = _wrong_domain(type(feature_map))
+        else:
+            probed = _probe(name, name, feature_map, X, refused, grows=False)
+            accepted |= {candidate.name: candidate for candidate in probed}
+    return sorted(accepted.values(), key=_start_order), refused, late
 
 
-def _turn(one: Candidate) -> int:
-    """Linear first, then what has no bandwidth, then the bandwidths that the data give, then the
-    others.
-    """
-    if one.kind == "linear":
+def _start_order(candidate: Candidate) -> int:
+    if candidate.kind == "linear":
         return 0
-    return 1 if one.name == one.family else 2
+    return 1 if candidate.name == candidate.family else 2
 
 
 def twin(name: str) -> str:
-    """Why a map takes no part that another stands for."""
-    return f"{name} is another way to the kernel of {TWINS[name]}: it races when it is named."
+    """Return the reason why a map is no candidate that another one stands for."""
+    return f"{name} is another map for the kernel of {TWINS[name]}: name it to compare it."
 
 
-def _chosen(kernels: Any) -> tuple[list[str], list[Map]]:
-    """The names, and the maps, that are asked for."""
+def _wrong_domain(cls: type[Map]) -> str:
+    return f"{cls.__name__} needs numbers of at least 0, and the rows have others."
+
+
+def _parse_kernels(kernels: Any) -> tuple[list[str], list[Map]]:
+    """Return the names, and the maps, of the parameter `kernels`."""
     if isinstance(kernels, str) and kernels == "auto":
         return [name for name in registry() if name not in TWINS], []
-    asked: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
-    if not isinstance(asked, list | tuple | set | frozenset) or not asked:
+    listed: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
+    if not isinstance(listed, list | tuple | set | frozenset) or not listed:
         needed = " must be 'auto' or a list of names of maps and maps"
         raise ParameterError("select", Setting("kernels"), f"{needed}, got {kernels!r}.")
-    if isinstance(asked, set | frozenset):
-        asked = sorted(asked, key=str)  # which has no order of its own
+    if isinstance(listed, set | frozenset):
+        listed = sorted(listed, key=str)  # a set has no order of its own
     names = [
-        validate_option("select", "kernels", one, sorted(registry()))
-        for one in asked
-        if not isinstance(one, Map)
+        validate_option("select", "kernels", item, sorted(registry()))
+        for item in listed
+        if not isinstance(item, Map)
     ]
-    return list(dict.fromkeys(names)), [one for one in asked if isinstance(one, Map)]
+    return list(dict.fromkeys(names)), [item for item in listed if isinstance(item, Map)]
 
 
 def _variants(
     name: str, X: Any, seed: int, first: Map | None, refused: dict[str, str]
-) -> Iterator[Candidate]:
-    """A registered map with each of its kernels and bandwidths, on the rows or on those scaled."""
+) -> Iterator[MapCandidate]:
+    """Yield a registered map with each of its kernels and bandwidths, after `first` or alone."""
     rows = X if first is None else clone(first).fit_transform(X)
     before = "" if first is None else "scaled >> "
     for grid in GRIDS.get(name, (Grid({}),)):
@@ -211,103 +260,84 @@ def _variants(
             base.set_params(random_state=seed)
         words = [name, *(str(value) for key, value in grid.options.items() if key == "kernel")]
         family = before + " ".join(words)
-        if not grid.parameter:
-            made = base if first is None else clone(first) >> base
-            yield from _some(_probed(family, family, made, X, refused))
-            continue
-        try:
-            auto = _bandwidth(base, grid.parameter, rows)
-        except ValueError as error:
-            refused.setdefault(family, str(error))
-            continue
-        for factor in grid.factors[:1] if is_wide(X.shape[1]) else grid.factors:
-            value = float(
-                f"{auto * factor:.3g}"
-            )  # as it is shown, so that what is typed is what was tried
-            one = clone(base).set_params(**{grid.parameter: value})
-            made = one if first is None else clone(first) >> one
-            yield from _some(
-                _probed(f"{family} {grid.parameter}={value:g}", family, made, X, refused)
-            )
+        maps = {family: base}
+        if grid.parameter:
+            try:
+                auto = _estimate_bandwidth(base, grid.parameter, rows)
+            except ValueError as error:
+                refused.setdefault(family, str(error))
+                continue
+            factors = grid.factors[:1] if X.shape[1] > _WIDE else grid.factors
+            # rounded as it is printed, so that what is typed is what was tried
+            values = [float(f"{auto * factor:.3g}") for factor in factors]
+            maps = {
+                f"{family} {grid.parameter}={value:g}": clone(base).set_params(
+                    **{grid.parameter: value}
+                )
+                for value in values
+            }
+        for label, feature_map in maps.items():
+            whole = feature_map if first is None else clone(first) >> feature_map
+            yield from _probe(label, family, whole, X, refused)
 
 
-def _bandwidth(base: Map, parameter: str, rows: Any) -> float:
-    """What the map finds in the data by itself; for maps that do not look, the median distance or
-    the mean of what is not 0.
-    """
+def _estimate_bandwidth(base: Map, parameter: str, rows: Any) -> float:
+    """Return the map's own estimate; without one, the median distance or the mean above 0."""
     if parameter == "skew":
         stored = rows.data if hasattr(rows, "indptr") else rows
         positive = stored[stored > 0]
         return float(positive.mean()) if positive.size else 1.0
     if isinstance(getattr(base, parameter), str):
-        found = base.with_size(_PROBE).fit(rows)
-        return float(getattr(found, f"{parameter}_"))
+        fitted = base.with_size(_PROBE_SIZE).fit(rows)
+        return float(getattr(fitted, f"{parameter}_"))
     return Gamma(type(base).__name__, "exp-chi2", "median").value(rows.shape[1], _Rows(rows))
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What Gamma asks a sample for."""
+    """Sample of rows in the form that Gamma takes."""
 
     rows: Any
 
 
-def _probed(
+def _probe(
     name: str, family: str, feature_map: Map, X: Any, refused: dict[str, str], *, grows: bool = True
-) -> Candidate | None:
-    """The candidate, once the map has taken some rows; None, and why, where it refuses them."""
+) -> Iterator[MapCandidate]:
+    """Fit a small map to some rows and yield its candidate; record the error where it refuses."""
     last = feature_map.maps[-1] if isinstance(feature_map, Composed) else feature_map
     grows = (
         grows
         and last.size_parameter in ("n_components", "n_hashes")
         and last.get_params().get(last.size_parameter) is not None
     )
-    probe = feature_map.with_size(_PROBE) if grows else clone(feature_map)
+    probe = feature_map.with_size(_PROBE_SIZE) if grows else clone(feature_map)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = probe.fit(X)
-            block = next(iter(fitted.blocks(X[:_COUNTED_ROWS])))
+            Z = matrix(next(iter(fitted.blocks(X[:_COUNTED_ROWS]))))
     except ValueError as error:
         refused.setdefault(family, str(error))
-        return None
-    unit = _PROBE if grows else 1
+        return
+    unit = _PROBE_SIZE if grows else 1
     features = fitted._n_features_out
-    rows = matrix(block)
-    entries = rows.nnz / rows.shape[0] if hasattr(rows, "indptr") else features
-    kind = "linear" if family in LINEAR else "map"
-    weights = sum(array.size for array in fitted.tile_transform_.arrays().values())
-    flops = fitted.tile_transform_.cost(X.shape[1]).flops
-    return Candidate(
+    entries = Z.nnz / Z.shape[0] if hasattr(Z, "indptr") else features
+    yield MapCandidate(
         name,
         family,
-        kind,
+        "linear" if family in LINEAR else "map",
         feature_map,
-        grows,
         features / unit,
-        weights / unit,
-        flops / unit,
+        sum(array.size for array in fitted.tile_transform_.arrays().values()) / unit,
+        fitted.tile_transform_.cost(X.shape[1]).flops / unit,
         min(entries, features) / unit,
+        grows=grows,
     )
 
 
-def _some(one: Candidate | None) -> list[Candidate]:
-    return [] if one is None else [one]
-
-
-def _unique(found: list[Candidate]) -> list[Candidate]:
-    """Each name once: two bandwidths may be the same number."""
-    return list({one.name: one for one in found}.values())
-
-
-def _label(one: Map) -> str:
-    """The name of a map of the user's own: what scikit-learn shows of it, in one line."""
-    return " ".join(repr(one).split())
-
-
-def _unlike(X: Any) -> bool:
-    """Whether columns have spreads so unlike that dividing by them makes another table."""
-    seen = ColumnSpread()
-    seen.add(as_block(X))
-    spread: Array = seen.deviation[seen.deviation > 0]
-    return bool(len(spread)) and float(spread.max()) > _UNLIKE * float(spread.min())
+def _spreads_differ(X: Any) -> bool:
+    """Whether standard deviations of columns differ so much that scaling changes the distances."""
+    spread = ColumnSpread()
+    spread.add(as_block(X))
+    positive: Array = spread.deviation[spread.deviation > 0]
+    return bool(len(positive)) and float(positive.max()) > _SPREAD_RATIO * float(positive.min())

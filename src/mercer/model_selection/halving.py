@@ -1,13 +1,13 @@
-"""A race of models on the same rows: rounds that learn from ever more of them, and a final on rows
-that no round has seen.
-"""
+"""Successive halving of candidates on ever more rows, and cross-validation of the finalists."""
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,300 +18,326 @@ from mercer.kernels import Kernel
 from mercer.maps._transform import KernelOnFeatures
 from mercer.maps.base import Map
 from mercer.maps.compose import Composed
-from mercer.model_selection.candidates import Candidate
-from mercer.model_selection.models import Contestant, exact, mapped, outside
+from mercer.model_selection.candidates import Candidate, MapCandidate, ModelOptions
+from mercer.model_selection.models import ExactCandidate, boosting_candidate
 from mercer.model_selection.sample import Sample
-from mercer.model_selection.schedule import Course, is_dear, race_memory, worth_gram
+from mercer.model_selection.schedule import Budget, Schedule, model_memory
 from mercer.parallel.threads import one_blas_thread
 
 Array = NDArray[Any]
 
-NOISE = 1.0  # standard errors of a difference: models that are nearer than that are not told apart
-_OF_A_KIND = 2  # bandwidths of one kernel that go on
+NOISE = 1.0  # standard errors of a difference, below which two models rank equal
+FINAL = "the final"
+_PER_FAMILY = 2  # bandwidths of one kernel that are kept
 _PAIRS = 5000
 _PAIR_ROWS = 500
-_EXACT = 2  # kernels that are also learnt exactly
-_ROUNDS_SHARE = 0.5  # of the time: what is left is for the final
-_TREES_SHARE = 0.25  # of the time, for the trees of the final: they are there to be compared with
+_EXACT = 2  # kernels that are also fitted exactly
+_EXACT_ROWS = 2000  # at most
+_EXPENSIVE = 1.0  # estimated seconds: such models run after all others
+_ROUNDS_SHARE = 0.5  # of the time; the rest is for the final
 _GROWING = 2  # finalists that are tried with more features
 
 
 class Clock:
-    """Seconds since the start, and how many there are. It only stops things: no score and no order
-    depends on it.
-    """
+    """Seconds since the start, and a limit. It only stops a search: no score depends on it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.start = seconds, time.perf_counter()
 
     def spent(self) -> float:
+        """Return the seconds since the start."""
         return time.perf_counter() - self.start
 
     def left(self, share: float = 1.0) -> float:
+        """Return the seconds left of a share of the limit."""
         return self.seconds * share - self.spent()
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """A model that was fitted and scored on rows that it has not learnt from: in a round, or fold
-    by fold.
+class Result:
+    """Score of a fitted candidate on rows that it was not trained on.
 
-    credits has a number for each of those rows: whether the label was right, or 1 - (y -
-    f)^2/var(y). Their mean is the score.
+    Attributes
+    ----------
+    candidate : Candidate
+    size, rows : int
+        Features at most, and training rows.
+    row_scores : array
+        For each scored row, whether the label was right, or 1 - (y - f)^2/var(y). The mean is the
+        score.
+    fit_seconds, predict_seconds : float
+    model : fitted model of the last fold
+    resolution : float
+        The least difference of two models on a row: 1 for labels, 0 for numbers.
+    grown : bool
+        Whether it has more features than all finalists begin with.
     """
 
-    contestant: Contestant
+    candidate: Candidate
     size: int
     rows: int
-    credits: Array
-    fit_seconds: float
-    predict_seconds: float
-    model: Any  # fitted, of the last fold
-    # the least that two models can differ by on a row: a label is right or wrong, a number may be
-    # as near as can be
-    grain: float = 1.0
-
-    grown: bool = False  # has more features than all finalists begin with
+    row_scores: Array
+    fit_seconds: float = 0.0
+    predict_seconds: float = 0.0
+    model: Any = None
+    resolution: float = 1.0
+    grown: bool = False
 
     @property
     def label(self) -> str:
-        """The name, and about how many features it has grown to."""
-        return f"{self.contestant.name} x{self.size}" if self.grown else self.contestant.name
+        """Name, with about the number of features it has grown to."""
+        return f"{self.candidate.name} x{self.size}" if self.grown else self.candidate.name
 
     @property
     def score(self) -> float:
-        return float(self.credits.mean())
+        """Accuracy, or R^2."""
+        return float(self.row_scores.mean())
 
     @property
     def spread(self) -> float:
-        """The standard error of the score."""
-        return float(self.credits.std() / np.sqrt(len(self.credits)))
+        """Standard error of the score."""
+        return float(self.row_scores.std() / np.sqrt(len(self.row_scores)))
 
-    def above(self, other: Trial) -> float:
-        """By how many standard errors of their difference this one is better, on the same rows.
+    @property
+    def work(self) -> float:
+        """Work of a row at this size."""
+        return self.candidate.work(self.size)
 
-        A row more is added to what differs: that one model has a single label right that the other
-        has not says nothing yet.
+    def lead_over(self, other: Result) -> float:
+        """Return the difference of two scores on the same rows, in standard errors of it.
+
+        The resolution of one row is added to the standard error: a single label that only one of
+        two models has right is no evidence yet.
         """
-        difference, n = self.credits - other.credits, len(self.credits)
-        mean, spread = (
-            float(difference.mean()),
-            float(np.sqrt(difference.var() / n + (self.grain / n) ** 2)),
-        )
+        difference, n = self.row_scores - other.row_scores, len(self.row_scores)
+        mean = float(difference.mean())
+        spread = float(np.sqrt(difference.var() / n + (self.resolution / n) ** 2))
         return mean / spread if spread > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
 
 
 @dataclass(eq=False)
-class Contest:
-    """What is raced, on what, and what was found."""
+class SuccessiveHalving:
+    """Search over candidates.
+
+    Attributes
+    ----------
+    sample, schedule : Sample, Schedule
+    limit : int
+        Bytes.
+    seed : int
+    clock : Clock
+    budget : Budget
+    tell : callable
+        tell(stage, name) is called before each model is fitted.
+    last : dict of Result
+        Of the last round of each candidate, by name.
+    rounds : dict of int
+        Rounds of each candidate, by name.
+    final : list of Result
+        Of the final cross-validation.
+    skipped : dict of list of str
+        Candidates there was no time for, by stage.
+    refused : dict of str
+        Reasons, by name.
+    notes : dict of str
+        Names, by the warning that their models issued.
+    """
 
     sample: Sample
-    plan: Course
+    schedule: Schedule
     limit: int
     seed: int
     clock: Clock
+    budget: Budget = field(default_factory=Budget)
     tell: Callable[[str, str], None] = lambda stage, name: None
-    last: dict[str, Trial] = field(default_factory=dict)  # of the rounds, by name
+    last: dict[str, Result] = field(default_factory=dict)
     rounds: dict[str, int] = field(default_factory=dict)
-    final: list[Trial] = field(default_factory=list)
-    cut: dict[str, list[str]] = field(default_factory=dict)  # what the clock has left out, by stage
+    final: list[Result] = field(default_factory=list)
+    skipped: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
-    def run(self, candidates: Iterable[Candidate]) -> None:
-        """The rounds, then the final."""
-        maps = [mapped(one, self.sample, race_memory(self.limit), self.seed) for one in candidates]
-        rows, size = self.plan.rounds[0]
-        maps.sort(key=lambda one: one.kind != "linear" and is_dear(one.guess(size, rows)))
-        trees = outside(self.sample, self.seed, self.refused)
-        ranked = self._run_rounds(maps, trees)
-        self._run_final(ranked, trees)
+    @cached_property
+    def options(self) -> ModelOptions:
+        """Settings of all models."""
+        sample, memory = self.sample, model_memory(self.limit)
+        return ModelOptions(sample.numeric, sample.outputs, sample.columns, memory, self.seed)
 
-    def _run_rounds(self, alive: list[Contestant], trees: Contestant | None) -> list[Trial]:
-        """The best first, linear among them."""
-        ranked: list[Trial] = []
-        for i, (rows, size) in enumerate(self.plan.rounds):
-            stage = f"round {i + 1}"
-            here: list[Trial] = []
+    def run(self, candidates: Iterable[MapCandidate]) -> None:
+        """Run all rounds, then the final cross-validation."""
+        rows, size = self.schedule.rounds[0]
+
+        def is_late(candidate: Candidate) -> bool:
+            seconds = candidate.estimate_seconds(size, rows, self.options)
+            return candidate.kind != "linear" and seconds > _EXPENSIVE
+
+        trees = boosting_candidate(self.options, self.budget.boosting_rounds, self.refused)
+        self._run_final(self._run_rounds(sorted(candidates, key=is_late), trees), trees)
+
+    def _run_rounds(self, alive: Iterable[Candidate], trees: Candidate | None) -> list[Result]:
+        """Return the results that reach the final, best first, linear among them."""
+        ranked: list[Result] = []
+        for i, (rows, size) in enumerate(self.schedule.rounds):
+            results: list[Result] = []
             others = [trees] if trees is not None and i == 0 else []
-            for one in [*alive, *others]:
-                must = not here and i == 0  # linear always runs
-                trial = self._trial(one, size, rows, stage, must=must)
-                if trial is not None:
-                    self.last[one.name], self.rounds[one.name] = trial, i + 1
-                    if one is not trees:
-                        here.append(trial)
-            before = [trial for trial in ranked if self.rounds[trial.contestant.name] <= i]
-            ranked = [*_ranked(here), *before]
+            for candidate in [*alive, *others]:
+                must_run = not results and i == 0  # linear
+                result = self._evaluate_round(candidate, size, rows, i + 1, must_run=must_run)
+                if result is not None:
+                    self.last[candidate.name], self.rounds[candidate.name] = result, i + 1
+                    if candidate is not trees:
+                        results.append(result)
+            before = [result for result in ranked if self.rounds[result.candidate.name] <= i]
+            ranked = [*rank(results), *before]
             if not ranked:
                 raise ValueError(self.refused.get("linear", "select: no model takes these rows."))
-            ranked = _kept(ranked, self.plan.keep[i])
-            alive = [trial.contestant for trial in ranked]
+            ranked = keep_best(ranked, self.schedule.keep[i])
+            alive = [result.candidate for result in ranked]
         return ranked
 
-    def _run_final(self, ranked: list[Trial], trees: Contestant | None) -> None:
-        """Cross-validation of the finalists, linear first and always; of trees, more features for
-        as long as they gain, exact kernels.
-        """
-        found = []
-        for one in sorted(
-            (trial.contestant for trial in ranked), key=lambda one: one.kind != "linear"
-        ):
-            trial = self._validated(
-                one, self.plan.sizes[0], np.inf if one.kind == "linear" else None
-            )
-            found += [] if trial is None else [trial]
-        share = min(self.clock.left(), self.clock.seconds * _TREES_SHARE)
-        late = None
-        if (
-            trees is not None
-            and trees.name in self.last
-            and self._validated(trees, 1, share) is None
-        ):
-            late = None if trees.name in self.refused else trees
-        self._grow([trial for trial in found if trial.contestant.grows])
-        self._run_exact(found)
-        if late is not None:  # now that nothing else waits, all that is left is theirs
-            self.cut["the final"].remove(late.name)
-            self.cut = {stage: names for stage, names in self.cut.items() if names}
-            self._validated(late, 1)
+    def _run_final(self, ranked: list[Result], trees: Candidate | None) -> None:
+        """Cross-validate the finalists, linear first and always; then trees, and exact kernels."""
+        finalists = []
+        for result in sorted(ranked, key=lambda result: result.candidate.kind != "linear"):
+            left = np.inf if result.candidate.kind == "linear" else None
+            validated = self._cross_validate(result.candidate, self.schedule.sizes[0], left)
+            finalists += [] if validated is None else [validated]
+        postponed = None
+        if trees is not None and trees.name in self.last:
+            left = min(self.clock.left(), self.clock.seconds * self.budget.boosting_share)
+            if self._cross_validate(trees, 1, left) is None and trees.name not in self.refused:
+                postponed = trees
+        self._grow([result for result in finalists if result.candidate.grows])
+        self._evaluate_exact(finalists)
+        if postponed is not None:  # all time that is left is theirs
+            self.skipped[FINAL].remove(postponed.name)
+            self.skipped = {stage: names for stage, names in self.skipped.items() if names}
+            self._cross_validate(postponed, 1)
 
-    def _run_exact(self, found: list[Trial]) -> None:
-        rows = self.sample.rows - self.plan.final // self.plan.folds
-        if not worth_gram(rows):
+    def _evaluate_exact(self, finalists: list[Result]) -> None:
+        rows = self.sample.rows - self.schedule.final // self.schedule.folds
+        if rows > _EXACT_ROWS:
             return
         kernels: dict[str, Kernel] = {}
-        for trial in sorted(found, key=lambda one: -one.score):
-            kernel = kernel_of(trial.model.feature_map_)
+        for result in sorted(finalists, key=lambda result: -result.score):
+            kernel = kernel_of(result.model.feature_map_)
             if not kernel.laborious:
-                kernels.setdefault(shown_kernel(kernel), kernel)
+                kernels.setdefault(f"exact {format_kernel(kernel)}", kernel)
         for name, kernel in list(kernels.items())[:_EXACT]:
-            self._validated(exact(name, kernel, self.sample, rows), 1)
+            work = float(rows * self.sample.columns)
+            self._cross_validate(ExactCandidate(name, name, "exact", kernel, work), 1)
 
-    def _grow(self, growing: list[Trial]) -> None:
-        for size in self.plan.sizes[1:]:
-            growing = sorted(growing, key=lambda one: -one.score)[:_GROWING]
+    def _grow(self, growing: list[Result]) -> None:
+        """Double the features of the best finalists for as long as their scores rise."""
+        for size in self.schedule.sizes[1:]:
             gained = []
-            for before in growing:
-                after = self._validated(before.contestant, size)
-                if after is not None and after.above(before) > 0:
+            for before in sorted(growing, key=lambda result: -result.score)[:_GROWING]:
+                after = self._cross_validate(before.candidate, size)
+                if after is not None and after.lead_over(before) > 0:
                     gained.append(after)
             growing = gained
 
-    def _trial(
-        self, one: Contestant, size: int, rows: int, stage: str, *, must: bool
-    ) -> Trial | None:
-        held_out = slice(self.plan.rows, self.plan.rows + self.plan.held_out)
-        if not must and self._late(one, size, rows, 1, self.clock.left(_ROUNDS_SHARE), stage):
+    def _evaluate_round(
+        self, candidate: Candidate, size: int, rows: int, number: int, *, must_run: bool
+    ) -> Result | None:
+        stage, left = f"round {number}", self.clock.left(_ROUNDS_SHARE)
+        if not must_run and not self._has_time(candidate, size, rows, 1, left, stage):
             return None
-        return self._tried(one, size, [(slice(0, rows), held_out)], stage, np.inf)
+        held_out = slice(self.schedule.rows, self.schedule.rows + self.schedule.held_out)
+        return self._evaluate(candidate, size, [(slice(0, rows), held_out)], stage, np.inf)
 
-    def _validated(self, one: Contestant, size: int, left: float | None = None) -> Trial | None:
-        """Fold by fold on the rows of the final; the rows of rounds are learnt from, too."""
-        folds = np.array_split(
-            np.arange(self.sample.rows - self.plan.final, self.sample.rows), self.plan.folds
-        )
-        everything = np.arange(self.sample.rows)
+    def _cross_validate(
+        self, candidate: Candidate, size: int, left: float | None = None
+    ) -> Result | None:
+        """Score all rows of the final fold by fold; rows of rounds are trained on, too."""
+        rows, folds = self.sample.rows, self.schedule.folds
+        tests = np.array_split(np.arange(rows - self.schedule.final, rows), folds)
         left = self.clock.left() if left is None else left
-        if self._late(one, size, self.sample.rows - len(folds[0]), len(folds), left, "the final"):
+        if not self._has_time(candidate, size, rows - len(tests[0]), folds, left, FINAL):
             return None
-        splits = [(np.setdiff1d(everything, fold), fold) for fold in folds]
-        trial = self._tried(one, size, splits, "the final", self.clock.spent() + left)
-        if trial is not None:
-            self.final.append(trial)
-        return trial
+        splits = [(np.setdiff1d(np.arange(rows), test), test) for test in tests]
+        result = self._evaluate(candidate, size, splits, FINAL, self.clock.spent() + left)
+        if result is not None:
+            self.final.append(result)
+        return result
 
-    def _late(
-        self, one: Contestant, size: int, rows: int, folds: int, left: float, stage: str
+    def _has_time(
+        self, candidate: Candidate, size: int, rows: int, folds: int, left: float, stage: str
     ) -> bool:
-        """Whether there is no time for it, by what its last trial took, or by a guess."""
-        expected = one.guess(size, rows)
-        before = self.last.get(one.name)
+        """Compare the time left with an estimate, scaled by the last fit; record skipped models."""
+        seconds = candidate.estimate_seconds(size, rows, self.options)
+        before = self.last.get(candidate.name)
         if before is not None:
-            took = before.fit_seconds + before.predict_seconds
-            expected *= took / max(one.guess(before.size, before.rows), 1e-9)
-        if left > 0 and folds * expected <= left:
-            return False
-        self.cut.setdefault(stage, []).append(one.name)
-        return True
+            estimated = candidate.estimate_seconds(before.size, before.rows, self.options)
+            seconds *= (before.fit_seconds + before.predict_seconds) / max(estimated, 1e-9)
+        if left > 0 and folds * seconds <= left:
+            return True
+        self.skipped.setdefault(stage, []).append(candidate.name)
+        return False
 
-    def _tried(
-        self, one: Contestant, size: int, splits: list[tuple[Any, Any]], stage: str, until: float
-    ) -> Trial | None:
-        """Fitted and scored on each split; None where it refuses the rows, or where time is up
-        before the last split.
-        """
-        self.tell(stage, one.name)
-        X, y = self.sample.X, self.sample.y
+    def _evaluate(
+        self,
+        candidate: Candidate,
+        size: int,
+        splits: list[tuple[Any, Any]],
+        stage: str,
+        until: float,
+    ) -> Result | None:
+        """Fit and score each split; None where rows are refused or time is up before the last."""
+        self.tell(stage, candidate.name)
+        X, y, numeric = self.sample.X, self.sample.y, self.sample.numeric
         truth = np.concatenate([y[test] for _, test in splits])
-        credits, fitting, predicting, model = [], 0.0, 0.0, None
-        with (
-            warnings.catch_warnings(record=True) as caught,
-            one_blas_thread(),
-        ):  # so that threads do not change a bit
+        scores, fit_seconds, predict_seconds, model = [], 0.0, 0.0, None
+        # one BLAS thread, so that scores do not depend on the number of threads
+        with warnings.catch_warnings(record=True) as caught, one_blas_thread():
             warnings.simplefilter("always")
             try:
                 for train, test in splits:
                     if self.clock.spent() > until:
-                        self.cut.setdefault(stage, []).append(one.name)
+                        self.skipped.setdefault(stage, []).append(candidate.name)
                         return None
-                    model, start = one.make(size), time.perf_counter()
+                    model, start = candidate.build(size, self.options), time.perf_counter()
                     model.fit(X[train], y[train])
                     fitted = time.perf_counter()
                     predicted = model.predict(X[test])
-                    predicting += time.perf_counter() - fitted
-                    fitting += fitted - start
-                    credits.append(_credits(y[test], predicted, truth, self.sample.numeric))
+                    predict_seconds += time.perf_counter() - fitted
+                    fit_seconds += fitted - start
+                    scores.append(score_rows(y[test], predicted, truth, numeric))
             except (ValueError, MemoryError, np.linalg.LinAlgError) as error:
-                self.refused.setdefault(one.name, str(error) or type(error).__name__)
+                self.refused.setdefault(candidate.name, str(error) or type(error).__name__)
                 return None
-        self.notes |= {str(warning.message): one.name for warning in caught}
-        rows = len(y[splits[0][0]])
+        self.notes |= {str(warning.message): candidate.name for warning in caught}
         n = len(splits)
-        return Trial(
-            one,
+        return Result(
+            candidate,
             size,
-            rows,
-            np.concatenate(credits),
-            fitting / n,
-            predicting / n,
+            len(y[splits[0][0]]),
+            np.concatenate(scores),
+            fit_seconds / n,
+            predict_seconds / n,
             model,
-            grain=0.0 if self.sample.numeric else 1.0,
-            grown=one.grows and size > self.plan.sizes[0],
+            resolution=0.0 if numeric else 1.0,
+            grown=candidate.grows and size > self.schedule.sizes[0],
         )
 
-    def guess(self, *, in_final: bool) -> Trial:
-        """What the most frequent class, or the mean, has on the rows of the final, or on those that
-        rounds are scored on.
-        """
-        first = self.sample.rows - self.plan.final
-        y = self.sample.y[first:] if in_final else self.sample.y[first - self.plan.held_out : first]
-        if self.sample.numeric:
-            guessed: Any = y.astype(np.float64).mean()
+    def baseline(self, *, in_final: bool) -> Result:
+        """Score the most frequent class, or the mean, on the rows of the final or of rounds."""
+        first, numeric = self.sample.rows - self.schedule.final, self.sample.numeric
+        rows = slice(first, None) if in_final else slice(first - self.schedule.held_out, first)
+        y = self.sample.y[rows]
+        if numeric:
+            constant: Any = y.astype(np.float64).mean()
         else:
-            _, places, counts = np.unique(y.astype(str), return_index=True, return_counts=True)
-            guessed = y[places[np.argmax(counts)]]
-        one = Contestant(
-            "guess", "guess", "outside", lambda size: None, lambda size, rows: 0.0, lambda size: 0.0
-        )
-        grain = 0.0 if self.sample.numeric else 1.0
-        return Trial(
-            one,
-            1,
-            len(y),
-            _credits(y, guessed, y, self.sample.numeric),
-            0.0,
-            0.0,
-            None,
-            grain=grain,
-        )
+            _, indices, counts = np.unique(y.astype(str), return_index=True, return_counts=True)
+            constant = y[indices[np.argmax(counts)]]
+        scores = score_rows(y, constant, y, numeric)
+        candidate = Candidate("guess", "guess", "outside")
+        return Result(candidate, 1, len(y), scores, resolution=0.0 if numeric else 1.0)
 
-    def gram_error(self, trial: Trial) -> float | None:
-        """Of the features that a trial has made, over pairs of rows of the last fold; None where
-        the map is exact.
-        """
-        fitted = getattr(trial.model, "feature_map_", None)
-        rows = self.sample.X[-min(_PAIR_ROWS, self.plan.final) :]
+    def gram_error(self, result: Result) -> float | None:
+        """Return the error of a fitted map over pairs of the last fold; None where it is exact."""
+        fitted = getattr(result.model, "feature_map_", None)
+        rows = self.sample.X[-min(_PAIR_ROWS, self.schedule.final) :]
         if fitted is None or fitted.rate is None or rows.shape[0] < 2:
             return None
         with warnings.catch_warnings():
@@ -321,63 +347,57 @@ class Contest:
 
 
 def kernel_of(fitted: Map) -> Kernel:
-    """The kernel that a fitted map approximates; of a composition without a formula, the last map's
-    on the features of the others.
+    """Return the kernel that a fitted map approximates.
+
+    Of a composition without a formula: that of the last map on the features of the others.
     """
     try:
         return fitted.kernel_
     except AttributeError:
         assert isinstance(fitted, Composed)
-        return KernelOnFeatures(
-            fitted.maps_[-1].kernel_,
-            tuple(one.tile_transform_ for one in fitted.maps_[:-1]),
-            fitted.domain,
-        )
+        transforms = tuple(part.tile_transform_ for part in fitted.maps_[:-1])
+        return KernelOnFeatures(fitted.maps_[-1].kernel_, transforms, fitted.domain)
 
 
-def shown_kernel(kernel: Kernel) -> str:
-    """Gaussian(0.11): three digits, without the names of parameters."""
-    import re
-
+def format_kernel(kernel: Kernel) -> str:
+    """Format a kernel with three digits and without names of parameters: Gaussian(0.11)."""
     if isinstance(kernel, KernelOnFeatures):
-        return f"{shown_kernel(kernel.kernel)} of scaled columns"
+        return f"{format_kernel(kernel.kernel)} of scaled columns"
     text = re.sub(r"\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.3g}", repr(kernel))
     return re.sub(r"\w+=", "", text)
 
 
-def _credits(y: Array, predicted: Array, truth: Array, numeric: bool) -> Array:
-    """A number for each row whose mean is the score."""
+def score_rows(y: Array, predicted: Array, truth: Array, numeric: bool) -> Array:
+    """Return a number for each row whose mean over all rows is accuracy or R^2."""
     if not numeric:
         return np.asarray(predicted == y, dtype=np.float64)
     variance = float(np.var(truth.astype(np.float64))) or 1.0
     return 1 - (y.astype(np.float64) - np.asarray(predicted, dtype=np.float64)) ** 2 / variance
 
 
-def _ranked(trials: list[Trial]) -> list[Trial]:
-    """Best first; those that cannot be told from the best, by their cost."""
-    if not trials:
+def rank(results: list[Result]) -> list[Result]:
+    """Sort by score; results within noise of the best come first, by their work."""
+    if not results:
         return []
-    best = max(trials, key=lambda one: one.score)
-    near = [one for one in trials if best.above(one) <= NOISE / 2]
-    rest = [one for one in trials if best.above(one) > NOISE / 2]
-    return sorted(near, key=lambda one: (one.contestant.work(one.size), -one.score)) + sorted(
-        rest, key=lambda one: -one.score
-    )
+    best = max(results, key=lambda result: result.score)
+
+    def key(result: Result) -> tuple[bool, float, float]:
+        near = best.lead_over(result) <= NOISE / 2
+        return not near, result.work if near else 0.0, -result.score
+
+    return sorted(results, key=key)
 
 
-def _kept(ranked: list[Trial], count: int) -> list[Trial]:
-    """The first ones, a few of each kernel at most, and the first linear one wherever it is."""
-    kept: list[Trial] = []
+def keep_best(ranked: list[Result], count: int) -> list[Result]:
+    """Keep `count` results, two of each family at most, and the first linear one in any place."""
+    kept: list[Result] = []
     families: dict[str, int] = {}
-    for trial in ranked:
-        family = trial.contestant.family
-        linear = trial.contestant.kind == "linear"
-        if linear and any(one.contestant.kind == "linear" for one in kept):
+    for result in ranked:
+        family, linear = result.candidate.family, result.candidate.kind == "linear"
+        others = sum(one.candidate.kind != "linear" for one in kept)
+        if linear and others < len(kept):
             continue
-        if linear or (
-            len([one for one in kept if one.contestant.kind != "linear"]) < count
-            and families.get(family, 0) < _OF_A_KIND
-        ):
-            kept.append(trial)
+        if linear or (others < count and families.get(family, 0) < _PER_FAMILY):
+            kept.append(result)
             families[family] = families.get(family, 0) + 1
     return kept

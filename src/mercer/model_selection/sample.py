@@ -1,6 +1,4 @@
-"""Samples: rows of anything with their targets, in an order of which every stretch is a fair sample
-of the whole.
-"""
+"""Samples of rows and targets, stratified by class along their whole length."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
 from mercer.errors import ParameterError, Setting
 from mercer.maps.block import Dense
-from mercer.model_selection.schedule import least_limit, race_rows
+from mercer.model_selection.schedule import Budget, least_limit, sample_rows
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
 from mercer.stats.class_sums import are_classes
@@ -28,46 +26,70 @@ LEAST_ROWS = 8
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows in memory, an array or a CSR matrix, and their targets: labels, or numbers where
-    numeric.
+    """Rows in memory with their targets.
 
-    Classes are spread evenly over the rows, and the first row of each comes before all others, so
-    that whatever learns from the first rows knows them.
+    Classes are spread evenly over the rows, and the first row of each class precedes all others, so
+    that any first rows contain all classes.
+
+    Attributes
+    ----------
+    X : array or CSR matrix
+    y : array
+        Labels, or numbers where `numeric`.
+    numeric : bool
+    total : int
+        Rows of the data that they were drawn from.
     """
 
     X: Any
     y: Array
     numeric: bool
-    total: int  # rows that they were drawn from
+    total: int
 
     @property
     def rows(self) -> int:
+        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
     def columns(self) -> int:
+        """Number of columns."""
         return int(self.X.shape[1])
 
     @property
     def domain(self) -> str:
-        """ "nonnegative", or "real" where there are numbers below 0."""
+        """Domain of the rows: "nonnegative", or "real" where there are numbers below 0."""
         return "nonnegative" if value_range(self.X)[0] >= 0 else "real"
 
     @property
     def outputs(self) -> int:
-        """Classes, or 1 for numbers and for two classes."""
+        """Number of classes; 1 for numbers and for two classes."""
         classes = 1 if self.numeric else len(np.unique(self.y))
         return classes if classes > 2 else 1
 
 
-def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Sample:
-    """At most so many rows as a race takes, drawn without replacement; X and y as ``select`` takes
-    them.
+def draw(
+    X: Any,
+    y: Any,
+    *,
+    numeric: bool | None,
+    limit: int,
+    seed: int,
+    most_rows: int = Budget.rows,
+) -> Sample:
+    """Draw rows without replacement.
 
-    numeric is None where the targets are to say: words, booleans and few different whole numbers
-    are labels.
+    Parameters
+    ----------
+    X, y : as in ``select``
+    numeric : bool or None
+        Whether targets are numbers. None: strings, booleans and few distinct integers are labels.
+    limit : int
+        Bytes; a quarter of them is for the rows.
+    seed : int
+    most_rows : int, optional
     """
-    stream = _opened(X, y)
+    stream = _open(X, y)
     if stream.target is None:
         raise ParameterError(
             "", "select needs targets: give y, or open the rows with ", TARGET, "."
@@ -75,12 +97,12 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
     total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
     if total < LEAST_ROWS:
         raise ValueError(
-            "select scores models on rows that they have not learnt from, and needs at least "
+            "select scores models on rows that they were not trained on, and needs at least "
             f"{LEAST_ROWS} rows for that: got {total}. "
             "Give more rows; with as few as that, fit a model without choosing: "
             "KernelClassifier(), KernelRegressor()."
         )
-    rows, targets = _read(stream, total, limit, seed)
+    rows, targets = _read(stream, total, limit, seed, most_rows)
     require_finite("select", rows, stream.columns)
     if targets.ndim > 1:
         if targets.shape[1] > 1:
@@ -88,12 +110,12 @@ def draw(X: Any, y: Any, *, numeric: bool | None, limit: int, seed: int) -> Samp
         targets = targets[:, 0]
     if numeric is None:
         numeric = not are_classes(targets)
-    _must_differ(rows, targets, numeric)
-    order = _order(targets, numeric, seed)
+    _require_variation(rows, targets, numeric)
+    order = _stratified_order(targets, numeric, seed)
     return Sample(rows[order], targets[order], numeric, total)
 
 
-def _opened(X: Any, y: Any) -> Stream:
+def _open(X: Any, y: Any) -> Stream:
     if isinstance(X, str | os.PathLike | Stream) or y is None:
         stream = open_stream(X)
         return stream if y is None else stream.beside(y, None)
@@ -102,12 +124,11 @@ def _opened(X: Any, y: Any) -> Stream:
     return open_stream(X).beside(getattr(y, "to_numpy", lambda: y)(), None)
 
 
-def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array]:
-    """(X, y) of rows that are drawn, in their order."""
-    width = stream.width * (
-        1.0 if not stream.sparse else 0.1
-    )  # what a sparse row has is not known before it is read
-    fitting = race_rows(8.0 * width, limit)
+def _read(stream: Stream, total: int, limit: int, seed: int, most_rows: int) -> tuple[Any, Array]:
+    """Return (X, y) of a sample of rows, in their order."""
+    # the density of sparse rows is not known before they are read
+    width = stream.width * (0.1 if stream.sparse else 1.0)
+    fitting = sample_rows(8.0 * width, limit, most_rows)
     if fitting < LEAST_ROWS:
         raise ParameterError(
             "select",
@@ -134,15 +155,14 @@ def _read(stream: Stream, total: int, limit: int, seed: int) -> tuple[Any, Array
     return rows, np.concatenate([y for _, y in parts])
 
 
-def _must_differ(X: Any, y: Array, numeric: bool) -> None:
-    """Refuse rows of which nothing can be learnt."""
-    found = np.unique(y.astype(str) if y.dtype == object else y)
-    if len(found) < 2:
+def _require_variation(X: Any, y: Array, numeric: bool) -> None:
+    """Refuse rows, or targets, that are all equal."""
+    if len(np.unique(y.astype(str) if y.dtype == object else y)) < 2:
         what = "the same target" if numeric else "one class"
         raise ValueError(
             f"select needs targets that differ, and all {len(y):,} rows have {what}: "
             f"{y[:1].tolist()[0]!r}. "
-            "Give rows of at least two, and look whether y is the column that was meant."
+            "Give rows of at least two, and check that y is the column that was meant."
         )
     least, most = X.min(axis=0), X.max(axis=0)
     if hasattr(least, "toarray"):
@@ -154,8 +174,8 @@ def _must_differ(X: Any, y: Array, numeric: bool) -> None:
         )
 
 
-def _order(y: Array, numeric: bool, seed: int) -> Array:
-    """The rows by a hash; classes in proportion all along, the first of each at the start."""
+def _stratified_order(y: Array, numeric: bool, seed: int) -> Array:
+    """Order rows by a hash, classes in proportion all along, the first of each at the start."""
     keys = Rng(seed).uniform("order", len(y))
     order = np.argsort(keys, kind="stable")
     if numeric:

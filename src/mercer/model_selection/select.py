@@ -1,6 +1,4 @@
-"""The leaderboard: what linear, maps, exact kernels and trees make of some rows, best first, and
-what follows from it.
-"""
+"""select: compare kernels, bandwidths and sizes on some rows; the leaderboard of the results."""
 
 from __future__ import annotations
 
@@ -14,44 +12,45 @@ from sklearn.base import clone
 from mercer import system
 from mercer.kernels import Kernel
 from mercer.model_selection.candidates import candidates
-from mercer.model_selection.halving import Clock, Contest, Trial, kernel_of
-from mercer.model_selection.models import Contestant
+from mercer.model_selection.halving import Clock, Result, SuccessiveHalving, kernel_of
 from mercer.model_selection.sample import draw
-from mercer.model_selection.schedule import plan_course
-from mercer.model_selection.summary import judged, stopped
+from mercer.model_selection.schedule import Budget, make_schedule
+from mercer.model_selection.summary import choose_winner, describe_skipped
 from mercer.rng import seed_from
 from mercer.validation.parameters import parse_memory, validate_option, validate_positive
 
-_PROBING = 0.25  # of the time, at most, goes into finding out who can take part
+_PROBING_SHARE = 0.25  # of the time, at most, is spent on probing maps
+_COLUMNS = ("Gram err", "features", "B/row", "fit s", "pred s")
+_SIZED_ROWS = 256  # rows whose features are measured in bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One row of the table.
+    """Row of a leaderboard.
 
     Attributes
     ----------
     name : str
-        "linear", "fourier gamma=0.11", "exact Gaussian(0.11)", "gradient boosting": no two entries
-        have the same.
+        "linear", "fourier gamma=0.11", "exact Gaussian(0.11)", "gradient boosting": unique.
     kind : {"linear", "map", "exact", "outside"}
         Only the first two can win.
     model : estimator or None
         Not fitted; None for exact kernels.
     kernel : Kernel or None
-        The exact one, or the one that is approximated.
+        The exact kernel, or the one that is approximated.
     score, spread : float
         Accuracy or R^2, and its standard error: over the folds for finalists, otherwise over the
         held-out rows of the last round.
     rows : int
-        Rows that it was trained on when it was scored.
+        Training rows.
     rounds : int
-        Rounds that it took part in.
+        Rounds of successive halving that it was in.
     finalist : bool
-        Whether the score is that of cross-validation, on rows that no round has seen; sizes and the
-        winner are chosen on them.
+        Whether the score is that of cross-validation, on rows of no round; sizes and the winner
+        are chosen on them.
     gram_error : float or None
-        Root mean square over pairs of held-out rows, relative; None where nothing is approximated.
+        Relative root mean square error over pairs of held-out rows; None where nothing is
+        approximated.
     features : int
     bytes_per_row : float
         Of the features, as the map stores them.
@@ -77,28 +76,30 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """What ``select`` has found.
+    """Result of ``select``. ``print`` shows it as a table.
 
     Attributes
     ----------
     entries : tuple of Entry
-        Best first: finalists, then the others by the round they reached.
+        Best first: finalists, then the others by the last round they were in.
+    winner : Entry
+        The best map, or linear where no map is better by more than one standard error.
     verdict : str
-        One sentence.
+        One sentence: the winner, and by how much.
     numeric : bool
         Whether scores are R^2; accuracy otherwise.
     rows, columns : int
         Of the data.
     seconds : float
-        That were spent.
+        Duration of the search.
     stopped : str or None
-        What the time limit has cut off.
+        Models that the time limit has left out.
     refused : dict
-        Why a map took no part, by its name.
+        Reasons for maps that are no candidates, by name.
     settings : dict
-        What is needed to run it again.
+        Parameters and schedule, to run it again.
     notes : tuple of str
-        What the models have warned of.
+        Warnings of the models.
     """
 
     entries: tuple[Entry, ...]
@@ -115,49 +116,32 @@ class Leaderboard:
 
     @property
     def best_(self) -> Any:
-        """The winner's model, not fitted: a KernelClassifier or KernelRegressor."""
+        """Model of the winner, not fitted: a KernelClassifier or KernelRegressor."""
         return clone(self.winner.model)
 
     def __str__(self) -> str:
-        """The table as text, and the verdict."""
-        names = (
-            "model",
-            "R^2" if self.numeric else "accuracy",
-            "+-",
-            "rows",
-            "Gram err",
-            "features",
-            "B/row",
-            "fit s",
-            "pred s",
-        )
-        lines = [names, *(shown(entry, numeric=self.numeric) for entry in self.entries)]
+        """Format the table, the verdict, and what was left out."""
+        score = "R^2" if self.numeric else "accuracy"
+        header = ("model", score, "+-", "rows", *_COLUMNS)
+        lines = [header, *(shown(entry, numeric=self.numeric) for entry in self.entries)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        texts = [
-            " ".join(
-                word.ljust(width) if i == 0 else word.rjust(width)
-                for i, (word, width) in enumerate(pairs)
-            )
-            for pairs in (list(zip(line, widths, strict=True)) for line in lines)
+        table = [
+            " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+            for line in lines
         ]
-        return "\n".join([*texts, self.verdict, *([self.stopped] if self.stopped else [])])
+        return "\n".join([*table, self.verdict, *([self.stopped] if self.stopped else [])])
 
 
 def shown(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
-    """An entry as the words of its row."""
-    score = f"{entry.score:.4f}" if numeric else f"{entry.score:.2%}"
-    spread = f"{entry.spread:.4f}" if numeric else f"{entry.spread:.2%}"
-    error = (
-        "-"
-        if entry.gram_error is None
-        else f"{entry.gram_error:.2%}"
-        if entry.gram_error < 10
-        else "> 1000%"
-    )
+    """Format an entry as the cells of its row."""
+    style = ".4f" if numeric else ".2%"
+    error = "-"
+    if entry.gram_error is not None:
+        error = f"{entry.gram_error:.2%}" if entry.gram_error < 10 else "> 1000%"
     return (
         entry.name,
-        score,
-        spread,
+        f"{entry.score:{style}}",
+        f"{entry.spread:{style}}",
         f"{entry.rows:,}",
         error,
         f"{entry.features:,}",
@@ -176,42 +160,55 @@ def select(
     kernels: Any = "auto",
     task: str | None = None,
     random_state: Any = None,
+    budget: Budget | None = None,
     tell: Callable[[str, str], None] = lambda stage, name: None,
 ) -> Leaderboard:
-    """Which kernel, at which bandwidth and size, for these rows: a race at linear cost.
+    """Choose a kernel, its bandwidth and the number of features by successive halving.
 
-    Rounds learn from ever more rows, with ever more features, and keep the best third; bandwidths
-    are factors of those that the data give, and alphas are chosen by generalised cross-validation
-    from moments. The finalists are cross-validated on rows that no round has seen, and get more
-    features for as long as that gains. Linear is always among them, and wins where no map is better
-    by more than one standard error of the difference; gradient boosting of trees runs beside them,
-    and wins nothing but a sentence.
+    Each round trains on three times as many rows with twice as many features and keeps the best
+    third of the candidates. Bandwidths are factors of an estimate from the data, and alphas are
+    chosen by generalised cross-validation from moments. The finalists are cross-validated on rows
+    of no round, and get more features for as long as their scores rise. Linear is always a
+    candidate, and wins where no map is better by more than one standard error of the difference.
+    Gradient boosting of trees and exact kernels are references: they are listed and cannot win.
+    The cost is linear in the rows of the sample.
 
     Parameters
     ----------
     X : array-like, sparse matrix, data frame, path or stream
-        Of more rows than are needed, a sample is drawn. Weights of a stream's rows are not used.
+        Rows. A sample is drawn where there are more than are needed. Weights of a stream are not
+        used.
     y : array-like of shape (n_samples,), optional
         Labels or numbers; None where the stream has them.
     max_seconds : float, default=60
-        When the race is stopped; only where ``stopped`` is not None does the result depend on time.
-        A fit that has begun is not broken off, and linear is always run.
+        Time limit. A fit that has begun is completed, and linear is always fitted. The result
+        depends on time only where ``stopped`` is not None.
     max_memory : int, str or None, default=None
-        Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's memory
-        when None.
+        Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's
+        memory when None.
     kernels : "auto", list, tuple or set, default="auto"
-        Names of maps ("fourier", with its kernels and bandwidths), and maps as they are. "auto" has
-        a map for each kernel.
+        Names of maps ("fourier", with its kernels and bandwidths), and maps, which are used
+        unchanged. "auto" has one map for each kernel.
     task : {"classify", "regress"} or None, default=None
-        None: words, booleans and at most 100 different whole numbers are labels, other numbers are
+        None: strings, booleans and at most 100 distinct integers are labels, other values are
         numbers.
     random_state : int, Generator, RandomState or None, default=None
+        Seed of the sample and of all maps.
+    budget : Budget, optional
+        Rows that are drawn, and rounds and share of the time of gradient boosting.
     tell : callable, optional
-        tell(stage, name) is called before each model is tried.
+        tell(stage, name) is called before each model is fitted.
 
     Returns
     -------
     Leaderboard
+        ``entries`` best first, ``winner``, ``verdict``, and ``best_``, the winner's model.
+
+    Raises
+    ------
+    ValueError
+        Where there are fewer than 8 rows, where all rows or all targets are equal, and where no
+        model takes the rows.
 
     Examples
     --------
@@ -226,113 +223,105 @@ def select(
     True
     """
     clock = Clock(validate_positive("select", "max_seconds", max_seconds))
-    limit = (
-        system.memory() // 2
-        if max_memory is None
-        else parse_memory("select", "max_memory", max_memory)
-    )
-    numeric = (
-        None
-        if task is None
-        else validate_option("select", "task", task, ("classify", "regress")) == "regress"
-    )
+    limit = system.memory() // 2
+    if max_memory is not None:
+        limit = parse_memory("select", "max_memory", max_memory)
+    numeric = None
+    if task is not None:
+        numeric = validate_option("select", "task", task, ("classify", "regress")) == "regress"
     seed = seed_from("select", random_state)
-    sample = draw(X, y, numeric=numeric, limit=limit, seed=seed)
-    found, refused, late = candidates(
+    budget = Budget() if budget is None else budget
+    sample = draw(X, y, numeric=numeric, limit=limit, seed=seed, most_rows=budget.rows)
+    maps, refused, late = candidates(
         sample.X[: sample.rows // 2],
         kernels,
         seed,
         domain=sample.domain,
-        over=lambda: clock.left(_PROBING) <= 0,
+        over=lambda: clock.left(_PROBING_SHARE) <= 0,
     )
-    contest = Contest(
+    search = SuccessiveHalving(
         sample,
-        plan_course(sample.rows, len(found), limit),
+        make_schedule(sample.rows, len(maps), limit),
         limit,
         seed,
         clock,
+        budget,
         tell,
         refused=refused,
+        skipped={"round 1": late} if late else {},
     )
-    if late:
-        contest.cut["round 1"] = late
-    contest.run(found)
-    return _board(contest, max_seconds, max_memory, kernels, seed)
+    search.run(maps)
+    settings = {"max_seconds": max_seconds, "max_memory": max_memory, "kernels": kernels}
+    return _make_leaderboard(search, settings)
 
 
-def _board(
-    contest: Contest, max_seconds: float, max_memory: Any, kernels: Any, seed: int
-) -> Leaderboard:
-    finals = {id(trial): _entry(contest, trial, finalist=True) for trial in contest.final}
-    named = {trial.contestant.name for trial in contest.final}
+def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Leaderboard:
+    """Order the results of a search, and choose the winner."""
+    sample, schedule = search.sample, search.schedule
+    validated = {result.candidate.name for result in search.final}
+    finalists = {id(result): _make_entry(search, result, finalist=True) for result in search.final}
     others = {
-        id(one): _entry(contest, one, finalist=False)
-        for name, one in contest.last.items()
-        if name not in named
+        id(result): _make_entry(search, result, finalist=False)
+        for name, result in search.last.items()
+        if name not in validated
     }
-    winner, verdict = judged(contest)
-    entries = {**others, **finals}
-    order = sorted(finals.values(), key=lambda one: -one.score)
-    order += sorted(others.values(), key=lambda one: (-one.rounds, -one.score))
+    winner, verdict = choose_winner(search)
     return Leaderboard(
-        entries=tuple(order),
+        entries=(
+            *sorted(finalists.values(), key=lambda entry: -entry.score),
+            *sorted(others.values(), key=lambda entry: (-entry.rounds, -entry.score)),
+        ),
         verdict=verdict,
-        numeric=contest.sample.numeric,
-        rows=contest.sample.total,
-        columns=contest.sample.columns,
-        seconds=contest.clock.spent(),
-        winner=entries[id(winner)],
-        stopped=stopped(contest, max_seconds),
-        refused=contest.refused,
+        numeric=sample.numeric,
+        rows=sample.total,
+        columns=sample.columns,
+        seconds=search.clock.spent(),
+        winner={**others, **finalists}[id(winner)],
+        stopped=describe_skipped(search, settings["max_seconds"]),
+        refused=search.refused,
         settings={
-            "max_seconds": max_seconds,
-            "max_memory": max_memory,
-            "kernels": kernels,
-            "random_state": seed,
+            **settings,
+            "random_state": search.seed,
             "alphas": "generalised cross-validation",
-            "rows": contest.sample.rows,
-            "rounds": contest.plan.rounds,
-            "held_out": contest.plan.held_out,
-            "final": contest.plan.final,
-            "folds": contest.plan.folds,
+            "rows": sample.rows,
+            "rounds": schedule.rounds,
+            "held_out": schedule.held_out,
+            "final": schedule.final,
+            "folds": schedule.folds,
         },
-        notes=tuple(contest.notes),
+        notes=tuple(search.notes),
     )
 
 
-def _entry(contest: Contest, trial: Trial, *, finalist: bool) -> Entry:
-    one, fitted = trial.contestant, getattr(trial.model, "feature_map_", None)
-    columns, kernel, size = (
-        contest.sample.columns,
-        getattr(trial.model, "kernel", None),
-        8.0 * contest.sample.columns,
-    )
-    features = trial.rows if one.kind == "exact" else columns
+def _make_entry(search: SuccessiveHalving, result: Result, *, finalist: bool) -> Entry:
+    candidate, sample = result.candidate, search.sample
+    fitted, kernel = (getattr(result.model, name, None) for name in ("feature_map_", "kernel"))
+    features = result.rows if candidate.kind == "exact" else sample.columns
+    bytes_per_row = 8.0 * features
     if fitted is not None:
-        rows = contest.sample.X[: min(contest.sample.rows, 256)]
+        rows = sample.X[:_SIZED_ROWS]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which were heard when it was fitted
-            size = sum(block.nbytes for block in fitted.blocks(rows)) / rows.shape[0]
+            warnings.simplefilter("ignore")  # issued when it was fitted
+            size = sum(block.nbytes for block in fitted.blocks(rows))
         kernel, features = kernel_of(fitted), fitted._n_features_out
+        bytes_per_row = size / rows.shape[0]
+    model = None
+    if candidate.kind != "exact":
+        model = candidate.build(result.size, search.options)
+        model = getattr(model, "model", model)  # scikit-learn's own
     return Entry(
-        name=trial.label,
-        kind=one.kind,
-        model=_unfitted(one, trial.size),
+        name=result.label,
+        kind=candidate.kind,
+        model=model,
         kernel=kernel,
-        score=trial.score,
-        spread=trial.spread,
-        rows=trial.rows,
-        rounds=contest.rounds.get(one.name, 0),
+        score=result.score,
+        spread=result.spread,
+        rows=result.rows,
+        rounds=search.rounds.get(candidate.name, 0),
         finalist=finalist,
-        gram_error=contest.gram_error(trial) if finalist else None,
+        gram_error=search.gram_error(result) if finalist else None,
         features=features,
-        bytes_per_row=8.0 * trial.rows if one.kind == "exact" else size,
-        fit_seconds=trial.fit_seconds,
-        predict_seconds=trial.predict_seconds,
+        bytes_per_row=bytes_per_row,
+        fit_seconds=result.fit_seconds,
+        predict_seconds=result.predict_seconds,
     )
-
-
-def _unfitted(one: Contestant, size: int) -> Any:
-    """The model of an entry: none of exact kernels, scikit-learn's own of trees."""
-    made = one.make(size)
-    return {"exact": None, "outside": getattr(made, "model", None)}.get(one.kind, made)

@@ -1,144 +1,140 @@
-"""The verdict on a race: who wins, why, whether it is more than guessing, and what there was no
-time for.
-"""
+"""Summary of a search: the winner, the reason in a sentence, and what there was no time for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mercer.model_selection.candidates import LINEAR, TWINS, twin
-from mercer.model_selection.halving import NOISE, Contest, Trial
+from mercer.model_selection.halving import FINAL, NOISE, Result, SuccessiveHalving, rank
 from mercer.model_selection.models import TREES
 
-_OURS = ("linear", "map")
-
-_GUESSING = 2.0  # standard errors that a winner, chosen on the same rows, must be above guessing
+_SIGNIFICANT = 2.0  # standard errors that a winner, chosen on the same rows, must be above guessing
 
 
-def judged(contest: Contest) -> tuple[Trial, str]:
-    """The winner, and the verdict. By cross-validation where a map has reached it or none was
-    tried, otherwise by the last round.
+def choose_winner(search: SuccessiveHalving) -> tuple[Result, str]:
+    """Return the winner, and a sentence that states by how much.
+
+    By cross-validation where a map has reached it or none was tried, otherwise by the last round.
+    Linear wins unless the best is more than one standard error above it.
     """
-    validated = [one for one in contest.final if one.contestant.kind in _OURS]
-    raced = {name: one for name, one in contest.last.items() if one.contestant.kind in _OURS}
-    alone = not _maps([*validated, *raced.values()])
-    by_rounds = not validated or (not alone and not _maps(validated))
-    final = validated
+    validated = [result for result in search.final if result.candidate.kind in ("linear", "map")]
+    rounds = {
+        name: result
+        for name, result in search.last.items()
+        if result.candidate.kind in ("linear", "map")
+    }
+    alone = not _has_map([*validated, *rounds.values()])
+    by_rounds = not validated or (not alone and not _has_map(validated))
+    results = validated
     if by_rounds:
-        known = [name for name, one in raced.items() if one.contestant.kind == "linear"]
-        most = max(contest.rounds[name] for name in known or raced)
-        final = [one for name, one in raced.items() if contest.rounds[name] == most]
-    best = max(final, key=lambda one: one.score)
-    near = [one for one in final if best.above(one) <= NOISE / 2]
-    winner = min(near, key=lambda one: (one.contestant.work(one.size), -one.score))
+        linear_names = [name for name in rounds if rounds[name].candidate.kind == "linear"]
+        last = max(search.rounds[name] for name in linear_names or rounds)
+        results = [result for name, result in rounds.items() if search.rounds[name] == last]
+    best = max(results, key=lambda result: result.score)
     linear = max(
-        (one for one in final if one.contestant.kind == "linear"),
-        key=lambda one: one.score,
+        (result for result in results if result.candidate.kind == "linear"),
+        key=lambda result: result.score,
         default=None,
     )
-    if linear is not None and best.above(linear) <= NOISE:
+    winner = rank(results)[0]
+    if linear is not None and best.lead_over(linear) <= NOISE:
         winner = linear
-    judge, guess = _Judge(contest.sample.numeric), contest.guess(in_final=not by_rounds)
+    words, baseline = _Words(search.sample.numeric), search.baseline(in_final=not by_rounds)
     if alone:
-        verdict = judge.alone(winner, guess, _why_alone(contest))
-    elif winner.above(guess) <= _GUESSING:
+        verdict = words.alone(winner, baseline, _why_alone(search))
+    elif winner.lead_over(baseline) <= _SIGNIFICANT:
         verdict = (
-            f"Nothing here beats guessing ({judge.guess(guess)}): {winner.label} has "
-            f"{judge.score(winner)}."
+            f"Nothing here beats guessing ({words.baseline(baseline)}): {winner.label} has "
+            f"{words.score(winner)}."
         )
     else:
-        verdict = judge.verdict(winner, best, linear)
-    trees = next((one for one in contest.final if one.contestant.name == TREES), None)
-    if trees is not None and not by_rounds and min(trees.above(winner), trees.above(guess)) > NOISE:
+        verdict = words.winner(winner, best, linear)
+    trees = next((result for result in search.final if result.candidate.name == TREES), None)
+    if (
+        trees is not None
+        and not by_rounds
+        and min(trees.lead_over(winner), trees.lead_over(baseline)) > NOISE
+    ):
         verdict = verdict.replace("Nothing here beats", "nothing beats")
         verdict = (
-            f"Trees are better here: {TREES} has {judge.score(trees)}, "
-            f"{judge.lead(trees, winner)} than ours. Of ours: {verdict}"
+            f"Trees are better here: {TREES} has {words.score(trees)}, "
+            f"{words.lead(trees, winner)} than ours. Of ours: {verdict}"
         )
     if by_rounds:
         verdict += (
-            " No map got through the final: this is the score of the last round, which "
-            "the choice was made by."
+            " No map got through the final: this is the score of the last round, which the choice "
+            "was made by."
         )
-    return next(
-        (one for one in validated if one.contestant is winner.contestant), winner
-    ) if by_rounds else winner, verdict
+        winner = next((one for one in validated if one.candidate is winner.candidate), winner)
+    return winner, verdict
 
 
-def _maps(trials: list[Trial]) -> list[Trial]:
-    return [one for one in trials if one.contestant.kind == "map"]
+def _has_map(results: list[Result]) -> bool:
+    return any(result.candidate.kind == "map" for result in results)
 
 
-def _why_alone(contest: Contest) -> str:
-    """Why no map took part beside linear."""
+def _why_alone(search: SuccessiveHalving) -> str:
+    """Explain why there is no map beside linear."""
     refused = {
-        name: why
-        for name, why in contest.refused.items()
-        if name != TREES and name not in LINEAR and not (name in TWINS and why == twin(name))
+        name: reason
+        for name, reason in search.refused.items()
+        if name not in (TREES, *LINEAR) and not (name in TWINS and reason == twin(name))
     }
-    whys = []
+    reasons = []
     if refused:
-        name, why = next(iter(refused.items()))
+        name, reason = next(iter(refused.items()))
         more = f" {len(refused) - 1} more refuse the rows." if len(refused) > 1 else ""
-        whys.append(f"{name} took no part: {why}{more}")
-    if contest.cut.get("round 1"):
-        whys.append("There was no time for others.")
-    return " ".join(whys) or "No map beside it was asked for."
+        reasons.append(f"{name} was skipped: {reason}{more}")
+    if search.skipped.get("round 1"):
+        reasons.append("There was no time for others.")
+    return " ".join(reasons) or "No other map was named."
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """Scores in words."""
+class _Words:
+    """Scores in words: accuracy, or R^2 where numeric."""
 
     numeric: bool
 
-    def verdict(self, winner: Trial, best: Trial, linear: Trial | None) -> str:
-        if winner.contestant.kind == "linear":
-            beside = (
-                ""
-                if best is winner
-                else f"; {best.label} has {self.score(best)}, no more than noise"
-            )
-            return f"Linear is enough: {self.score(winner)}{beside}."
+    def winner(self, winner: Result, best: Result, linear: Result | None) -> str:
+        if winner.candidate.kind == "linear":
+            noise = f"; {best.label} has {self.score(best)}, no more than noise"
+            return f"Linear is enough: {self.score(winner)}{'' if best is winner else noise}."
         lead = "" if linear is None else f", {self.lead(winner, linear)} than linear"
         return f"{winner.label} wins with {self.score(winner)}{lead}."
 
-    def alone(self, linear: Trial, guess: Trial, why: str) -> str:
-        beside = (
-            ""
-            if linear.above(guess) > _GUESSING
-            else f", no better than guessing ({self.guess(guess)})"
-        )
-        return f"Only linear was tried: {self.score(linear)}{beside}. {why}"
+    def alone(self, linear: Result, baseline: Result, why: str) -> str:
+        better = linear.lead_over(baseline) > _SIGNIFICANT
+        guessing = f", no better than guessing ({self.baseline(baseline)})"
+        return f"Only linear was tried: {self.score(linear)}{'' if better else guessing}. {why}"
 
-    def guess(self, one: Trial) -> str:
-        return "R^2 0" if self.numeric else f"{one.score:.2%}"
+    def baseline(self, result: Result) -> str:
+        return "R^2 0" if self.numeric else f"{result.score:.2%}"
 
-    def score(self, one: Trial) -> str:
+    def score(self, result: Result) -> str:
         if self.numeric:
-            return f"R^2 {one.score:.4f} +- {one.spread:.4f}"
-        return f"{one.score:.2%} +- {one.spread:.2%}"
+            return f"R^2 {result.score:.4f} +- {result.spread:.4f}"
+        return f"{result.score:.2%} +- {result.spread:.2%}"
 
-    def lead(self, one: Trial, other: Trial) -> str:
-        lead = one.score - other.score
+    def lead(self, result: Result, other: Result) -> str:
+        lead = result.score - other.score
         return f"{lead:.4f} more" if self.numeric else f"{100 * lead:.2f} points more"
 
 
-def stopped(contest: Contest, max_seconds: float) -> str | None:
-    """What the clock has left out, in a sentence."""
+def describe_skipped(search: SuccessiveHalving, max_seconds: float) -> str | None:
+    """Name the candidates that the time limit has left out; None where there are none."""
+    rounds = [stage for stage in search.skipped if stage != FINAL]
+    final = [stage for stage in search.skipped if stage == FINAL]
     parts = []
     for whose, stages in (
-        (
-            f"Their share of {max_seconds:g} s was",
-            [stage for stage in contest.cut if stage != "the final"],
-        ),
-        (f"{max_seconds:g} s were", [stage for stage in contest.cut if stage == "the final"]),
+        (f"Their share of {max_seconds:g} s was", rounds),
+        (f"{max_seconds:g} s were", final),
     ):
-        named = "; ".join(f"{_some(contest.cut[stage])} in {stage}" for stage in stages)
+        named = "; ".join(f"{_first_names(search.skipped[stage])} in {stage}" for stage in stages)
         parts += [f"{whose} not enough for {named}."] if named else []
     return " ".join(parts) or None
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     names = list(dict.fromkeys(names))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,579 @@
+"""Cost of a fit: widths of a map, seconds timed on a sample of rows, and peak memory."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, random_array
+from sklearn.base import clone
+
+from mercer.data import open_stream
+from mercer.data.batches import features
+from mercer.linear_model.regressor import KernelRegressor
+from mercer.linear_model.routes import Plan
+from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.maps.base import Map, Rate, maps_with_statistics
+from mercer.maps.block import Block, Coded, as_block, matrix
+from mercer.parallel.threads import one_blas_thread
+from mercer.parallel.tile_size import (
+    CSR_TILE_ROWS,
+    PANEL,
+    SHARD,
+    TILE_ROWS,
+    Cost,
+    grid,
+    tile_rows,
+)
+from mercer.stats.moments import Moments
+
+# Numbers of steps that only the data decide: about those of digits, alpha chosen among 25 values
+# (315 to 478; 67 to 75; 609 to 2349).
+CONJUGATE_GRADIENT_STEPS = 400
+NEWTON_STEPS = 70
+NEWTON_CG_PASSES = 1000
+# share of the passes of Newton-CG that compute gradients; the others are conjugate gradient steps
+_GRADIENT_SHARE = 0.25
+
+_FIXED_BYTES = 2**20  # buffers of BLAS, stacks of threads
+_CHUNK_BYTES = 8 * 2**20  # of a file, while it is read
+_TARGET_ARRAYS = 8  # arrays of the size of the targets
+_PREDICTED_ROWS = 10**6
+
+_FIRST_SIZE = 256  # the size of a map that is drawn first
+_LARGEST_SIZE = 2**13
+_SYNTHETIC_ROWS = 64  # rows that maps with statistics are fitted to, at least
+_QUADRATIC = 2.05  # ratio of weights at twice the size, above which they grow as a square
+
+_SECONDS = 0.1  # a timed sample is large enough from here on: threads are in use at a quarter of it
+_RUNS = 3  # of which the fastest counts, unless they take longer than a sample in all
+_GROWTH = 4  # ratio of the two sample sizes
+SAMPLE_ROWS = 8192  # to time on, at most: those of a block
+SAMPLE_NUMBERS = 2**22  # and 32 MiB of float64
+_STATISTICS_ROWS = 512  # the sample of rows that bandwidths come from is full from here on
+_MOMENT_COLUMNS = 1024  # moments of more columns are extrapolated
+_SOLVER_COLUMNS = 512  # and solutions of more equations
+
+
+@dataclass(frozen=True)
+class DataShape:
+    """Rows, columns, density (None for dense rows), dtype and kind of source of a data set."""
+
+    rows: int
+    columns: int
+    density: float | None
+    dtype: str
+    kind: str = "array"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return 4 if self.dtype == "float32" else 8
+
+    @property
+    def stored(self) -> float:
+        """Numbers of a row that are stored."""
+        return self.columns * (1.0 if self.density is None else self.density)
+
+    def synthetic(self, rows: int) -> Any:
+        """Return uniform random rows of this shape, an array or a CSR matrix."""
+        rng = np.random.default_rng(0)
+        if self.density is None:
+            return rng.random((rows, self.columns), dtype=np.dtype(self.dtype))
+        rows_of_entries = random_array(
+            (rows, self.columns), density=self.density, format="csr", rng=rng, dtype=self.dtype
+        )
+        return csr_array(rows_of_entries)
+
+    def sample_rows(self) -> int:
+        """Return the number of rows to time on, at most."""
+        return max(1, min(self.rows, SAMPLE_ROWS, int(SAMPLE_NUMBERS / max(self.stored, 1.0))))
+
+
+@dataclass(frozen=True)
+class MapSize:
+    """Widths and work of a map at one size.
+
+    Attributes
+    ----------
+    columns : int
+        D.
+    cost : Cost
+        Multiply-adds and bytes of working space of one row.
+    weights : float
+        Numbers that are drawn.
+    stored : float
+        Numbers that a row of features holds in memory: D, positions of a code, or entries of a
+        sparse row.
+    form : {"dense", "sparse", "coded"}
+    statistics : tuple of str
+        Class names of the maps that need statistics, one pass over the rows each.
+    """
+
+    columns: int
+    cost: Cost
+    weights: float
+    stored: float
+    form: str
+    statistics: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, fitted: Map, *, density: float | None = None) -> MapSize:
+        """Measure a fitted map on one row of the given density."""
+        d, transform = fitted.n_features_in_, fitted.tile_transform_
+        row: Any = np.full((1, d), 0.5)
+        if density is not None:
+            entries = max(1, round(d * density))
+            columns = np.linspace(0, d - 1, entries).astype(np.int32)
+            row = csr_array((np.full(entries, 0.5), columns, [0, entries]), shape=(1, d))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # values outside the range of the fitted rows
+            block: Any = next(iter(fitted.blocks(row)))
+        form = type(block).__name__.lower()
+        D = transform.columns(d)
+        stored = D
+        if form != "dense":
+            stored = block.codes.shape[1] if form == "coded" else block.Z.nnz
+        weights = float(sum(array.size for array in transform.arrays().values()))
+        needed = maps_with_statistics(fitted)
+        return cls(D, transform.cost(d), weights, float(stored), form, needed)
+
+
+@dataclass(eq=False)
+class MapSizes:
+    """MapSize of a map for d columns, as a function of its size parameter.
+
+    Up to `most_weights` weights the map is drawn, on synthetic rows where it needs statistics (its
+    own rows would change the weights, not their number). Beyond, widths are extrapolated: linearly,
+    or as a square where the weights grow so, as for landmarks.
+
+    Parameters
+    ----------
+    feature_map : Map
+        Fitted or not.
+    d : int
+    density : float or None
+        Share of entries that sparse rows store; None for dense rows.
+    most_weights : int
+        The default is 8 MiB of them, a tenth of a second.
+    """
+
+    feature_map: Map
+    d: int
+    density: float | None = None
+    most_weights: int = 2**20
+    _drawn: dict[int | None, tuple[Map, MapSize]] = field(default_factory=dict, init=False)
+
+    @property
+    def own_size(self) -> int | None:
+        """The value of the size parameter; None where the map has no single one."""
+        name = self.feature_map.size_parameter
+        value = None if name is None else self.feature_map.get_params().get(str(name))
+        return int(value) if isinstance(value, int | np.integer) else None
+
+    def __call__(self, size: int | None) -> MapSize:
+        """Return the widths at a size; None is the map's own."""
+        low, high = self._drawable(size)
+        if low is None or high is None or size is None or size <= high:
+            return self.draw(high)[1]
+        points = (low, (low + high) // 2, high)
+        return _extrapolate(points, [self.draw(point)[1] for point in points], size)
+
+    def reference(self, size: int | None) -> tuple[Map, MapSize]:
+        """Return a fitted map of this size, or of the largest that is cheap to draw."""
+        return self.draw(self._drawable(size)[1])
+
+    def draw(self, size: int | None) -> tuple[Map, MapSize]:
+        """Fit the map at this size to synthetic rows; None is the map as it is."""
+        if size not in self._drawn:
+            fitted = self.feature_map
+            if not (size in (None, self.own_size) and self._is_fitted()):
+                rows = max(_SYNTHETIC_ROWS, min(size or 0, self.most_weights // self.d))
+                unfitted = clone(fitted) if size is None else fitted.with_size(size)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    fitted = unfitted.fit(np.random.default_rng(0).random((rows, self.d)))
+            self._drawn[size] = fitted, MapSize.of(fitted, density=self.density)
+        return self._drawn[size]
+
+    def _is_fitted(self) -> bool:
+        return getattr(self.feature_map, "n_features_in_", None) == self.d
+
+    def _drawable(self, size: int | None) -> tuple[int | None, int | None]:
+        """Return two sizes that are cheap to draw, the second the wanted one where that is."""
+        own = self.own_size
+        size = own if size is None else size
+        if size is None or (size == own and self._is_fitted()):
+            return None, size
+        high = max(2, min(_FIRST_SIZE, size, self.most_weights // self.d))
+        if not isinstance(self.feature_map.rate, Rate):
+            # larger ones may be expensive: series of hundreds of terms
+            high = max(4, min(high, own or high))
+            return high // 2, min(high, size)
+        while high < size:
+            here, half = (self.draw(n)[1].weights for n in (high, high // 2))
+            if (
+                here > _QUADRATIC * max(half, 1)
+                or here * 2 > self.most_weights
+                or high >= _LARGEST_SIZE
+            ):
+                break
+            high = min(2 * high, size)
+        return high // 2, min(high, size)
+
+
+def _extrapolate(points: tuple[int, ...], known: list[MapSize], size: int) -> MapSize:
+    """Continue a line through the last sizes, or a parabola where the weights grow as a square."""
+    quadratic = known[-1].weights > _QUADRATIC * max(known[0].weights, 1)
+
+    def at(*values: float) -> float:
+        if quadratic:
+            return float(np.polyval(np.polyfit(points, values, 2), size))
+        return values[-1] + (values[-1] - values[0]) * (size - points[-1]) / (
+            points[-1] - points[0]
+        )
+
+    columns, weights, stored = (
+        at(*(getattr(one, name) for one in known)) for name in ("columns", "weights", "stored")
+    )
+    cost = Cost(at(*(one.cost.flops for one in known)), at(*(one.cost.bytes for one in known)))
+    return replace(known[-1], columns=round(columns), cost=cost, weights=weights, stored=stored)
+
+
+@dataclass(frozen=True)
+class Line:
+    """seconds = fixed + per_row n."""
+
+    fixed: float
+    per_row: float
+
+    def __call__(self, rows: float, blocks: int = 1) -> float:
+        """Return the seconds of so many rows in so many blocks."""
+        return blocks * self.fixed + rows * self.per_row
+
+    def scaled(self, fixed: float, per_row: float) -> Line:
+        """Multiply both coefficients."""
+        return Line(self.fixed * fixed, self.per_row * per_row)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of each kind of work, timed on two samples of rows.
+
+    Attributes
+    ----------
+    sample : (int, int)
+        Rows of the two samples of features.
+    reference : MapSize
+        The map that was timed; seconds at other sizes are in proportion to their work.
+    start : float
+        A fit to a few rows.
+    read : float
+        Reading a row from its source.
+    statistics : Line
+        Fitting the map.
+    features, moments : Line
+        Computing a block of features, and adding it to the normal equations.
+    moment_columns, moment_stored : float
+        Columns, and stored numbers of a row, of the features that were added.
+    products, gradients, images : float
+        Z p and Z'r for a row and an output: in the dtype of Z, in float64, and in float64 by one
+        product for a block, as conjugate gradients on the normal equations compute them.
+    eigenvectors : (float, float)
+        Solving for all alphas: seconds for D^2 and D^3.
+    factor : float
+        A Cholesky factor: seconds for D^3.
+    """
+
+    sample: tuple[int, int]
+    reference: MapSize
+    start: float
+    read: float
+    statistics: Line
+    features: Line
+    moments: Line
+    moment_columns: float
+    moment_stored: float
+    products: float
+    gradients: float
+    images: float
+    eigenvectors: tuple[float, float]
+    factor: float
+
+
+def measure_timings(
+    fitted: Map, reference: MapSize, rows: Any, shape: DataShape, *, read: float, outputs: int
+) -> Timings:
+    """Time a fitted map and the solvers on the first rows of a data set.
+
+    Parameters
+    ----------
+    fitted, reference : Map, MapSize
+    rows : array or CSR matrix
+        A sample of the rows.
+    shape : DataShape
+    read : float
+        Seconds to read a row.
+    outputs : int
+    """
+    block: Block = as_block(rows[:1])
+
+    def compute_features(n: int) -> None:
+        nonlocal block
+        *_, block = features(open_stream(rows[:n]), fitted).blocks()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit issues them again
+        start, eigenvectors = _time_start(), _time_ridge(reference.columns)
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore")
+        most = min(rows.shape[0], block_rows(shape, reference))
+        of_features, sample = _time_line(compute_features, 16, most)
+        part, part_share = block, 1.0
+        if reference.columns > _MOMENT_COLUMNS:
+            Z = matrix(block)
+            part = as_block(Z[:, :_MOMENT_COLUMNS])
+            part_share = max(matrix(part).size, 1) / Z.size
+        return Timings(
+            sample,
+            reference,
+            start,
+            read,
+            _time_statistics(fitted, rows),
+            of_features,
+            _time_moments(part, outputs),
+            part.shape[1],
+            reference.stored * part_share,
+            _time_products(block, block.dtype, outputs),
+            _time_products(block, np.float64, outputs),
+            _time_products(block, np.float64, outputs, whole=True),
+            eigenvectors,
+            _time_factor(reference.columns),
+        )
+
+
+def _time_statistics(fitted: Map, rows: Any) -> Line:
+    """Time the fit of a map: statistics of the rows, and its weights."""
+    n = rows.shape[0]
+    unfitted = clone(fitted)
+    try:
+        return _time_line(lambda m: unfitted.fit(rows[:m]), min(_STATISTICS_ROWS, n), n)[0]
+    except ValueError:  # more landmarks than rows of the sample
+        return Line(0.0, 0.0)
+
+
+def _time_moments(block: Block, outputs: int) -> Line:
+    Z, y = matrix(block), np.ones((block.shape[0], outputs))
+    moments = Moments()
+    moments.add(as_block(Z[:1]), y[:1])
+    line, _ = _time_line(lambda n: moments.add(as_block(Z[:n]), y[:n]), 16, Z.shape[0])
+    if not isinstance(block, Coded):
+        return line
+    return replace(line, per_row=line.per_row + _time(lambda: matrix(block)) / Z.shape[0])
+
+
+def _time_products(block: Block, dtype: Any, outputs: int, *, whole: bool = False) -> float:
+    """Time Z P and Z'R, for a row."""
+    n, D = block.shape
+    P, R = np.ones((D, outputs), dtype), np.ones((n, outputs), dtype)
+    if whole:
+        return _time(lambda: (block @ P, block.T @ R)) / n
+    return _time(lambda: (multiply(block, P), multiply_transposed(block, R))) / n
+
+
+def _time_ridge(columns: int) -> tuple[float, float]:
+    """Time ridge regression for all alphas at two sizes; return seconds for D^2 and D^3."""
+    D = max(2, min(columns, _SOLVER_COLUMNS))
+    half = D // 2
+    X = np.random.default_rng(0).random((D + 2, D))
+    seconds = []
+    for size in (half, D):
+        solutions: list[float] = []
+        for _ in range(_RUNS):
+            model = KernelRegressor("linear").partial_fit(X[:, :size], X[:, 0])
+            start = time.perf_counter()
+            _ = model.alpha_  # solved when it is needed
+            solutions.append(time.perf_counter() - start)
+        seconds.append(min(solutions))
+    cubic = (seconds[1] - seconds[0] * (D / half) ** 2) / (D**3 - half * D**2)
+    cubic = min(max(cubic, 0.0), seconds[1] / D**3)
+    return seconds[1] / D**2 - cubic * D, cubic
+
+
+def _time_factor(columns: int) -> float:
+    """Time a Cholesky factor; return seconds for D^3."""
+    from scipy.linalg import cho_factor
+
+    D = min(columns, _SOLVER_COLUMNS)
+    rows = np.random.default_rng(0).random((D, D))
+    A = rows @ rows.T + D * np.eye(D)
+    return _time(lambda: cho_factor(A, check_finite=False)) / D**3
+
+
+def _time_start() -> float:
+    X = np.random.default_rng(0).random((20, 2))
+    return _time(lambda: KernelRegressor("linear").fit(X, X[:, 0]))
+
+
+def _time(work: Callable[[], Any]) -> float:
+    """Return the seconds of the fastest of a few runs."""
+    seconds: list[float] = []
+    while len(seconds) < _RUNS and sum(seconds) < _SECONDS:
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def _time_line(work: Callable[[int], Any], least: int, most: int) -> tuple[Line, tuple[int, int]]:
+    """Time samples of growing size; return the line through the last two, and their sizes.
+
+    Samples grow by a factor of 4 until one takes 0.1 s, or has `most` rows.
+    """
+    n = min(least, most)
+    work(n)  # loads what is loaded on first use
+    sizes, seconds = [n], [_time(lambda: work(n))]
+    while sizes[-1] < most and (len(sizes) < 2 or seconds[-1] < _SECONDS):
+        n = min(most, _GROWTH * sizes[-1])
+        sizes.append(n)
+        seconds.append(_time(lambda n=n: work(n)))  # type: ignore[misc]
+    if len(sizes) == 1:
+        return (Line(seconds[0], 0.0) if n == most else Line(0.0, seconds[0] / n)), (n, n)
+    (n1, n2), (t1, t2) = sizes[-2:], seconds[-2:]
+    slope = min(max((t2 - t1) / (n2 - n1), 0.0), t2 / n2)
+    if slope == 0.0:
+        slope = t2 / n2
+    return Line(t2 - slope * n2, slope), (n1, n2)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Part of a fit.
+
+    Attributes
+    ----------
+    name : str
+    seconds : float
+        Of one repetition.
+    times : int
+        Repetitions that are assumed where only the data decide; 1 otherwise.
+    """
+
+    name: str
+    seconds: float
+    times: int = 1
+
+
+def steps_of(
+    plan: Plan, shape: DataShape, size: MapSize, timings: Timings, outputs: int
+) -> tuple[Step, ...]:
+    """Return the steps of a plan with their seconds, in order."""
+    n, D = shape.rows, size.columns
+    blocks = math.ceil(n / block_rows(shape, size))
+    read = n * timings.read
+    work = size.weights / max(timings.reference.weights, 1.0)
+    statistics = timings.statistics.scaled(work, 1.0)
+    steps = [
+        Step("start", timings.start),
+        Step(
+            "fitting the map",
+            len(size.statistics) * read + statistics(n if size.statistics else 0),
+        ),
+    ]
+    one_pass = read + _features(size, timings)(n, blocks)
+    moments = _moments(size, timings)(n, blocks)
+    square, cubic = timings.eigenvectors
+    stored = n * size.stored / timings.reference.stored
+    if plan.route in ("moments", "two-stage"):
+        steps.append(Step("normal equations", one_pass + moments))
+        steps.append(Step("solving for all alphas", square * D**2 + cubic * D**3))
+        return tuple(steps)
+    if plan.route == "passes":
+        seconds = one_pass + stored * timings.images
+        steps.append(Step("conjugate gradient step", seconds, CONJUGATE_GRADIENT_STEPS))
+        return tuple(steps)
+    again = 0.0 if plan.room and kept_bytes(shape, size, outputs) <= plan.room else one_pass
+    steps.append(Step("first pass", one_pass))
+    if plan.route == "newton":
+        matrices = outputs * (moments + timings.factor * D**3)
+        seconds = 2 * again + matrices + 2 * stored * timings.gradients
+        steps.append(Step("Newton step", seconds, NEWTON_STEPS))
+    else:
+        mixed = (1 - _GRADIENT_SHARE) * timings.products + _GRADIENT_SHARE * timings.gradients
+        steps.append(Step("Newton-CG pass", again + stored * mixed, NEWTON_CG_PASSES))
+    return tuple(steps)
+
+
+def _features(size: MapSize, timings: Timings) -> Line:
+    ratio = size.cost.flops / max(timings.reference.cost.flops, 1.0)
+    return timings.features.scaled(ratio, ratio)
+
+
+def _moments(size: MapSize, timings: Timings) -> Line:
+    squares = (size.columns / timings.moment_columns) ** 2
+    return timings.moments.scaled(squares, (size.stored / timings.moment_stored) ** 2)
+
+
+def predict_seconds(shape: DataShape, size: MapSize, timings: Timings) -> float:
+    """Return the seconds to predict a million rows that are in memory."""
+    n = _PREDICTED_ROWS
+    scores = n * size.stored / timings.reference.stored * timings.products / 2
+    return _features(size, timings)(n, math.ceil(n / block_rows(shape, size))) + scores
+
+
+def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, outputs: int) -> int:
+    """Return the peak memory of a fit beyond that of the process, rows in memory not counted."""
+    n, D = shape.rows, size.columns
+    B = min(n, block_rows(shape, size))
+    weights = size.weights * (12 if shape.dtype == "float32" else 8)
+    block = B * row_bytes(shape, size)
+    read = 0.0 if shape.kind == "array" else 3 * B * shape.stored * shape.itemsize + _CHUNK_BYTES
+    scratch = rows_of_tile(shape, size) * size.cost.bytes * shape.itemsize / 8
+    computed = 2 * block + min(threads, 2) * scratch
+    always = _FIXED_BYTES + weights + read + 8 * D * outputs * 3
+    if plan.route in ("moments", "two-stage"):
+        copies = 1 if n <= block_rows(shape, size) * SHARD else 2
+        # half of the threads have a panel in float64
+        panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
+        added = 2 * block + (panels if size.form == "dense" else 24.0 * D**2)
+        return round(always + max(copies * 4 * D**2 + max(computed, added), plan.held))
+    kept = plan.room and kept_bytes(shape, size, outputs) <= plan.room
+    blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
+    if plan.route == "newton":
+        # centred rows, those with a weight, and these times the root of it
+        return round(always + blocks + 3 * block + plan.held)
+    # a block in float64, for products
+    cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
+    most = blocks + cast if kept else max(blocks, 2 * block + cast)
+    return round(always + most + 8 * D * outputs * _TARGET_ARRAYS)
+
+
+def block_rows(shape: DataShape, size: MapSize) -> int:
+    """Return the rows of a block of features."""
+    width = size.columns if shape.density is not None else max(size.columns, shape.columns)
+    return grid(width, shape.itemsize).rows
+
+
+def rows_of_tile(shape: DataShape, size: MapSize) -> int:
+    """Return the rows of a tile."""
+    if shape.density is None:
+        return tile_rows(size.cost, TILE_ROWS)
+    return tile_rows(size.cost.sparse(shape.columns, shape.density), CSR_TILE_ROWS)
+
+
+def row_bytes(shape: DataShape, size: MapSize) -> float:
+    """Return the bytes of a row of features: codes, or numbers with columns where sparse."""
+    if size.form == "coded":
+        return size.stored * 2
+    return size.stored * (shape.itemsize + 4 * (size.form == "sparse"))
+
+
+def kept_bytes(shape: DataShape, size: MapSize, outputs: int) -> float:
+    """Return the bytes of all blocks, and of arrays beside them, that are kept between passes."""
+    copies = 1 if size.form == "coded" else 2
+    return shape.rows * (row_bytes(shape, size) * copies + 8 * outputs * _TARGET_ARRAYS + 8)

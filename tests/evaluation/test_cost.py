@@ -1,0 +1,183 @@
+"""Cost of a fit: seconds and bytes by hand, with timings that are whole numbers; lines and timings
+that are measured.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from mercer import GCWS, Hellinger, Nystroem, RandomFourier, RandomLaplace
+from mercer.evaluation.cost import (
+    CONJUGATE_GRADIENT_STEPS,
+    DataShape,
+    Line,
+    MapSize,
+    MapSizes,
+    Timings,
+    _time_line,
+    block_rows,
+    measure_timings,
+    peak_bytes,
+    predict_seconds,
+    steps_of,
+)
+from mercer.parallel.tile_size import Cost, plan_fit
+
+SIZE = MapSize(300, Cost(1e6, 100.0), 1000.0, 300.0, "dense", ("RandomFourier",) * 2)
+TIMINGS = Timings(
+    sample=(500, 2000),
+    reference=SIZE,
+    start=73.0,
+    read=5.0,
+    statistics=Line(7.0, 11.0),
+    features=Line(13.0, 17.0),
+    moments=Line(19.0, 23.0),
+    moment_columns=300,
+    moment_stored=300.0,
+    products=37.0,
+    gradients=41.0,
+    images=43.0,
+    eigenvectors=(47.0, 53.0),
+    factor=59.0,
+)
+ROWS = DataShape(20_000, 10, None, "float64")  # three blocks
+BLOCKS = 3
+
+
+def steps(size: MapSize = SIZE, outputs: int = 1, **more) -> dict[str, float]:
+    plan = plan_fit(
+        ROWS.rows,
+        ROWS.columns,
+        size.columns,
+        limit=more.pop("limit", 10**9),
+        statistics_passes=size.statistics,
+        **more,
+    )
+    return {step.name: step.seconds for step in steps_of(plan, ROWS, size, TIMINGS, outputs)}
+
+
+def test_seconds_of_the_normal_equations():
+    assert -(-ROWS.rows // block_rows(ROWS, SIZE)) == BLOCKS
+    assert steps() == {
+        "start": 73,
+        "fitting the map": 2 * 20_000 * 5 + 7 + 11 * 20_000,
+        "normal equations": 20_000 * (5 + 17 + 23) + BLOCKS * (13 + 19),
+        "solving for all alphas": 47 * 300**2 + 53 * 300**3,
+    }
+
+
+def test_other_sizes_cost_in_proportion_to_their_work():
+    twice = MapSize(600, Cost(3e6, 200.0), 4000.0, 600.0, "dense")
+    found = steps(twice)
+    blocks = -(-ROWS.rows // block_rows(ROWS, twice))
+    assert found["fitting the map"] == 4 * 7  # weights; no statistics
+    assert found["normal equations"] == 20_000 * (5 + 3 * 17 + 4 * 23) + blocks * (3 * 13 + 4 * 19)
+    sparse = MapSize(600, Cost(3e6, 200.0), 4000.0, 30.0, "sparse")
+    found = steps(sparse)
+    assert found["normal equations"] == pytest.approx(
+        20_000 * (5 + 3 * 17 + 0.01 * 23) + blocks * (3 * 13 + 4 * 19)
+    )
+
+
+def test_seconds_of_passes_and_newton_steps():
+    one_pass = 20_000 * (5 + 17) + BLOCKS * 13
+    by_passes = steps(limit=1000)
+    assert by_passes["conjugate gradient step"] == one_pass + 20_000 * 43
+    assert CONJUGATE_GRADIENT_STEPS > 1
+    newton = steps(outputs=3, limit=10**9)
+    assert "normal equations" in newton  # squared loss
+    plan = plan_fit(20_000, 10, 300, limit=10**9, outputs=3)
+    found = {step.name: step.seconds for step in steps_of(plan, ROWS, SIZE, TIMINGS, 3)}
+    assert found["first pass"] == one_pass
+    moments = 20_000 * 23 + BLOCKS * 19
+    assert found["Newton step"] == 3 * (moments + 59 * 300**3) + 2 * 20_000 * 41
+    wide = MapSize(3000, SIZE.cost, 0.0, 3000.0, "dense")
+    few = DataShape(2000, 2, None, "float64")
+    plan = plan_fit(2000, 2, 3000, limit=10**10, outputs=1)
+    last = steps_of(plan, few, wide, TIMINGS, 1)[-1]
+    assert (plan.route, last.name) == ("newton-cg", "Newton-CG pass")
+    assert last.seconds == pytest.approx(2000 * 10 * (0.75 * 37 + 0.25 * 41))
+
+
+def test_seconds_of_predictions():
+    blocks = -(-(10**6) // block_rows(ROWS, SIZE))
+    assert predict_seconds(ROWS, SIZE, TIMINGS) == pytest.approx(1e6 * (17 + 37 / 2) + 13 * blocks)
+
+
+def test_bytes_of_many_features_are_those_of_the_solver_and_of_few_those_of_blocks():
+    rows = DataShape(10**6, 10, None, "float64")
+    wide = MapSize(8192, SIZE.cost, 1000.0, 8192.0, "dense")
+    plan = plan_fit(rows.rows, 10, 8192, limit=10**11)
+    assert peak_bytes(plan, rows, wide, 2, 1) == pytest.approx(plan.held, rel=0.02)
+    plan = plan_fit(rows.rows, 10, 300, limit=10**9)
+    blocks = 2 * block_rows(rows, SIZE) * 300 * 8
+    found = peak_bytes(plan, rows, SIZE, 1, 1)
+    assert blocks < found < 2.5 * blocks
+    few = DataShape(100, 10, None, "float64")
+    assert peak_bytes(plan, few, SIZE, 1, 1) < found / 3
+    from_file = DataShape(10**6, 10, None, "float64", "npy")
+    assert peak_bytes(plan, from_file, SIZE, 1, 1) > found
+
+
+def test_a_line_goes_through_the_last_two_samples():
+    sizes = []
+
+    def work(n: int) -> None:
+        sizes.append(n)
+        time.sleep(0.01 + 1e-5 * n)
+
+    line, sample = _time_line(work, 16, 4096)
+    assert sample == (1024, 4096)
+    assert set(sizes) == {16, 64, 256, 1024, 4096}
+    assert line.fixed == pytest.approx(0.01, rel=0.5)
+    assert line.per_row == pytest.approx(1e-5, rel=0.3)
+    assert _time_line(lambda n: time.sleep(0.15), 16, 4096)[1] == (16, 64)  # two, and no more
+    all_rows, sample = _time_line(work, 16, 5)
+    assert sample == (5, 5)
+    assert all_rows(5) == pytest.approx(0.01, rel=0.5)
+
+
+@pytest.mark.parametrize("density", [None, 0.1], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "feature_map", [RandomFourier(64), GCWS(8), Nystroem(32)], ids=lambda one: type(one).__name__
+)
+def test_all_that_steps_need_is_timed(feature_map, density):
+    shape = DataShape(3000, 20, density, "float32")
+    fitted, size = MapSizes(feature_map, 20, density).reference(None)
+    found = measure_timings(fitted, size, shape.synthetic(3000), shape, read=0.0, outputs=2)
+    assert found.reference is size
+    assert found.sample[0] < found.sample[1] <= 3000
+    for line in (found.features, found.moments):
+        assert min(line.fixed, line.per_row) >= 0 < line(1000)
+    rates = (found.start, found.products, found.gradients, found.images, found.factor)
+    assert min(rates) > 0 and max(rates) < 1
+    assert min(found.eigenvectors) >= 0 < max(found.eigenvectors)
+
+
+@pytest.mark.parametrize(
+    "feature_map", [RandomFourier(64, design="iid"), RandomLaplace(64), Nystroem(64)]
+)
+def test_widths_that_are_extrapolated_are_those_that_would_be_drawn(feature_map):
+    """Sizes beyond those that are drawn grow on as a line, or as a square for landmarks."""
+    whole = MapSizes(feature_map, 20).draw(600)[1]
+    near = MapSizes(feature_map, 20, most_weights=4000)
+    grown = near(600)
+    assert 600 not in near._drawn
+    for name in ("columns", "weights", "stored"):
+        assert getattr(grown, name) == pytest.approx(getattr(whole, name), rel=0.01)
+    assert grown.cost.flops == pytest.approx(whole.cost.flops, rel=0.01)
+    assert grown.cost.bytes == pytest.approx(whole.cost.bytes, rel=0.01)
+    assert near.reference(600)[1].columns < 600
+
+
+def test_widths_are_those_of_the_fitted_map():
+    X = np.random.default_rng(0).random((100, 12))
+    for made in (Hellinger() >> RandomFourier(32), Hellinger() + RandomFourier(32), GCWS(8)):
+        fitted = made.fit(X)
+        found = MapSize.of(fitted)
+        assert found.cost == fitted.tile_transform_.cost(12)
+        assert found.columns == fitted.transform(X).shape[1]
+        assert MapSizes(fitted, 12).reference(None)[0] is fitted
