@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import shlex
 
 import numpy as np
 import pandas as pd
@@ -66,7 +65,7 @@ def lines(name: str) -> list[str]:
         return [f"inspect {name}", f"predict {name} whole.csv -o p.csv"]
     target = {".npy": "--target 3", ".svm": ""}.get(name[name.index(".") :], "--target label")
     fit = f"fit {name} {target} --map hellinger -o m.mercer"
-    return [f"convert {name} c.parquet", fit, f"predict whole.mercer {name} -o p.npy"]
+    return [fit, f"predict whole.mercer {name} -o p.npy"]
 
 
 def try_files(whole, folder, seeds: range) -> dict[int, int]:
@@ -84,11 +83,7 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
             codes[result.exit_code] = codes.get(result.exit_code, 0) + 1
             assert result.exit_code in (0, 1), (seed, line, result.output)
             assert "This should not happen" not in result.output, (seed, line, result.output)
-            output = (
-                folder / shlex.split(line)[-1]
-                if line.startswith("convert")
-                else folder / line.split(" -o ")[-1]
-            )
+            output = folder / line.split(" -o ")[-1]
             assert output.exists() == (result.exit_code == 0) or line.startswith("inspect"), (
                 seed,
                 line,
@@ -103,7 +98,7 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
 def test_damaged_files_are_read_or_refused_in_one_sentence(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes = try_files(whole, tmp_path, range(120))
-    assert codes[0] > 20 and codes[1] > 100
+    assert codes[0] > 20 and codes[1] > 70
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
-"""The command line as a whole: help, examples, errors, exit codes, completion; fit, predict and
-convert have files of their own.
+"""The command line as a whole: help, examples, errors, exit codes, completion; fit and predict
+have files of their own.
 """
 
 from __future__ import annotations
@@ -182,8 +182,6 @@ def test_the_examples_of_all_commands_run_in_their_order(folder):
         "predictions.parquet",
         "scores.csv",
         "features.npy",
-        "data.svm",
-        "rows.npy",
     } <= made
     truth = pd.read_parquet("data.parquet")["digit"]
     assert np.mean(pd.read_parquet("predictions.parquet")["prediction"] == truth) > 0.98

@@ -1,4 +1,4 @@
-"""mercer plan and mercer info --measure."""
+"""mercer plan."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 from tests.helpers.shell import call, fails, run
 
 from mercer import RandomFourier, plan
-from mercer.evaluation.cost import speeds
-from mercer.evaluation.cost.speeds import Speeds, built_in
 
 
 @pytest.fixture(autouse=True)
@@ -122,13 +120,3 @@ def test_hard_rows(folder):
     wide[:, ::7] = 1
     np.save(folder / "wide.npy", wide)
     assert "20 rows x 2,000 columns" in run("plan wide.npy --map gcws:n_hashes=4")
-
-
-def test_info_says_whether_and_when_speeds_were_measured(monkeypatch):
-    assert "not measured on this machine" in run("info")
-    known = built_in()
-    made = Speeds(known.tables, known.core, known.threads, "2026-01-02T00:00:00+00:00")
-    monkeypatch.setattr("mercer.evaluation.cost.trials.measure", lambda tell: made)
-    assert "Speeds are in" in run("info --measure")
-    assert "measured 2026-01-02" in run("info")
-    assert speeds.read() == made

@@ -360,22 +360,3 @@ def test_mercer_fit_ends_with_an_error_and_writes_no_model(kind, tmp_path, monke
         outcome.stderr.split()
     )
     assert not output.exists()
-
-
-def test_mercer_convert_writes_no_copy_of_a_file_that_changes(tmp_path, monkeypatch):
-    from mercer.data import tables
-
-    write_csv(tmp_path / "d.csv", 1.0)
-    groups = tables._groups
-
-    def change_first(batches):
-        overwrite(tmp_path / "d.csv", write_csv)
-        return groups(batches)
-
-    monkeypatch.setattr(tables, "_groups", change_first)
-    outcome = CliRunner().invoke(
-        main, ["convert", str(tmp_path / "d.csv"), str(tmp_path / "copy.parquet")]
-    )
-    assert outcome.exit_code == 1
-    assert "d.csv has changed since it was opened" in outcome.stderr
-    assert not (tmp_path / "copy.parquet").exists()

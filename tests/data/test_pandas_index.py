@@ -187,20 +187,3 @@ def test_metadata_that_are_not_of_pandas_do_no_harm(tmp_path, text):
     pq.write_table(table, tmp_path / "d.parquet")
     assert open_stream(tmp_path / "d.parquet", target="y").columns == ("a",)
     assert open_stream(table).width == 2
-
-
-def test_a_converted_file_keeps_the_index_apart_or_says_that_it_cannot(tmp_path):
-    frame().rename_axis("id").to_parquet(tmp_path / "d.parquet")
-    run("convert", tmp_path / "d.parquet", tmp_path / "copy.parquet")
-    assert open_stream(tmp_path / "copy.parquet", target="y").left_out == ("id",)
-    assert pd.read_parquet(tmp_path / "copy.parquet").equals(
-        pd.read_parquet(tmp_path / "d.parquet")
-    )
-    outcome = run("convert", tmp_path / "d.parquet", tmp_path / "copy.csv")
-    assert (
-        "'id', the index of the pandas frame that was written, is an ordinary column of copy.csv"
-        in outcome.stderr
-    )
-    outcome = run("convert", tmp_path / "d.parquet", tmp_path / "copy.npy")
-    assert "Left out: 'id', the index of the pandas frame" in outcome.stderr
-    assert np.load(tmp_path / "copy.npy").shape == (300, 4)

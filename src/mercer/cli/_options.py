@@ -14,7 +14,7 @@ from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS
 
 if TYPE_CHECKING:
     from mercer.data import Stream
-    from mercer.data.tables import Table
+    from mercer.data.arrow import Column
 
 _MOST_NAMES = 12  # that are listed in an error
 TABLES = (".parquet", ".csv", ".tsv")
@@ -102,10 +102,10 @@ def open_data(
     from mercer.data import open_stream
 
     table = _table(path)
-    names = None if table is None else [column.name for column in table.columns]
+    names = None if table is None else [column.name for column in table]
     chosen = _chosen(columns, names)
     targets, heavy = _chosen(target, names), _chosen(weight, names)
-    index = [] if table is None else [column.name for column in table.columns if column.index]
+    index = [] if table is None else [column.name for column in table if column.index]
     if drop is not None:
         others = [*(targets or []), *(heavy or []), *(index if columns is None else [])]
         chosen = _without(path, drop, chosen, names, others)
@@ -143,7 +143,7 @@ def open_like(
     if names is not None and table is not None and columns is None:
         from mercer.data import open_stream
 
-        there = [column.name for column in table.columns]
+        there = [column.name for column in table]
         return open_stream(path, columns=_wanted(list(names), there, path.name), target=target)
     sparse = path.suffix.lower() in SVMLIGHT
     stream = open_data(path, columns=columns, target=target, n_features=width if sparse else None)
@@ -181,9 +181,7 @@ def require_target(path: Path, target: str | None) -> None:
         return
     table = _table(path)
     listed = (
-        ""
-        if table is None
-        else f" {path.name} has {_listed([column.name for column in table.columns])}."
+        "" if table is None else f" {path.name} has {_listed([column.name for column in table])}."
     )
     raise click.UsageError(f"Name the column to be predicted: --target COLUMN.{listed}")
 
@@ -214,10 +212,10 @@ def require_output(
         )
 
 
-def _table(path: Path) -> Table | None:
-    from mercer.data.tables import open_table
+def _table(path: Path) -> list[Column] | None:
+    from mercer.data.tables import table_columns
 
-    return open_table(path)
+    return table_columns(path)
 
 
 def _chosen(text: str | None, names: list[str] | None) -> list[Any] | None:

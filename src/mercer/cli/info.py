@@ -106,37 +106,22 @@ def _parameters_in(doc: str) -> dict[str, str]:
 
 
 @click.command(short_help="Versions, processor, compiled parts.")
-@click.option(
-    "--measure",
-    "again",
-    is_flag=True,
-    help="Measure how fast this machine is, for mercer plan: some seconds.",
-)
 @speaks
-def info(again: bool, voice: Voice) -> None:
-    """Print versions, CPU features, threads, which ops are compiled, which extras are there, and
-    whether speeds were measured.
+def info(voice: Voice) -> None:
+    """Print versions, CPU features, threads, compiled ops and installed extras.
 
     \b
-    Examples:
+    Example:
       mercer info
-      mercer info --measure
     """
-    from mercer.evaluation.cost import speeds
-    from mercer.system import facts
+    from mercer import system
 
-    if again:
-        from mercer.evaluation.cost.trials import measure
-
-        path = speeds.write(measure(lambda what: voice.event("trial", what=what)))
-        voice.say(f"Speeds are in {path}.")
-    known = speeds.read()
-    found = {**facts(), "speeds": f"measured {known.when}" if known.measured else known.note}
+    facts = system.facts()
     table = plain_table("", "", header=False)
-    for name, value in found.items():
+    for name, value in facts.items():
         table.add_row(name, value)
     voice.table(table)
-    voice.event("info", **found)
+    voice.event("info", **facts)
 
 
 @click.command(short_help="What a model file holds.")

@@ -8,7 +8,6 @@ from mercer import __version__
 from mercer.cli._errors import Sentences
 from mercer.cli.certify import certify
 from mercer.cli.compare import compare
-from mercer.cli.convert import convert
 from mercer.cli.fit import fit
 from mercer.cli.info import completion, info, inspect, maps
 from mercer.cli.plan import plan
@@ -31,7 +30,6 @@ for command in (
     inspect,
     certify,
     plan,
-    convert,
     maps,
     info,
     completion,

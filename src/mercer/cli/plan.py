@@ -58,11 +58,9 @@ def plan(
     seed: int,
     voice: Voice,
 ) -> None:
-    """Quote what a fit to the rows of DATA would take: the size for an error, the route, seconds
-    and memory.
+    """Estimate what a fit to the rows of DATA would take: size, route, seconds and memory.
 
-    A pilot comes first: small maps on a sample of the rows say how the error falls. Nothing is
-    fitted. Seconds are those of this machine once mercer info --measure has measured it.
+    The error is measured with small maps on a sample of the rows. No model is fitted.
 
     \b
     Examples:
