@@ -53,13 +53,15 @@ def model(folder):
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small():
     """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many
     chunks.
     """
-    monkeypatch.setattr("mercer.data.stream._CHUNK_BYTES", 21 * 5 * 8)
-    monkeypatch.setattr("mercer.data.csv._BLOCK", 512)
-    monkeypatch.setattr("mercer.data.svmlight._RANGE", 300)
+    from mercer.data.stream import CHUNK_BYTES
+
+    token = CHUNK_BYTES.set(21 * 5 * 8)
+    yield
+    CHUNK_BYTES.reset(token)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.shell import call
 
-from mercer.cli._map_syntax import parse, spell
+from mercer.cli._map_syntax import format_spec, parse
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npy", ".svm", ".mercer")
 
@@ -82,7 +82,7 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
             result = call(line)
             codes[result.exit_code] = codes.get(result.exit_code, 0) + 1
             assert result.exit_code in (0, 1), (seed, line, result.output)
-            assert "This should not happen" not in result.output, (seed, line, result.output)
+            assert "Internal error" not in result.output, (seed, line, result.output)
             output = folder / line.split(" -o ")[-1]
             assert output.exists() == (result.exit_code == 0) or line.startswith("inspect"), (
                 seed,
@@ -112,4 +112,4 @@ def test_thousands_of_damaged_files(whole, tmp_path, monkeypatch):
 )
 def test_any_text_is_a_map_or_a_sentence(text):
     with contextlib.suppress(ValueError):
-        assert parse(spell(parse(text))) == parse(text)
+        assert parse(format_spec(parse(text))) == parse(text)

@@ -182,7 +182,7 @@ def test_a_fit_is_refused_whichever_pass_a_file_changes_in(name, tmp_path):
 
         model = MODELS[name]
         try:
-            model.fit(open_stream(tmp_path / "d.csv", target="y").watched(watch))
+            model.fit(open_stream(tmp_path / "d.csv", target="y").with_progress(watch))
         finally:
             assert hasattr(model, "_head") == (change_at is None)
             write_csv(tmp_path / "d.csv", 1.0)

@@ -87,7 +87,7 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
         )  # Ctrl-C comes meanwhile; on a slow machine it comes later, and nothing is shown
 
     stream = open_stream(np.ones((10, 2)))
-    stream.watched(watch)
+    stream.with_progress(watch)
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fold(stream, Moments(), n_jobs=2)

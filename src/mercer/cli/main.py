@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mercer import __version__
-from mercer.cli._errors import Sentences
+from mercer.cli._errors import CommandGroup
 from mercer.cli.certify import certify
 from mercer.cli.compare import compare
 from mercer.cli.fit import fit
@@ -14,12 +14,10 @@ from mercer.cli.plan import plan
 from mercer.cli.predict import predict, transform
 
 
-@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mercer")
 def main() -> None:
-    """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and
-    the measured error.
-    """
+    """Kernel methods at linear cost: explicit feature maps with their exact kernels."""
 
 
 for command in (

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.data.column_roles import ENCODE, assign
 from mercer.data.matrix import MatrixStream, csr_row_bytes
-from mercer.data.stream import Array, Parts, Stream, as_float, hash_chunks
+from mercer.data.stream import Array, Parts, Stream, as_float, hash_rows
 from mercer.errors import ParameterError
 from mercer.validation.rows import as_numpy, describe_text
 from mercer.validation.sparse import canonical_csr
@@ -44,7 +44,7 @@ class ArrayStream(MatrixStream):
 
     def _identity(self) -> dict[str, Any]:
         kept = {"shape": list(self._matrix.shape), "from": str(self._raw_dtype)}
-        return {**kept, **hash_chunks(self, self._matrix.shape[0], self._row_bytes)}
+        return {**kept, **hash_rows(self, self._matrix.shape[0], self._row_bytes)}
 
     @property
     def _row_bytes(self) -> float:
@@ -121,7 +121,7 @@ class FrameStream(Stream):
             "rows": self.rows,
             "types": [types[place] for place in (*self._roles.inputs, *self._roles.target)],
         }
-        return {**kept, **hash_chunks(self, self.rows, self.width * self.dtype.itemsize)}
+        return {**kept, **hash_rows(self, self.rows, self.width * self.dtype.itemsize)}
 
     def _slice(self, start: int, rows: int) -> Any:
         raise NotImplementedError

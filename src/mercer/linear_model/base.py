@@ -310,7 +310,7 @@ class KernelModel(Keeping, Intake):
                 "; or fit without a cluster, where rows are read here, chunk by chunk.",
             )
         if self.verbose:
-            print(f"{who}: {self.plan_}")
+            print(f"{who}: {self.plan_}", flush=True)
         return stream
 
     def _seed(self, who: str) -> int:

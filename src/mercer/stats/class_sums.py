@@ -19,17 +19,6 @@ from mercer.validation.rows import first_missing
 
 _KINDS = {bool: "number", int: "number", float: "number", str: "word", bytes: "bytes"}
 
-FEW_INTEGERS = 100
-
-
-def are_classes(y: Array) -> bool:
-    """Whether a target is taken for classes: words, booleans, or at most FEW_INTEGERS different
-    whole numbers.
-    """
-    if y.dtype.kind not in "iuf":
-        return True
-    return bool(np.all(y == np.floor(y))) and len(np.unique(y)) <= FEW_INTEGERS
-
 
 class ClassSums:
     """n_c = sum w and s_c = sum w z over the rows of each class c, in float64; classes are found as
