@@ -85,7 +85,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(tile_size, "_LEAST_BLOCK", BLOCK)
     monkeypatch.setattr(tile_size, "_MOST_BLOCK", BLOCK)
     monkeypatch.setattr(tile_size, "_CHECKPOINT_SHARE", 0)
-    monkeypatch.setattr("mercer.data.batches.tile_rows", lambda cost: TILE)
+    monkeypatch.setattr("mercer.data.batches.Tiles.most_rows", TILE)
 
 
 @pytest.fixture(scope="module")

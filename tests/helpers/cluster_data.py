@@ -11,10 +11,10 @@ from mercer import RandomFourier
 BLOCK, N = 64, 64 * 16 * 6 + 100  # seven shards, the last one short
 TILE = 40  # a block has a tile and a half
 SMALL = f"""
-from mercer.data import batches
+from mercer.data.batches import Tiles
 from mercer.parallel import tile_size
 tile_size._LEAST_BLOCK = tile_size._MOST_BLOCK = {BLOCK}
-batches.tile_rows = lambda cost: {TILE}
+Tiles.most_rows = {TILE}
 """
 
 

@@ -189,7 +189,8 @@ def test_a_worker_that_draws_other_digits_is_sent_what_was_drawn(client, monkeyp
     here = bits(fold(rows, Moments()))
     made, make = [], Job.__init__
     monkeypatch.setattr(tile_size, "_REDRAWN_FROM", 0)
-    monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
+    mark = {"sha256": "of another processor"}
+    monkeypatch.setattr("mercer.data.batches.Features.mark", lambda self: mark)
     monkeypatch.setattr(
         Job,
         "__init__",

@@ -116,7 +116,7 @@ def open_data(
         context = click.get_current_context(silent=True)
         roles["n_features"] = n_features
         roles["zero_based"] = None if context is None else context.meta.get("mercer.zero_based")
-    stream = open_stream(path if table is None else table, **roles)
+    stream = open_stream(path, **roles) if table is None else table.stream(**roles)
     stream.left_out = stream.left_out or tuple(index)
     return stream
 
@@ -130,7 +130,7 @@ def open_like(
     target: str | None = None,
 ) -> Stream:
     """Open DATA with the columns of a model: by name if both have names, otherwise by number."""
-    from mercer.data.open import open_stream, open_table
+    from mercer.data.open import open_table
 
     is_table = path.is_dir() or path.suffix.lower() in TABLES
     if names is not None and is_table and columns is None:
@@ -138,7 +138,7 @@ def open_like(
         assert table is not None
         available = [column.name for column in table.columns]
         inputs = _match_columns(list(names), available, path.name)
-        return open_stream(table, columns=inputs, target=target)
+        return table.stream(columns=inputs, target=target, weight=None)
     sparse = path.suffix.lower() in SVMLIGHT
     stream = open_data(path, columns=columns, target=target, n_features=width if sparse else None)
     if stream.width != width:

@@ -87,18 +87,20 @@ def _types(constraint: InstanceOf) -> tuple[type, ...]:
     return constraint.types if isinstance(constraint.types, tuple) else (constraint.types,)
 
 
-def estimator_options() -> list[click.Parameter]:
-    """Return an option for each parameter of the estimators that has no option of its own."""
-    return [
-        click.Option(
-            [option_name(name), f"parameter_{name}"],
-            type=ParameterType(name, declaration),
-            metavar=ParameterType(name, declaration).name or "TEXT",
-            help=_help(declaration),
-        )
-        for name, declaration in ESTIMATOR_PARAMETERS.items()
-        if name not in _OWN_OPTIONS
-    ]
+def estimator_options(command: Any) -> Any:
+    """Add an option for each parameter of the estimators that has no option of its own."""
+    for name, declaration in reversed(ESTIMATOR_PARAMETERS.items()):
+        if name not in _OWN_OPTIONS:
+            kind = ParameterType(name, declaration)
+            option = click.option(
+                option_name(name),
+                f"parameter_{name}",
+                type=kind,
+                metavar=kind.name or "TEXT",
+                help=_help(declaration),
+            )
+            command = option(command)
+    return command
 
 
 def _help(declaration: Parameter) -> str:

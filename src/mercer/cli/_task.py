@@ -15,37 +15,30 @@ _MODELS = {CLASSIFY: "classifier", REGRESS: "regressor"}
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The task of a model, with the targets of the first rows.
+    """The task of a model.
 
     Attributes
     ----------
     name : "classify" or "regress"
-    target : str
-        Description of the target: "Target 'digit': 10 distinct integers in the first 1,797 rows".
-    override : str
-        " (override with --task regress)", or empty.
+    reason : str
+        A sentence: "Target 'digit': 10 distinct integers in the first 1,797 rows; fitting a
+        classifier (override with --task regress).".
     y : array
         Targets of the first rows.
     """
 
     name: str
-    target: str
-    override: str
+    reason: str
     y: Any
 
-    @property
-    def model(self) -> str:
-        return _MODELS[self.name]
 
-    def describe(self, action: str) -> str:
-        """Return a sentence: "<target>; fitting a classifier (override with --task regress)."."""
-        return f"{self.target}; {action}{self.override}."
-
-
-def infer_task(stream: Stream, requested: str | None, most_classes: int = MOST_CLASSES) -> Task:
+def infer_task(
+    stream: Stream, requested: str | None, most_classes: int = MOST_CLASSES, action: str = "{}"
+) -> Task:
     """Decide the task from the first rows of a stream, unless it is requested.
 
-    A target with more than `most_classes` classes is refused before anything is fitted.
+    A target with more than `most_classes` classes is refused before anything is fitted. The action
+    ends the sentence of the task: "fitting a {}".
     """
     import numpy as np
 
@@ -53,40 +46,38 @@ def infer_task(stream: Stream, requested: str | None, most_classes: int = MOST_C
 
     y = np.asarray(next(iter(stream.chunks())).y)
     if y.ndim == 2:
-        return Task(REGRESS, f"Targets {', '.join(stream.target or [])}", "", y)
-    name = str(stream.target)
+        names = ", ".join(stream.target or [])
+        return Task(REGRESS, f"Targets {names}; {action.format(_MODELS[REGRESS])}.", y)
     is_text = y.dtype.kind not in "biuf"
     if requested == REGRESS and is_text:
         raise ValueError(
-            f"The target {name!r} has text, such as {y[0]!r}, and --task regress needs numbers."
+            f"The target {stream.target!r} has text, such as {y[0]!r}, and --task regress needs "
+            "numbers."
         )
+    task = requested or (CLASSIFY if is_classification(y) else REGRESS)
     values = set(y.tolist())
-    classes = is_classification(y)
-    task = requested or (CLASSIFY if classes else REGRESS)
-    if task == CLASSIFY:
-        _require_few_classes(name, values, len(y), most_classes, is_text=is_text)
+    if task == CLASSIFY and len(values) > most_classes:
+        raise _too_many_classes(stream.target, values, len(y), most_classes, is_text=is_text)
     kind = "string" if is_text else "boolean" if y.dtype.kind == "b" else "number"
     kind = "integer" if kind == "number" and bool(np.all(y == np.floor(y))) else kind
-    target = (
-        f"Target {name!r}: {len(values):,} distinct {kind}{'s' * (len(values) != 1)} in the first "
-        f"{len(y):,} rows"
-    )
     other = REGRESS if task == CLASSIFY else CLASSIFY
     override = "" if is_text or requested else f" (override with --task {other})"
-    return Task(task, target, override, y)
+    reason = (
+        f"Target {stream.target!r}: {len(values):,} distinct {kind}{'s' * (len(values) != 1)} in "
+        f"the first {len(y):,} rows; {action.format(_MODELS[task])}{override}."
+    )
+    return Task(task, reason, y)
 
 
-def _require_few_classes(
-    name: str, values: set[Any], rows: int, most: int, *, is_text: bool
-) -> None:
-    if len(values) <= most:
-        return
+def _too_many_classes(
+    name: Any, values: set[Any], rows: int, most: int, *, is_text: bool
+) -> ValueError:
     examples = ", ".join(map(repr, sorted(values)[:3]))
     question = "Is it the right column?"
     if len(values) == rows:
         question = "Every row has a different one: is it an identifier?"
     regress = "" if is_text else "; for regression, --task regress"
-    raise ValueError(
+    return ValueError(
         f"The target {name!r} has {len(values):,} distinct values in its first {rows:,} rows "
         f"({examples}, ...), and at most {most:,} are accepted as classes. {question} For more "
         f"classes give --max-classes {len(values)} or more{regress}."

@@ -94,9 +94,8 @@ def compare(
     else:
         require_target(data, target)
         stream = open_data(data, target=target, columns=columns, drop=drop)
-        inferred = infer_task(stream, task, max_classes)
-        action = f"comparing {inferred.model}s"
-        console.print(f"{describe_index(stream)} {inferred.describe(action)}".strip())
+        inferred = infer_task(stream, task, max_classes, "comparing {}s")
+        console.print(f"{describe_index(stream)} {inferred.reason}".strip())
         board = compare_stream(stream, inferred, console, **settings)
         name = data.name
     sampled = board.settings["rows"]

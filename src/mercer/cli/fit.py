@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +54,15 @@ class MapType(click.ParamType):
         return [CompletionItem(text) for text in _map_syntax.completions(incomplete)]
 
 
-class _FitCommand(click.Command):
-    """A command with an option for each parameter of the estimators."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        own = super().get_params(ctx)
-        return [*own[:-3], *estimator_options(), *own[-3:]]  # before --json, --debug, --help
-
-
-@click.command(cls=_FitCommand, short_help="Fit a model to the rows of a file.")
+@click.command(short_help="Fit a model to the rows of a file.")
 @click.argument("data", type=PATH)
 @shared_options("target")
 @click.option(
     "--map",
     "spec",
     type=MapType(auto=True),
-    default="fourier",
-    show_default=True,
     help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the map that mercer "
-    "compare selects.",
+    f"compare selects.  [default: {ESTIMATOR_PARAMETERS['feature_map'].default}]",
 )
 @click.option(
     "--max-seconds",
@@ -85,6 +76,7 @@ class _FitCommand(click.Command):
 @shared_options("task", "columns", "drop", "weight")
 @click.option("--unlabeled", type=PATH, help="Additional rows without a target, for --pca.")
 @shared_options("max-classes", "seed", "force")
+@estimator_options
 @output_options
 def fit(
     data: Path,
@@ -111,10 +103,10 @@ def fit(
 
     \b
     Examples:
-      mercer fit data.parquet --target digit -o model.mercer
+      mercer fit data.parquet --target digit --test data.csv -o model.mercer
       mercer fit data.csv --target digit --map "chi2-series >> fourier" -o chi2.mercer
       mercer fit data.parquet --target digit --map auto --max-seconds 5 -o chosen.mercer
-      mercer fit data.parquet --target digit --map gcws:n_hashes=64 --test data.csv -o gcws.mercer
+      mercer fit data.csv --target digit --map gcws:n_hashes=64,bits=4 -o gcws.mercer
     """
     parameters = {
         name.removeprefix("parameter_"): value
@@ -128,12 +120,15 @@ def fit(
     roles: Any = {"target": target, "weight": weight, "columns": columns, "drop": drop}
     stream = open_data(data, **roles)
     test_stream = None if test is None else open_data(test, **roles)
-    inferred = infer_task(stream, task, max_classes)
-    _require_classifier_only(inferred, parameters)
+    inferred = infer_task(stream, task, max_classes, "fitting a {}")
+    for name in parameters:
+        if inferred.name != CLASSIFY and ESTIMATOR_PARAMETERS[name].classifier_only:
+            raise click.UsageError(f"{option_name(name)} is for classifiers. {inferred.reason}")
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
-    about = [_describe(stream), describe_index(stream), inferred.describe(_action(inferred))]
-    console.print(" ".join(filter(None, about)))
+    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
+    ignored = f"{describe_index(stream)} " if stream.left_out else ""
+    console.print(f"{stream.name}: {rows}{stream.width:,} columns. {ignored}{inferred.reason}")
 
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
@@ -144,7 +139,8 @@ def fit(
         limits = {"max_seconds": max_seconds, "max_memory": parameters.get("max_memory")}
         feature_map = _select_map(stream, inferred, console, **limits, random_state=seed)
     else:
-        feature_map = _map_syntax.build(spec)
+        default = ESTIMATOR_PARAMETERS["feature_map"].default
+        feature_map = default if spec is None else _map_syntax.build(spec)
     model = cls(feature_map, random_state=seed, verbose=int(not console.as_json), **parameters)
     others = {}
     if unlabeled is not None:
@@ -175,12 +171,11 @@ def fit(
         console.print(f"{measure} on {test_stream.name}: {text}")
         console.event("score", score=score, measure=measure, data=str(test))
     arguments = f"{shlex.quote(str(output))} {shlex.quote(str(data))}"
-    selected = _columns_option(stream, columns, target)
+    is_matrix = stream.columns is not None and column_names(stream) is None
+    if columns is None and target is not None and is_matrix:
+        columns = _column_ranges(stream.columns or ())
+    selected = "" if columns is None else f" --columns {shlex.quote(columns)}"
     console.print(f"Next: mercer predict {arguments}{selected} -o predictions.parquet")
-
-
-def _action(task: Task) -> str:
-    return f"fitting a {task.model}"
 
 
 def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any:
@@ -214,15 +209,6 @@ def _describe_checkpoint(checkpoint: str | None, plan: Any) -> str:
     return f"The first {rows:,} rows are in {checkpoint}: run the same command again to resume."
 
 
-def _require_classifier_only(task: Task, parameters: dict[str, Any]) -> None:
-    """Raise a usage error for an option of classifiers in a regression."""
-    for name in parameters:
-        if task.name != CLASSIFY and ESTIMATOR_PARAMETERS[name].classifier_only:
-            raise click.UsageError(
-                f"{option_name(name)} is for classifiers. {task.describe(_action(task))}"
-            )
-
-
 def _match_labels(weights: dict[Any, Any], y: Any) -> dict[Any, Any]:
     """Return class weights with the labels of y as keys: "1" is 1 where labels are numbers."""
     import numpy as np
@@ -231,19 +217,15 @@ def _match_labels(weights: dict[Any, Any], y: Any) -> dict[Any, Any]:
     return {labels.get(str(label), label): weight for label, weight in weights.items()}
 
 
-def _columns_option(stream: Any, columns: str | None, target: str | None) -> str:
-    """Return the --columns that predict needs if the target is a column of a matrix."""
-    if columns is not None:
-        return f" --columns {shlex.quote(columns)}"
-    if column_names(stream) is not None or target is None or stream.columns is None:
-        return ""
-    runs: list[list[int]] = []  # [first, last + 1] of consecutive columns
-    for number in (int(name.removeprefix("x")) for name in stream.columns):
+def _column_ranges(names: Sequence[str]) -> str:
+    """Return the columns of a matrix, "x0", "x1", ..., as ranges: "0:3,4:65"."""
+    runs: list[list[int]] = []  # [first, last + 1]
+    for number in (int(name.removeprefix("x")) for name in names):
         if runs and runs[-1][1] == number:
             runs[-1][1] = number + 1
         else:
             runs.append([number, number + 1])
-    return f" --columns {','.join(f'{start}:{stop}' for start, stop in runs)}"
+    return ",".join(f"{start}:{stop}" for start, stop in runs)
 
 
 def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:
@@ -272,8 +254,3 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
         classes=classes,
         alpha=float(model.alpha_),
     )
-
-
-def _describe(stream: Any) -> str:
-    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
-    return f"{stream.name}: {rows}{stream.width:,} columns."

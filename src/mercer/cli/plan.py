@@ -101,14 +101,12 @@ def _count_outputs(stream: Any, requested: str | None, max_classes: int, loss: s
 
     if stream.target is None:
         return 1
-    task = infer_task(stream, requested, max_classes)
+    task = infer_task(stream, requested, max_classes, "planning a {}")
     if task.name == CLASSIFY:
         classes = len(np.unique(task.y))
         return classes if classes > 2 else 1
     if loss != "squared":
-        raise ValueError(
-            f"--loss {loss} is for classifiers. {task.describe('planning a regressor')}"
-        )
+        raise ValueError(f"--loss {loss} is for classifiers. {task.reason}")
     return 1 if task.y.ndim == 1 else int(task.y.shape[1])
 
 

@@ -106,7 +106,7 @@ def transform(
     \b
     Examples:
       mercer transform model.mercer data.parquet -o features.npy
-      mercer transform data.parquet --target digit --map gcws --save gcws.mercer -o features.svm
+      mercer transform data.csv --target digit --map gcws:n_hashes=16 --save map.mercer -o z.svm
     """
     if len(sources) != (1 if spec is not None else 2) or (spec is None and (saved_map or drop)):
         raise click.UsageError(

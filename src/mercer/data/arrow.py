@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from mercer.data.column_roles import ENCODE, assign
-from mercer.data.stream import Array, Parts, Stream, as_float
+from mercer.data.stream import Array, Parts, Stream
 from mercer.errors import ParameterError
 from mercer.validation.rows import index_columns
+
+_NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
 
 
 def pyarrow(purpose: str, module: str = "") -> Any:
@@ -48,20 +50,11 @@ class Column:
 
     @property
     def number(self) -> bool:
-        numbers = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
-        return self.type.startswith(numbers)
-
-    @property
-    def label(self) -> bool:
-        return self.size == 0 and (self.number or self.type == "text")
-
-    @property
-    def width(self) -> int:
-        return self.size or 1
+        return self.type.startswith(_NUMBERS)
 
     def names(self) -> list[str]:
-        """Return the names of the inputs in this column: "z[0]", "z[1]", ... for lists."""
-        return [f"{self.name}[{place}]" for place in range(self.size)] if self.size else [self.name]
+        """Return the names of the inputs in a column of lists: "z[0]", "z[1]", ..."""
+        return [f"{self.name}[{place}]" for place in range(self.size)]
 
     def __str__(self) -> str:
         return f"{self.type}[{self.size}]" if self.size else self.type
@@ -118,12 +111,16 @@ class TableStream(Stream):
         if self._weights:
             self._used = [*self._used, self._weights]
         self._require_types(source)
-        self.width = sum(column.width for column in self._inputs)
+        self.width = sum(column.size or 1 for column in self._inputs)
         if self.width == 0:
             raise ValueError(f"{source} has no input columns.")
         single = all(column.type == "float" for column in self._inputs)
-        self.dtype = as_float([np.float32 if single else np.float64])
-        self.columns = tuple(name for column in self._inputs for name in column.names())
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.columns = tuple(
+            name
+            for column in self._inputs
+            for name in (column.names() if column.size else [column.name])
+        )
         names = [column.name for column in self._targets]
         if names:
             self.target = names if self._several else names[0]
@@ -143,7 +140,7 @@ class TableStream(Stream):
                     *ENCODE,
                 )
         for column in self._targets:
-            if not column.label:
+            if column.size or not (column.number or column.type == "text"):
                 raise ValueError(
                     f"{source}: the target {column.name!r} is {column.type}, and must be numbers "
                     "or labels."
@@ -159,33 +156,35 @@ class TableStream(Stream):
         X = np.empty((batch.num_rows, self.width), self.dtype)
         at = 0
         for column in self._inputs:
-            X[:, at : at + column.width] = _numbers(batch.column(column.name), column, self.dtype)
-            at += column.width
+            values = batch.column(column.name)
+            if column.size:
+                X[:, at : at + column.size] = _lists(values, column.size, self.dtype)
+            else:
+                X[:, at] = _floats(values, self.dtype)
+            at += column.size or 1
         labels = [_labels(batch.column(column.name), column) for column in self._targets]
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]
         weight = None
         if self._weights:
-            values = batch.column(self._weights.name)
-            weight = _numbers(values, self._weights, np.dtype(np.float64))[:, 0]
+            weight = _floats(batch.column(self._weights.name), np.dtype(np.float64))
         return X, y, weight
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "types": [str(column) for column in self._used]}
 
 
-def _numbers(values: Any, column: Column, dtype: np.dtype[Any]) -> Array:
-    """Return (rows, width) numbers; nulls become NaN, which validation reports."""
-    if not column.size:
-        return _floats(values, dtype)[:, None]
-    lists = _floats(values.flatten(), dtype).reshape(-1, column.size)
+def _lists(values: Any, size: int, dtype: np.dtype[Any]) -> Array:
+    """Return (rows, size) numbers of a column of lists; nulls become NaN."""
+    lists = _floats(values.flatten(), dtype).reshape(-1, size)
     if not values.null_count:
         return lists
-    rows = np.full((len(values), column.size), np.nan, dtype)  # flatten() skips null lists
+    rows = np.full((len(values), size), np.nan, dtype)  # flatten() skips null lists
     rows[values.is_valid().to_numpy(zero_copy_only=False)] = lists
     return rows
 
 
 def _floats(values: Any, dtype: np.dtype[Any]) -> Array:
+    """Return numbers; nulls become NaN, which validation reports."""
     pa = pyarrow("Reading")
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()

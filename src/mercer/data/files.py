@@ -95,15 +95,9 @@ class FileSet:
         """
         for path, name, was in zip(self.paths, self.names, self._states, strict=True):
             now = FileState.of(path)
-            found = (
-                was.differences(now)
-                if was is not None
-                else []
-                if now is None
-                else ["it was not there"]
-            )
-            if found:
-                raise _changed(name, ", ".join(found)) from error
+            if now != was:
+                changes = ["it did not exist"] if was is None else was.differences(now)
+                raise _changed(name, ", ".join(changes)) from error
         if self._listing is not None:
             new = next((path for path in self._listing() if path not in self.paths), None)
             if new is not None:

@@ -101,10 +101,7 @@ def open_stream(
 
 
 def open_table(path: str | os.PathLike[str]) -> Table | None:
-    """Open a Parquet or CSV file or a folder of Parquet files; None for files without names.
-
-    ``open_stream`` takes the table in place of the path, so that it is opened once.
-    """
+    """Open a Parquet or CSV file or a folder of Parquet files; None for other files."""
     path = Path(path)
     suffix = path.suffix.lower()
     if path.is_dir():
@@ -122,8 +119,6 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
         return _open_path(Path(source), roles, svmlight)
     if svmlight:
         raise ValueError(f"open_stream: {next(iter(svmlight))} is for svmlight files.")
-    if isinstance(source, Table):
-        return source.stream(**roles)
     if isinstance(source, list) and source and all(map(_is_path, source)):
         paths = [Path(path).absolute() for path in source]
         for path in paths:
