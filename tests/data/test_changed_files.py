@@ -105,7 +105,7 @@ CHANGES = {
     overwrite: r"has changed since it was opened: (modified|size|its content)",
     replace: "has changed since it was opened: another file has taken its place",
     append: "has changed since it was opened: size ",
-    remove: "has changed since it was opened: it is not there any more",
+    remove: "has changed since it was opened: it does not exist any more",
     touch: r"has changed since it was opened: modified .* -> 1970-01-01 00:00:00.000000001 UTC\. "
     r".* start again",
 }

@@ -1,4 +1,4 @@
-"""Which columns of a table are inputs, which are the target, which is the weight."""
+"""Roles of the columns of a table: inputs, target, weight."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ ENCODE = (
 
 @dataclass(frozen=True)
 class Roles:
-    """Places of columns in a table of `width` columns. several: the target was given as a list, so
-    that y has two dimensions.
+    """Indices of the columns with each role in a table of `width` columns.
+
+    `several` states that the target was given as a list, so that y has two dimensions.
     """
 
     width: int
@@ -37,7 +38,7 @@ class Roles:
 
     @property
     def plain(self) -> bool:
-        """Whether all columns are inputs, in their own order."""
+        """Whether all columns are inputs, in their order."""
         return self.inputs == tuple(range(self.width))
 
 
@@ -50,12 +51,12 @@ def assign(
     weight: Any,
     index: Collection[Hashable] = (),
 ) -> Roles:
-    """The roles of a table's columns.
+    """Assign the columns of a table to their roles.
 
     Parameters
     ----------
     who : str
-        The source, for errors.
+        Name of the source in errors.
     names : sequence
         The names of the columns; a range for a matrix, whose columns are chosen by number, negative
         ones from the end.
@@ -125,8 +126,7 @@ def _no_column(who: str, names: Sequence[Hashable], role: str, name: Any) -> str
     if isinstance(names, range):
         return (
             f"{who} has no column {name!r} ({role}): its columns are numbered 0 to "
-            f"{len(names) - 1}. "
-            "Give values as an array (numpy.asarray)."
+            f"{len(names) - 1}. Give values as an array (numpy.asarray)."
         )
     shown = list(map(repr, names))
     if len(shown) > _MOST_NAMES:
