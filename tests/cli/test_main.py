@@ -67,7 +67,7 @@ def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(
     )
     settings = {**some.settings, "folds": 2, "final": 4, "held_out": 1, "rows": 8}
     made = board(entries=entries, winner=entries[0], settings=settings, columns=1)
-    monkeypatch.setattr("mercer.cli.compare._select", lambda *args, **how: made)
+    monkeypatch.setattr("mercer.model_selection.select.select", lambda *args, **how: made)
     output = " ".join(run("compare").split())
     assert words in output
     assert " 1 column; " in output
