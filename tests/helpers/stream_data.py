@@ -101,7 +101,7 @@ def objects(folder: Path) -> Path:
 REFUSED = {
     r"There is no file .*gone.csv": lambda f: (f / "gone.csv", {}),
     r"d.csv.gz is compressed: unpack it first": lambda f: (damaged(f, "d.csv.gz"), {}),
-    r"d.xls is of no known kind. Known are .npy, .npz, .parquet, .csv": lambda f: (
+    r"d.xls has an unknown suffix. Known are .npy, .npz, .parquet, .csv": lambda f: (
         damaged(f, "d.xls"),
         {},
     ),

@@ -237,11 +237,11 @@ class _Parser:
 
     def match(self, pattern: str) -> str | None:
         """Consume and return the text that matches at the current position."""
-        found = re.compile(rf"\s*({pattern})\s*").match(self.text, self.position)
-        if found is None:
+        match = re.compile(rf"\s*({pattern})\s*").match(self.text, self.position)
+        if match is None:
             return None
-        self.position = found.end()
-        return found[1]
+        self.position = match.end()
+        return match[1]
 
     def peek(self, pattern: str) -> bool:
         return re.compile(rf"\s*{pattern}").match(self.text, self.position) is not None

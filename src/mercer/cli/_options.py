@@ -257,7 +257,8 @@ def _match_columns(fitted: list[str], available: list[str], name: str) -> list[s
 
 def _format_columns(names: list[str]) -> str:
     """Return "the columns 'a', 'b', ... and 'z'"; the first and last ones if there are many."""
-    shown = list(map(repr, names))
-    if len(shown) > _MOST_NAMES:
-        shown = [*shown[: _MOST_NAMES - 4], f"{len(names) - _MOST_NAMES + 1} more", *shown[-3:]]
-    return f"the column{'s' * (len(names) > 1)} {', '.join(shown)}"
+    listed = list(map(repr, names))
+    if len(listed) > _MOST_NAMES:
+        count = len(names) - _MOST_NAMES + 1
+        listed = [*listed[: _MOST_NAMES - 4], f"{count} more", *listed[-3:]]
+    return f"the column{'s' * (len(names) > 1)} {', '.join(listed)}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.column_roles import ENCODE, assign
+from mercer.data.column_roles import ENCODE, assign_roles
 from mercer.data.stream import Array, Parts, Stream
 from mercer.errors import ParameterError
 from mercer.validation.rows import index_columns
@@ -102,7 +102,9 @@ class TableStream(Stream):
         """Set the roles of the table's columns; raise for columns of unsuitable types."""
         names = [column.name for column in table]
         index = [column.name for column in table if column.index]
-        roles = assign(source, names, columns=columns, target=target, weight=weight, index=index)
+        roles = assign_roles(
+            source, names, columns=columns, target=target, weight=weight, index=index
+        )
         self._inputs = [table[place] for place in roles.inputs]
         self._targets = [table[place] for place in roles.target]
         self._several = roles.several

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate, groupby
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,10 @@ class FileSet:
         total, checksums = ends[-1], dict[int, int]()
         step = max(_PAGE, total // _SAMPLES)
         offsets = sorted({*range(0, total, step), max(0, total - _PAGE)}) if total else []
-        for i, group in groupby(offsets, lambda offset: bisect_right(ends, offset)):
+        indices = [bisect_right(ends, offset) for offset in offsets]
+        for i in sorted(set(indices)):
             with self.paths[i].open("rb", buffering=0) as file:
-                for offset in group:
+                for offset in offsets[bisect_left(indices, i) : bisect_right(indices, i)]:
                     file.seek(offset - (ends[i] - sizes[i]))
                     checksums[i] = zlib.crc32(file.read(_PAGE), checksums.get(i, 0))
         return checksums

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.column_roles import ENCODE, assign
+from mercer.data.column_roles import ENCODE, assign_roles
 from mercer.data.matrix import MatrixStream, csr_row_bytes
 from mercer.data.stream import Array, Parts, Stream, as_float, hash_rows
 from mercer.errors import ParameterError
@@ -67,7 +67,7 @@ class FrameStream(Stream):
             raise ValueError(f"{self.name} has no rows.")
         names = list(frame.columns)
         self._frame = frame
-        self._roles = roles = assign(
+        self._roles = roles = assign_roles(
             self.name, names, columns=columns, target=target, weight=weight
         )
         types = list(frame.dtypes)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.column_roles import assign
+from mercer.data.column_roles import assign_roles
 from mercer.data.stream import Array, Parts, Stream, as_float
 from mercer.errors import RowError
 from mercer.validation.rows import validate_rows
@@ -36,7 +36,9 @@ class MatrixStream(Stream):
             raise ValueError(
                 f"{name} has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}."
             )
-        self._roles = assign(name, range(shape[1]), columns=columns, target=target, weight=weight)
+        self._roles = assign_roles(
+            name, range(shape[1]), columns=columns, target=target, weight=weight
+        )
         self._raw_dtype = dtype
         self.rows, self.width = shape[0], len(self._roles.inputs)
         self.dtype, self.sparse = as_float([dtype]), sparse

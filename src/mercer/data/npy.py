@@ -122,13 +122,13 @@ class NpzStream(OneFile, MatrixStream):
             )
             self._weights = _key(path.name, keys, "weight", weight)
             for key in (self._labels, self._weights):
-                beside = None if key is None else _open(archive, path.name, key).header
-                if beside is not None and (
-                    beside.shape[:1] != shape[:1] or len(beside.shape) > 2 or beside.fortran
+                extra = None if key is None else _open(archive, path.name, key).header
+                if extra is not None and (
+                    extra.shape[:1] != shape[:1] or len(extra.shape) > 2 or extra.fortran
                 ):
                     raise ValueError(
                         f"{path.name}: {key} needs a value for each of {shape[0]} rows, got "
-                        f"{beside.shape}."
+                        f"{extra.shape}."
                     )
         super().__init__(
             path.name,
@@ -144,11 +144,11 @@ class NpzStream(OneFile, MatrixStream):
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         with _archive(self.path) as archive:
-            beside = [
+            extra = [
                 None if key is None else _open(archive, self.name, key)
                 for key in (self._labels, self._weights)
             ]
-            for member in beside:
+            for member in extra:
                 if member is not None:
                     member.skip(start)
             at = start
@@ -156,7 +156,7 @@ class NpzStream(OneFile, MatrixStream):
                 self._dense(archive, start, rows) if self._key else self._csr(archive, start, rows)
             ):
                 y, weight = (
-                    None if member is None else member.take(matrix.shape[0]) for member in beside
+                    None if member is None else member.take(matrix.shape[0]) for member in extra
                 )
                 yield self._split(matrix, y, weight, start=at)
                 at += matrix.shape[0]

@@ -108,7 +108,8 @@ def open_table(path: str | os.PathLike[str]) -> Table | None:
         return ParquetTable(path.name, files_in(path.absolute()), folder=path.absolute())
     if suffix not in (".parquet", *DELIMITERS):
         return None
-    _require_file(path)
+    if not path.is_file():
+        raise ValueError(f"There is no file {path}.")
     path = path.absolute()
     return ParquetTable(path.name, [path]) if suffix == ".parquet" else CsvTable(path)
 
@@ -124,7 +125,8 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
         for path in paths:
             if path.suffix.lower() != ".parquet":
                 raise ValueError(f"open_stream takes lists of .parquet files, got {path.name}.")
-            _require_file(path)
+            if not path.is_file():
+                raise ValueError(f"There is no file {path}.")
         name = f"{paths[0].name} and {len(paths) - 1} more"
         return ParquetTable(name, paths).stream(**roles)
     if is_lazy(source):
@@ -148,7 +150,8 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
 def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> Stream:
     suffix = path.suffix.lower()
     if not path.is_dir():
-        _require_file(path)
+        if not path.is_file():
+            raise ValueError(f"There is no file {path}.")
         if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip"):
             raise ValueError(
                 f"{path.name} is compressed: unpack it first (Parquet is compressed inside, and "
@@ -156,7 +159,7 @@ def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> S
             )
         if suffix not in SUFFIXES:
             raise ValueError(
-                f"{path.name} is of no known kind. Known are {', '.join(SUFFIXES)} and folders "
+                f"{path.name} has an unknown suffix. Known are {', '.join(SUFFIXES)} and folders "
                 "of .parquet."
             )
     if svmlight and suffix not in SVMLIGHT:
@@ -169,11 +172,6 @@ def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> S
 
 def _is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
-
-
-def _require_file(path: Path) -> None:
-    if not path.is_file():
-        raise ValueError(f"There is no file {path}.")
 
 
 def _is_values(values: Any) -> bool:

@@ -69,7 +69,8 @@ class ParquetTable(Table):
         self.files = FileSet(
             paths, self.names, None if folder is None else partial(files_in, folder)
         )
-        self._open_files: dict[int, list[tuple[int, Any]]] = {}  # (buffer, file)
+        # (buffer, file) of files that are open and not in use, by index
+        self._idle: dict[int, list[tuple[int, Any]]] = {i: [] for i in range(len(paths))}
         self.columns_of_files: list[list[Column]] = []
         lengths = []
         for i in range(len(paths)):
@@ -82,7 +83,7 @@ class ParquetTable(Table):
             raise ValueError(f"{name} has no rows.")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_open_files": {}}
+        return {**vars(self), "_idle": {i: [] for i in self._idle}}
 
     def stream(self, *, columns: Any, target: Any, weight: Any) -> Stream:
         return ParquetStream(self, columns=columns, target=target, weight=weight)
@@ -92,9 +93,12 @@ class ParquetTable(Table):
         """Return a ParquetFile that no other pass uses, with buffers for so many columns."""
         pa, parquet = pyarrow("Reading Parquet"), pyarrow("Reading Parquet", "parquet")
         wanted = min(_BUFFER, max(2**16, _BUFFERS // columns))
-        idle = self._open_files.setdefault(i, [])
+        idle = self._idle[i]
         try:
-            buffer, file = idle.pop() if idle else (0, None)
+            try:
+                buffer, file = idle.pop()
+            except IndexError:  # none is open, or other threads use all of them
+                buffer, file = 0, None
             if buffer != wanted:  # not open, or for fewer columns
                 footer = None if file is None else file.metadata
                 file = parquet.ParquetFile(
@@ -109,7 +113,7 @@ class ParquetTable(Table):
                 intact = True
                 raise
             finally:
-                if intact and sum(map(len, self._open_files.values())) < _OPEN_FILES:
+                if intact and sum(map(len, self._idle.values())) < _OPEN_FILES:
                     idle.append((wanted, file))
                 else:
                     file.close()

@@ -42,8 +42,6 @@ class Chunk:
 
     def part(self, start: int, stop: int) -> Chunk:
         """Return rows start to stop of this chunk."""
-        if start == 0 and stop == len(self):
-            return self
         y, weight = (
             None if values is None else values[start:stop] for values in (self.y, self.weight)
         )
@@ -214,8 +212,8 @@ class Stream:
 
         They are what another process needs beside the files.
         """
-        beside = {"_y": self._y, "_weight": self._weight}
-        return {name: values[start:stop] for name, values in beside.items() if values is not None}
+        values = {"_y": self._y, "_weight": self._weight}
+        return {name: part[start:stop] for name, part in values.items() if part is not None}
 
     def holding(self, held: dict[str, Any], first: int) -> Self:
         """Return a copy with the values of held(), which start with row `first` of the stream."""
@@ -299,21 +297,22 @@ def rechunk(
     Rows are copied only where a block spans several chunks.
     """
     pending: list[Chunk] = []
-    have = 0
+    count = 0  # rows of pending
     for chunk in chunks:
-        end = len(chunk) if stop is None else min(len(chunk), stop - chunk.start)
+        length = int(chunk.X.shape[0])
+        end = length if stop is None else min(length, stop - chunk.start)
         at = 0
         while at < end:
-            take = min(rows - have, end - at)
-            pending.append(chunk.part(at, at + take))
-            at, have = at + take, have + take
-            if have == rows:
-                yield _concatenate(pending)
-                pending, have = [], 0
-        if stop is not None and chunk.start + len(chunk) >= stop:
+            take = min(rows - count, end - at)
+            pending.append(chunk if take == length else chunk.part(at, at + take))
+            at, count = at + take, count + take
+            if count == rows:
+                yield pending[0] if len(pending) == 1 else _concatenate(pending)
+                pending, count = [], 0
+        if stop is not None and chunk.start + length >= stop:
             break
     if pending:
-        yield _concatenate(pending)
+        yield pending[0] if len(pending) == 1 else _concatenate(pending)
 
 
 def as_float(dtypes: Iterable[Any]) -> np.dtype[Any]:
@@ -354,8 +353,6 @@ def _describe_runs(run: int, step: int) -> str:
 
 def _concatenate(parts: Sequence[Chunk]) -> Chunk:
     first = parts[0]
-    if len(parts) == 1:
-        return first
     if hasattr(first.X, "indptr"):
         from scipy.sparse import vstack
 

@@ -53,13 +53,11 @@ class SvmlightStream(OneFile, MatrixStream):
         self._starts, self._firsts = [0], [0]  # first byte and first row of each range
         lowest, highest, rows = np.iinfo(np.int64).max, -1, 0
         for text in _ranges(path, 0, self._range_bytes):
-            found = self._parse(text, 2**31, rows)[0]
-            if found.nnz:
-                lowest, highest = (
-                    min(lowest, int(found.indices.min())),
-                    max(highest, int(found.indices.max())),
-                )
-            rows += found.shape[0]
+            matrix = self._parse(text, 2**31, rows)[0]
+            if matrix.nnz:
+                lowest = min(lowest, int(matrix.indices.min()))
+                highest = max(highest, int(matrix.indices.max()))
+            rows += matrix.shape[0]
             self._starts.append(self._starts[-1] + len(text))
             self._firsts.append(rows)
         if rows == 0 or highest < 0:
