@@ -216,7 +216,7 @@ class Stream:
         return {name: part[start:stop] for name, part in values.items() if part is not None}
 
     def holding(self, held: dict[str, Any], first: int) -> Self:
-        """Return a copy with the values of held(), which start with row `first` of the stream."""
+        """Return a copy with such values in memory, the first of which is of row `first`."""
         other = copy.copy(self)
         vars(other).update(held, _first=first, _progress=None)
         return other
