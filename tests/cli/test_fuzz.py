@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
 from tests.helpers.shell import call
 
 from mercer.cli._map_syntax import format_spec, parse
@@ -28,10 +29,11 @@ def whole(tmp_path_factory):
         label=np.resize(["x", "y"], 60), n=1
     )
     frame.to_csv(folder / "data.csv", index=False)
-    for name in ("data.tsv", "data.parquet"):
-        assert call(f"convert {folder}/data.csv {folder}/{name}").exit_code == 0
-    for name in ("data.npy", "data.svm"):
-        assert call(f"convert {folder}/data.csv {folder}/{name} --drop label").exit_code == 0
+    frame.to_csv(folder / "data.tsv", index=False, sep="\t")
+    frame.to_parquet(folder / "data.parquet", index=False)
+    numbers = frame.drop(columns="label").to_numpy()
+    np.save(folder / "data.npy", numbers)
+    dump_svmlight_file(numbers, np.zeros(60), str(folder / "data.svm"), zero_based=False)
     made = call(
         f"fit {folder}/data.csv --target label --map fourier:n_components=8 -o {folder}/data.mercer"
     )
@@ -65,7 +67,9 @@ def lines(name: str) -> list[str]:
         return [f"inspect {name}", f"predict {name} whole.csv -o p.csv"]
     target = {".npy": "--target 3", ".svm": ""}.get(name[name.index(".") :], "--target label")
     fit = f"fit {name} {target} --map hellinger -o m.mercer"
-    return [fit, f"predict whole.mercer {name} -o p.npy"]
+    drop = "" if name.endswith((".npy", ".svm")) else "--drop label"
+    transform = f"transform {name} {drop} --map hellinger -o z.npy"
+    return [transform, fit, f"predict whole.mercer {name} -o p.npy"]
 
 
 def try_files(whole, folder, seeds: range) -> dict[int, int]:
