@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from experiments.records import SIZES
-from mercer.cli._console import Voice, console, plain_table, speaks
-from mercer.cli._errors import Sentences, stopping
+from mercer.cli._console import Console, output_options, plain_table, rich_console
+from mercer.cli._errors import CommandGroup, on_interrupt
 
 if TYPE_CHECKING:
     from experiments.records import Experiment, Paper
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from experiments.sets import Sets
 
 
-@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Reproduce the experiments of the five papers."""
 
@@ -53,7 +53,7 @@ def main() -> None:
     help="Write papers.md and its pictures into this folder.",
 )
 @click.option("--show", is_flag=True, help="Run nothing: show the results in --out.")
-@speaks
+@output_options
 def run_papers(
     names: tuple[str, ...],
     size: str,
@@ -62,7 +62,7 @@ def run_papers(
     out: Path | None,
     page: Path | None,
     show: bool,
-    voice: Voice,
+    console: Console,
 ) -> None:
     """Run the experiments of the five papers, and print each table with published numbers.
 
@@ -92,7 +92,7 @@ def run_papers(
             f"{data} is not a folder: --data, or $MERCER_DATA, needs a folder of data sets."
         )
     if show and out is not None and not out.is_file():
-        voice.note(
+        console.note(
             f"{out.name} does not exist: --show displays the results that a run has stored in it."
         )
     results = Results.read(out) if out is not None else Results()
@@ -103,27 +103,27 @@ def run_papers(
         if not (
             tasks or any(results.get(size, one.experiment, one.cell) for one in cells(selected))
         ):
-            voice.note(
+            console.note(
                 "nothing was run: the data of all rows are missing. Set their folder with --data."
             )
         results.write()  # fails before the first cell where the file cannot be written
-        failed = _run(tasks, bench, results, voice)
+        failed = _run(tasks, bench, results, console)
     for paper in selected:
-        _show(paper, size, results, bench.sets, voice)
+        _show(paper, size, results, bench.sets, console)
     if size == SIZES[0]:
-        voice.say(
+        console.print(
             "\nQuick: a few rows, one draw, to test that everything runs; verdicts are meaningful "
             "from --size standard on."
         )
     if page is not None:
-        _write(page, list(available.values()), size, results, voice)
+        _write(page, list(available.values()), size, results, console)
     if failed:
         key, error = next(iter(failed.items()))
         raise ValueError(f"{len(failed)} cell(s) failed, first {key!r}: {error}")
 
 
 def _run(
-    tasks: Sequence[Task], bench: Bench, results: Results, voice: Voice
+    tasks: Sequence[Task], bench: Bench, results: Results, console: Console
 ) -> dict[str, Exception]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -135,10 +135,10 @@ def _run(
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    quiet = voice.as_json or not sys.stderr.isatty()
+    quiet = console.as_json or not sys.stderr.isatty()
     done = 0
     with Progress(
-        *columns, console=console(stderr=True), transient=True, disable=quiet
+        *columns, console=rich_console(stderr=True), transient=True, disable=quiet
     ) as progress:
         bar = progress.add_task("papers", total=len(tasks))
 
@@ -152,11 +152,11 @@ def _run(
             done += 1
             progress.advance(bar)
             if isinstance(outcome, Exception):
-                voice.event("failed", cell=task.key, error=str(outcome))
+                console.event("failed", cell=task.key, error=str(outcome))
                 return
-            voice.event("cell", cell=task.key, size=bench.size, **outcome.to_json())
+            console.event("cell", cell=task.key, size=bench.size, **outcome.to_json())
             for note in outcome.notes:
-                voice.note(f"{task.key}: {note}")
+                console.note(f"{task.key}: {note}")
 
         def describe_progress() -> str:
             where = (
@@ -166,30 +166,30 @@ def _run(
             )
             return f"{done} of {len(tasks)} cells are done{where}."
 
-        with stopping(describe_progress):
+        with on_interrupt(describe_progress):
             return run(begin(), bench, results, watch)
 
 
-def _show(paper: Paper, size: str, results: Results, sets: Sets, voice: Voice) -> None:
-    voice.say(f"\n{paper.title} ({paper.citation})")
+def _show(paper: Paper, size: str, results: Results, sets: Sets, console: Console) -> None:
+    console.print(f"\n{paper.title} ({paper.citation})")
     for experiment in paper.experiments:
-        _show_table(experiment, size, results, sets, voice)
+        _show_table(experiment, size, results, sets, console)
 
 
 def _show_table(
-    experiment: Experiment, size: str, results: Results, sets: Sets, voice: Voice
+    experiment: Experiment, size: str, results: Results, sets: Sets, console: Console
 ) -> None:
     from experiments.page import format_row
     from experiments.running import why_absent
     from experiments.verdicts import MISSES, table
 
     rows = table(experiment, size, results, lambda cell: why_absent(cell, sets))
-    voice.say(f"\n{experiment.source}: {experiment.title}; {experiment.unit}")
+    console.print(f"\n{experiment.source}: {experiment.title}; {experiment.unit}")
     shown = plain_table("row", "column", ">published", ">ours", ">difference", "verdict")
     for row in rows:
         shown.add_row(row.label, row.column, *format_row(row, experiment.form))
         ours = None if row.ours is None else row.ours.to_json()
-        voice.event(
+        console.event(
             "row",
             experiment=experiment.key,
             label=row.label,
@@ -200,14 +200,14 @@ def _show_table(
             verdict=row.verdict,
             reason=row.reason,
         )
-    voice.table(shown)
+    console.table(shown)
     for row in rows:
         if row.verdict == MISSES:
-            voice.say(f"{row.label}, {row.column}: {row.reason}. {row.note}".rstrip())
+            console.print(f"{row.label}, {row.column}: {row.reason}. {row.note}".rstrip())
 
 
 def _write(
-    folder: Path, papers: Sequence[Paper], size: str, results: Results, voice: Voice
+    folder: Path, papers: Sequence[Paper], size: str, results: Results, console: Console
 ) -> None:
     from experiments.page import FOLDER, page
     from mercer.persistence.atomic_write import replacing
@@ -217,7 +217,7 @@ def _write(
     for name, contents in files.items():
         with replacing(folder / name) as file:
             file.write(contents)
-    voice.say(f"\nWritten: {folder / 'papers.md'} and {len(files) - 1} pictures.")
+    console.print(f"\nWritten: {folder / 'papers.md'} and {len(files) - 1} pictures.")
 
 
 if __name__ == "__main__":

@@ -51,11 +51,15 @@ def model(folder):
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Read streams in chunks of a few rows (21 of five numbers)."""
-    monkeypatch.setattr("mercer.data.stream._CHUNK_BYTES", 21 * 5 * 8)
-    monkeypatch.setattr("mercer.data.csv._BLOCK", 512)
-    monkeypatch.setattr("mercer.data.svmlight._RANGE", 300)
+def small():
+    """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many
+    chunks.
+    """
+    from mercer.data.stream import CHUNK_BYTES
+
+    token = CHUNK_BYTES.set(21 * 5 * 8)
+    yield
+    CHUNK_BYTES.reset(token)
 
 
 @pytest.fixture
@@ -74,8 +78,6 @@ def small_grid():
 def small_blocks():
     """Use blocks and tiles of a few rows, as the workers of the test cluster do."""
     from tests.helpers.cluster_data import BLOCK, TILE
-
-    from mercer.parallel.tile_size import override_limits
 
     blocks = {"min_block_rows": BLOCK, "max_block_rows": BLOCK}
     with override_limits(**blocks, max_tile_rows=TILE, checkpoint_cost_ratio=0):

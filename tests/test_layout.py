@@ -187,7 +187,7 @@ def test_import_mercer_loads_nothing_that_numpy_does_not():
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["fit", "--help"], ["fit", "data.csv", "--map", "gwcs"]], ids=" ".join
+    "words", [["--help"], ["fit", "--help"], ["fit", "--hlep"], ["maps", "--hlep"]], ids=" ".join
 )
 def test_help_and_mistakes_of_usage_need_neither_numpy_nor_scikit_learn(words):
     command = (

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import contextlib
 import random
-import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
 from tests.helpers.shell import call
 
-from mercer.cli._map_syntax import parse, spell
+from mercer.cli._map_syntax import format_spec, parse
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npy", ".svm", ".mercer")
 
@@ -29,10 +29,11 @@ def whole(tmp_path_factory):
         label=np.resize(["x", "y"], 60), n=1
     )
     frame.to_csv(folder / "data.csv", index=False)
-    for name in ("data.tsv", "data.parquet"):
-        assert call(f"convert {folder}/data.csv {folder}/{name}").exit_code == 0
-    for name in ("data.npy", "data.svm"):
-        assert call(f"convert {folder}/data.csv {folder}/{name} --drop label").exit_code == 0
+    frame.to_csv(folder / "data.tsv", index=False, sep="\t")
+    frame.to_parquet(folder / "data.parquet", index=False)
+    numbers = frame.drop(columns="label").to_numpy()
+    np.save(folder / "data.npy", numbers)
+    dump_svmlight_file(numbers, np.zeros(60), str(folder / "data.svm"), zero_based=False)
     made = call(
         f"fit {folder}/data.csv --target label --map fourier:n_components=8 -o {folder}/data.mercer"
     )
@@ -66,7 +67,9 @@ def lines(name: str) -> list[str]:
         return [f"inspect {name}", f"predict {name} whole.csv -o p.csv"]
     target = {".npy": "--target 3", ".svm": ""}.get(name[name.index(".") :], "--target label")
     fit = f"fit {name} {target} --map hellinger -o m.mercer"
-    return [f"convert {name} c.parquet", fit, f"predict whole.mercer {name} -o p.npy"]
+    drop = "" if name.endswith((".npy", ".svm")) else "--drop label"
+    transform = f"transform {name} {drop} --map hellinger -o z.npy"
+    return [transform, fit, f"predict whole.mercer {name} -o p.npy"]
 
 
 def try_files(whole, folder, seeds: range) -> dict[int, int]:
@@ -83,12 +86,8 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
             result = call(line)
             codes[result.exit_code] = codes.get(result.exit_code, 0) + 1
             assert result.exit_code in (0, 1), (seed, line, result.output)
-            assert "This should not happen" not in result.output, (seed, line, result.output)
-            output = (
-                folder / shlex.split(line)[-1]
-                if line.startswith("convert")
-                else folder / line.split(" -o ")[-1]
-            )
+            assert "Internal error" not in result.output, (seed, line, result.output)
+            output = folder / line.split(" -o ")[-1]
             assert output.exists() == (result.exit_code == 0) or line.startswith("inspect"), (
                 seed,
                 line,
@@ -103,7 +102,7 @@ def try_files(whole, folder, seeds: range) -> dict[int, int]:
 def test_damaged_files_are_read_or_refused_in_one_sentence(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes = try_files(whole, tmp_path, range(120))
-    assert codes[0] > 20 and codes[1] > 100
+    assert codes[0] > 20 and codes[1] > 70
 
 
 @pytest.mark.slow
@@ -117,4 +116,4 @@ def test_thousands_of_damaged_files(whole, tmp_path, monkeypatch):
 )
 def test_any_text_is_a_map_or_a_sentence(text):
     with contextlib.suppress(ValueError):
-        assert parse(spell(parse(text))) == parse(text)
+        assert parse(format_spec(parse(text))) == parse(text)

@@ -1,5 +1,5 @@
-"""The command line as a whole: help, examples, errors, exit codes, completion; fit, predict and
-convert have files of their own.
+"""The command line as a whole: help, examples, errors, exit codes, completion; fit and predict
+have files of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.helpers.shell import call, fails, run
 
 import mercer
 from mercer.cli import _errors, main
-from mercer.cli._console import Voice, plain_table
+from mercer.cli._console import Console, plain_table
 from mercer.maps import registry
 
 
@@ -36,22 +36,22 @@ def test_compare_shows_the_race_and_its_verdict(monkeypatch):
     assert re.search(
         r"^\S.* wins with 9[89]\.\d\d% .* points more than linear\.$", output, flags=re.MULTILINE
     )
-    assert "5-fold cross-validation on 898 rows that no round has seen" in output
+    assert "5-fold cross-validation on 898 rows that no round has used" in output
     assert max(map(len, lines[:12])) <= 80
 
 
 @pytest.mark.parametrize(
     ("finalists", "words"),
     [
-        (0, "All: the last round that they were in, on 1 held-out row. +- is"),
+        (0, "All: last round, on 1 held-out row. +- is one standard error."),
         (
             1,
-            "The first: 2-fold cross-validation on 4 rows that no round has seen. The others: "
-            "the last round that they were in, on 1 h",
+            "First: 2-fold cross-validation on 4 rows that no round has used. Others: last round, "
+            "on 1 held-out row.",
         ),
         (
             2,
-            "The first 2: 2-fold cross-validation on 4 rows that no round has seen. +- is one "
+            "First 2: 2-fold cross-validation on 4 rows that no round has used. +- is one "
             "standard error.",
         ),
     ],
@@ -68,7 +68,7 @@ def test_compare_says_what_was_cross_validated_and_nothing_of_what_was_not(
     )
     settings = {**some.settings, "folds": 2, "final": 4, "held_out": 1, "rows": 8}
     made = board(entries=entries, winner=entries[0], settings=settings, columns=1)
-    monkeypatch.setattr("mercer.cli.compare._select", lambda *args, **how: made)
+    monkeypatch.setattr("mercer.model_selection.select.select", lambda *args, **how: made)
     output = " ".join(run("compare").split())
     assert words in output
     assert " 1 column; " in output
@@ -104,9 +104,9 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     assert "R^2" in verdict["verdict"]
     output = run(line)
     assert "numbers.csv: 400 rows, 3 columns" in output
-    assert "hellinger took no part. Hellinger needs numbers of at least 0" in output
+    assert "Skipped hellinger: Hellinger needs numbers of at least 0" in output
     assert (
-        "projection took no part. RandomProjection: n_components must be at most the number of "
+        "Skipped projection: RandomProjection: n_components must be at most the number of "
         "columns" in output
     )
     following = re.search(
@@ -119,7 +119,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
 @pytest.mark.full
 def test_fit_chooses_the_map_by_itself(folder):
     output = run("fit data.parquet --target digit --map auto --max-seconds 4 -o model.mercer")
-    words = re.search(r"So --map (.*)\.$", output, flags=re.MULTILINE)[1]
+    words = re.search(r"Using --map (.*)\.$", output, flags=re.MULTILINE)[1]
     assert run(f"fit data.parquet --target digit --map {words} -o same.mercer")
     assert np.array_equal(mercer.load("model.mercer").coef_, mercer.load("same.mercer").coef_)
 
@@ -151,7 +151,7 @@ def test_tables_show_words_as_they_are(capsys):
     table = plain_table("word")
     for word in ("mercer[gpu]", ":snake:", "[bold]red"):
         table.add_row(word)
-    Voice(as_json=False).table(table)
+    Console(as_json=False).table(table)
     assert capsys.readouterr().out.split()[-3:] == ["mercer[gpu]", ":snake:", "[bold]red"]
 
 
@@ -183,8 +183,6 @@ def test_the_examples_of_all_commands_run_in_their_order(folder):
         "predictions.parquet",
         "scores.csv",
         "features.npy",
-        "data.svm",
-        "rows.npy",
     } <= made
     truth = pd.read_parquet("data.parquet")["digit"]
     assert np.mean(pd.read_parquet("predictions.parquet")["prediction"] == truth) > 0.98
@@ -214,8 +212,8 @@ def test_the_traceback_is_shown_when_it_is_asked_for(line, env):
 def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
     monkeypatch.setattr("mercer.system.facts", lambda: 1 / 0)
     assert fails("info") == (
-        "This should not happen (ZeroDivisionError: division by zero). Run it again with "
-        "--debug, and report what it shows."
+        "Internal error (ZeroDivisionError: division by zero). Run the command again with "
+        "--debug, and report the traceback."
     )
 
 
@@ -240,7 +238,7 @@ def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
         ),
         (
             MemoryError("Unable to allocate 8 TiB"),
-            "There is not enough memory (Unable to allocate 8 TiB): use fewer",
+            "Out of memory (Unable to allocate 8 TiB): use fewer",
         ),
         (
             ValueError("n_jobs and columns=[...] are words of a user."),
@@ -249,7 +247,7 @@ def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
     ],
 )
 def test_errors_of_files_and_memory_are_sentences(error, expected):
-    assert _errors.sentence(error).startswith(expected)
+    assert _errors.format_error(error).startswith(expected)
 
 
 def test_warnings_are_notes_without_a_line_of_code(monkeypatch):
@@ -304,7 +302,8 @@ def test_help_is_in_the_order_of_the_road():
 
 def test_kinds_of_files_are_those_that_streams_read():
     from mercer.cli import _options
-    from mercer.data import _SUFFIXES, svmlight
+    from mercer.data import svmlight
+    from mercer.data.open import SUFFIXES
 
     assert _options.SVMLIGHT == svmlight.SVMLIGHT
-    assert {*_options.TABLES, *_options.SVMLIGHT} < set(_SUFFIXES)
+    assert {*_options.TABLES, *_options.SVMLIGHT} < set(SUFFIXES)

@@ -4,29 +4,27 @@ reading.
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer import Composed, KernelClassifier, KernelRegressor, RandomFourier, Stacked
-from mercer.cli import _signatures
+from mercer import Composed, RandomFourier, Stacked
 from mercer.cli._map_syntax import (
-    Joined,
-    Named,
+    Composition,
+    MapSpec,
     build,
     completions,
-    literal,
-    of_description,
+    defaults,
+    format_spec,
     parse,
-    spell,
+    parse_value,
+    spec_of_description,
 )
 from mercer.maps import registry
 
 
 def test_a_name_is_the_map_with_its_defaults():
-    assert parse("fourier") == Named("fourier", {})
+    assert parse("fourier") == MapSpec("fourier", {})
     made = build(parse("fourier"))
     assert type(made) is RandomFourier
     assert made.get_params() == RandomFourier().get_params()
@@ -41,7 +39,7 @@ def test_options_are_numbers_words_and_lists():
         "normalize": True,
         "random_state": None,
     }
-    assert parse(text) == Named("fourier", expected)
+    assert parse(text) == MapSpec("fourier", expected)
     assert parse("anchors:feature_range=(0, 1.5),kernel='jensen-shannon'").options == {
         "feature_range": (0, 1.5),
         "kernel": "jensen-shannon",
@@ -52,11 +50,13 @@ def test_options_are_numbers_words_and_lists():
 
 
 def test_arrows_bind_tighter_than_plus():
-    assert parse("hellinger + pca >> fourier") == Joined(
-        "+", (Named("hellinger", {}), Joined(">>", (Named("pca", {}), Named("fourier", {}))))
+    assert parse("hellinger + pca >> fourier") == Composition(
+        "+",
+        (MapSpec("hellinger", {}), Composition(">>", (MapSpec("pca", {}), MapSpec("fourier", {})))),
     )
-    assert parse("(hellinger + pca) >> fourier") == Joined(
-        ">>", (Joined("+", (Named("hellinger", {}), Named("pca", {}))), Named("fourier", {}))
+    assert parse("(hellinger + pca) >> fourier") == Composition(
+        ">>",
+        (Composition("+", (MapSpec("hellinger", {}), MapSpec("pca", {}))), MapSpec("fourier", {})),
     )
 
 
@@ -99,7 +99,7 @@ def test_what_it_does_not_know_is_a_sentence(text, sentence):
     assert sentence in str(caught.value)
 
 
-names = st.sampled_from(sorted(_signatures.maps()))
+names = st.sampled_from(sorted(registry()))
 values = st.one_of(
     st.none(),
     st.booleans(),
@@ -109,7 +109,7 @@ values = st.one_of(
         st.characters(codec="ascii", exclude_characters="\"'\\\r\n", min_codepoint=32),
         min_size=1,
         max_size=8,
-    ).filter(lambda text: literal(f'"{text}"') == text),
+    ).filter(lambda text: parse_value(f'"{text}"') == text),
     st.lists(st.integers(), max_size=3),
 )
 
@@ -122,21 +122,21 @@ def specs(draw, depth=2):
         flat = [
             inner
             for one in parts
-            for inner in (one.parts if isinstance(one, Joined) and one.sign == sign else [one])
+            for inner in (
+                one.parts if isinstance(one, Composition) and one.operator == sign else [one]
+            )
         ]
-        return Joined(sign, tuple(flat))
+        return Composition(sign, tuple(flat))
     name = draw(names)
     options = draw(
-        st.dictionaries(
-            st.sampled_from(sorted(_signatures.maps()[name].parameters)), values, max_size=3
-        )
+        st.dictionaries(st.sampled_from(sorted(defaults(registry()[name]))), values, max_size=3)
     )
-    return Named(name, options)
+    return MapSpec(name, options)
 
 
 @given(specs())
 def test_spelling_is_the_inverse_of_reading(spec):
-    assert parse(spell(spec)) == spec
+    assert parse(format_spec(spec)) == spec
 
 
 def plain(value):
@@ -148,26 +148,11 @@ def test_every_case_of_every_map_is_spelt_and_built_again(cls):
     for case in cls.cases():
         params = case.get_params(deep=False)
         if all(plain(value) for value in params.values()):
-            again = build(parse(spell(of_description({"class": cls.__name__, **params}))))
+            again = build(
+                parse(format_spec(spec_of_description({"class": cls.__name__, **params})))
+            )
             assert type(again) is cls
             assert again.get_params() == params
-
-
-@pytest.mark.parametrize(
-    "cls", [*registry().values(), KernelClassifier, KernelRegressor], ids=lambda cls: cls.__name__
-)
-def test_signatures_that_are_read_are_those_of_the_constructors(cls):
-    read = {
-        one.cls: one for one in (*_signatures.maps().values(), *_signatures.estimators().values())
-    }[cls.__name__]
-    expected = {name: repr(one.default) for name, one in inspect.signature(cls).parameters.items()}
-    assert read.parameters == expected
-
-
-def test_the_names_that_are_read_are_the_registry():
-    assert {name: one.cls for name, one in _signatures.maps().items()} == {
-        name: cls.__name__ for name, cls in registry().items()
-    }
 
 
 def test_a_text_is_completed_by_names_and_options():

@@ -86,11 +86,11 @@ def test_several_maps_have_no_error_that_could_be_planned(folder):
         ("plan data.csv --target digits", "has no column 'digits'"),
         (
             "plan numbers.csv --target b --loss logistic",
-            "--loss logistic is for classes, and the target is numbers",
+            "--loss logistic is for classifiers. Target 'b': 20 distinct numbers",
         ),
         (
             "plan apart.csv --map gcws:n_hashes=4 --error 0.1",
-            "which is 0 for every pair of these rows: leave it out",
+            "which is 0 for every pair of these rows: plan without it",
         ),
         ("plan one.csv --error 0.1", "measured on pairs of different rows, and there is 1 row"),
     ],

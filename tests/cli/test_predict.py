@@ -15,6 +15,7 @@ from tests.helpers.shell import fails, run
 
 import mercer
 from mercer import open_stream
+from mercer.cli.predict import write_features
 
 
 def test_predict_finds_columns_by_name_in_any_order_and_leaves_others_alone(model):
@@ -91,11 +92,14 @@ def test_features_are_those_of_transform_in_every_kind_of_file(model, output):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
-def test_sparse_features_are_written_dense_piece_by_piece(folder, monkeypatch):
-    monkeypatch.setattr("mercer.cli.predict._PIECE", 2**16)
+def test_sparse_features_are_written_dense_piece_by_piece(folder):
     run("transform data.parquet --drop digit --map gcws:n_hashes=4,bits=3 --save g.mercer -o z.npy")
-    expected = mercer.load("g.mercer").transform(frame()[frame().columns[:64]]).toarray()
+    fitted = mercer.load("g.mercer")
+    expected = fitted.transform(frame()[frame().columns[:64]]).toarray()
     np.testing.assert_array_equal(np.load("z.npy"), expected)
+    stream = open_stream("data.parquet", columns=list(frame().columns[:64]))
+    assert write_features(stream, fitted, Path("pieces.npy"), dense_bytes=2**16) == 1797
+    np.testing.assert_array_equal(np.load("pieces.npy"), expected)
 
 
 def test_inspect_shows_the_map_in_its_language(folder):
@@ -135,8 +139,8 @@ def test_a_damaged_model_is_one_sentence(model, folder):
 def test_a_model_of_other_columns_says_which_are_missing_and_which_are_new(model):
     frame().rename(columns={"pixel_0_0": "new_a", "pixel_7_7": "new_b"}).to_parquet("other.parquet")
     assert fails("predict model.mercer other.parquet -o p.csv") == (
-        "other.parquet lacks the columns 'pixel_0_0', 'pixel_7_7' that the model was fitted on. "
-        "New are the columns 'new_a', 'new_b', 'digit'."
+        "other.parquet lacks the columns 'pixel_0_0', 'pixel_7_7', which the model was fitted on. "
+        "It also has the columns 'new_a', 'new_b', 'digit'."
     )
 
 
@@ -206,7 +210,7 @@ def test_columns_of_svmlight_that_may_count_either_way_are_refused(folder):
     X, y = load_digits(return_X_y=True)  # whose first column is all 0
     dump_svmlight_file(X, y, "rows.svm")
     run("fit data.csv --target digit --map fourier:n_components=128 --alpha 1 -o model.mercer")
-    assert "they may count from 0 or from 1. Say which: --zero-based, or --one-based" in fails(
+    assert "they may count from 0 or from 1. Give --zero-based or --one-based" in fails(
         "predict model.mercer rows.svm -o p.csv"
     )
     run("predict model.mercer rows.svm --zero-based -o p.csv")

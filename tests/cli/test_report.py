@@ -73,7 +73,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_comparison(table,
     start = "compare table.csv --target kind --report"
     assert fails(f"{start} no/report.html") == "no: There is no such folder."
     assert (
-        "a report is a page of HTML: table.html, not table.csv" in call(f"{start} table.csv").stderr
+        "a report is an HTML page: table.html, not table.csv" in call(f"{start} table.csv").stderr
     )
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert fails(f"{start} report.html") == "A report needs matplotlib: pip install 'mercer[plot]'."

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from tests.helpers.waiting import LIMIT, wait_until
 
-from mercer.cli._errors import Sentences, stopping
+from mercer.cli._errors import CommandGroup, on_interrupt
 
 # A fit in small steps: blocks of 1,024 rows, a shard for each, and a source that takes its time
 # where it is asked to.
@@ -23,10 +23,11 @@ SLOWLY = """
 import signal, sys, time
 # also where the tests run in a shell's background
 signal.signal(signal.SIGINT, signal.default_int_handler)
-import mercer.parallel.tile_size, mercer.data.stream
+import mercer.parallel.tile_size
+from mercer.data.stream import CHUNK_BYTES
 from mercer.data.npy import NpyStream
 mercer.parallel.tile_size.set_limits(max_block_rows=1024, shard_blocks=1)
-mercer.data.stream._CHUNK_BYTES = 2**15
+CHUNK_BYTES.set(2**15)
 seconds, read = float(sys.argv.pop(1)), NpyStream._read
 def slowly(self, start, rows):
     for parts in read(self, start, rows):
@@ -64,9 +65,9 @@ def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, 
     process.send_signal(number)
     output, said = process.communicate(timeout=LIMIT)
     assert process.returncode == code, said
-    assert "Plan: " in output
+    assert "KernelRegressor: 30,000 rows" in output
     assert said.strip().startswith("Stopped. The first ")
-    assert said.strip().endswith("rows are in half.ckpt: run the same command again to go on.")
+    assert said.strip().endswith("rows are in half.ckpt: run the same command again to resume.")
     assert "Traceback" not in said
     assert {path.name for path in folder.iterdir()} == {"data.npy", "half.ckpt"}
     if number == signal.SIGTERM:
@@ -84,13 +85,13 @@ def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, 
 def test_a_fit_without_checkpoint_says_that_nothing_is_left(folder):
     process = start(folder, 0.2, "-o", "model.mercer")
     assert process.stdout is not None
-    while "Plan: " not in process.stdout.readline():
+    while "KernelRegressor: " not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, said
     assert said.strip() == (
-        "Stopped. Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
+        "Stopped. Nothing was written; with --checkpoint FILE an interrupted fit can be resumed."
     )
     assert {path.name for path in folder.iterdir()} == {"data.npy"}
 
@@ -100,12 +101,12 @@ def test_an_error_after_a_signal_is_the_signal():
     twice.
     """
 
-    @click.group(cls=Sentences)
+    @click.group(cls=CommandGroup)
     def main() -> None: ...
 
     @main.command()
     def wait() -> None:
-        with stopping(lambda: "Half is kept."):
+        with on_interrupt(lambda: "Half is kept."):
             try:
                 signal.raise_signal(signal.SIGTERM)
             except KeyboardInterrupt:

@@ -92,7 +92,7 @@ def test_without_a_cluster_dask_arrays_are_streams():
     with pytest.raises(ValueError, match=r"unknown length: call compute_chunk_sizes\(\)"):
         open_stream(chunks[chunks[:, 0] > 0.5])
     with pytest.raises(
-        ValueError, match=r"takes Dask arrays, got a Dask Delayed. Of a Dask frame make arrays with"
+        ValueError, match=r"takes Dask arrays, got a Dask Delayed. Convert a Dask frame with"
     ):
         open_stream(chunks.to_delayed()[0, 0])
     with pytest.raises(

@@ -71,16 +71,16 @@ def test_csv_and_parquet_of_the_same_rows_give_the_same_model(written):
     assert first.feature_names_in_.tolist() == other.feature_names_in_.tolist() == ["a", "b", "c"]
     assert first.coef_.tobytes() == other.coef_.tobytes()
     assert first.intercept_ == other.intercept_
-    assert "Left out" not in said["csv"]
+    assert "Ignoring" not in said["csv"]
     listed = ", ".join(map(repr, names))
-    assert (f"Left out: {listed}, the index of the pandas frame" in said["parquet"]) == bool(names)
+    assert (f"Ignoring {listed}, the index of the pandas frame" in said["parquet"]) == bool(names)
 
 
 def test_dropping_a_column_does_not_bring_the_index_in(written):
     _, names, folder = written
     outcome = run("fit", folder / "d.parquet", *FIT, "--drop", "c", "-o", folder / "m.mercer")
     assert load(folder / "m.mercer").feature_names_in_.tolist() == ["a", "b"]
-    assert ("Left out: " in outcome.stdout) == bool(names)
+    assert ("Ignoring " in outcome.stdout) == bool(names)
 
 
 def test_predictions_do_not_depend_on_whether_a_file_has_the_index(written):
@@ -104,7 +104,7 @@ def test_an_index_that_is_named_is_an_input_or_the_target(tmp_path):
     outcome = run(
         "fit", tmp_path / "d.parquet", *FIT, "--columns", "a,id", "-o", tmp_path / "m.mercer"
     )
-    assert "Left out" not in outcome.stdout
+    assert "Ignoring" not in outcome.stdout
     assert load(tmp_path / "m.mercer").feature_names_in_.tolist() == ["a", "id"]
 
 
@@ -187,20 +187,3 @@ def test_metadata_that_are_not_of_pandas_do_no_harm(tmp_path, text):
     pq.write_table(table, tmp_path / "d.parquet")
     assert open_stream(tmp_path / "d.parquet", target="y").columns == ("a",)
     assert open_stream(table).width == 2
-
-
-def test_a_converted_file_keeps_the_index_apart_or_says_that_it_cannot(tmp_path):
-    frame().rename_axis("id").to_parquet(tmp_path / "d.parquet")
-    run("convert", tmp_path / "d.parquet", tmp_path / "copy.parquet")
-    assert open_stream(tmp_path / "copy.parquet", target="y").left_out == ("id",)
-    assert pd.read_parquet(tmp_path / "copy.parquet").equals(
-        pd.read_parquet(tmp_path / "d.parquet")
-    )
-    outcome = run("convert", tmp_path / "d.parquet", tmp_path / "copy.csv")
-    assert (
-        "'id', the index of the pandas frame that was written, is an ordinary column of copy.csv"
-        in outcome.stderr
-    )
-    outcome = run("convert", tmp_path / "d.parquet", tmp_path / "copy.npy")
-    assert "Left out: 'id', the index of the pandas frame" in outcome.stderr
-    assert np.load(tmp_path / "copy.npy").shape == (300, 4)

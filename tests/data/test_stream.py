@@ -35,7 +35,6 @@ from tests.helpers.stream_data import (
 
 from mercer import open_stream
 from mercer.data import Chunk, rechunk
-from mercer.data import stream as streaming
 
 SOURCES = {
     "array": lambda folder: open_stream((X, y, w)),
@@ -164,14 +163,15 @@ def test_fingerprints_see_one_changed_number_and_one_changed_label():
     assert sparse[0] != sparse[1]
 
 
-def test_the_fingerprint_of_a_large_array_says_which_rows_it_looked_at(monkeypatch):
-    monkeypatch.setattr(streaming, "_HASH_BYTES", 2**21)
+def test_the_fingerprint_of_a_large_array_says_which_rows_it_looked_at():
     large = np.zeros((2**17, 8))
-    mark = open_stream((large, large[:, :2])).fingerprint()
+    stream = open_stream((large, large[:, :2]))
+    stream.hash_bytes = 2**21
+    mark = stream.fingerprint()
     assert mark["hashed"] == "16384 rows of every 65536"
     assert mark["y"]["hashed"] == "all rows"
     large[65536] = 1
-    assert open_stream(large).fingerprint()["sha256"] != mark["sha256"]
+    assert stream.fingerprint()["sha256"] != mark["sha256"]
 
 
 @pytest.mark.parametrize("kind", ["array", "csr", "npy", "npz", "pandas", "polars", "parquet"])
@@ -333,13 +333,13 @@ def test_bad_grids_are_refused():
     with pytest.raises(ValueError, match="rows of a block must be an integer of at least 1, got 0"):
         stream.blocks(0)
     with pytest.raises(ValueError, match="start must be an integer of at least 0, got -1"):
-        stream.blocks(5, -1)
+        next(stream.blocks(5, -1))
 
 
 def test_a_watched_stream_tells_where_each_pass_begins_and_ends(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((70_000, 32)))
     seen = []
-    stream = open_stream(tmp_path / "x.npy").watched(lambda row, of: seen.append((row, of)))
+    stream = open_stream(tmp_path / "x.npy").with_progress(lambda row, of: seen.append((row, of)))
     chunks = [len(chunk) for chunk in stream.chunks()]
     assert len(chunks) > 1
     assert seen == [(0, 70_000), *((int(row), 70_000) for row in np.cumsum(chunks))]
@@ -347,7 +347,7 @@ def test_a_watched_stream_tells_where_each_pass_begins_and_ends(tmp_path):
     next(stream.chunks(start=69_000))
     assert seen == [(69_000, 70_000)]
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
-    short = open_stream(tmp_path / "x.csv").watched(lambda row, of: seen.append((row, of)))
+    short = open_stream(tmp_path / "x.csv").with_progress(lambda row, of: seen.append((row, of)))
     seen.clear()
     assert sum(len(chunk) for chunk in short.chunks()) == 2
     assert seen == [(0, None), (2, None)]

@@ -98,7 +98,7 @@ def test_svmlight_counts_columns_over_the_whole_file(small, tmp_path):
     assert open_stream(tmp_path / "d.svm").width == 4
     with pytest.raises(
         ValueError,
-        match=r"d.svm uses columns 1 to 4, and 9 are wanted: they may count from 0 or from 1",
+        match=r"d.svm uses columns 1 to 4, and 9 are needed: they may count from 0 or from 1",
     ):
         open_stream(tmp_path / "d.svm", n_features=9)
     for zero_based, row in (

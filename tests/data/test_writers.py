@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import open_stream
-from mercer.data import open_sink, writers
+from mercer.data import open_sink
 
 Z = np.random.default_rng(0).normal(size=(1000, 6)) * 10.0 ** np.random.default_rng(1).integers(
     -300, 300, size=(1000, 6)
@@ -63,9 +64,11 @@ def test_a_column_of_lists_holds_features(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), Z)
 
 
-def test_small_blocks_make_large_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers, "_GROUP_BYTES", 400 * 6 * 8)
-    write(tmp_path / "d.parquet", 6, np.array_split(Z, 100))
+def test_small_blocks_make_large_row_groups(tmp_path):
+    with open_sink(tmp_path / "d.parquet", 6) as sink:
+        sink.row_group_bytes = 400 * 6 * 8
+        for block in np.array_split(Z, 100):
+            sink.write(block)
     metadata = pq.ParquetFile(tmp_path / "d.parquet").metadata
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
         400,
@@ -120,7 +123,7 @@ def test_rows_that_cannot_be_finished_leave_nothing(kind, tmp_path, monkeypatch)
     def full(*_):
         raise OSError("no space left on the device")
 
-    monkeypatch.setattr(writers.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         write(tmp_path / f"d.{kind}", 6, [Z])
     assert list(tmp_path.iterdir()) == []
@@ -149,7 +152,7 @@ def test_places_that_cannot_be_written_to_are_refused(tmp_path):
         (
             tmp_path / "d.xls",
             2,
-            "d.xls is of no kind that is written. Those are .parquet, .npy, .csv",
+            "d.xls has a suffix that cannot be written: use .parquet, .npy, .csv",
         ),
         (tmp_path / "gone" / "d.npy", 2, "There is no folder .*gone to write to"),
         (tmp_path / "d.npy", 0, "columns must be an integer of at least 1, got 0"),
@@ -158,7 +161,7 @@ def test_places_that_cannot_be_written_to_are_refused(tmp_path):
         (tmp_path / "d.npy", {"a": "f4", "b": "f8"}, "d.npy needs numbers of one dtype"),
         (tmp_path / "d.npy", {"a": str}, "d.npy needs numbers of one dtype"),
         (tmp_path / "d.csv", {"a": ("f4", 3)}, "CSV has no columns of lists"),
-        (tmp_path / "d.parquet", {"a": "c16"}, "columns are numbers or words, got complex128"),
+        (tmp_path / "d.parquet", {"a": "c16"}, "columns are numbers or text, got complex128"),
     ):
         with pytest.raises(ValueError, match=sentence):
             open_sink(path, columns)

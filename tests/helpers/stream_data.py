@@ -101,7 +101,7 @@ def objects(folder: Path) -> Path:
 REFUSED = {
     r"There is no file .*gone.csv": lambda f: (f / "gone.csv", {}),
     r"d.csv.gz is compressed: unpack it first": lambda f: (damaged(f, "d.csv.gz"), {}),
-    r"d.xls is of no known kind. Known are .npy, .npz, .parquet, .csv": lambda f: (
+    r"d.xls has an unknown suffix. Known are .npy, .npz, .parquet, .csv": lambda f: (
         damaged(f, "d.xls"),
         {},
     ),
@@ -110,7 +110,7 @@ REFUSED = {
     r"d.parquet is damaged, or no Parquet file": lambda f: (damaged(f, "d.parquet"), {}),
     r"d.npz is damaged, or no .npz file": lambda f: (damaged(f, "d.npz"), {}),
     r"d.npy is not a .npy array": lambda f: (damaged(f, "d.npy"), {}),
-    r"X.npy is cut short: 10408 bytes are announced, 9000 are there": lambda f: (
+    r"X.npy is truncated: its header needs 10408 bytes, and it has 9000": lambda f: (
         damaged(f, "X.npy", written(f / "Y.npy", np.save, X).read_bytes()[:9000]),
         {},
     ),

@@ -86,7 +86,7 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
         time.sleep(0.2)
 
     stream = open_stream(np.ones((10, 2)))
-    stream.watched(watch)
+    stream.with_progress(watch)
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         accumulate(stream, Moments(), n_jobs=2)

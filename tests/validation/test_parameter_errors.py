@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.shell import fails
 
 from mercer import KernelRegressor, RandomFourier, open_stream
-from mercer.cli._errors import sentence
+from mercer.cli._errors import format_error
 from mercer.data.column_roles import COLUMNS
 from mercer.errors import ParameterError, RowError, Setting
 
@@ -67,7 +67,7 @@ def test_advice_stays_with_an_error_that_is_moved():
         str(error.with_offset(10, "fit")) == "fit: Bad at row 13. Leave it out with columns=[...]."
     )
     assert (
-        sentence(error.with_location("line 4"), FIT)
+        format_error(error.with_location("line 4"), FIT)
         == "Bad at line 4. Leave it out with --columns or --drop."
     )
 
@@ -94,12 +94,12 @@ def test_advice_stays_with_an_error_that_is_moved():
     ],
 )
 def test_the_command_line_names_the_options_that_it_has(parts, expected):
-    assert sentence(ParameterError("fit", *parts), FIT) == expected
+    assert format_error(ParameterError("fit", *parts), FIT) == expected
 
 
 def test_parameters_of_a_map_keep_their_names():
     error = raised(lambda: RandomFourier(random_state=-1).fit([[1.0]]))
-    assert sentence(error, FIT) == str(error)
+    assert format_error(error, FIT) == str(error)
 
 
 @pytest.fixture
@@ -155,10 +155,10 @@ def test_rows_that_do_not_fit_a_table_say_what_to_do(tmp_path, monkeypatch):
     error = raised(lambda: [None for _ in stream.chunks()])
     assert "and then 'columns=[...]' at" in str(error)
     assert str(error).endswith("Correct it, or leave the column out with columns=[...].")
-    assert sentence(error, FIT).endswith(
+    assert format_error(error, FIT).endswith(
         "Correct it, or leave the column out with --columns or --drop."
     )
-    assert "and then 'columns=[...]' at" in sentence(error, FIT)
+    assert "and then 'columns=[...]' at" in format_error(error, FIT)
 
 
 def test_arrays_of_another_width_are_told_how_to_choose():
@@ -167,4 +167,4 @@ def test_arrays_of_another_width_are_told_how_to_choose():
     )
     error = raised(lambda: model.predict(open_stream(np.eye(4))))
     assert str(error).endswith("Choose them with open_stream(source, columns=[...]).")
-    assert sentence(error, FIT).endswith("Choose them with --columns.")
+    assert format_error(error, FIT).endswith("Choose them with --columns.")

@@ -1,6 +1,4 @@
-"""What a command says: sentences on standard output, bars where standard error is a terminal, or
-one JSON object on each line.
-"""
+"""Output of a command: text and progress bars for a terminal, or one JSON object on each line."""
 
 from __future__ import annotations
 
@@ -14,125 +12,118 @@ from typing import Any
 
 import click
 
-_SECONDS = 0.5  # between two lines of progress
+_SECONDS = 0.5  # between two progress events
 
-Watch = Callable[[int, int | None], None]
+Progress = Callable[[int, int | None], None]
+"""Called with the index of the next row, and the number of rows or None."""
 
 
-class Voice:
-    """One for each run of a command."""
+class Console:
+    """Standard output and standard error of one run of a command."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
 
-    def say(self, text: str) -> None:
-        """A sentence for a reader; nothing among JSON lines."""
+    def print(self, text: str) -> None:
+        """Print text; nothing with --json."""
         if not self.as_json:
             click.echo(text)
 
     def note(self, text: str) -> None:
-        """Something to know that is no error."""
+        """Print a note to standard error, or a note event with --json."""
         if self.as_json:
             self.event("note", text=text)
         else:
             click.echo(f"Note: {text}", err=True)
 
-    def event(self, kind: str, /, **facts: Any) -> None:
-        """A line of JSON; nothing for a reader."""
+    def event(self, kind: str, /, **fields: Any) -> None:
+        """Print a JSON object on one line; nothing without --json."""
         if self.as_json:
-            click.echo(json.dumps({"event": kind, **facts}, default=str))
+            click.echo(json.dumps({"event": kind, **fields}, default=str))
 
-    def written(self, what: str, rows: int, seconds: float, output: Path) -> None:
-        """The last word of a command whose result is a file of rows."""
+    def print_file(self, action: str, rows: int, seconds: float, output: Path) -> None:
+        """Print the summary of a command that has written rows to a file."""
         from mercer.parallel.tile_size import size
 
         length = output.stat().st_size
-        self.say(f"{what} {rows:,} rows in {seconds:.1f} s, written to {output} ({size(length)}).")
+        self.print(f"{action} {rows:,} rows in {seconds:.1f} s; wrote {output} ({size(length)}).")
         self.event("done", output=str(output), rows=rows, seconds=round(seconds, 3), bytes=length)
 
     def table(self, table: Any) -> None:
-        """A table of rich; nothing among JSON lines."""
+        """Print a rich table; nothing with --json."""
         if not self.as_json:
-            console().print(table)
+            rich_console().print(table)
 
     @contextmanager
-    def watching(self, what: str, begin: Callable[[], None] = lambda: None) -> Iterator[Watch]:
-        """watch(row, rows in all) for Stream.watched; begin() is called before each pass over the
-        rows.
+    def progress(self, description: str) -> Iterator[Progress]:
+        """Return a callback for Stream.with_progress.
+
+        It draws a bar where standard error is a terminal, and prints events with --json.
         """
         if self.as_json:
-            yield _Lines(self, begin)
+            yield _ProgressEvents(self)
         elif sys.stderr.isatty():
-            with _bars() as progress:
-                yield _Bars(progress, what, begin)
+            with _progress_bars() as bars:
+                yield _ProgressBar(bars, description)
         else:
-            yield _Passes(begin)
+            yield lambda row, total: None
 
 
-class _Passes:
-    """Counts passes: one begins where the row is not beyond the last one."""
+class _PassCounter:
+    """Count passes over the rows: one begins where the row index does not increase."""
 
-    def __init__(self, begin: Callable[[], None]) -> None:
-        self.begin, self.passes, self.last = begin, 0, 0
+    passes = 0
+    row = 0
 
-    def __call__(self, row: int, of: int | None) -> None:
-        if self.passes == 0 or row < self.last or row == 0:
-            self.begin()
-            self.passes, self.first, self.since = self.passes + 1, row, time.monotonic()
-            self._start(row, of)
-        self.last = row
-        self._show(row, of)
+    def update(self, row: int) -> bool:
+        """Set the current row; return whether a pass begins with it."""
+        begins = self.passes == 0 or row < self.row or row == 0
+        if begins:
+            self.passes, self.first, self.started = self.passes + 1, row, time.monotonic()
+        self.row = row
+        return begins
 
-    def _start(self, row: int, of: int | None) -> None:
-        pass
-
-    def _show(self, row: int, of: int | None) -> None:
-        pass
+    def rate(self) -> float:
+        """Return the rows per second of the current pass."""
+        return (self.row - self.first) / max(time.monotonic() - self.started, 1e-9)
 
 
-class _Lines(_Passes):
-    def __init__(self, voice: Voice, begin: Callable[[], None]) -> None:
-        super().__init__(begin)
-        self.voice, self.said = voice, 0.0
+class _ProgressEvents(_PassCounter):
+    def __init__(self, console: Console) -> None:
+        self.console, self.printed = console, 0.0
 
-    def _show(self, row: int, of: int | None) -> None:
+    def __call__(self, row: int, total: int | None) -> None:
+        self.update(row)
         now = time.monotonic()
-        if row > self.first and (row == of or now - self.said >= _SECONDS):
-            rate = (row - self.first) / max(now - self.since, 1e-9)
-            self.voice.event(
-                "progress", rows=row, of=of, rate=round(rate, 1), **{"pass": self.passes}
-            )
-            self.said = now
+        if row > self.first and (row == total or now - self.printed >= _SECONDS):
+            fields = {"rows": row, "of": total, "rate": round(self.rate(), 1), "pass": self.passes}
+            self.console.event("progress", **fields)
+            self.printed = now
 
 
-class _Bars(_Passes):
-    def __init__(self, progress: Any, what: str, begin: Callable[[], None]) -> None:
-        super().__init__(begin)
-        self.progress, self.what, self.task = (
-            progress,
-            what,
-            progress.add_task(what, total=None, rate=""),
-        )
+class _ProgressBar(_PassCounter):
+    def __init__(self, bars: Any, description: str) -> None:
+        self.bars, self.description = bars, description
+        self.task = bars.add_task(description, total=None, rate="")
 
-    def _start(self, row: int, of: int | None) -> None:
-        what = self.what if self.passes == 1 else f"{self.what}, pass {self.passes}"
-        self.progress.reset(self.task, description=what, total=of, completed=row)
-
-    def _show(self, row: int, of: int | None) -> None:
-        rate = (row - self.first) / max(time.monotonic() - self.since, 1e-9)
-        self.progress.update(
-            self.task, completed=row, total=of, rate=f"{rate:,.0f} rows/s" if rate else ""
-        )
+    def __call__(self, row: int, total: int | None) -> None:
+        if self.update(row):
+            text = f"{self.description}, pass {self.passes}"
+            text = self.description if self.passes == 1 else text
+            self.bars.reset(self.task, description=text, total=total, completed=row)
+        rate = self.rate()
+        text = f"{rate:,.0f} rows/s" if rate else ""
+        self.bars.update(self.task, completed=row, total=total, rate=text)
 
 
-def console(*, stderr: bool = False) -> Any:
-    """One of rich that shows words as they are: [gpu] and :name: are no markup."""
+def rich_console(*, stderr: bool = False) -> Any:
+    """Return a rich console that prints [gpu] and :name: as they are, not as markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False)
 
 
-def _bars() -> Any:
+def _progress_bars() -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
@@ -141,54 +132,51 @@ def _bars() -> Any:
         TextColumn("{task.completed:,.0f} rows"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        console=console(stderr=True),
+        console=rich_console(stderr=True),
         transient=True,
     )
 
 
 def plain_table(*names: str, header: bool = True) -> Any:
-    """An empty table of rich; names that begin with ">" are those of columns of numbers, with "="
-    those of columns without line breaks.
+    """Return an empty rich table.
+
+    Names that begin with ">" are right-aligned columns; those and names that begin with "=" are
+    not wrapped.
     """
     from rich import box
     from rich.table import Table
 
-    table = Table(
-        box=box.SIMPLE_HEAD if header else None,
-        show_header=header,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    style = box.SIMPLE_HEAD if header else None
+    table = Table(box=style, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
     for name in names:
-        right = name.startswith(">")
         table.add_column(
             name.lstrip(">="),
-            justify="right" if right else "left",
+            justify="right" if name.startswith(">") else "left",
             no_wrap=name[:1] in (">", "="),
             overflow="fold",
         )
     return table
 
 
-def speaks(command: Any) -> Any:
-    """Adds --json, which gives the command its voice, and --debug."""
+def output_options(command: Any) -> Any:
+    """Add --json, which passes a Console to the command, and --debug."""
     json_flag = click.option(
         "--json",
-        "voice",
+        "console",
         is_flag=True,
-        callback=lambda ctx, param, value: Voice(value),
-        help="One JSON object on each line instead of text.",
+        callback=lambda ctx, param, value: Console(value),
+        help="Print one JSON object on each line instead of text.",
     )
     debug_flag = click.option(
         "--debug",
         is_flag=True,
         expose_value=False,
-        callback=_remember,
+        callback=_set_debug,
         help="Show the traceback of an error.",
     )
     return json_flag(debug_flag(command))
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta["mercer.debug"] = True

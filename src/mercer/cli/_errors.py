@@ -1,4 +1,4 @@
-"""Errors of data, files and settings are one sentence and an exit code, without a traceback."""
+"""Errors of data, files and options as one sentence and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -13,190 +13,171 @@ from typing import Any
 
 import click
 
-from mercer.cli._signatures import maps
-from mercer.errors import ParameterError, Part, Setting, join_parts
+from mercer.cli._parameters import option_name
+from mercer.errors import ParameterError, Part, RowError, Setting, join_parts
 
 INTERRUPTED, TERMINATED = 130, 143
-_STOPPED = "mercer.stopped"
+_SIGNAL = "mercer.signal"
 
-_OPTIONS = {  # of parameters whose options have another name, or that stand for several
-    "n_jobs": ("--jobs",),
-    "random_state": ("--seed",),
-    "feature_map": ("--map",),
-    "a list of maps": ("--map 'a + b'",),
-    "columns": ("--columns", "--drop"),
-    "open_stream(source, columns=[...])": ("--columns",),
-    "zero_based=True": ("--zero-based",),
-    "zero_based=False": ("--one-based",),
+# Settings that are not spelled as the option of their parameter: by parameter and text or value.
+_SPELLINGS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("feature_map", "a list of maps"): ("--map 'a + b'",),
+    ("columns", "columns=[...]"): ("--columns", "--drop"),
+    ("zero_based", "zero_based=True"): ("--zero-based",),
+    ("zero_based", "zero_based=False"): ("--one-based",),
 }
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, handled as Ctrl-C is: what is done is kept."""
+    """SIGTERM, handled as Ctrl-C is."""
 
 
-class Sentences(click.Group):
-    """A group of commands whose errors are sentences: exit code 1 for data and files, 2 for usage,
-    130 for Ctrl-C.
+class CommandGroup(click.Group):
+    """A group of commands that print errors as sentences.
 
-    With --debug, or MERCER_DEBUG=1, the traceback is shown instead.
+    Exit codes: 1 for data and files, 2 for usage, 130 for Ctrl-C, 143 for SIGTERM. With --debug,
+    or MERCER_DEBUG=1, the traceback is shown instead.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order in which they are needed
+        """Return the commands in the order in which they were added, not sorted."""
+        return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _signals(ctx), _warnings_in_words(), stopping(lambda: ""):
+            with _handle_signals(ctx), _print_warnings(), on_interrupt(lambda: ""):
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        except KeyboardInterrupt as stop:
-            click.echo(f"\nStopped. {' '.join(map(str, stop.args))}".rstrip(), err=True)
-            ctx.exit(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
+        except KeyboardInterrupt as interrupt:
+            click.echo(f"\nStopped. {' '.join(map(str, interrupt.args))}".rstrip(), err=True)
+            ctx.exit(TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED)
         except Exception as error:
             if ctx.meta.get("mercer.debug") or os.environ.get("MERCER_DEBUG", "") not in ("", "0"):
                 raise
-            raise click.ClickException(sentence(error, self._options(ctx))) from error
+            raise click.ClickException(format_error(error, self._options(ctx))) from error
 
     def _options(self, ctx: click.Context) -> frozenset[str]:
-        """The options of the command that was run."""
+        """Return the options of the invoked command."""
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
         params = [] if command is None else command.get_params(ctx)
-        return frozenset(
-            option for param in params for option in (*param.opts, *param.secondary_opts)
-        )
+        return frozenset(name for param in params for name in (*param.opts, *param.secondary_opts))
 
 
-def sentence(error: Exception, options: Collection[str] = ()) -> str:
-    """What went wrong, in words; parameters for which the command has options are named by
-    these.
-    """
-    from mercer.errors import RowError
-
+def format_error(error: Exception, options: Collection[str] = ()) -> str:
+    """Return an error as a sentence, with parameters named by the options of the command."""
     if isinstance(error, OSError):
-        return _of_file(error)
+        return _format_os_error(error)
     if isinstance(error, MemoryError):
-        return (
-            f"There is not enough memory{f' ({error})' if str(error) else ''}: use fewer "
-            "features, or fewer rows at a time."
-        )
+        detail = f" ({error})" if str(error) else ""
+        return f"Out of memory{detail}: use fewer features, or fewer rows at a time."
     if isinstance(error, ParameterError):
-        return _of_parameters(error.who, error.parts, options)
+        return _format_parts(error.who, error.parts, options)
     if isinstance(error, RowError):
-        return _of_parameters("", error.parts, options)
+        return _format_parts("", error.parts, options)
     if isinstance(error, ValueError):
         return str(error)
     return (
-        f"This should not happen ({type(error).__name__}: {error}). Run it again with "
-        "--debug, and report what it shows."
+        f"Internal error ({type(error).__name__}: {error}). Run the command again with --debug, "
+        "and report the traceback."
     )
 
 
-def _of_parameters(who: str, parts: tuple[Part, ...], options: Collection[str]) -> str:
-    """The sentence with the options of the command in place of parameters. Those of a map stay:
-    --map has them by their names.
+def _format_parts(who: str, parts: tuple[Part, ...], options: Collection[str]) -> str:
+    """Join the parts of a message, with options in place of parameters.
+
+    Parameters of maps keep their names, which --map uses.
     """
-    of_map = who in (one.cls for one in maps().values())
+    if who and _is_map(who):
+        return f"{who}: {join_parts(parts)}"
 
     def spell(setting: Setting) -> str:
-        if of_map:
-            return str(setting)
-        names = (
-            _OPTIONS.get(str(setting))
-            or _OPTIONS.get(setting.parameter)
-            or (option_of(setting.parameter),)
-        )
-        known = " or ".join(name for name in names if name.split()[0] in options)
-        given = setting.value.strip("'") if str(setting) not in _OPTIONS else ""
-        return f"{known} {given}".strip() if known else str(setting)
+        names = _SPELLINGS.get((setting.parameter, str(setting)))
+        value = setting.value.strip("'") if names is None else ""
+        names = names or (option_name(setting.parameter),)
+        spelling = " or ".join(name for name in names if name.split()[0] in options)
+        return f"{spelling} {value}".strip() if spelling else str(setting)
 
     first = parts[0]
-    named = isinstance(first, Setting) and spell(first) != str(
-        first
-    )  # an option needs no name of an estimator
-    return f"{'' if named or not who else f'{who}: '}{join_parts(parts, spell)}"
+    begins_with_option = isinstance(first, Setting) and spell(first) != str(first)
+    prefix = "" if begins_with_option or not who else f"{who}: "
+    return prefix + join_parts(parts, spell)
 
 
-def option_of(parameter: str) -> str:
-    """The option that stands for a parameter of an estimator."""
-    return _OPTIONS.get(parameter, (f"--{parameter.replace('_', '-')}",))[0]
+def _is_map(name: str) -> bool:
+    from mercer.maps import registry
+
+    return any(cls.__name__ == name for cls in registry().values())
 
 
-def _of_file(error: OSError) -> str:
+def _format_os_error(error: OSError) -> str:
     name = os.path.basename(str(error.filename)) if error.filename else ""
     name = name.removeprefix(".").partition(".part")[0] if name.endswith(".part") else name
-    what = error.strerror or str(error)
-    if error.errno == errno.ENOSPC and what == os.strerror(errno.ENOSPC):
-        what = (
-            "The disk is full: nothing was written under the name of the output. Make room, "
-            "and run it again"
+    reason = error.strerror or str(error)
+    if error.errno == errno.ENOSPC and reason == os.strerror(errno.ENOSPC):
+        reason = (
+            "The disk is full: nothing was written under the name of the output. Free space, and "
+            "run the command again"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"No permission{f': {error.filename}' if error.filename else ''} ({what})."
-    return f"{f'{name}: ' if name else ''}{what}."
+        return f"No permission{f': {error.filename}' if error.filename else ''} ({reason})."
+    return f"{f'{name}: ' if name else ''}{reason}."
 
 
 @contextmanager
-def _signals(ctx: click.Context) -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt and SIGTERM raises Terminated, and the context knows that
-    they came.
-    """
+def _handle_signals(ctx: click.Context) -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGINT and Terminated on SIGTERM, and note it in the context."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
-        ctx.meta[_STOPPED] = KeyboardInterrupt if number == signal.SIGINT else Terminated
-        raise ctx.meta[_STOPPED]
+    def interrupt(number: int, frame: Any) -> None:
+        ctx.meta[_SIGNAL] = KeyboardInterrupt if number == signal.SIGINT else Terminated
+        raise ctx.meta[_SIGNAL]
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # what is ignored stays so, as in a shell's background, where Ctrl-C is meant for others
-    before = {
-        number: handler
-        for number, handler in handlers.items()
-        if handler not in (signal.SIG_IGN, None)
-    }
-    for number in before:
-        signal.signal(number, stop)
+    # an ignored signal stays ignored: in a shell's background Ctrl-C is meant for others
+    handlers = {n: each for n, each in handlers.items() if each not in (signal.SIG_IGN, None)}
+    for number in handlers:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def stopping(kept: Callable[[], str]) -> Iterator[None]:
-    """Where Ctrl-C or SIGTERM end the work inside, they say what is kept.
+def on_interrupt(describe: Callable[[], str]) -> Iterator[None]:
+    """Add a text, describe(), to a Ctrl-C or SIGTERM that ends the body.
 
-    A signal may come between two lines of a wait for a thread, whose lock then fails in place of
-    it: an error after a signal is the signal.
+    A signal may arrive while a thread is waited for, whose lock then raises an error of its own:
+    an error after a signal is replaced by the signal.
     """
     try:
         yield
-    except KeyboardInterrupt as stop:
-        stop.args = stop.args or (kept(),)
+    except KeyboardInterrupt as interrupt:
+        interrupt.args = interrupt.args or (describe(),)
         raise
     except Exception as error:
         context = click.get_current_context(silent=True)
-        stopped = None if context is None else context.meta.get(_STOPPED)
-        if stopped is None or isinstance(error, click.exceptions.Exit):
+        signalled = None if context is None else context.meta.get(_SIGNAL)
+        if signalled is None or isinstance(error, click.exceptions.Exit):
             raise
-        raise stopped(kept()) from error
+        raise signalled(describe()) from error
 
 
 @contextmanager
-def _warnings_in_words() -> Iterator[None]:
-    """Warnings are notes on standard error, each once."""
+def _print_warnings() -> Iterator[None]:
+    """Print each distinct warning once, as a note on standard error."""
+    printed: set[str] = set()
 
-    def show(message: Any, *where: Any, **more: Any) -> None:
+    def show(message: Any, *args: Any, **kwargs: Any) -> None:
         text = str(message)
-        if text not in seen:
-            seen.add(text)
+        if text not in printed:
+            printed.add(text)
             click.echo(f"Note: {text}", err=True)
 
-    seen: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = show

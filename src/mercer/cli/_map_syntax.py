@@ -1,25 +1,23 @@
-"""The language of maps: ``gcws:n_hashes=512,bits=8``, ``chi2-series >> fourier:n_components=4096``,
-``hellinger + (pca >> fourier)``.
+"""Text syntax of feature maps: ``gcws:n_hashes=512,bits=8``, ``hellinger + (pca >> fourier)``.
 
-maps    = chain { "+" chain }        side by side
-chain   = part { ">>" part }         one on the features of the other: binds tighter than +
+maps    = chain { "+" chain }                 side by side
+chain   = part { ">>" part }                  composition; binds tighter than +
 part    = name [ ":" option { "," option } ]  |  "(" maps ")"
-option  = parameter "=" value        a number, true, false, none, a word, a "quoted word", [a, list]
-or (a, pair)
+option  = parameter "=" value
+value   = a number, true, false, none, a word, a "quoted word", [a, list] or (a, tuple)
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
-
-from mercer.cli._signatures import Signature, maps
 
 if TYPE_CHECKING:
     from mercer.maps.base import Map
@@ -27,243 +25,261 @@ if TYPE_CHECKING:
 _NAME = r"[A-Za-z_][\w-]*"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])"
 _VALUE = rf"""(?:{_NUMBER}|"[^"]*"|'[^']*'|\[[^\]]*\]|\([^)]*\)|{_NAME})"""
-_WORDS = {"true": True, "false": False, "none": None}
-_SIGNS: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, ">>": operator.rshift}
+_CONSTANTS = {"true": True, "false": False, "none": None}
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, ">>": operator.rshift}
+_COMPOSITIONS = {"Composed": ">>", "Stacked": "+"}
 
 
 @dataclass(frozen=True)
-class Named:
-    """One registered map and the options that were given."""
+class MapSpec:
+    """A registered map and the options given for it."""
 
     name: str
     options: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Parts with ">>" or "+" between them."""
+class Composition:
+    """Specifications joined by an operator, ">>" or "+"."""
 
-    sign: str
-    parts: tuple[Named | Joined, ...]
+    operator: str
+    parts: tuple[MapSpec | Composition, ...]
 
 
-def parse(text: str) -> Named | Joined:
-    """What the text says.
+Spec = MapSpec | Composition
+
+
+def registered_maps() -> dict[str, type[Map]]:
+    """Return the map classes by name, sorted; imports them."""
+    from mercer.maps import registry
+
+    return dict(sorted(registry().items()))
+
+
+def defaults(cls: type[Map]) -> dict[str, Any]:
+    """Return the parameters of a map's constructor and their default values."""
+    return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+
+
+def parse(text: str) -> Spec:
+    """Parse the text of a map.
 
     Raises
     ------
     ValueError
-        With the place, or the nearest name, where it says nothing that is known.
+        With the position of a syntax error, or the nearest name of an unknown map or option.
 
     Examples
     --------
-    >>> from mercer.cli._map_syntax import parse, spell
+    >>> from mercer.cli._map_syntax import format_spec, parse
     >>> parse("gcws:n_hashes=512,bits=8")
-    Named(name='gcws', options={'n_hashes': 512, 'bits': 8})
-    >>> spell(parse("chi2-series:n_terms=5>>fourier:kernel=laplacian"))
+    MapSpec(name='gcws', options={'n_hashes': 512, 'bits': 8})
+    >>> format_spec(parse("chi2-series:n_terms=5>>fourier:kernel=laplacian"))
     'chi2-series:n_terms=5 >> fourier:kernel=laplacian'
     """
-    reader = _Reader(text)
-    found = reader.several("+")
-    if not reader.at_end():
-        raise reader.error(
-            "'>>' or '+' between maps" if reader.see(_NAME) else "'>>', '+' or the end"
-        )
-    return found
+    parser = _Parser(text)
+    spec = parser.sequence("+")
+    if not parser.at_end():
+        needed = "'>>' or '+' between maps" if parser.peek(_NAME) else "'>>', '+' or the end"
+        raise parser.error(needed)
+    return spec
 
 
-def build(spec: Named | Joined) -> Map:
-    """The map itself, not fitted."""
-    from mercer.maps import registry
-
-    if isinstance(spec, Named):
-        return registry()[spec.name](**spec.options)
-    made: Map = reduce(_SIGNS[spec.sign], map(build, spec.parts))
-    return made
+def build(spec: Spec) -> Map:
+    """Construct the map, not fitted."""
+    if isinstance(spec, MapSpec):
+        return registered_maps()[spec.name](**spec.options)
+    composed: Map = reduce(_OPERATORS[spec.operator], map(build, spec.parts))
+    return composed
 
 
-def spell(spec: Named | Joined) -> str:
-    """The text that parse reads as the same."""
-    if isinstance(spec, Named):
-        options = ",".join(f"{name}={_spell_value(value)}" for name, value in spec.options.items())
+def format_spec(spec: Spec) -> str:
+    """Return the text that parse() reads as the same specification."""
+    if isinstance(spec, MapSpec):
+        options = ",".join(f"{name}={_format(value)}" for name, value in spec.options.items())
         return f"{spec.name}:{options}" if options else spec.name
-    tight = spec.sign == ">>"
-    parts = (
-        f"({spell(one)})" if tight and isinstance(one, Joined) else spell(one) for one in spec.parts
-    )
-    return f" {spec.sign} ".join(parts)
-
-
-def of_description(shown: Any) -> Named | Joined:
-    """The map that ``mercer.persistence.io.describe`` shows as plain values, with the options that
-    are not the defaults.
-    """
-    if isinstance(shown, str):
-        return Named(shown, {})
-    if isinstance(shown, list):
-        return _joined("+", [of_description(one) for one in shown])
-    signs = {"Composed": ">>", "Stacked": "+"}
-    if shown["class"] in signs:
-        return _joined(signs[shown["class"]], [of_description(one) for one in shown["maps"]])
-    known = next(one for one in maps().values() if one.cls == shown["class"])
-    assert known.name is not None
-    given = {name: shown[name] for name in known.parameters if name in shown and name != "n_jobs"}
-    return Named(
-        known.name,
-        {name: value for name, value in given.items() if not _is_default(known, name, value)},
-    )
-
-
-def of_map(feature_map: Any) -> Named | Joined:
-    """A map that is in memory, without its seed: --seed is for that."""
-    if hasattr(feature_map, "maps"):
-        parts = [of_map(one) for one in feature_map.maps]
-        return _joined({"Composed": ">>", "Stacked": "+"}[type(feature_map).__name__], parts)
-    given = {
-        name: value for name, value in feature_map.get_params().items() if name != "random_state"
-    }
-    return of_description({"class": type(feature_map).__name__, **given})
-
-
-def literal(text: str) -> Any:
-    """A value as it is written: a number, true, false, none, a quoted word, a list; any other text
-    is a word.
-    """
-    if text.strip().lower() in _WORDS:
-        return _WORDS[text.strip().lower()]
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError):
-        return text.strip()
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """ " Did you mean 'fourier'?", or nothing."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
-class _Reader:
-    """The text, and how far it is read."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.place = text, 0
-
-    def several(self, sign: str) -> Named | Joined:
-        parts = [self._chain_or_part(sign)]
-        while self.take(re.escape(sign)):
-            parts.append(self._chain_or_part(sign))
-        return _joined(sign, parts)
-
-    def _chain_or_part(self, sign: str) -> Named | Joined:
-        return self.several(">>") if sign == "+" else self._part()
-
-    def _part(self) -> Named | Joined:
-        if self.take(r"\("):
-            inside = self.several("+")
-            if not self.take(r"\)"):
-                raise self.error("')'")
-            return inside
-        name = self.take(_NAME)
-        if name is None:
-            raise self.error("the name of a map")
-        known = _known(name)
-        options: dict[str, Any] = {}
-        if self.take(":"):
-            self._option(known, options)
-            while self.take(","):
-                self._option(known, options)
-        return Named(name, options)
-
-    def _option(self, known: Signature, options: dict[str, Any]) -> None:
-        name = self.take(r"[A-Za-z_]\w*")
-        if name is None:
-            raise self.error(f"an option of {known.name}")
-        if name not in known.parameters:
-            listed = ", ".join(known.parameters)
-            raise ValueError(
-                f"{known.name} has no option {name!r}: its options are "
-                f"{listed}.{nearest(name, list(known.parameters))}"
-            )
-        if name in options:
-            raise ValueError(f"{known.name}: {name} is given twice.")
-        if not self.take("="):
-            raise self.error(f"'=' and a value for {name}")
-        value = self.take(_VALUE)
-        if value is None:
-            raise self.error(f"a value for {name}: a number, true, false, none, a word or a [list]")
-        options[name] = literal(value)
-
-    def take(self, pattern: str) -> str | None:
-        """The next piece of text, when it is of that form."""
-        found = re.compile(rf"\s*({pattern})\s*").match(self.text, self.place)
-        if found is None:
-            return None
-        self.place = found.end()
-        return found[1]
-
-    def see(self, pattern: str) -> bool:
-        return re.compile(rf"\s*{pattern}").match(self.text, self.place) is not None
-
-    def at_end(self) -> bool:
-        return not self.text[self.place :].strip()
-
-    def error(self, needed: str) -> ValueError:
-        rest = self.text[self.place :].strip()
-        return ValueError(
-            f"{self.text!r} needs {needed} {f'where it has {rest!r}' if rest else 'at its end'}."
-        )
-
-
-def _known(name: str) -> Signature:
-    if name == "auto":
-        raise ValueError(
-            "'auto' is for mercer fit, where it stands alone: the map that mercer compare finds "
-            "on your data."
-        )
-    if name not in maps():
-        raise ValueError(
-            f"There is no map {name!r}: maps are {', '.join(maps())}.{nearest(name, list(maps()))}"
-        )
-    return maps()[name]
-
-
-def _joined(sign: str, parts: list[Named | Joined]) -> Named | Joined:
-    """Parts of the same sign give theirs: (a + b) + c is a + b + c."""
-    flat = [
-        inner
-        for one in parts
-        for inner in (one.parts if isinstance(one, Joined) and one.sign == sign else [one])
+    parts = [
+        f"({format_spec(part)})"
+        if spec.operator == ">>" and isinstance(part, Composition)
+        else format_spec(part)
+        for part in spec.parts
     ]
-    return flat[0] if len(flat) == 1 else Joined(sign, tuple(flat))
+    return f" {spec.operator} ".join(parts)
 
 
-def _is_default(known: Signature, name: str, value: Any) -> bool:
-    default = literal(known.parameters[name])
-    return (type(value), value) == (type(default), default)
+def spec_of_description(description: Any) -> Spec:
+    """Return the specification of a map as ``mercer.persistence.io.describe`` gives it.
+
+    Options that have their default values are left out.
+    """
+    if isinstance(description, str):
+        return MapSpec(description, {})
+    if isinstance(description, list):
+        return _compose("+", [spec_of_description(part) for part in description])
+    class_name = description["class"]
+    if class_name in _COMPOSITIONS:
+        parts = [spec_of_description(part) for part in description["maps"]]
+        return _compose(_COMPOSITIONS[class_name], parts)
+    maps = registered_maps().items()
+    name, cls = next((name, cls) for name, cls in maps if cls.__name__ == class_name)
+    options = {
+        parameter: description[parameter]
+        for parameter, default in defaults(cls).items()
+        if parameter in description
+        and parameter != "n_jobs"
+        and not _is_same(description[parameter], default)
+    }
+    return MapSpec(name, options)
 
 
-def _spell_value(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        plain = re.fullmatch(_NAME, value) and value.lower() not in _WORDS
-        return value if plain else f'"{value}"' if '"' not in value else f"'{value}'"
-    if isinstance(value, dict) and "class" in value:
-        return f"'{value['class']}'"
-    if isinstance(value, dict):
-        return "'an array'"
-    return re.sub(r"\s", "", repr(value))
+def spec_of_map(feature_map: Any) -> Spec:
+    """Return the specification of a map without its random_state, which --seed gives."""
+    class_name = type(feature_map).__name__
+    if class_name in _COMPOSITIONS:
+        parts = [spec_of_map(part) for part in feature_map.maps]
+        return _compose(_COMPOSITIONS[class_name], parts)
+    parameters = feature_map.get_params(deep=False)
+    parameters.pop("random_state", None)
+    return spec_of_description({"class": class_name, **parameters})
+
+
+def parse_value(text: str) -> Any:
+    """Return the value of a text: a number, true, false, none, a quoted word or a list.
+
+    Any other text is returned as it is.
+    """
+    text = text.strip()
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return text
 
 
 def completions(text: str) -> list[str]:
-    """How a text that is not finished may go on: names of maps, and after ":" or "," options."""
-    found = re.fullmatch(rf"(.*?(?:^|>>|\+|\()\s*)({_NAME}:)?((?:.*,)?)([\w-]*)", text)
-    if found is None:
+    """Return the completions of an unfinished text: names of maps, then names of options."""
+    match = re.fullmatch(rf"(.*?(?:^|>>|\+|\()\s*)({_NAME}:)?((?:.*,)?)([\w-]*)", text)
+    if match is None:
         return []
-    before, name, options, word = found.groups(default="")
+    before, name, options, word = match.groups(default="")
+    maps = registered_maps()
     if not name:
-        return [before + known for known in maps() if known.startswith(word)] if not options else []
-    known_map = maps().get(name[:-1])
-    names = [] if known_map is None else known_map.parameters
-    return [f"{before}{name}{options}{one}=" for one in names if one.startswith(word)]
+        return [before + each for each in maps if each.startswith(word)] if not options else []
+    parameters: Mapping[str, Any] = defaults(maps[name[:-1]]) if name[:-1] in maps else {}
+    return [f"{before}{name}{options}{each}=" for each in parameters if each.startswith(word)]
+
+
+class _Parser:
+    """Recursive-descent parser: the text and the current position."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.position = text, 0
+        self.maps = registered_maps()
+
+    def sequence(self, sign: str) -> Spec:
+        """Parse terms separated by an operator."""
+        parts = [self._term(sign)]
+        while self.match(re.escape(sign)):
+            parts.append(self._term(sign))
+        return _compose(sign, parts)
+
+    def _term(self, sign: str) -> Spec:
+        return self.sequence(">>") if sign == "+" else self._part()
+
+    def _part(self) -> Spec:
+        if self.match(r"\("):
+            inside = self.sequence("+")
+            if not self.match(r"\)"):
+                raise self.error("')'")
+            return inside
+        name = self.match(_NAME)
+        if name is None:
+            raise self.error("the name of a map")
+        cls = self._class(name)
+        options: dict[str, Any] = {}
+        if self.match(":"):
+            self._option(name, cls, options)
+            while self.match(","):
+                self._option(name, cls, options)
+        return MapSpec(name, options)
+
+    def _class(self, name: str) -> type[Map]:
+        if name == "auto":
+            raise ValueError(
+                "'auto' is for mercer fit, where it stands alone: it fits the map that mercer "
+                "compare selects on your data."
+            )
+        if name not in self.maps:
+            names = ", ".join(self.maps)
+            raise ValueError(f"There is no map {name!r}: maps are {names}.{_hint(name, self.maps)}")
+        return self.maps[name]
+
+    def _option(self, name: str, cls: type[Map], options: dict[str, Any]) -> None:
+        option = self.match(r"[A-Za-z_]\w*")
+        if option is None:
+            raise self.error(f"an option of {name}")
+        parameters = defaults(cls)
+        if option not in parameters:
+            raise ValueError(
+                f"{name} has no option {option!r}: its options are {', '.join(parameters)}."
+                f"{_hint(option, parameters)}"
+            )
+        if option in options:
+            raise ValueError(f"{name}: {option} is given twice.")
+        if not self.match("="):
+            raise self.error(f"'=' and a value for {option}")
+        value = self.match(_VALUE)
+        if value is None:
+            kinds = "a number, true, false, none, a word or a [list]"
+            raise self.error(f"a value for {option}: {kinds}")
+        options[option] = parse_value(value)
+
+    def match(self, pattern: str) -> str | None:
+        """Consume and return the text that matches at the current position."""
+        match = re.compile(rf"\s*({pattern})\s*").match(self.text, self.position)
+        if match is None:
+            return None
+        self.position = match.end()
+        return match[1]
+
+    def peek(self, pattern: str) -> bool:
+        return re.compile(rf"\s*{pattern}").match(self.text, self.position) is not None
+
+    def at_end(self) -> bool:
+        return not self.text[self.position :].strip()
+
+    def error(self, needed: str) -> ValueError:
+        rest = self.text[self.position :].strip()
+        where = f"where it has {rest!r}" if rest else "at its end"
+        return ValueError(f"{self.text!r} needs {needed} {where}.")
+
+
+def _hint(word: str, names: Collection[str]) -> str:
+    """Return " Did you mean 'fourier'?", or an empty string."""
+    near = difflib.get_close_matches(word, names, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _compose(sign: str, parts: list[Spec]) -> Spec:
+    """Join parts, flattening nested ones: (a + b) + c is a + b + c."""
+    flat: list[Spec] = []
+    for part in parts:
+        same = isinstance(part, Composition) and part.operator == sign
+        flat += part.parts if isinstance(part, Composition) and same else [part]
+    return flat[0] if len(flat) == 1 else Composition(sign, tuple(flat))
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    return (type(value), value) == (type(default), default)
+
+
+def _format(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        plain = re.fullmatch(_NAME, value) and value.lower() not in _CONSTANTS
+        return value if plain else f'"{value}"' if '"' not in value else f"'{value}'"
+    if isinstance(value, dict):
+        return f"'{value['class']}'" if "class" in value else "'an array'"
+    return re.sub(r"\s", "", repr(value))

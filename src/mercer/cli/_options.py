@@ -1,4 +1,4 @@
-"""DATA and -o: what is read, by the names a user gives, and where the result goes."""
+"""Options that several commands share, and the files that they name."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer.cli.targets import CLASSIFY, MOST_CLASSES, REGRESS
+from mercer.cli._task import CLASSIFY, MOST_CLASSES, REGRESS
 
 if TYPE_CHECKING:
     from mercer.data import Stream
-    from mercer.data.tables import Table
 
-_MOST_NAMES = 12  # that are listed in an error
+_MOST_NAMES = 12  # columns listed in an error
 TABLES = (".parquet", ".csv", ".tsv")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _LABELLED = (".npz", *SVMLIGHT)  # files that have their own targets
 
-PATH = click.Path(
-    path_type=Path, readable=False
-)  # what cannot be read is an error of files, not of usage
+# a path that cannot be read is an error of files (exit code 1), not of usage
+PATH = click.Path(path_type=Path, readable=False)
 
 
-def options(*names: str) -> Callable[[Any], Any]:
-    """The options of that name, which several commands share."""
+def shared_options(*names: str) -> Callable[[Any], Any]:
+    """Add the named options to a command; "columns" includes --zero-based."""
 
     def decorate(command: Any) -> Any:
         for name in reversed(names):
-            command = _OPTIONS[name](_OPTIONS["base"](command) if name == "columns" else command)
+            if name == "columns":
+                command = _OPTIONS["base"](command)
+            command = _OPTIONS[name](command)
         return command
 
     return decorate
 
 
-def _base(ctx: click.Context, param: click.Parameter, value: bool | None) -> None:
-    """Kept for open_data: every command that chooses columns has it."""
+def _set_zero_based(ctx: click.Context, param: click.Parameter, value: bool | None) -> None:
+    """Store the option in the context, where open_data reads it."""
     ctx.meta["mercer.zero_based"] = value
 
 
@@ -47,42 +47,40 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--zero-based/--one-based",
         default=None,
         expose_value=False,
-        callback=_base,
-        help="How an svmlight file counts its columns, where that is not plain.",
+        callback=_set_zero_based,
+        help="First column number of an svmlight file, if ambiguous.",
     ),
     "target": click.option(
-        "--target", metavar="COLUMN", help="The column that is the target; several, with commas."
+        "--target", metavar="COLUMN", help="Target column; several, separated by commas."
     ),
     "columns": click.option(
         "--columns",
         metavar="A,B,...",
-        help="The inputs, by name (by number or 0:64 for .npy); all others are left out.",
+        help="Input columns, by name; by number or 0:64 for .npy. Others are ignored.",
     ),
-    "drop": click.option("--drop", metavar="A,B,...", help="Columns to leave out."),
-    "weight": click.option(
-        "--weight", metavar="COLUMN", help="The column with the weights of rows."
-    ),
-    "force": click.option("--force", is_flag=True, help="Replace the output when it exists."),
-    "output": click.option("-o", "--output", type=PATH, required=True, help="The file to write."),
+    "drop": click.option("--drop", metavar="A,B,...", help="Columns to ignore."),
+    "weight": click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
+    "force": click.option("--force", is_flag=True, help="Replace an existing output file."),
+    "output": click.option("-o", "--output", type=PATH, required=True, help="Output file."),
     "task": click.option(
         "--task",
         type=click.Choice([CLASSIFY, REGRESS]),
-        help="What the target is, where that is not plain.",
+        help="Classification or regression; inferred from the target by default.",
     ),
     "max-classes": click.option(
         "--max-classes",
         type=click.IntRange(2),
         default=MOST_CLASSES,
         show_default=True,
-        help="A target with more is refused.",
+        help="Refuse a target with more classes.",
     ),
-    "device": click.option("--device", help="cuda, or cuda:0: a GPU, through torch."),
+    "device": click.option("--device", help="GPU: cuda or cuda:0 (needs torch)."),
     "seed": click.option(
         "--seed",
         type=click.IntRange(0, 2**64 - 1),
         default=0,
         show_default=True,
-        help="Of all that is drawn at random.",
+        help="Seed of the random numbers.",
     ),
 }
 
@@ -96,35 +94,30 @@ def open_data(
     drop: str | None = None,
     n_features: int | None = None,
 ) -> Stream:
-    """The rows of DATA; names are looked up among the columns of its table, numbers among those of
-    a matrix.
-    """
-    from mercer.data import open_stream
+    """Open DATA with the columns that options name: by name in a table, by number in a matrix."""
+    from mercer.data.open import open_stream, open_table
 
-    table = _table(path)
+    table = open_table(path)
     names = None if table is None else [column.name for column in table.columns]
-    chosen = _chosen(columns, names)
-    targets, heavy = _chosen(target, names), _chosen(weight, names)
-    index = [] if table is None else [column.name for column in table.columns if column.index]
+    inputs, targets = _select(columns, names), _select(target, names)
+    weights = _select(weight, names)
+    index: list[str] = []
     if drop is not None:
-        others = [*(targets or []), *(heavy or []), *(index if columns is None else [])]
-        chosen = _without(path, drop, chosen, names, others)
+        used = [*(targets or []), *(weights or [])]
+        if table is not None and columns is None:
+            index = [each.name for each in table.columns if each.index and each.name not in used]
+        inputs = _without(path, drop, inputs, names, [*used, *index])
     roles: dict[str, Any] = {
         "target": targets[0] if targets is not None and len(targets) == 1 else targets,
-        "columns": chosen,
-        "weight": None if heavy is None else heavy[0],
+        "columns": inputs,
+        "weight": None if weights is None else weights[0],
     }
     if path.suffix.lower() in SVMLIGHT:
         context = click.get_current_context(silent=True)
-        roles |= {
-            "n_features": n_features,
-            "zero_based": None if context is None else context.meta.get("mercer.zero_based"),
-        }
-    stream = open_stream(path, **{name: role for name, role in roles.items() if role is not None})
-    if drop is not None and columns is None:
-        stream.left_out = tuple(
-            name for name in index if name not in (*(targets or []), *(heavy or []))
-        )
+        roles["n_features"] = n_features
+        roles["zero_based"] = None if context is None else context.meta.get("mercer.zero_based")
+    stream = open_stream(path, **roles) if table is None else table.stream(**roles)
+    stream.left_out = stream.left_out or tuple(index)
     return stream
 
 
@@ -136,15 +129,16 @@ def open_like(
     columns: str | None = None,
     target: str | None = None,
 ) -> Stream:
-    """The rows of DATA with the columns of other rows: by their names where both have names,
-    otherwise as many as those.
-    """
-    table = _table(path)
-    if names is not None and table is not None and columns is None:
-        from mercer.data import open_stream
+    """Open DATA with the columns of a model: by name if both have names, otherwise by number."""
+    from mercer.data.open import open_table
 
-        there = [column.name for column in table.columns]
-        return open_stream(path, columns=_wanted(list(names), there, path.name), target=target)
+    is_table = path.is_dir() or path.suffix.lower() in TABLES
+    if names is not None and is_table and columns is None:
+        table = open_table(path)
+        assert table is not None
+        available = [column.name for column in table.columns]
+        inputs = _match_columns(list(names), available, path.name)
+        return table.stream(columns=inputs, target=target, weight=None)
     sparse = path.suffix.lower() in SVMLIGHT
     stream = open_data(path, columns=columns, target=target, n_features=width if sparse else None)
     if stream.width != width:
@@ -156,47 +150,42 @@ def open_like(
 
 
 def describe_index(stream: Stream) -> str:
-    """Say which columns are left out as the index of a pandas frame; nothing where there are
-    none.
-    """
+    """Return a sentence about columns of a pandas index that are ignored; empty if none are."""
     if not stream.left_out:
         return ""
     names = ", ".join(map(repr, stream.left_out))
     return (
-        f"Left out: {names}, the index of the pandas frame that was written (name it in "
-        "--columns to use it as an input)."
+        f"Ignoring {names}, the index of the pandas frame that was written (use it as an input "
+        "with --columns)."
     )
 
 
-def names_of(stream: Stream) -> Sequence[str] | None:
-    """The names of the columns of a table; a matrix has none."""
+def column_names(stream: Stream) -> Sequence[str] | None:
+    """Return the names of the columns of a table; None for a matrix."""
     from mercer.data.matrix import MatrixStream
 
     return None if isinstance(stream, MatrixStream) else stream.columns
 
 
 def require_target(path: Path, target: str | None) -> None:
-    """Refuse DATA that needs a target when none is named."""
+    """Raise a usage error if DATA needs a target and none is given."""
     if target is not None or path.suffix.lower() in _LABELLED or not path.exists():
         return
-    table = _table(path)
-    listed = (
-        ""
-        if table is None
-        else f" {path.name} has {_listed([column.name for column in table.columns])}."
-    )
+    from mercer.data.open import open_table
+
+    table = open_table(path)
+    names = [] if table is None else [column.name for column in table.columns]
+    listed = f" {path.name} has {_format_columns(names)}." if names else ""
     raise click.UsageError(f"Name the column to be predicted: --target COLUMN.{listed}")
 
 
 def require_output(
-    path: Path, force: bool, suffixes: Sequence[str] = (), read: Sequence[Path | None] = ()
+    path: Path, force: bool, suffixes: Sequence[str] = (), inputs: Sequence[Path | None] = ()
 ) -> None:
-    """Refuse an output that cannot or should not be written, or is one of the files that are read,
-    before anything else is done.
-    """
+    """Raise, before any work, if the output cannot be written or is one of the input files."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise ValueError(
-            f"{path.name} is of no kind that is written here. Those are {', '.join(suffixes)}."
+            f"{path.name} has a suffix that cannot be written: use {', '.join(suffixes)}."
         )
     if path.is_dir():
         raise ValueError(f"The output {path} is a folder: name a file.")
@@ -205,80 +194,71 @@ def require_output(
     if path.exists() and not force:
         raise ValueError(f"{path} exists: name another file, or replace it with --force.")
     if path.exists() and any(
-        one is not None and one.exists() and one.samefile(path) for one in read
+        other is not None and other.exists() and other.samefile(path) for other in inputs
     ):
-        raise ValueError(f"{path} is read while the output is written: name another file.")
+        raise ValueError(f"{path} is an input and the output: name another file.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ValueError(
             f"No permission to write {path.name} to the folder {path.parent.resolve()}."
         )
 
 
-def _table(path: Path) -> Table | None:
-    from mercer.data.tables import open_table
-
-    return open_table(path)
-
-
-def _chosen(text: str | None, names: list[str] | None) -> list[Any] | None:
-    """The columns that an option names: by name in a table; by number, or a range of them, in a
-    matrix.
-    """
+def _select(text: str | None, names: list[str] | None) -> list[Any] | None:
+    """Return the columns of an option: names of a table; numbers or ranges of a matrix."""
     if text is None:
         return None
     if names is not None:
-        return (
-            [text] if text in names else [part.strip() for part in text.split(",") if part.strip()]
-        )
-    found: list[Any] = []
+        if text in names:
+            return [text]
+        return [part.strip() for part in text.split(",") if part.strip()]
+    columns: list[Any] = []
     for part in text.split(","):
         span = re.fullmatch(r"\s*(\d+):(\d+)\s*", part)
-        found += (
-            range(int(span[1]), int(span[2]))
-            if span
-            else [int(part) if re.fullmatch(r"\s*-?\d+\s*", part) else part]
-        )
-    return found
+        if span:
+            columns += range(int(span[1]), int(span[2]))
+        else:
+            columns.append(int(part) if re.fullmatch(r"\s*-?\d+\s*", part) else part)
+    return columns
 
 
 def _without(
-    path: Path, drop: str, chosen: list[Any] | None, names: list[str] | None, others: list[Any]
+    path: Path, drop: str, inputs: list[Any] | None, names: list[str] | None, used: list[Any]
 ) -> list[Any]:
-    """The inputs without those to drop, which must be there."""
+    """Return the inputs without dropped and otherwise used columns; raise for unknown ones."""
     if names is None:
         raise ValueError(
-            f"--drop is for files that have names of columns, and {path.name} has none: use "
-            "--columns."
+            f"--drop is for files with named columns, and {path.name} has none: use --columns."
         )
-    left_out = _chosen(drop, names) or []
-    strange = next((name for name in left_out if name not in names), None)
-    if strange is not None:
-        raise ValueError(
-            f"{path.name} has no column {strange!r} (--drop). It has {_listed(names)}."
-        )
-    inputs = names if chosen is None else chosen
-    return [name for name in inputs if name not in left_out and name not in others]
+    dropped = _select(drop, names) or []
+    for name in dropped:
+        if name not in names:
+            raise ValueError(
+                f"{path.name} has no column {name!r} (--drop). It has {_format_columns(names)}."
+            )
+    candidates = names if inputs is None else inputs
+    return [name for name in candidates if name not in dropped and name not in used]
 
 
-def _wanted(known: list[str], there: list[str], name: str) -> list[str]:
-    """The columns of a file that give the inputs of a model; "z[0]", "z[1]", ... are the column of
-    lists "z".
-    """
-    if set(known) <= set(there):
-        return known
-    lists = [re.sub(r"\[\d+\]$", "", one) for one in known]
-    folded = list(dict.fromkeys(lists))
-    if set(folded) <= set(there):
-        return folded
-    missing = [one for one in (folded if set(folded) & set(there) else known) if one not in there]
-    new = [one for one in there if one not in known]
-    beside = f" New are {_listed(new)}." if new else ""
-    raise ValueError(f"{name} lacks {_listed(missing)} that the model was fitted on.{beside}")
+def _match_columns(fitted: list[str], available: list[str], name: str) -> list[str]:
+    """Return the columns of a file that are a model's inputs; "z[0]", "z[1]" are of the list z."""
+    if set(fitted) <= set(available):
+        return fitted
+    lists = list(dict.fromkeys(re.sub(r"\[\d+\]$", "", column) for column in fitted))
+    if set(lists) <= set(available):
+        return lists
+    needed = lists if set(lists) & set(available) else fitted
+    missing = [column for column in needed if column not in available]
+    new = [column for column in available if column not in fitted]
+    others = f" It also has {_format_columns(new)}." if new else ""
+    raise ValueError(
+        f"{name} lacks {_format_columns(missing)}, which the model was fitted on.{others}"
+    )
 
 
-def _listed(names: list[str]) -> str:
-    """ "the columns 'a', 'b', ... and 'z'": the first and the last ones where there are many."""
-    shown = list(map(repr, names))
-    if len(shown) > _MOST_NAMES:
-        shown = [*shown[: _MOST_NAMES - 4], f"{len(names) - _MOST_NAMES + 1} more", *shown[-3:]]
-    return f"the column{'s' * (len(names) > 1)} {', '.join(shown)}"
+def _format_columns(names: list[str]) -> str:
+    """Return "the columns 'a', 'b', ... and 'z'"; the first and last ones if there are many."""
+    listed = list(map(repr, names))
+    if len(listed) > _MOST_NAMES:
+        count = len(names) - _MOST_NAMES + 1
+        listed = [*listed[: _MOST_NAMES - 4], f"{count} more", *listed[-3:]]
+    return f"the column{'s' * (len(names) > 1)} {', '.join(listed)}"

@@ -7,24 +7,22 @@ from pathlib import Path
 
 import click
 
-from mercer.cli._console import Voice, speaks
-from mercer.cli._options import PATH, open_like, options
+from mercer.cli._console import Console, output_options
+from mercer.cli._options import PATH, open_like, shared_options
 
 
-@click.command(short_help="Measured error of a map, and the size for another.")
+@click.command(short_help="Measure the error of a map, and the size for a smaller one.")
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
+@click.option("--error", type=float, help="Also print the size for this relative error: 0.01.")
 @click.option(
-    "--error",
-    type=float,
-    help="A relative error that is wanted, such as 0.01: which size reaches it?",
+    "--pairs", type=int, default=20_000, show_default=True, help="Number of pairs of rows."
 )
 @click.option(
-    "--pairs", type=int, default=20_000, show_default=True, help="Pairs of rows that are measured."
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the interval."
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the interval.")
-@options("columns", "seed", "device")
-@speaks
+@shared_options("columns", "seed", "device")
+@output_options
 def certify(
     model: Path,
     data: Path,
@@ -34,13 +32,13 @@ def certify(
     columns: str | None,
     seed: int,
     device: str | None,
-    voice: Voice,
+    console: Console,
 ) -> None:
-    """Measure how far a saved map is from its exact kernel on the rows of DATA, which it should not
-    have been fitted on.
+    """Measure the error of a saved map against its exact kernel on the rows of DATA.
 
-    The error is split into what more features remove, what they cannot (bias), and rounding. With
-    --error, the size that would reach it.
+    DATA should not be the rows that the map was fitted on. The error is the sum of a sampling
+    error, which falls with the number of features, a bias, which does not, and rounding. With
+    --error, the size for that error is printed.
 
     \b
     Example:
@@ -51,17 +49,17 @@ def certify(
     from mercer.persistence.io import load
 
     loaded = load(model)
-    fitted = getattr(loaded, "feature_map_", loaded)
+    feature_map = getattr(loaded, "feature_map_", loaded)
     names = getattr(loaded, "feature_names_in_", None)
     stream = open_like(data, names, int(loaded.n_features_in_), columns=columns)
-    with use_device(device), voice.watching("certify") as watch:
-        found = measure(
-            fitted,
-            stream.watched(watch),
+    with use_device(device), console.progress("certify") as progress:
+        certificate = measure(
+            feature_map,
+            stream.with_progress(progress),
             pairs=pairs,
             confidence=confidence,
             error=error,
             random_state=seed,
         )
-    voice.say(str(found))
-    voice.event("certificate", **asdict(found))
+    console.print(str(certificate))
+    console.event("certificate", **asdict(certificate))

@@ -1,4 +1,4 @@
-"""mercer compare: which kernel, and which size, for the rows of a file."""
+"""mercer compare: select a kernel and a size for the rows of a file."""
 
 from __future__ import annotations
 
@@ -12,45 +12,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.cli import _map_syntax
-from mercer.cli._console import Voice, console, plain_table, speaks
-from mercer.cli._options import PATH, describe_index, open_data, options, require_target
-from mercer.cli.targets import Task, task_of
+from mercer.cli._console import Console, output_options, plain_table, rich_console
+from mercer.cli._options import PATH, describe_index, open_data, require_target, shared_options
+from mercer.cli._task import Task, infer_task
 
 if TYPE_CHECKING:
     from mercer.model_selection.select import Entry, Leaderboard
 
-_OTHERS = 12  # models beside the finalists that a reader is shown
+_MOST_OTHERS = 12  # models in the table beside the finalists
 
 
-def _page(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-    """A report replaces what is there, so that it must not have the name of data."""
+def _require_html(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a report whose name may be that of data, which it would replace."""
     if value is not None and value.suffix.lower() not in (".html", ".htm"):
         raise click.BadParameter(
-            f"a report is a page of HTML: {value.with_suffix('.html').name}, not {value.name}."
+            f"a report is an HTML page: {value.with_suffix('.html').name}, not {value.name}."
         )
     return value
 
 
-@click.command(short_help="Which kernel and which size for your data.")
+@click.command(short_help="Select a kernel and a size for your data.")
 @click.argument("data", type=PATH, required=False)
-@options("target", "columns", "drop")
-@click.option(
-    "--max-seconds", type=float, default=60, show_default=True, help="When the race is stopped."
-)
-@click.option("--max-memory", metavar="SIZE", help="What the sample and a model may hold: 2GB.")
+@shared_options("target", "columns", "drop")
+@click.option("--max-seconds", type=float, default=60, show_default=True, help="Time limit.")
+@click.option("--max-memory", metavar="SIZE", help="Memory limit of the sample and a model: 2GB.")
 @click.option(
     "--kernels",
     metavar="A,B,...",
-    help="Names of maps that race (see mercer maps); one for each kernel if not given.",
+    help="Maps to compare (see mercer maps); by default one for each kernel.",
 )
-@options("task", "max-classes", "seed")
+@shared_options("task", "max-classes", "seed")
 @click.option(
-    "--report",
-    type=PATH,
-    callback=_page,
-    help="Also write a page of HTML with figures: report.html.",
+    "--report", type=PATH, callback=_require_html, help="Write an HTML report: report.html."
 )
-@speaks
+@output_options
 def compare(
     data: Path | None,
     target: str | None,
@@ -63,14 +58,14 @@ def compare(
     max_classes: int,
     seed: int,
     report: Path | None,
-    voice: Voice,
+    console: Console,
 ) -> None:
-    """Race linear, maps at several bandwidths and sizes, and trees on DATA, or without it on
-    scikit-learn's digits as histograms.
+    """Compare a linear model, maps at several bandwidths and sizes, and trees on DATA.
 
-    Rounds learn from ever more rows and keep the best; the finalists are scored by cross-validation
-    on rows that no round has seen: accuracy for classes, R^2 for numbers. Maps for numbers of at
-    least 0 are left out where there are others.
+    Successive halving on a sample of the rows: rounds fit to more and more rows and keep the best.
+    The finalists are scored by cross-validation on rows that no round has used, by accuracy or
+    R^2. Maps that need values of at least 0 are skipped where there are others. Without DATA,
+    scikit-learn's digits are used as histograms.
 
     \b
     Examples:
@@ -81,129 +76,133 @@ def compare(
     if report is not None:
         from mercer.report.report import require_ready
 
-        require_ready(report)  # now, not after the race
-    how: dict[str, Any] = {
+        require_ready(report)  # before the comparison, not after it
+    settings: dict[str, Any] = {
         "max_seconds": max_seconds,
         "max_memory": max_memory,
         "random_state": seed,
+        "kernels": "auto" if kernels is None else [name.strip() for name in kernels.split(",")],
     }
-    how["kernels"] = "auto" if kernels is None else [name.strip() for name in kernels.split(",")]
+    stream: Any = None
     if data is None:
         if target is not None:
             raise click.UsageError("--target is for DATA: mercer compare DATA --target COLUMN.")
-        X, y = digits()
-        with racing(voice) as tell:
-            board = _select(X, y, tell, **how)
-        about = "Digits as histograms"
+        X, y = load_histograms()
+        with _status(console) as tell:
+            board = _select(X, y, tell, **settings)
+        name = "Digits as histograms"
     else:
         require_target(data, target)
         stream = open_data(data, target=target, columns=columns, drop=drop)
-        chosen = task_of(stream, task, max_classes)
-        voice.say(f"{describe_index(stream)} {chosen.why}".strip())
-        board = race(stream, chosen, voice, **how)
-        about = data.name
-    drawn = board.settings["rows"]
-    some = f"{drawn:,} rows drawn from {board.rows:,}" if drawn < board.rows else f"{drawn:,} rows"
-    voice.say(f"{about}: {some}, {_count(board.columns, 'column')}; {board.seconds:.0f} s")
-    show(board, voice)
+        inferred = infer_task(stream, task, max_classes, "comparing {}s")
+        console.print(f"{describe_index(stream)} {inferred.reason}".strip())
+        board = compare_stream(stream, inferred, console, **settings)
+        name = data.name
+    sampled = board.settings["rows"]
+    rows = f"{sampled:,} rows"
+    rows = f"a sample of {rows} of {board.rows:,}" if sampled < board.rows else rows
+    console.print(f"{name}: {rows}, {_count(board.columns, 'column')}; {board.seconds:.0f} s")
+    print_leaderboard(board, console)
     if report is not None:
-        rows, names = ((X, y), None) if data is None else ((stream, None), stream.columns)
-        _write(report, board, rows, names, data, about, voice)
+        rows, targets, names = (X, y, None) if data is None else (stream, None, stream.columns)
+        _write_report(report, board, rows, targets, names, data, name, console)
     if data is not None:
         given = {"target": target, "columns": columns, "drop": drop, "task": task}
-        named = "".join(
-            f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None
+        options = "".join(
+            f" --{option} {shlex.quote(value)}"
+            for option, value in given.items()
+            if value is not None
         )
-        words = shlex.quote(_map_syntax.spell(_map_syntax.of_map(board.best_.feature_map)))
-        voice.say(
-            f"Next: mercer fit {shlex.quote(str(data))}{named} --map {words} --seed {seed} -o "
+        spec = shlex.quote(_map_text(board))
+        console.print(
+            f"Next: mercer fit {shlex.quote(str(data))}{options} --map {spec} --seed {seed} -o "
             "model.mercer"
         )
 
 
-def _write(
+def _map_text(board: Leaderboard) -> str:
+    return _map_syntax.format_spec(_map_syntax.spec_of_map(board.best_.feature_map))
+
+
+def _write_report(
     report: Path,
     board: Leaderboard,
-    rows: tuple[Any, Any],
+    X: Any,
+    y: Any,
     names: Any,
     data: Path | None,
-    about: str,
-    voice: Voice,
+    name: str,
+    console: Console,
 ) -> None:
-    """The report, its errors measured on a sample of the rows."""
+    """Write the report; errors in it are measured on a sample of the rows."""
     from mercer.model_selection.sample import draw
     from mercer.report.data import ROWS
     from mercer.report.report import write_report
 
     seed = int(board.settings["random_state"])
-    some = draw(*rows, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
+    sample = draw(X, y, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
     write_report(
         board,
         report,
-        X=some.X,
-        y=some.y,
+        X=sample.X,
+        y=sample.y,
         names=names,
-        command=_again(data),
-        title=f"{about}: which kernel?",
+        command=_command_line(data),
+        title=f"{name}: which kernel?",
     )
-    voice.say(f"The report is in {report}.")
-    voice.event("report", path=str(report), bytes=report.stat().st_size)
+    console.print(f"Wrote the report to {report}.")
+    console.event("report", path=str(report), bytes=report.stat().st_size)
 
 
-def _again(data: Path | None) -> str:
-    """The command that runs this again, in the folder of the data."""
+def _command_line(data: Path | None) -> str:
+    """Return the command line of this run, with file names relative to the folder of the data."""
     ctx = click.get_current_context()
     words = ["mercer", "compare", *([] if data is None else [data.name])]
     for option in ctx.command.params:
         name = str(option.name)
         given = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if isinstance(option, click.Option) and given and name not in ("voice", "debug"):
+        if isinstance(option, click.Option) and given and name not in ("console", "debug"):
             value = ctx.params.get(name, ctx.meta.get("mercer.zero_based"))
             if isinstance(value, bool):
                 words.append((option.opts if value else option.secondary_opts)[0])
-            else:
-                words += [option.opts[0], value.name if isinstance(value, Path) else _word(value)]
+                continue
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            words += [option.opts[0], value.name if isinstance(value, Path) else text]
     return shlex.join(words)
 
 
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def digits() -> tuple[Any, Any]:
-    """scikit-learn's digits as histograms of ink (rows with sum 1)."""
+def load_histograms() -> tuple[Any, Any]:
+    """Load scikit-learn's digits as histograms: rows with sum 1."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     return X / X.sum(axis=1, keepdims=True), y
 
 
-def race(stream: Any, task: Task, voice: Voice, **how: Any) -> Leaderboard:
-    """The race on a sample of a stream."""
-    with voice.watching("read") as watch, racing(voice) as tell:
-        return _select(stream.watched(watch), None, tell, task=task.name, **how)
+def compare_stream(stream: Any, task: Task, console: Console, **settings: Any) -> Leaderboard:
+    """Compare maps on a sample of a stream."""
+    with console.progress("read") as progress, _status(console) as tell:
+        return _select(stream.with_progress(progress), None, tell, task=task.name, **settings)
 
 
-def _select(X: Any, y: Any, tell: Callable[[str, str], None], **how: Any) -> Leaderboard:
+def _select(X: Any, y: Any, tell: Callable[[str, str], None], **settings: Any) -> Leaderboard:
     from mercer.model_selection.select import select
 
-    return select(X, y, tell=tell, **how)
+    return select(X, y, tell=tell, **settings)
 
 
 @contextmanager
-def racing(voice: Voice) -> Iterator[Callable[[str, str], None]]:
-    """tell(stage, name) for select: a line that changes where standard error is a terminal, events
-    among JSON lines.
-    """
-    if voice.as_json or not sys.stderr.isatty():
-        yield lambda stage, name: voice.event("trial", stage=stage, name=name)
+def _status(console: Console) -> Iterator[Callable[[str, str], None]]:
+    """Return tell(stage, name) for select: a status line on a terminal, events with --json."""
+    if console.as_json or not sys.stderr.isatty():
+        yield lambda stage, name: console.event("trial", stage=stage, name=name)
         return
-    with console(stderr=True).status("race") as status:
+    with rich_console(stderr=True).status("compare") as status:
         yield lambda stage, name: status.update(f"{stage}: {name}")
 
 
-def show(board: Leaderboard, voice: Voice) -> None:
-    """The table, and what is to be said of it."""
+def print_leaderboard(board: Leaderboard, console: Console) -> None:
+    """Print the table of a comparison, notes and the verdict."""
     from mercer.model_selection.candidates import TWINS, twin
     from mercer.model_selection.select import shown
 
@@ -213,50 +212,57 @@ def show(board: Leaderboard, voice: Voice) -> None:
     )
     finalists = sum(entry.finalist for entry in board.entries)
     for i, entry in enumerate(board.entries):
-        if i < finalists + _OTHERS:
+        if i < finalists + _MOST_OTHERS:
             table.add_row(*shown(entry, numeric=board.numeric)[:-1])
-        voice.event("entry", **_facts(entry))
-    voice.table(table)
-    more = len(board.entries) - finalists - _OTHERS
-    said = [f"And {more} more, which --json lists."] if more > 0 else []
-    if finalists:
-        first = f"The first {finalists}" if finalists > 1 else "The first"
-        rows = _count(board.settings["final"], "row")
-        said.append(
-            f"{first}: {board.settings['folds']}-fold cross-validation on {rows} that no round "
-            "has seen."
-        )
-    if finalists < len(board.entries):
-        who = "The others" if finalists else "All"
-        said.append(
-            f"{who}: the last round that they were in, on "
-            f"{_count(board.settings['held_out'], 'held-out row')}."
-        )
-    voice.say(" ".join([*said, "+- is one standard error."]))
-    twins = [name for name, why in board.refused.items() if name in TWINS and why == twin(name)]
-    if twins:
-        voice.say(
-            "Other ways to kernels of the race took no part unless --kernels names them: "
-            f"{', '.join(twins)}."
+        console.event("entry", **_entry_fields(entry))
+    console.table(table)
+    console.print(_describe_scores(board, finalists))
+    skipped = [name for name, why in board.refused.items() if name in TWINS and why == twin(name)]
+    if skipped:
+        names = ", ".join(skipped)
+        console.print(
+            f"Skipped (other maps for kernels already compared; add with --kernels): {names}."
         )
     for name, why in board.refused.items():
-        if name not in twins:
-            voice.say(f"{name} took no part. {why}")
+        if name not in skipped:
+            console.print(f"Skipped {name}: {why}")
     for note in board.notes:
-        voice.note(note)
+        console.note(note)
     if board.stopped is not None:
-        voice.say(board.stopped)
-    voice.say(board.verdict)
-    best = _map_syntax.spell(_map_syntax.of_map(board.best_.feature_map))
-    voice.event(
-        "verdict", verdict=board.verdict, winner=board.winner.name, map=best, stopped=board.stopped
+        console.print(board.stopped)
+    console.print(board.verdict)
+    console.event(
+        "verdict",
+        verdict=board.verdict,
+        winner=board.winner.name,
+        map=_map_text(board),
+        stopped=board.stopped,
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _describe_scores(board: Leaderboard, finalists: int) -> str:
+    """Return sentences about the rows on which the models of the table were scored."""
+    others = len(board.entries) - finalists
+    sentences = []
+    if others > _MOST_OTHERS:
+        sentences.append(f"{others - _MOST_OTHERS} more are listed with --json.")
+    if finalists:
+        first = f"First {finalists}" if finalists > 1 else "First"
+        rows = _count(board.settings["final"], "row")
+        sentences.append(
+            f"{first}: {board.settings['folds']}-fold cross-validation on {rows} that no round "
+            "has used."
+        )
+    if others:
+        rows = _count(board.settings["held_out"], "held-out row")
+        sentences.append(f"{'Others' if finalists else 'All'}: last round, on {rows}.")
+    return " ".join([*sentences, "+- is one standard error."])
 
 
-def _facts(entry: Entry) -> dict[str, Any]:
-    facts = {name: value for name, value in vars(entry).items() if name != "model"}
-    return {**facts, "kernel": None if entry.kernel is None else repr(entry.kernel)}
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _entry_fields(entry: Entry) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(entry).items() if name != "model"}
+    return {**fields, "kernel": None if entry.kernel is None else repr(entry.kernel)}

@@ -1,58 +1,42 @@
-"""mercer fit: a model from a file, to a file."""
+"""mercer fit: fit a model to the rows of a file and save it."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mercer.cli import _map_syntax
-from mercer.cli._console import Voice, speaks
-from mercer.cli._errors import option_of, stopping
+from mercer.cli._console import Console, output_options
+from mercer.cli._errors import on_interrupt
 from mercer.cli._options import (
     PATH,
+    column_names,
     describe_index,
-    names_of,
     open_data,
     open_like,
-    options,
     require_output,
     require_target,
+    shared_options,
 )
-from mercer.cli._signatures import Signature, estimators
-from mercer.cli.targets import CLASSIFY, Task, task_of
+from mercer.cli._parameters import estimator_options, option_name
+from mercer.cli._task import CLASSIFY, Task, infer_task
+from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
 
-_HELP = {  # of parameters of the estimators; one that is not here appears by its name
-    "loss": "squared, squared_hinge or logistic.",
-    "alpha": "A number, [a,list] to choose from, or auto, gcv, kfold, loo.",
-    "penalty": "l2, or l1 and group, which leave coefficients or whole maps out (squared loss).",
-    "pca": "Learn on so many principal components.",
-    "class_weight": 'balanced, or {"label": weight, ...}.',
-    "max_memory": "What moments or matrices may hold: 2GB; a few blocks of rows come on top.",
-    "checkpoint": "A file from which a fit that was stopped goes on (squared loss from moments).",
-    "cluster": "The address of a Dask scheduler.",
-    "device": "cuda, or cuda:0: a GPU, through torch.",
-    "precision": "tf32 or bf16: shorter products of float32 on a GPU.",
-    "fit_intercept": "false to leave the intercept out.",
-    "max_iter": "Steps, at most.",
-    "tol": "How far from the optimum steps end.",
-    "n_jobs": "Threads; all of them when not given.",
-}
-AUTO = "auto"  # the map that mercer compare would find
-_OURS = ("feature_map", "verbose", "random_state")  # which --map, the voice and --seed are for
+AUTO = "auto"  # the map that mercer compare selects
 
 
 class MapType(click.ParamType):
-    """A map, or several, in the language of maps."""
+    """A map, or a composition of maps, in the text syntax."""
 
     name = "map"
 
     def __init__(self, *, auto: bool = False) -> None:
-        self.auto = auto  # whether "auto" may stand for it
+        self.auto = auto  # whether "auto" is allowed
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or (self.auto and value == AUTO):
@@ -70,65 +54,34 @@ class MapType(click.ParamType):
         return [CompletionItem(text) for text in _map_syntax.completions(incomplete)]
 
 
-class _FromSignatures(click.Command):
-    """A command with an option for each parameter of the estimators."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        own = super().get_params(ctx)
-        return [*own[:-3], *_estimator_options(), *own[-3:]]  # before --json, --debug, --help
-
-
-def _estimator_options() -> list[click.Parameter]:
-    found = estimators()
-    both = {name: one.parameters for name, one in found.items()}
-    everything = {**both["KernelClassifier"], **both["KernelRegressor"]}
-    made: list[click.Parameter] = []
-    for name, default in everything.items():
-        if name in _OURS:
-            continue
-        only = "" if all(name in one for one in both.values()) else " For classes only."
-        flag = option_of(name)
-        shown = "" if default == "None" else f"  [default: {default.strip(chr(39))}]"
-        kind = PATH if name == "checkpoint" else click.STRING
-        metavar = "FILE" if name == "checkpoint" else "VALUE"
-        text = f"{_HELP.get(name, '')}{only}{shown}".strip()
-        made.append(
-            click.Option([flag, f"parameter_{name}"], type=kind, metavar=metavar, help=text)
-        )
-    return made
-
-
-@click.command(cls=_FromSignatures, short_help="A model from a file, to a file.")
+@click.command(short_help="Fit a model to the rows of a file.")
 @click.argument("data", type=PATH)
-@options("target")
+@shared_options("target")
 @click.option(
     "--map",
-    "maps",
+    "spec",
     type=MapType(auto=True),
-    default="fourier",
-    show_default=True,
-    help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the one that mercer "
-    "compare finds.",
+    help="name:option=value,... (see mercer maps), a >> b, a + b; or auto, the map that mercer "
+    f"compare selects.  [default: {ESTIMATOR_PARAMETERS['feature_map'].default}]",
 )
 @click.option(
     "--max-seconds",
     type=float,
     default=60,
     show_default=True,
-    help="Of --map auto: when its race is stopped.",
+    help="Time limit for selecting a map with --map auto.",
 )
-@options("output")
-@click.option(
-    "--test", type=PATH, help="Rows that are not learnt from: the score on them is shown."
-)
-@options("task", "columns", "drop", "weight")
-@click.option("--unlabeled", type=PATH, help="More rows, without a target, for --pca.")
-@options("max-classes", "seed", "force")
-@speaks
+@shared_options("output")
+@click.option("--test", type=PATH, help="Held-out rows: print the score on them.")
+@shared_options("task", "columns", "drop", "weight")
+@click.option("--unlabeled", type=PATH, help="Additional rows without a target, for --pca.")
+@shared_options("max-classes", "seed", "force")
+@estimator_options
+@output_options
 def fit(
     data: Path,
     target: str | None,
-    maps: Any,
+    spec: Any,
     max_seconds: float,
     output: Path,
     test: Path | None,
@@ -140,8 +93,8 @@ def fit(
     max_classes: int,
     seed: int,
     force: bool,
-    voice: Voice,
-    **given: Any,
+    console: Console,
+    **options: Any,
 ) -> None:
     """Fit a model to the rows of DATA and write it to a file.
 
@@ -150,191 +103,132 @@ def fit(
 
     \b
     Examples:
-      mercer fit data.parquet --target digit -o model.mercer
-      mercer fit data.csv --target digit --map "chi2-series:n_terms=3 >> fourier:n_components=256"
-      -o chi2.mercer mercer fit data.parquet --target digit --map auto --max-seconds 5 -o
-      chosen.mercer
-      mercer fit data.parquet --target digit --map gcws:n_hashes=64,bits=4 --test data.csv -o
-      hashes.mercer
+      mercer fit data.parquet --target digit --test data.csv -o model.mercer
+      mercer fit data.csv --target digit --map "chi2-series >> fourier" -o chi2.mercer
+      mercer fit data.parquet --target digit --map auto --max-seconds 5 -o chosen.mercer
+      mercer fit data.csv --target digit --map gcws:n_hashes=64,bits=4 -o gcws.mercer
     """
-    require_output(output, force, read=(data, test, unlabeled, _checkpoint(given)))
+    parameters = {
+        name.removeprefix("parameter_"): value
+        for name, value in options.items()
+        if value is not None
+    }
+    checkpoint = parameters.get("checkpoint")
+    inputs = (data, test, unlabeled, None if checkpoint is None else Path(checkpoint))
+    require_output(output, force, inputs=inputs)
     require_target(data, target)
     roles: Any = {"target": target, "weight": weight, "columns": columns, "drop": drop}
     stream = open_data(data, **roles)
-    held_out = None if test is None else open_data(test, **roles)
-    chosen = task_of(stream, task, max_classes)
-    parameters = _parameters(chosen, given)
+    test_stream = None if test is None else open_data(test, **roles)
+    inferred = infer_task(stream, task, max_classes, "fitting a {}")
+    for name in parameters:
+        if inferred.name != CLASSIFY and ESTIMATOR_PARAMETERS[name].classifier_only:
+            raise click.UsageError(f"{option_name(name)} is for classifiers. {inferred.reason}")
     if isinstance(parameters.get("class_weight"), dict):
-        parameters["class_weight"] = _labelled(parameters["class_weight"], stream)
-    voice.say(
-        " ".join(filter(None, [f"{_described(stream)}.", describe_index(stream), chosen.why]))
-    )
+        parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
+    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
+    ignored = f"{describe_index(stream)} " if stream.left_out else ""
+    console.print(f"{stream.name}: {rows}{stream.width:,} columns. {ignored}{inferred.reason}")
+
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
     from mercer.persistence.io import save
 
-    cls: Any = KernelClassifier if chosen.name == CLASSIFY else KernelRegressor
-    how = {
-        "max_seconds": max_seconds,
-        "max_memory": parameters.get("max_memory"),
-        "random_state": seed,
-    }
-    feature_map = _found(stream, chosen, voice, how) if maps == AUTO else _map_syntax.build(maps)
-    model = cls(feature_map, random_state=seed, **parameters)
+    cls: Any = KernelClassifier if inferred.name == CLASSIFY else KernelRegressor
+    if spec == AUTO:
+        limits = {"max_seconds": max_seconds, "max_memory": parameters.get("max_memory")}
+        feature_map = _select_map(stream, inferred, console, **limits, random_state=seed)
+    else:
+        default = ESTIMATOR_PARAMETERS["feature_map"].default
+        feature_map = default if spec is None else _map_syntax.build(spec)
+    model = cls(feature_map, random_state=seed, verbose=int(not console.as_json), **parameters)
+    others = {}
+    if unlabeled is not None:
+        others["unlabeled"] = open_like(unlabeled, column_names(stream), stream.width)
     start = time.perf_counter()
-    _run(model, stream, unlabeled, voice, parameters)
+    with (
+        on_interrupt(lambda: _describe_checkpoint(checkpoint, getattr(model, "plan_", None))),
+        console.progress("fit") as progress,
+    ):
+        if "cluster" not in parameters:  # whose workers report no progress
+            stream.with_progress(progress)
+        model.fit(stream, **others)
     seconds = time.perf_counter() - start
-    save(model, output)
-    _summary(model, stream, seconds, output, voice)
-    if held_out is not None:
-        score = float(model.score(held_out))
-        what = "accuracy" if chosen.name == CLASSIFY else "R^2"
-        voice.say(
-            f"{what} on {held_out.name}: {f'{score:.2%}' if what == 'accuracy' else f'{score:.4f}'}"
-        )
-        voice.event("score", score=score, measure=what, data=str(test))
-    inputs = _inputs(stream, columns, target)
-    voice.say(
-        f"Next: mercer predict {shlex.quote(str(output))} {shlex.quote(str(data))}{inputs} -o "
-        "predictions.parquet"
+    plan = model.plan_
+    console.event(
+        "plan",
+        route=plan.route,
+        passes=list(plan.passes),
+        features=plan.features,
+        bytes=plan.held,
     )
+    save(model, output)
+    _print_summary(model, stream, seconds, output, console)
+    if test_stream is not None:
+        score = float(model.score(test_stream))
+        measure = "accuracy" if inferred.name == CLASSIFY else "R^2"
+        text = f"{score:.2%}" if measure == "accuracy" else f"{score:.4f}"
+        console.print(f"{measure} on {test_stream.name}: {text}")
+        console.event("score", score=score, measure=measure, data=str(test))
+    arguments = f"{shlex.quote(str(output))} {shlex.quote(str(data))}"
+    is_matrix = stream.columns is not None and column_names(stream) is None
+    if columns is None and target is not None and is_matrix:
+        columns = _column_ranges(stream.columns or ())
+    selected = "" if columns is None else f" --columns {shlex.quote(columns)}"
+    console.print(f"Next: mercer predict {arguments}{selected} -o predictions.parquet")
 
 
-def _found(stream: Any, task: Task, voice: Voice, how: dict[str, Any]) -> Any:
-    """The map that wins a race on a sample of the rows."""
-    from mercer.cli.compare import race
+def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any:
+    """Return the map that mercer compare selects on a sample of the rows."""
+    from mercer.cli.compare import compare_stream
 
     if stream.weight is not None:
-        voice.note("weights of rows count for the fit, not for the choice of the map.")
-    board = race(stream, task, voice, **how)
-    words = _map_syntax.spell(_map_syntax.of_map(board.best_.feature_map))
-    voice.say(f"{board.verdict} So --map {shlex.quote(words)}.")
+        console.note("sample weights are used by the fit, not by the selection of the map.")
+    board = compare_stream(stream, task, console, **limits)
+    text = _map_syntax.format_spec(_map_syntax.spec_of_map(board.best_.feature_map))
+    console.print(f"{board.verdict} Using --map {shlex.quote(text)}.")
     if board.stopped is not None:
-        voice.say(board.stopped)
-    voice.event(
-        "verdict", verdict=board.verdict, winner=board.winner.name, map=words, stopped=board.stopped
+        console.print(board.stopped)
+    console.event(
+        "verdict", verdict=board.verdict, winner=board.winner.name, map=text, stopped=board.stopped
     )
     return board.best_.feature_map
 
 
-def _run(
-    model: Any, stream: Any, unlabeled: Path | None, voice: Voice, parameters: dict[str, Any]
-) -> None:
-    others = (
-        {}
-        if unlabeled is None
-        else {"unlabeled": open_like(unlabeled, names_of(stream), stream.width)}
-    )
-    plan = _once(lambda: _show_plan(model, voice))
-    with stopping(
-        lambda: _what_is_kept(parameters.get("checkpoint"), getattr(model, "plan_", None))
-    ):
-        with voice.watching("fit", plan) as watch:
-            if parameters.get("cluster") is None:  # whose workers do not speak
-                stream.watched(watch)
-            model.fit(stream, **others)
-        plan()  # which nothing has shown where nothing was watched
-
-
-def _show_plan(model: Any, voice: Voice) -> bool:
-    """Say what will be done, once it is known: before the first pass that sums anything up."""
-    plan = getattr(model, "plan_", None)
-    if plan is not None:
-        voice.say(f"Plan: {plan}")
-        voice.event(
-            "plan",
-            route=plan.route,
-            passes=list(plan.passes),
-            features=plan.features,
-            bytes=plan.held,
-        )
-    return plan is not None
-
-
-def _once(do: Callable[[], bool]) -> Callable[[], None]:
-    done: list[bool] = []
-
-    def maybe() -> None:
-        if not any(done):
-            done.append(do())
-
-    return maybe
-
-
-def _what_is_kept(checkpoint: str | None, plan: Any) -> str:
+def _describe_checkpoint(checkpoint: str | None, plan: Any) -> str:
+    """Return a sentence about what an interrupted fit has written."""
     if checkpoint is None and plan is not None and plan.route not in ("moments", "two-stage"):
         return "Nothing was written."
     if checkpoint is None:
-        return "Nothing was written; with --checkpoint FILE a fit goes on where it was stopped."
+        return "Nothing was written; with --checkpoint FILE an interrupted fit can be resumed."
     from mercer.stats.checkpoint import Checkpoint
 
     rows = Checkpoint.read_row_count(checkpoint)
     if not rows:
-        return f"{checkpoint} has no rows yet: run the same command again to begin anew."
-    return f"The first {rows:,} rows are in {checkpoint}: run the same command again to go on."
+        return f"{checkpoint} has no rows yet: run the same command again to start over."
+    return f"The first {rows:,} rows are in {checkpoint}: run the same command again to resume."
 
 
-def _parameters(task: Task, given: dict[str, Any]) -> dict[str, Any]:
-    """What was given for the estimator, by parameter."""
-    cls = "KernelClassifier" if task.name == CLASSIFY else "KernelRegressor"
-    known: Signature = estimators()[cls]
-    found = {
-        name.removeprefix("parameter_"): value for name, value in given.items() if value is not None
-    }
-    for name in found:
-        if name not in known.parameters:
-            raise click.UsageError(
-                f"{option_of(name)} is for classes, and the target is numbers. {task.why}"
-            )
-    words = ("max_memory", "cluster", "checkpoint")  # which are taken as they are written
-    return {
-        name: str(value) if name in words else _map_syntax.literal(value)
-        for name, value in found.items()
-    }
-
-
-def _checkpoint(given: dict[str, Any]) -> Path | None:
-    kept = given.get("parameter_checkpoint")
-    return None if kept is None else Path(kept)
-
-
-def _labelled(weights: dict[Any, Any], stream: Any) -> dict[Any, Any]:
-    """Weights by the labels themselves: {"1": 3} is of the label 1 where labels are numbers, as
-    JSON has words for keys.
-    """
+def _match_labels(weights: dict[Any, Any], y: Any) -> dict[Any, Any]:
+    """Return class weights with the labels of y as keys: "1" is 1 where labels are numbers."""
     import numpy as np
 
-    labels = {
-        str(label): label for label in np.unique(np.asarray(next(stream.chunks()).y)).tolist()
-    }
+    labels = {str(label): label for label in np.unique(y).tolist()}
     return {labels.get(str(label), label): weight for label, weight in weights.items()}
 
 
-def _inputs(stream: Any, columns: str | None, target: str | None) -> str:
-    """The --columns that predict needs where columns have no names and the target is one of
-    them.
-    """
-    if columns is not None:
-        return f" --columns {shlex.quote(columns)}"
-    if names_of(stream) is not None or target is None or stream.columns is None:
-        return ""
-    numbers = [int(one.removeprefix("x")) for one in stream.columns]
-    spans = [f"{start}:{stop}" for start, stop in _runs(numbers)]
-    return f" --columns {','.join(spans)}"
-
-
-def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Consecutive numbers as (first, last + 1)."""
-    found: list[tuple[int, int]] = []
-    for number in numbers:
-        if found and found[-1][1] == number:
-            found[-1] = (found[-1][0], number + 1)
+def _column_ranges(names: Sequence[str]) -> str:
+    """Return the columns of a matrix, "x0", "x1", ..., as ranges: "0:3,4:65"."""
+    runs: list[list[int]] = []  # [first, last + 1]
+    for number in (int(name.removeprefix("x")) for name in names):
+        if runs and runs[-1][1] == number:
+            runs[-1][1] = number + 1
         else:
-            found.append((number, number + 1))
-    return found
+            runs.append([number, number + 1])
+    return ",".join(f"{start}:{stop}" for start, stop in runs)
 
 
-def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice) -> None:
+def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:
     from mercer.parallel.tile_size import size
 
     rows, features = (
@@ -342,17 +236,19 @@ def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice
         int(model.feature_map_._n_features_out),
     )
     classes = len(model.classes_) if hasattr(model, "classes_") else None
-    what = "" if classes is None else f"{classes:,} classes, "
+    parts = [] if classes is None else [f"{classes:,} classes"]
+    used = ""
     if model.penalty != "l2":
-        what += f"{int((model.coef_ != 0).reshape(-1, features).any(axis=0).sum()):,} in use of "
-    voice.say(
-        f"Fitted on {rows:,} rows in {seconds:.1f} s: {what}{features:,} features, alpha "
-        f"{model.alpha_:.3g}. "
-        f"Written to {output} ({size(output.stat().st_size)})."
+        coef = model.coef_.reshape(-1, features)
+        used = f"{int((coef != 0).any(axis=0).sum()):,} used of "
+    parts += [f"{used}{features:,} features", f"alpha {model.alpha_:.3g}"]
+    console.print(
+        f"Fitted on {rows:,} rows in {seconds:.1f} s: {', '.join(parts)}. "
+        f"Wrote {output} ({size(output.stat().st_size)})."
     )
     if model.penalty == "group" and model.zero_maps_:
-        voice.say(f"Of no use: {', '.join(model.zero_maps_)}.")
-    voice.event(
+        console.print(f"Maps with all-zero coefficients: {', '.join(model.zero_maps_)}.")
+    console.event(
         "done",
         model=str(output),
         rows=rows,
@@ -361,8 +257,3 @@ def _summary(model: Any, stream: Any, seconds: float, output: Path, voice: Voice
         classes=classes,
         alpha=float(model.alpha_),
     )
-
-
-def _described(stream: Any) -> str:
-    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
-    return f"{stream.name}: {rows}{stream.width:,} columns"

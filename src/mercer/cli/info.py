@@ -1,4 +1,4 @@
-"""mercer maps, info, inspect and completion: what there is."""
+"""mercer maps, info, inspect and completion: maps, versions, model files, shells."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from mercer.cli import _map_syntax
-from mercer.cli._console import Voice, plain_table, speaks
+from mercer.cli._console import Console, output_options, plain_table
 from mercer.cli._options import PATH
-from mercer.cli._signatures import maps as signatures
 
-_MOST_CLASSES = 10  # that are listed
+_MOST_LISTED = 10  # classes or columns
 
 
 class _MapName(click.ParamType):
@@ -24,15 +23,15 @@ class _MapName(click.ParamType):
     ) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(name) for name in signatures() if name.startswith(incomplete)]
+        names = _map_syntax.registered_maps()
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command(short_help="The maps, and the options of each.")
+@click.command(short_help="List the maps, and the options of each.")
 @click.argument("name", type=_MapName(), required=False)
-@speaks
-def maps(name: str | None, voice: Voice) -> None:
-    """List the maps: kernels, domain, the parameter that buys accuracy, the paper. With NAME, the
-    options of that map.
+@output_options
+def maps(name: str | None, console: Console) -> None:
+    """List the maps: kernels, domain, size parameter, paper. With NAME, the options of that map.
 
     \b
     Examples:
@@ -40,74 +39,70 @@ def maps(name: str | None, voice: Voice) -> None:
       mercer maps gcws
     """
     if name is not None:
-        _show_map(name, voice)
+        _print_map(name, console)
         return
-    from mercer.maps import registry
-
     table = plain_table("=name", "=class(size)", "kernels; domain; paper")
-    for known, cls in sorted(registry().items()):
+    for map_name, cls in _map_syntax.registered_maps().items():
         about = f"{', '.join(cls.kernels)}; {cls().domain}\n{cls.paper}\n"
-        table.add_row(known, f"{cls.__name__}({cls.size_parameter or ''})", about)
-        voice.event(
+        table.add_row(map_name, f"{cls.__name__}({cls.size_parameter or ''})", about)
+        console.event(
             "map",
-            name=known,
+            name=map_name,
             kernels=cls.kernels,
             domain=cls().domain,
             size_parameter=cls.size_parameter,
-            options=signatures()[known].parameters,
+            options=_options(cls),
         )
-    voice.table(table)
-    voice.say("mercer maps NAME shows the options of a map.")
+    console.table(table)
+    console.print("mercer maps NAME lists the options of a map.")
 
 
-def _show_map(name: str, voice: Voice) -> None:
+def _options(cls: Any) -> dict[str, str]:
+    return {name: repr(default) for name, default in _map_syntax.defaults(cls).items()}
+
+
+def _print_map(name: str, console: Console) -> None:
+    import inspect
+
     try:
         _map_syntax.parse(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    import inspect
-
-    from mercer.maps import registry
-
-    cls = registry()[name]
-    options = signatures()[name].parameters
-    described = _parameters_in((inspect.getdoc(cls) or "").replace("``", ""))
-    voice.event("map", name=name, options=options)
-    voice.say(f"{cls.__name__}: {(inspect.getdoc(cls) or '').partition(chr(10))[0]}\n")
+    cls = _map_syntax.registered_maps()[name]
+    doc = inspect.getdoc(cls) or ""
+    descriptions = _parse_parameters(doc.replace("``", ""))
+    console.event("map", name=name, options=_options(cls))
+    console.print(f"{cls.__name__}: {doc.partition(chr(10))[0]}\n")
     table = plain_table("=option", "=default", "")
-    for option, default in options.items():
-        table.add_row(option, default, described.get(option, ""))
-    voice.table(table)
-    size = (
-        {cls.size_parameter: _map_syntax.literal(options[cls.size_parameter])}
-        if cls.size_parameter
-        else {}
-    )
-    voice.say(f"--map {_map_syntax.spell(_map_syntax.Named(name, size))}")
+    for option, default in _options(cls).items():
+        table.add_row(option, default, descriptions.get(option, ""))
+    console.table(table)
+    size = cls.size_parameter
+    example = {} if size is None else {size: _map_syntax.defaults(cls)[size]}
+    console.print(f"--map {_map_syntax.format_spec(_map_syntax.MapSpec(name, example))}")
 
 
-def _parameters_in(doc: str) -> dict[str, str]:
-    """What a numpydoc docstring says of each parameter, in one line."""
-    found: dict[str, str] = {}
+def _parse_parameters(doc: str) -> dict[str, str]:
+    """Return the description of each parameter in a numpydoc docstring, on one line."""
+    descriptions: dict[str, str] = {}
     names: list[str] = []
-    lines = doc.partition("Parameters\n----------\n")[2].splitlines()
-    for line in lines:
+    for line in doc.partition("Parameters\n----------\n")[2].splitlines():
         if line and not line.startswith(" "):
             if " : " not in line:
                 break
             left, _, kind = line.partition(" : ")
-            names = [one.strip() for one in left.split(",")]
-            found |= dict.fromkeys(names, kind.partition(", default")[0])
+            names = [name.strip() for name in left.split(",")]
+            descriptions |= dict.fromkeys(names, kind.partition(", default")[0])
         elif line.strip():
-            found |= {one: f"{found[one]} {line.strip()}" for one in names}
+            descriptions |= {name: f"{descriptions[name]} {line.strip()}" for name in names}
         else:
             break
-    return found
+    return descriptions
 
 
-@click.command(short_help="Versions, processor, compiled parts.")
-@speaks
-def info(voice: Voice) -> None:
+@click.command(short_help="Print versions, CPU features and compiled ops.")
+@output_options
+def info(console: Console) -> None:
     """Print versions, CPU features, threads, compiled ops and installed extras.
 
     \b
@@ -117,19 +112,15 @@ def info(voice: Voice) -> None:
     from mercer import system
 
     facts = system.facts()
-    table = plain_table("", "", header=False)
-    for name, value in facts.items():
-        table.add_row(name, value)
-    voice.table(table)
-    voice.event("info", **facts)
+    console.table(_key_value_table(facts))
+    console.event("info", **facts)
 
 
-@click.command(short_help="What a model file holds.")
+@click.command(short_help="Describe a model file.")
 @click.argument("model", type=PATH)
-@speaks
-def inspect(model: Path, voice: Voice) -> None:
-    """Show what a model file holds: the map, the parameters, the columns it needs, and whether it
-    is whole.
+@output_options
+def inspect(model: Path, console: Console) -> None:
+    """Print the map, parameters and columns of a model file, and verify its checksum.
 
     \b
     Example:
@@ -137,84 +128,77 @@ def inspect(model: Path, voice: Voice) -> None:
     """
     from mercer.persistence.io import describe, load
 
-    shown = describe(model)
-    loaded = load(model)  # which verifies the checksum and validates all parts
-    fitted = getattr(loaded, "feature_map_", loaded)
-    is_map = fitted is loaded
-    stored = (
-        {"class": shown["class"], **shown["parameters"]}
-        if is_map
-        else shown["parameters"]["feature_map"]
-    )
-    spelt = _map_syntax.spell(_map_syntax.of_description(stored))
-    labels = None if shown["classes"] is None else loaded.classes_.tolist()
-    voice.event(
-        "model",
-        **{
-            **shown,
-            "classes": labels,
-            "map": spelt,
-            "features": int(fitted._n_features_out),
-            "checksum": "OK",
-        },
-    )
-    table = plain_table("", "", header=False)
-    for name, value in _facts(shown, loaded, fitted, spelt, is_map).items():
-        table.add_row(name, value)
-    voice.table(table)
+    description = describe(model)
+    loaded = load(model)  # verifies the checksum and the consistency of all parts
+    feature_map = getattr(loaded, "feature_map_", loaded)
+    stored: Any = {"class": description["class"], **description["parameters"]}
+    if feature_map is not loaded:
+        stored = description["parameters"]["feature_map"]
+    spec = _map_syntax.format_spec(_map_syntax.spec_of_description(stored))
+    labels = None if description["classes"] is None else loaded.classes_.tolist()
+    fields = {
+        **description,
+        "classes": labels,
+        "map": spec,
+        "features": int(feature_map._n_features_out),
+        "checksum": "OK",
+    }
+    console.event("model", **fields)
+    console.table(_key_value_table(_format_model(description, loaded, feature_map, spec)))
 
 
-def _facts(
-    shown: dict[str, Any], loaded: Any, fitted: Any, spelt: str, is_map: bool
+def _format_model(
+    description: dict[str, Any], loaded: Any, feature_map: Any, spec: str
 ) -> dict[str, str]:
     from mercer.parallel.tile_size import size
 
-    library = ", ".join(f"{name} {version}" for name, version in shown["library"].items())
-    found = {"class": shown["class"], "map": spelt, "kernel": _kernel(fitted)}
-    if not is_map:
-        given = {
-            name: value for name, value in shown["parameters"].items() if name != "feature_map"
+    kernel = getattr(feature_map, "kernel_", None)
+    rows = {
+        "class": description["class"],
+        "map": spec,
+        "kernel": "-" if kernel is None else repr(kernel),
+    }
+    if feature_map is not loaded:
+        parameters = [
+            f"{name}={json.dumps(value)}"
+            for name, value in description["parameters"].items()
+            if name != "feature_map"
+        ]
+        count = description["rows"]
+        rows |= {
+            "parameters": ", ".join(parameters),
+            "alpha": f"{loaded.alpha_:.4g}",
+            "rows": "-" if count is None else f"{count:,}",
         }
-        found["parameters"] = ", ".join(
-            f"{name}={json.dumps(value)}" for name, value in given.items()
-        )
-        found["alpha"] = f"{loaded.alpha_:.4g}"
-        found["rows"] = f"{shown['rows']:,}" if shown["rows"] is not None else "-"
-        if shown["classes"] is not None:
-            found["classes"] = _listed([*map(str, loaded.classes_.tolist())])
-    names = shown["feature_names"]
-    columns = f"{shown['columns']:,}"
-    found["columns"] = (
-        columns if names is None else f"{columns}: {_listed([*map(str, fitted_names(loaded))])}"
-    )
-    found["features"] = f"{fitted._n_features_out:,}"
+        if description["classes"] is not None:
+            rows["classes"] = _format_list(loaded.classes_.tolist())
+    rows["columns"] = f"{description['columns']:,}"
+    if description["feature_names"] is not None:
+        rows["columns"] += f": {_format_list(loaded.feature_names_in_)}"
+    versions = description["library"].items()
     return {
-        **found,
-        "seed": str(shown["seed"]),
-        "size": size(shown["bytes"]),
-        "written by": library,
+        **rows,
+        "features": f"{feature_map._n_features_out:,}",
+        "seed": str(description["seed"]),
+        "size": size(description["bytes"]),
+        "written by": ", ".join(f"{name} {version}" for name, version in versions),
         "checksum": "OK",
     }
 
 
-def fitted_names(model: Any) -> list[str]:
-    """The names of the columns that a model was fitted on."""
-    return [str(name) for name in model.feature_names_in_]
+def _key_value_table(values: dict[str, str]) -> Any:
+    table = plain_table("", "", header=False)
+    for name, value in values.items():
+        table.add_row(name, value)
+    return table
 
 
-def _kernel(fitted: Any) -> str:
-    try:
-        return repr(fitted.kernel_)
-    except AttributeError:
-        return "-"
+def _format_list(values: Any) -> str:
+    more = f" and {len(values) - _MOST_LISTED:,} more" if len(values) > _MOST_LISTED else ""
+    return f"{', '.join(map(str, values[:_MOST_LISTED]))}{more}"
 
 
-def _listed(words: list[str]) -> str:
-    more = f" and {len(words) - _MOST_CLASSES:,} more" if len(words) > _MOST_CLASSES else ""
-    return f"{', '.join(words[:_MOST_CLASSES])}{more}"
-
-
-@click.command(short_help="Completion for bash, zsh and fish.")
+@click.command(short_help="Print a completion script for bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a script that makes SHELL complete commands, options, maps and files.
@@ -222,12 +206,12 @@ def completion(shell: str) -> None:
     \b
     Example:
       mercer completion zsh
-    For good: mercer completion bash >> ~/.bashrc
+    To install it: mercer completion bash >> ~/.bashrc
     """
     from click.shell_completion import get_completion_class
 
     from mercer.cli import main
 
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(main, {}, "mercer", "_MERCER_COMPLETE").source())
+    complete = get_completion_class(shell)
+    assert complete is not None
+    click.echo(complete(main, {}, "mercer", "_MERCER_COMPLETE").source())

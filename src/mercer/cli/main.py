@@ -5,22 +5,19 @@ from __future__ import annotations
 import click
 
 from mercer import __version__
-from mercer.cli._errors import Sentences
+from mercer.cli._errors import CommandGroup
 from mercer.cli.certify import certify
 from mercer.cli.compare import compare
-from mercer.cli.convert import convert
 from mercer.cli.fit import fit
 from mercer.cli.info import completion, info, inspect, maps
 from mercer.cli.plan import plan
 from mercer.cli.predict import predict, transform
 
 
-@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mercer")
 def main() -> None:
-    """Nonlinear kernel methods at linear cost: feature maps, the exact kernel beside each one, and
-    the measured error.
-    """
+    """Kernel methods at linear cost: explicit feature maps with their exact kernels."""
 
 
 for command in (
@@ -31,7 +28,6 @@ for command in (
     inspect,
     certify,
     plan,
-    convert,
     maps,
     info,
     completion,

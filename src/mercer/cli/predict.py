@@ -1,4 +1,4 @@
-"""mercer predict and mercer transform: what a saved model makes of the rows of a file."""
+"""mercer predict and mercer transform: predictions and features of the rows of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mercer.cli import _map_syntax
-from mercer.cli._console import Voice, speaks
+from mercer.cli._console import Console, output_options
 from mercer.cli._options import (
     PATH,
     SVMLIGHT,
@@ -17,24 +17,24 @@ from mercer.cli._options import (
     describe_index,
     open_data,
     open_like,
-    options,
     require_output,
+    shared_options,
 )
 from mercer.cli.fit import MapType
 
-_PIECE = 2**25  # bytes of features that are made dense at once
 
-
-@click.command(short_help="Predictions of a saved model.")
+@click.command(short_help="Predict the rows of a file.")
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
-@options("output")
+@shared_options("output")
 @click.option(
-    "--scores", is_flag=True, help="Columns score_<class> too; of two classes the second has one."
+    "--scores",
+    is_flag=True,
+    help="Add columns score_<class>; of two classes, only that of the second.",
 )
-@click.option("--proba", is_flag=True, help="Columns probability_<class> too.")
-@options("columns", "device", "force")
-@speaks
+@click.option("--proba", is_flag=True, help="Add columns probability_<class>.")
+@shared_options("columns", "device", "force")
+@output_options
 def predict(
     model: Path,
     data: Path,
@@ -44,12 +44,12 @@ def predict(
     columns: str | None,
     device: str | None,
     force: bool,
-    voice: Voice,
+    console: Console,
 ) -> None:
     """Predict the rows of DATA with a saved model.
 
-    Columns are found by the names that the model was fitted on; others are left alone. The output
-    has a column "prediction", and is written row by row to .parquet, .csv, .tsv or .npy.
+    Columns are matched by the names that the model was fitted on; others are ignored. The output,
+    a .parquet, .csv, .tsv or .npy file, has a column "prediction".
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def predict(
     """
     require_output(output, force, (*TABLES, ".npy"), (model, data))
     if scores and proba:
-        raise click.UsageError("--scores or --proba, not both.")
+        raise click.UsageError("Use --scores or --proba, not both.")
     from mercer.linear_model.base import write_predictions
     from mercer.maps.base import Map
     from mercer.parallel.device import use_device
@@ -66,50 +66,49 @@ def predict(
 
     loaded = load(model)
     if isinstance(loaded, Map):
-        raise ValueError(f"{model.name} is a map, which predicts nothing: use mercer transform.")
+        raise ValueError(f"{model.name} is a feature map, not a model: use mercer transform.")
     stream = _open_for(loaded, data, columns)
     start = time.perf_counter()
-    with use_device(device), voice.watching("predict") as watch:
-        beside = "score" if scores else "probability" if proba else None
-        rows = write_predictions(loaded, stream.watched(watch), output, beside)
-    voice.written("Predicted", rows, time.perf_counter() - start, output)
+    with use_device(device), console.progress("predict") as progress:
+        extra = "score" if scores else "probability" if proba else None
+        rows = write_predictions(loaded, stream.with_progress(progress), output, extra)
+    console.print_file("Predicted", rows, time.perf_counter() - start, output)
 
 
-@click.command(short_help="Features of a map.")
+@click.command(short_help="Write the features of a map.")
 @click.argument("sources", type=PATH, nargs=-1, required=True, metavar="[MODEL] DATA")
 @click.option(
-    "--map", "maps", type=MapType(), help="Fit this map to DATA first, instead of a saved MODEL."
+    "--map", "spec", type=MapType(), help="Fit this map to DATA, instead of a saved MODEL."
 )
-@options("output")
-@click.option("--save", "kept", type=PATH, help="With --map: a file for the fitted map.")
-@options("target", "columns", "drop", "seed", "device", "force")
-@speaks
+@shared_options("output")
+@click.option("--save", "saved_map", type=PATH, help="With --map: file for the fitted map.")
+@shared_options("target", "columns", "drop", "seed", "device", "force")
+@output_options
 def transform(
     sources: tuple[Path, ...],
-    maps: Any,
+    spec: Any,
     output: Path,
-    kept: Path | None,
+    saved_map: Path | None,
     target: str | None,
     columns: str | None,
     drop: str | None,
     seed: int,
     device: str | None,
     force: bool,
-    voice: Voice,
+    console: Console,
 ) -> None:
-    """Write the features that a map makes of the rows of DATA.
+    """Write the features of a map for the rows of DATA.
 
-    The map is that of a saved MODEL, or a saved map, or with --map one that is fitted to DATA. The
-    output is .npy, .parquet (one column of lists), .csv or .tsv, or svmlight for features most of
-    which are 0, which has room for --target too.
+    The map is that of a saved MODEL, a saved map, or with --map one that is fitted to DATA. The
+    output is a .npy, .parquet (one column of lists), .csv or .tsv file; or an svmlight file, for
+    sparse features, which also has the --target.
 
     \b
     Examples:
       mercer transform model.mercer data.parquet -o features.npy
-      mercer transform data.parquet --target digit --map gcws:n_hashes=16 --save gcws.mercer -o
-      features.svm
+      mercer transform data.csv --target digit --map gcws:n_hashes=16 --save map.mercer -o z.svm
     """
-    if len(sources) != (1 if maps is not None else 2) or (maps is None and (kept or drop)):
+    if len(sources) != (1 if spec is not None else 2) or (spec is None and (saved_map or drop)):
         raise click.UsageError(
             "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP [--drop A,B] "
             "[--save FILE] -o OUT."
@@ -117,46 +116,38 @@ def transform(
     require_output(output, force, (*TABLES, ".npy", *SVMLIGHT), sources)
     data = sources[-1]
     from mercer.parallel.device import use_device
-    from mercer.persistence.io import save
+    from mercer.persistence.io import load, save
 
-    if maps is None:
-        fitted = _map_of(sources[0])
-        stream = _open_for(fitted, data, columns, target)
+    if spec is None:
+        loaded = load(sources[0])
+        feature_map = getattr(loaded, "feature_map_", loaded)
+        stream = _open_for(feature_map, data, columns, target)
     else:
         from mercer.linear_model.base import make_map
 
-        if kept is not None:
-            require_output(kept, force, read=(*sources, output))
+        if saved_map is not None:
+            require_output(saved_map, force, inputs=(*sources, output))
         stream = open_data(data, target=target, columns=columns, drop=drop)
         if stream.left_out:
-            voice.say(describe_index(stream))
-        with voice.watching("look") as watch:
-            fitted = make_map("transform", _map_syntax.build(maps), seed, None)._fit_stream(
-                stream.watched(watch)
-            )
-        if kept is not None:
-            save(fitted, kept)
+            console.print(describe_index(stream))
+        feature_map = make_map("transform", _map_syntax.build(spec), seed, None)
+        with console.progress("fit") as progress:
+            feature_map._fit_stream(stream.with_progress(progress))
+        if saved_map is not None:
+            save(feature_map, saved_map)
     start = time.perf_counter()
-    with use_device(device), voice.watching("transform") as watch:
-        rows = _write_features(stream.watched(watch), fitted, output)
-    voice.written(
-        f"{fitted._n_features_out:,} features of", rows, time.perf_counter() - start, output
-    )
-    sparse = output.suffix.lower() in SVMLIGHT
-    if target is not None and not sparse:
-        voice.note(
-            f"{output.name} has the features alone, without the target {target!r}: svmlight has "
-            "room for both."
+    with use_device(device), console.progress("transform") as progress:
+        rows = write_features(stream.with_progress(progress), feature_map, output)
+    action = f"{feature_map._n_features_out:,} features of"
+    console.print_file(action, rows, time.perf_counter() - start, output)
+    is_svmlight = output.suffix.lower() in SVMLIGHT
+    if target is not None and not is_svmlight:
+        console.note(
+            f"{output.name} has the features without the target {target!r}; an svmlight file has "
+            "both."
         )
-    if sparse and stream.target is None:
-        voice.note(f"every row of {output.name} has the label 0: name one with --target.")
-
-
-def _map_of(path: Path) -> Any:
-    from mercer.persistence.io import load
-
-    loaded = load(path)
-    return getattr(loaded, "feature_map_", loaded)
+    if is_svmlight and stream.target is None:
+        console.note(f"every row of {output.name} has the label 0: name a column with --target.")
 
 
 def _open_for(fitted: Any, data: Path, columns: str | None, target: str | None = None) -> Any:
@@ -164,32 +155,34 @@ def _open_for(fitted: Any, data: Path, columns: str | None, target: str | None =
     return open_like(data, names, int(fitted.n_features_in_), columns=columns, target=target)
 
 
-def _write_features(stream: Any, fitted: Any, output: Path) -> int:
-    """Block by block, whole or not at all."""
+def write_features(stream: Any, feature_map: Any, output: Path, dense_bytes: int = 2**25) -> int:
+    """Write the features of a stream to a file, block by block; return the number of rows.
+
+    Sparse features are written as dense pieces of at most `dense_bytes`, but for svmlight.
+    """
     from mercer.data import open_sink
     from mercer.data.batches import features
     from mercer.data.svmlight import svmlight_writer
     from mercer.maps.block import Dense, at_home
 
-    made = features(stream, fitted)
-    if output.suffix.lower() in SVMLIGHT:
-        with svmlight_writer(output) as lines:
-            for piece in made.pieces():
-                block = at_home(piece.block)
-                lines.write(block.toarray() if isinstance(block, Dense) else block.tocsr(), piece.y)
-        return lines.rows
-    D, kind = made.width, made.dtype
-    columns: Any = (
-        {"features": (kind, D)}
-        if output.suffix.lower() == ".parquet"
-        else [*fitted.get_feature_names_out()]
+    source = features(stream, feature_map)
+    width, dtype = source.width, source.dtype
+    columns: Any = [*feature_map.get_feature_names_out()]
+    if output.suffix.lower() == ".parquet":
+        columns = {"features": (dtype, width)}
+    is_svmlight = output.suffix.lower() in SVMLIGHT
+    writer: Any = (
+        svmlight_writer(output) if is_svmlight else open_sink(output, columns, dtype=dtype)
     )
-    with open_sink(output, columns, dtype=kind) as sink:
-        for piece in made.pieces():
-            step = max(1, _PIECE // (D * kind.itemsize))
+    step = max(1, dense_bytes // (width * dtype.itemsize))
+    with writer as sink:
+        for piece in source.pieces():
             block = at_home(piece.block)
             rows: Any = block.toarray() if isinstance(block, Dense) else block.tocsr()
+            if is_svmlight:
+                sink.write(rows, piece.y)
+                continue
             for start in range(0, rows.shape[0], step):
                 part = rows[start : start + step]
-                sink.write(part.toarray() if hasattr(part, "indptr") else part)
-    return sink.rows
+                sink.write(part if isinstance(block, Dense) else part.toarray())
+    return int(sink.rows)

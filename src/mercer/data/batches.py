@@ -1,4 +1,4 @@
-"""What a fold reads: rows of a stream, or their features, as blocks of a fixed grid."""
+"""Rows of a stream, or their features, as validated blocks of a fixed size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,16 +17,14 @@ from mercer.data import Chunk, Stream
 from mercer.errors import RowError
 from mercer.maps.block import Array, Block, Dense, as_block, matrix
 from mercer.parallel import devices
-from mercer.parallel.threads import spans, width
-from mercer.parallel.tile_size import Cost, Grid, grid, tile_rows
+from mercer.parallel.threads import width
+from mercer.parallel.tile_size import TILE_ROWS, Cost, Grid, grid, tile_rows
 from mercer.validation.rows import require_finite
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A block with the targets and weights of its rows, and the index of its first row in the
-    stream.
-    """
+    """A block with the targets and weights of its rows, and the index of its first row."""
 
     block: Block
     y: Array | None = None
@@ -35,16 +33,15 @@ class Piece:
 
 
 class Rows:
-    """The rows of a stream as blocks; each is checked before it is given: finite, and in the domain
-    of a map where there is one.
+    """Rows of a stream as blocks, validated: finite, and in the domain of a map if there is one.
 
-    Errors name the place of a row as the stream does: the file, the row in it, the column.
+    Errors name a row as the stream does: the file, the row in it, the column.
 
     Parameters
     ----------
     stream : Stream
     feature_map : Map, optional
-        The map that the rows are for, fitted or not.
+        The map that transforms the rows, fitted or not.
     """
 
     def __init__(self, stream: Stream, feature_map: Any = None) -> None:
@@ -53,7 +50,7 @@ class Rows:
 
     @property
     def width(self) -> int:
-        """Columns of a block."""
+        """Number of columns of a block."""
         return self.stream.width
 
     @property
@@ -62,113 +59,108 @@ class Rows:
 
     @property
     def grid(self) -> Grid:
-        """Rows of a block and blocks of a shard, by the width of a row (that of the inputs too,
-        where they are dense) and the dtype.
+        """Rows of a block and blocks of a shard, from the dtype and the width of a row.
+
+        The width is the larger one of a block and of dense inputs.
         """
         width = self.width if self.stream.sparse else max(self.width, self.stream.width)
         return grid(width, self.dtype.itemsize, device=self.place is not None)
 
     @property
     def place(self) -> devices.Place | None:
-        """Where blocks are made: on the CPU, where rows are looked at."""
+        """Device on which blocks are computed; None for the CPU."""
         return None
 
     @property
     def step(self) -> int:
-        """Rows of a shard."""
+        """Number of rows of a shard."""
         return self.grid.rows * self.grid.shard
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
-        """The blocks from row `start`, the first of a block, up to row `stop`. With several threads
-        the next rows are read meanwhile.
+        """Yield the blocks from row `start`, the first row of a block, up to row `stop`.
+
+        With several threads the next rows are read while a block is in use.
         """
+        device = self.place
         read = self.stream.blocks(self.grid.rows, start, stop)
-        with closing(_ahead(read) if width(None) > 1 else read) as chunks:
-            for chunk in chunks if self.place is None else _arriving(chunks, self.place):
-                for part, block in self._made(chunk):
-                    yield Piece(block, part.y, part.weight, part.start)
+        with closing(_read_ahead(read) if width(None) > 1 else read) as chunks:
+            for chunk in chunks if device is None else _to_device(chunks, device):
+                if device is not None:
+                    yield from self._device_pieces(chunk, device)
+                    continue
+                try:
+                    block = self._block(chunk)
+                except RowError as error:
+                    raise self.stream.located(error, chunk.start) from None
+                yield Piece(block, chunk.y, chunk.weight, chunk.start)
 
-    def _made(self, chunk: Chunk) -> Iterator[tuple[Chunk, Block]]:
-        """The block of a chunk; those of its parts, where a device has no memory for the whole."""
+    def _device_pieces(self, chunk: Chunk, device: devices.Place) -> Iterator[Piece]:
+        """Yield the block of a chunk, or of parts of it where the device has too little memory."""
 
-        def work(rows: slice) -> tuple[Chunk, Block]:
+        def work(rows: slice) -> Piece:
             part = chunk.part(rows.start, rows.stop)
             try:
-                return part, self._block(part)
+                return Piece(self._block(part), part.y, part.weight, part.start)
             except RowError as error:
                 raise self.stream.located(error, part.start) from None
 
-        if self.place is None:
-            yield work(slice(0, len(chunk)))
-        else:
-            yield from (
-                made for _, made in devices.pieces(work, len(chunk), len(chunk), self.place)
-            )
+        for _, piece in devices.pieces(work, len(chunk), len(chunk), device):
+            yield piece
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks alone, in order."""
+        """Yield the blocks alone."""
         return (piece.block for piece in self.pieces())
 
     def mark(self) -> dict[str, Any] | None:
-        """What was drawn, as plain values; None where nothing was."""
+        """Return JSON values that identify the map; None without one."""
         return None
 
     def packed(self) -> Self:
-        """A copy for another process: without the rows in memory, and without what its maps can
-        draw again.
-        """
+        """Return a copy for another process, without rows in memory and reproducible weights."""
         other = copy.copy(self)
         other.stream = self.stream.holding(self.stream.held(0, 0), 0)
         return other
 
     def unpacked(self) -> Self:
-        """A copy whose maps have drawn what packed() left out."""
+        """Return a copy in which the weights that packed() left out are drawn again."""
         return copy.copy(self)
 
     def with_rows(self, held: dict[str, Any], first: int) -> Self:
-        """A copy whose stream holds these rows."""
+        """Return a copy whose stream holds these rows."""
         other = copy.copy(self)
         other.stream = self.stream.holding(held, first)
         return other
 
     def _block(self, chunk: Chunk) -> Block:
-        self._let_in(chunk.X)
-        return as_block(chunk.X)
-
-    def _let_in(self, X: Any) -> None:
+        """Validate the rows of a chunk and return its block."""
         if self.feature_map is None:
-            require_finite("fold", X, self.stream.columns)
+            require_finite("fold", chunk.X, self.stream.columns)
         else:
-            self.feature_map._validate_values(X, self.stream.columns)
+            self.feature_map._validate_values(chunk.X, self.stream.columns)
+        return as_block(chunk.X)
 
 
 class Features(Rows):
-    """The features that a fitted map makes of the rows of a stream, as blocks: dense, sparse or
-    coded, as the map makes them.
-    """
+    """Features of the rows of a stream by a fitted map, as dense, sparse or coded blocks."""
 
     def __init__(self, stream: Stream, feature_map: Any) -> None:
         super().__init__(stream, feature_map)
-        who, known = type(feature_map).__name__, getattr(feature_map, "n_features_in_", None)
-        if known is None:
+        name, fitted = type(feature_map).__name__, getattr(feature_map, "n_features_in_", None)
+        if fitted is None:
+            raise ValueError(f"This {name} is not fitted yet: call fit before its features.")
+        if fitted != stream.width:
             raise ValueError(
-                f"This {who} is not fitted yet: fit it before its features are asked for."
-            )
-        if known != stream.width:
-            raise ValueError(
-                f"{stream.name} has {stream.width} input columns, and {who} was fitted on {known}."
+                f"{stream.name} has {stream.width} input columns, and {name} was fitted on "
+                f"{fitted}."
             )
         names = getattr(feature_map, "feature_names_in_", None)
-        if names is not None and stream.columns is not None and list(names) != list(stream.columns):
-            place = next(
-                i
-                for i, pair in enumerate(zip(names, stream.columns, strict=True))
-                if pair[0] != pair[1]
-            )
-            raise ValueError(
-                f"Column {place} of {stream.name} is {stream.columns[place]!r}, and {who} was "
-                f"fitted on {names[place]!r} there."
-            )
+        if names is not None and stream.columns is not None:
+            for i, (expected, column) in enumerate(zip(names, stream.columns, strict=True)):
+                if expected != column:
+                    raise ValueError(
+                        f"Column {i} of {stream.name} is {column!r}, and {name} was fitted on "
+                        f"{expected!r} there."
+                    )
         self._warned = False
 
     @property
@@ -177,13 +169,11 @@ class Features(Rows):
 
     @property
     def place(self) -> devices.Place | None:
-        """Where features are made: on the device that was chosen, or on the CPU."""
+        """Device chosen by use_device; None for the CPU."""
         return devices.here()
 
     def mark(self) -> dict[str, Any]:
-        """The class, the plain parameters but those of chance and threads, and a hash of what was
-        drawn.
-        """
+        """Return the class of the map, its parameters and a hash of its weights."""
         parameters = {
             name: value
             for name, value in self.feature_map.get_params().items()
@@ -193,7 +183,7 @@ class Features(Rows):
         return {
             "class": type(self.feature_map).__name__,
             "parameters": parameters,
-            "sha256": _digest([self.feature_map]),
+            "sha256": _hash_weights([self.feature_map]),
         }
 
     def packed(self) -> Self:
@@ -207,7 +197,7 @@ class Features(Rows):
         return other
 
     def _block(self, chunk: Chunk) -> Block:
-        self._let_in(chunk.X)
+        self.feature_map._validate_values(chunk.X, self.stream.columns)
         bounds = self.feature_map.bounds_
         if bounds is not None and not self._warned:
             self._warned = bounds(chunk.X, numbered=False)
@@ -216,19 +206,23 @@ class Features(Rows):
 
 
 class Tiles(Rows):
-    """What a map looks at before it is drawn: rows of a stream in tiles, as an array would have
-    them, or features of the maps before it.
+    """Tiles of rows for the statistics of a map, or of features by the maps before it.
+
+    The tiles of a stream are those of an array with the same rows, so that statistics are equal
+    bit for bit.
     """
+
+    most_rows: ClassVar[int] = TILE_ROWS
 
     def __init__(
         self, stream: Stream, feature_map: Any, before: Iterable[Any] = (), following: Any = None
     ) -> None:
         super().__init__(stream, feature_map)
         self.before = tuple(before)
-        self.following = following  # the map whose domain the features are to be in
+        self.following = following  # the map in whose domain the features must be
 
     def then(self, fitted: Any, following: Any) -> Tiles:
-        """The features that a fitted map makes of these, for the map that follows."""
+        """Return the features of these tiles by a fitted map, for the map that follows."""
         return Tiles(self.stream, self.feature_map, (*self.before, fitted), following)
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
@@ -238,19 +232,16 @@ class Tiles(Rows):
                 end = at + tile.shape[0]
                 weight = None if piece.weight is None else piece.weight[at:end]
                 try:
-                    block = self._features(tile)
+                    for i, part in enumerate(self.before):
+                        last = i + 1 == len(self.before)
+                        tile = part._step(tile, self.following if last else self.before[i + 1])
                 except RowError as error:
                     raise self.stream.located(error, piece.start + at) from None
-                yield Piece(block, None, weight, piece.start + at)
+                yield Piece(tile, None, weight, piece.start + at)
                 at = end
 
-    def _features(self, block: Block) -> Block:
-        for part, following in zip(self.before, (*self.before[1:], self.following), strict=False):
-            block = part._transform_between(block, following)
-        return block
-
     def mark(self) -> dict[str, Any] | None:
-        return {"sha256": _digest(self.before)} if self.before else None
+        return {"sha256": _hash_weights(self.before)} if self.before else None
 
     def packed(self) -> Self:
         other = super().packed()
@@ -264,14 +255,14 @@ class Tiles(Rows):
 
 
 class Labels(Rows):
-    """The targets and weights of a stream alone: blocks have no columns."""
+    """Targets and weights of a stream, with blocks of no columns."""
 
     def _block(self, chunk: Chunk) -> Block:
         return Dense(np.empty((len(chunk), 0)))
 
 
 def features(stream: Stream, feature_map: Any) -> Features:
-    """The features of a stream, for fold: fold(features(stream, fitted_map), Moments()).
+    """Return the features of a stream, for fold: fold(features(stream, fitted_map), Moments()).
 
     Parameters
     ----------
@@ -282,16 +273,14 @@ def features(stream: Stream, feature_map: Any) -> Features:
     return Features(stream, feature_map)
 
 
-def _arriving(chunks: Iterable[Chunk], place: devices.Place) -> Iterator[Chunk]:
-    """The same chunks with their rows on a device."""
-    return (
-        replace(chunk, X=rows)
-        for chunk, rows in devices.ahead(chunks, lambda chunk: chunk.X, place)
-    )
+def _to_device(chunks: Iterable[Chunk], device: devices.Place) -> Iterator[Chunk]:
+    """Yield the chunks with their rows on a device."""
+    for chunk, rows in devices.ahead(chunks, lambda chunk: chunk.X, device):
+        yield replace(chunk, X=rows)
 
 
-def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
-    """The same chunks, each read by another thread while the one before it is in use."""
+def _read_ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
+    """Yield the chunks, each read by another thread while the one before it is in use."""
     reading = threading.Lock()
 
     def read() -> Chunk | None:
@@ -300,29 +289,29 @@ def _ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]
 
     try:
         with ThreadPoolExecutor(1, thread_name_prefix="mercer-reader") as reader:
-            waiting = reader.submit(read)
-            while (chunk := waiting.result()) is not None:
-                waiting = reader.submit(read)
+            future = reader.submit(read)
+            while (chunk := future.result()) is not None:
+                future = reader.submit(read)
                 yield chunk
     finally:
-        with (
-            reading
-        ):  # Ctrl-C while the thread starts leaves one that the executor does not wait for
+        # Ctrl-C while the thread starts leaves one that the executor does not wait for
+        with reading:
             chunks.close()
 
 
 def blocks_of(rows: Any) -> Iterator[Block]:
-    """An array or a CSR matrix as consecutive blocks."""
+    """Yield an array or a CSR matrix as consecutive tiles."""
     n, d = rows.shape
-    for span in spans(n, tile_rows(Cost(d, d * rows.dtype.itemsize))):
-        block = rows[span]
-        yield as_block(
-            block if hasattr(block, "indptr") else np.ascontiguousarray(np.asarray(block))
-        )  # the same bits for every memory order, and on the CPU, where rows are looked at
+    step = tile_rows(Cost(d, d * rows.dtype.itemsize), Tiles.most_rows)
+    for start in range(0, n, step):
+        block = rows[start : start + step]
+        # contiguous: the same bits for every memory order; NumPy: on the CPU
+        is_csr = hasattr(block, "indptr")
+        yield as_block(block if is_csr else np.ascontiguousarray(np.asarray(block)))
 
 
-def _digest(maps: Iterable[Any]) -> str:
-    """A hash of what maps have drawn."""
+def _hash_weights(maps: Iterable[Any]) -> str:
+    """Return a hash of the arrays of fitted maps."""
     digest = hashlib.sha256()
     for part in maps:
         for name, array in sorted(part.tile_transform_.arrays().items()):

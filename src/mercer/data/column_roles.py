@@ -1,4 +1,4 @@
-"""Which columns of a table are inputs, which are the target, which is the weight."""
+"""Roles of the columns of a table: inputs, target, weight."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ ENCODE = (
 
 @dataclass(frozen=True)
 class Roles:
-    """Places of columns in a table of `width` columns. several: the target was given as a list, so
-    that y has two dimensions.
+    """Indices of the columns with each role in a table of `width` columns.
+
+    `several` states that the target was given as a list, so that y has two dimensions.
     """
 
     width: int
@@ -37,12 +38,12 @@ class Roles:
 
     @property
     def plain(self) -> bool:
-        """Whether all columns are inputs, in their own order."""
+        """Whether all columns are inputs, in their order."""
         return self.inputs == tuple(range(self.width))
 
 
-def assign(
-    who: str,
+def assign_roles(
+    source: str,
     names: Sequence[Hashable],
     *,
     columns: Any,
@@ -50,12 +51,12 @@ def assign(
     weight: Any,
     index: Collection[Hashable] = (),
 ) -> Roles:
-    """The roles of a table's columns.
+    """Assign the columns of a table to their roles.
 
     Parameters
     ----------
-    who : str
-        The source, for errors.
+    source : str
+        Name of the source in errors.
     names : sequence
         The names of the columns; a range for a matrix, whose columns are chosen by number, negative
         ones from the end.
@@ -66,71 +67,56 @@ def assign(
     index : collection of names
         Columns of a pandas index, which have a role only where they are named.
     """
-    places: dict[Hashable, int] = {}
-    for place, name in enumerate(names):
-        if name in places:
-            raise ValueError(f"{who} has two columns named {name!r}: give each its own name.")
-        places[name] = place
+    indices: dict[Hashable, int] = {}
+    for i, name in enumerate(names):
+        if name in indices:
+            raise ValueError(f"{source} has two columns named {name!r}: give each its own name.")
+        indices[name] = i
 
     def find(role: str, name: Any) -> int:
-        if (
-            isinstance(names, range)
-            and isinstance(name, int | np.integer)
-            and -len(names) <= name < 0
-        ):
+        is_number = isinstance(names, range) and isinstance(name, int | np.integer)
+        if is_number and -len(names) <= name < 0:
             return int(name) + len(names)
-        if not isinstance(name, Hashable) or name not in places or isinstance(name, bool):
-            raise ValueError(_no_column(who, names, role, name))
-        return places[name]
+        if not isinstance(name, Hashable) or name not in indices or isinstance(name, bool):
+            raise ValueError(_no_column(source, names, role, name))
+        return indices[name]
 
     several = isinstance(target, list | tuple)
-    targets = (
-        []
-        if target is None
-        else [find("target", name) for name in (target if several else [target])]
-    )
-    heavy = None if weight is None else find("weight", weight)
+    targets = [] if target is None else target if several else [target]
+    targets = [find("target", name) for name in targets]
+    weights = [] if weight is None else [find("weight", weight)]
     if columns is None:
-        inputs = [
-            place
-            for place, name in enumerate(names)
-            if place not in targets and place != heavy and name not in index
-        ]
+        used = {*targets, *weights}
+        inputs = [i for i, name in enumerate(names) if i not in used and name not in index]
     elif isinstance(columns, list | tuple):
         inputs = [find("columns", name) for name in columns]
     else:
-        raise ValueError(f"{who}: columns must be a list of columns, got {columns!r}.")
-    chosen = [*inputs, *targets, *([] if heavy is None else [heavy])]
-    twice = (
-        next((place for place in chosen if chosen.count(place) > 1), None)
-        if len(set(chosen)) < len(chosen)
-        else None
-    )
-    if twice is not None:
+        raise ValueError(f"{source}: columns must be a list of columns, got {columns!r}.")
+    chosen = [*inputs, *targets, *weights]
+    if len(set(chosen)) < len(chosen):
+        twice = next(i for i in chosen if chosen.count(i) > 1)
         raise ValueError(
-            f"{who}: column {names[twice]!r} is chosen twice among columns, target and weight. "
+            f"{source}: column {names[twice]!r} is chosen twice among columns, target and weight. "
             "Lists choose columns; give values as an array (numpy.asarray)."
         )
     if not inputs:
-        beside = (
-            f" beside the pandas index {', '.join(map(repr, sorted(map(str, index))))}"
-            if index
-            else ""
-        )
-        raise ValueError(f"{who} has no input columns{beside}.")
-    return Roles(len(names), tuple(inputs), tuple(targets), heavy, several)
+        listed = ", ".join(map(repr, sorted(map(str, index))))
+        others = f" beside the pandas index {listed}" if index else ""
+        raise ValueError(f"{source} has no input columns{others}.")
+    weight_index = weights[0] if weights else None
+    return Roles(len(names), tuple(inputs), tuple(targets), weight_index, several)
 
 
-def _no_column(who: str, names: Sequence[Hashable], role: str, name: Any) -> str:
+def _no_column(source: str, names: Sequence[Hashable], role: str, name: Any) -> str:
     if isinstance(names, range):
         return (
-            f"{who} has no column {name!r} ({role}): its columns are numbered 0 to "
-            f"{len(names) - 1}. "
-            "Give values as an array (numpy.asarray)."
+            f"{source} has no column {name!r} ({role}): its columns are numbered 0 to "
+            f"{len(names) - 1}. Give values as an array (numpy.asarray)."
         )
-    shown = list(map(repr, names))
-    if len(shown) > _MOST_NAMES:
-        shown = [*shown[: _MOST_NAMES - 5], f"{len(names) - _MOST_NAMES + 1} more", *shown[-4:]]
+    listed = list(map(repr, names))
+    if len(listed) > _MOST_NAMES:
+        count = len(names) - _MOST_NAMES + 1
+        listed = [*listed[: _MOST_NAMES - 5], f"{count} more", *listed[-4:]]
     near = difflib.get_close_matches(str(name), map(str, names), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{who} has no column {name!r} ({role}). Its columns: {', '.join(shown)}.{hint}"
+    return f"{source} has no column {name!r} ({role}). Its columns: {', '.join(listed)}.{hint}"

@@ -1,6 +1,4 @@
-"""Streams of CSV files, through pyarrow: types are found in the first block, inputs are read as
-float64.
-"""
+"""CSV files, read by pyarrow: types are inferred from the first block, inputs are float64."""
 
 from __future__ import annotations
 
@@ -10,117 +8,120 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mercer.data.arrow import Column, TableStream, describe, pyarrow, skip
+from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
 from mercer.data.column_roles import COLUMNS
 from mercer.data.files import OneFile, one_file
+from mercer.data.stream import CHUNK_BYTES, Parts, Stream
 from mercer.errors import RowError
 from mercer.validation.rows import reads_as_number
 
-_BLOCK = 2**20  # bytes parsed at a time
-_LONGEST = 2**28  # of a line
-_SCALE = (
-    8  # numbers that rise or fall all along are names from so many on: by chance, once in 20,000
-)
+_LONGEST_LINE = 2**28
+_SCALE = 8  # sorted numbers are taken for names from this count on: random ones are once in 20,000
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
+class CsvTable(Table):
+    """A CSV file (or .tsv, with tabs) whose first line has the names of the columns."""
+
+    def __init__(self, path: Path) -> None:
+        pa = pyarrow("Reading CSV")
+        self.name, self.path, self.file = path.name, path, one_file(path)
+        self.block_bytes = _block_bytes(path)
+        try:
+            reader = self.open()
+            self.columns = describe_columns(reader.schema)
+            empty = not any(batch.num_rows for batch in reader)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
+        _validate_header(path.name, [column.name for column in self.columns])
+        if empty:
+            raise ValueError(f"{path.name} has no rows after its first line.")
+
+    def stream(self, *, columns: Any, target: Any, weight: Any) -> Stream:
+        return CsvStream(self, columns=columns, target=target, weight=weight)
+
+    def open(self, types: dict[str, Any] | None = None) -> Any:
+        """Return a reader of record batches; of the columns of `types` with these types, if any."""
+        csv = pyarrow("Reading CSV", "csv")
+        convert = {} if types is None else {"column_types": types, "include_columns": list(types)}
+        return csv.open_csv(
+            self.path,
+            read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=False),
+            parse_options=csv.ParseOptions(delimiter=DELIMITERS[self.path.suffix.lower()]),
+            convert_options=csv.ConvertOptions(strings_can_be_null=True, **convert),
+        )
+
+
 class CsvStream(OneFile, TableStream):
-    """Rows of a CSV file (or .tsv, with tabs) whose first line has the names of the columns."""
+    """Rows of a CSV file."""
 
     kind = "csv"
     seeks = False
 
-    def __init__(self, path: Path, *, columns: Any, target: Any, weight: Any) -> None:
-        pa = pyarrow("Reading CSV")
-        super().__init__(path.name)
-        self._files, self.rows = one_file(path), None
-        self._block = block_bytes(path)
-        try:
-            reader = self._reader(types=None, only=None)
-            table = describe(reader.schema)
-            first = next((batch for batch in reader if batch.num_rows), None)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
-        require_header(path.name, [column.name for column in table])
-        if first is None:
-            raise ValueError(f"{path.name} has no rows after its first line.")
-        self._assign(path.name, table, columns, target, weight)
+    def __init__(self, table: CsvTable, *, columns: Any, target: Any, weight: Any) -> None:
+        super().__init__(table.name)
+        self._table, self._files, self.rows = table, table.file, None
+        self._assign(table.name, table.columns, columns, target, weight)
 
-    def _batches(self, start: int, rows: int) -> Iterator[Any]:
+    def _read(self, start: int, rows: int) -> Iterator[Parts]:
         pa = pyarrow("Reading CSV")
+        skip = start
         try:
-            yield from skip(
-                self._reader(self._types(), [column.name for column in self._used]),
-                start,
-                self.name,
-            )
+            for batch in self._table.open(self._types()):
+                if skip < batch.num_rows:
+                    yield self._parts(batch.slice(skip) if skip else batch)
+                skip = max(0, skip - batch.num_rows)
         except pa.ArrowInvalid as error:
-            raise self._explained(error) from None
+            raise self._locate(error) from None
+        if skip:
+            raise ValueError(
+                f"{self.name} has {start - skip} rows: there is no row {start} to start from."
+            )
 
     def _types(self) -> dict[str, Any]:
+        """Return the Arrow types that the columns in use are read with."""
         pa = pyarrow("Reading CSV")
         inputs = self._inputs + ([self._weights] if self._weights else [])
-        types = {
-            column.name: pa.bool_() if column.type == "bool" else pa.float64() for column in inputs
-        }
-        words = {"text": pa.string(), "bool": pa.bool_(), "int64": pa.int64()}
+        numbers = {"bool": pa.bool_()}
+        labels = {"text": pa.string(), "bool": pa.bool_(), "int64": pa.int64()}
         return {
-            **types,
-            **{column.name: words.get(column.type, pa.float64()) for column in self._targets},
+            **{column.name: numbers.get(column.type, pa.float64()) for column in inputs},
+            **{column.name: labels.get(column.type, pa.float64()) for column in self._targets},
         }
 
-    def _reader(self, types: dict[str, Any] | None, only: list[str] | None) -> Any:
-        return open_csv(
-            self.path,
-            self._block,
-            column_types=types,
-            include_columns=only,
-            strings_can_be_null=True,
-        )
+    def _locate(self, error: Exception) -> ValueError:
+        """Return an error for the first value that is not of its column's type.
 
-    def _explained(self, error: Exception) -> ValueError:
-        """The first value that is not what its column is, with its place; pyarrow's words where
-        lines do not parse at all.
+        pyarrow's message is used where lines cannot be parsed at all.
         """
         pa = pyarrow("Reading CSV")
-        words, types, read = {column.name: pa.string() for column in self._used}, self._types(), 0
+        types, start = self._types(), 0
         try:
-            for batch in self._reader(words, list(words)):
+            for batch in self._table.open(dict.fromkeys(types, pa.string())):
                 for column in self._used:
-                    row = _first_misfit(batch.column(column.name), types[column.name])
+                    values = batch.column(column.name)
+                    row = _first_mismatch(values, types[column.name])
                     if row is not None:
-                        return self.located(
-                            _misfit(column, row, batch.column(column.name)[row].as_py()), read
-                        )
-                read += batch.num_rows
+                        return self.located(_mismatch(column, row, values[row].as_py()), start)
+                start += batch.num_rows
         except pa.ArrowInvalid:
             pass
         return ValueError(f"{self.name} cannot be read as CSV: {error}")
 
 
-def block_bytes(path: Path) -> int:
-    """Bytes that are parsed at a time: several lines."""
+def _block_bytes(path: Path) -> int:
+    """Return the bytes that are parsed at a time: an eighth of a chunk, at least several lines."""
     with path.open("rb") as file:
-        lines = [file.readline(_LONGEST) for _ in range(2)]
+        lines = [file.readline(_LONGEST_LINE) for _ in range(2)]
     if not lines[0].strip():
         raise ValueError(
             f"{path.name} is empty: its first line must have the names of the columns."
         )
-    return max(_BLOCK, 8 * max(map(len, lines)))
+    return max(CHUNK_BYTES.get() // 8, 8 * max(map(len, lines)))
 
 
-def open_csv(path: Path, block: int, **convert: Any) -> Any:
-    """pyarrow's reader of a file whose suffix says what separates its columns."""
-    csv = pyarrow("Reading CSV", "csv")
-    return csv.open_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=block, use_threads=False),
-        parse_options=csv.ParseOptions(delimiter=DELIMITERS[path.suffix.lower()]),
-        convert_options=csv.ConvertOptions(**convert),
-    )
-
-
-def _first_misfit(values: Any, kind: Any) -> int | None:
+def _first_mismatch(values: Any, kind: Any) -> int | None:
+    """Return the first value that cannot be cast, by bisection; None if all can."""
     pa, compute = pyarrow("Reading CSV"), pyarrow("Reading CSV", "compute")
     values = compute.utf8_trim_whitespace(values)
 
@@ -140,7 +141,7 @@ def _first_misfit(values: Any, kind: Any) -> int | None:
     return low
 
 
-def _misfit(column: Column, row: int, value: str) -> RowError:
+def _mismatch(column: Column, row: int, value: str) -> RowError:
     kind = {"int64": "whole numbers", "bool": "true and false"}.get(column.type, "numbers")
     return RowError(
         row,
@@ -150,12 +151,11 @@ def _misfit(column: Column, row: int, value: str) -> RowError:
     )
 
 
-def require_header(name: str, names: list[str]) -> None:
-    """Refuse a first line that has no names, or separates them in another way; warn of one that may
-    be a row.
+def _validate_header(name: str, names: list[str]) -> None:
+    """Raise for a first line without names or with another delimiter; warn if it may be a row.
 
-    Numbers are names where they count columns (0, 1, 2) or rise or fall all along, as wavelengths
-    do.
+    Numbers are accepted as names if they count columns (0, 1, 2) or are sorted, as wavelengths
+    are.
     """
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise ValueError(
@@ -180,8 +180,8 @@ def require_header(name: str, names: list[str]) -> None:
             f"({', '.join(names[:3])})."
         )
     warnings.warn(
-        f"{name}: the first line has the names of the columns, and "
-        f"{', '.join(map(repr, numbers[:3]))} among them look like "
-        "values. If it is a row, put a line with names before it: it is not read as one.",
+        f"{name}: the first line is read as the names of the columns, and "
+        f"{', '.join(map(repr, numbers[:3]))} among them look like values. If it is a row, put a "
+        "line with names before it.",
         stacklevel=2,
     )

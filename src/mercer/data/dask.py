@@ -1,6 +1,4 @@
-"""Streams of Dask arrays: chunks are computed as they are read, here or on the cluster that has
-them.
-"""
+"""Streams of Dask arrays, whose chunks are computed when they are read."""
 
 from __future__ import annotations
 
@@ -19,10 +17,9 @@ _BESIDE = ("_y", "_weight")
 
 
 class DaskStream(MatrixStream):
-    """Rows of a Dask array. y and weights may be Dask arrays too, which are then computed with the
-    rows beside them.
+    """Rows of a Dask array; y and weights may be Dask arrays, which are computed with the rows.
 
-    On a worker it holds chunks that are computed already.
+    On a worker it holds chunks that have been computed.
     """
 
     kind = "dask"
@@ -43,7 +40,7 @@ class DaskStream(MatrixStream):
         self._beside: dict[str, Any] = {}
 
     def beside(self, y: Any, weight: Any) -> Stream:
-        """This stream with values of y and weight, one for each row; those of Dask stay there."""
+        """Set y and weight to values in memory or Dask arrays; return this stream."""
         given = dict(zip(_BESIDE, (y, weight), strict=True))
         self._beside = dict(self._beside)
         for name, values in given.items():
@@ -68,9 +65,7 @@ class DaskStream(MatrixStream):
         return f"row {row} (chunk {chunk} of the Dask array)"
 
     def held(self, start: int, stop: int) -> dict[str, Any]:
-        """Beside what is in memory, `_chunks`: the parts of chunks that have these rows, not
-        computed yet.
-        """
+        """Return values in memory, and as `_chunks` the delayed parts of chunks with these rows."""
         return {**super().held(start, stop), "_chunks": list(self._lazies(start, stop))}
 
     def holding(self, held: dict[str, Any], first: int) -> DaskStream:
@@ -112,16 +107,14 @@ class DaskStream(MatrixStream):
         }
 
     def _along(self, name: str, values: Any) -> Any:
-        """Values of y or weight that are a Dask array, as long as the rows; weights are numbers,
-        and float64.
-        """
+        """Validate y or weight that is a Dask array; weights are cast to float64."""
         _require_array(self.name, values)
         what, most = ("target", 2) if name == "_y" else ("weight", 1)
         if not 1 <= values.ndim <= most or values.shape[0] != self.rows:
             raise ValueError(
                 f"{self.name}: {what} needs one value for each of the {self.rows} rows, got a "
-                f"Dask array of shape {values.shape}. "
-                "Where its length is not known, call compute_chunk_sizes() on it first."
+                f"Dask array of shape {values.shape}. If its length is unknown, call "
+                "compute_chunk_sizes() on it first."
             )
         if values.ndim == 2:
             values = values.rechunk({1: -1})
@@ -133,10 +126,9 @@ def _require_array(who: str, source: Any) -> None:
 
     if not isinstance(source, Array):
         raise ValueError(
-            f"{who} takes Dask arrays, got a Dask {type(source).__name__}. Of a Dask frame make "
-            "arrays with "
-            "frame[columns].to_dask_array(lengths=True), for inputs and target alike, or open "
-            "its Parquet files."
+            f"{who} takes Dask arrays, got a Dask {type(source).__name__}. Convert a Dask frame "
+            "with frame[columns].to_dask_array(lengths=True), for inputs and target alike, or "
+            "open its Parquet files."
         )
 
 

@@ -1,12 +1,10 @@
-"""Share what streams of files have in common: names of places, identities, and the check that a
-file stays as it was.
-"""
+"""Streams of files: identities of files, and the check that they do not change."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,26 +14,26 @@ from typing import Any
 
 from mercer.data.stream import Stream
 
-_PAGE = 4096  # bytes that are read at one place for a checksum
-_PLACES = 16  # places, evenly spaced; smaller sources are read whole
+_PAGE = 4096  # bytes of one sample of a checksum
+_SAMPLES = 16  # evenly spaced; smaller sources are read completely
 
 
 class ChangedFileError(ValueError):
-    """A file is not what it was when it was opened."""
+    """A file has changed since it was opened."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """What tells two contents of a path apart without reading all of it."""
+    """Size, times and inode of a file, which differ when its content does."""
 
     bytes: int
     modified_ns: int
-    changed_ns: int  # of anything, permissions and name among it; nobody can set it
+    changed_ns: int  # of content, permissions or name; cannot be set
     inode: tuple[int, int]
 
     @classmethod
     def of(cls, path: Path) -> FileState | None:
-        """Return the state of a file, None where there is no such file."""
+        """Return the state of a file; None if it does not exist."""
         try:
             stat = os.stat(path)
         except FileNotFoundError:
@@ -43,36 +41,34 @@ class FileState:
         return cls(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, (stat.st_dev, stat.st_ino))
 
     def differences(self, now: FileState | None) -> list[str]:
-        """Describe what differs in `now`; empty when nothing does."""
+        """Return descriptions of the differences of a later state."""
         if now is None:
-            return ["it is not there any more"]
-        found = []
+            return ["it does not exist any more"]
+        changes = []
         if now.inode != self.inode:
-            found.append("another file has taken its place")
+            changes.append("another file has taken its place")
         if now.bytes != self.bytes:
-            found.append(f"size {self.bytes:,} -> {now.bytes:,} bytes")
+            changes.append(f"size {self.bytes:,} -> {now.bytes:,} bytes")
         if now.modified_ns != self.modified_ns:
-            found.append(f"modified {_time(self.modified_ns)} -> {_time(now.modified_ns)}")
-        if not found and now.changed_ns != self.changed_ns:
-            found.append(
+            changes.append(f"modified {_time(self.modified_ns)} -> {_time(now.modified_ns)}")
+        if not changes and now.changed_ns != self.changed_ns:
+            changes.append(
                 "written to, renamed, linked or given other permissions at "
-                f"{_time(now.changed_ns)}, with the time of "
-                "modification left as it was"
+                f"{_time(now.changed_ns)}, with the time of modification unchanged"
             )
-        return found
+        return changes
 
 
 class FileSet:
-    """Files of one source as they were when it was opened: their states, and a checksum of up to 17
-    pages of all of them.
+    """Files of a source: their states when it was opened, and checksums of up to 17 pages.
 
     Parameters
     ----------
     paths : sequence of Path
     names : sequence of str
-        What errors call them.
+        Names of the files in errors.
     listing : callable, optional
-        Lists the files of a folder anew, so that new ones are noticed.
+        Returns the present files of a folder, so that new ones are detected.
     """
 
     def __init__(
@@ -86,24 +82,16 @@ class FileSet:
         self._checksums = self._sample()
 
     def recorded_anew(self) -> FileSet:
-        """Return the same files as they are now."""
+        """Return the same files with their present states."""
         return FileSet(self.paths, self.names, self._listing)
 
     def require_same(self, error: Exception | None = None) -> None:
-        """Raise ChangedFileError where a file is not what it was; `error` is what reading it has
-        met with.
-        """
+        """Raise ChangedFileError, caused by `error`, if a file has changed."""
         for path, name, was in zip(self.paths, self.names, self._states, strict=True):
             now = FileState.of(path)
-            found = (
-                was.differences(now)
-                if was is not None
-                else []
-                if now is None
-                else ["it was not there"]
-            )
-            if found:
-                raise _changed(name, ", ".join(found)) from error
+            if now != was:
+                changes = ["it did not exist"] if was is None else was.differences(now)
+                raise _changed(name, ", ".join(changes)) from error
         if self._listing is not None:
             new = next((path for path in self._listing() if path not in self.paths), None)
             if new is not None:
@@ -115,40 +103,35 @@ class FileSet:
                 ) from error
 
     def _sample(self) -> dict[int, int]:
-        """Return the checksum of evenly spaced pages of all files together, by the number of the
-        file.
-        """
+        """Return checksums of evenly spaced pages of all files together, by index of the file."""
         sizes = [0 if state is None else state.bytes for state in self._states]
         ends = list(accumulate(sizes))
-        total, found = ends[-1], dict[int, int]()
-        for at in (
-            sorted({*range(0, total, max(_PAGE, total // _PLACES)), max(0, total - _PAGE)})
-            if total
-            else ()
-        ):
-            i = bisect_right(ends, at)
+        total, checksums = ends[-1], dict[int, int]()
+        step = max(_PAGE, total // _SAMPLES)
+        offsets = sorted({*range(0, total, step), max(0, total - _PAGE)}) if total else []
+        indices = [bisect_right(ends, offset) for offset in offsets]
+        for i in sorted(set(indices)):
             with self.paths[i].open("rb", buffering=0) as file:
-                file.seek(at - (ends[i] - sizes[i]))
-                found[i] = zlib.crc32(file.read(_PAGE), found.get(i, 0))
-        return found
+                for offset in offsets[bisect_left(indices, i) : bisect_right(indices, i)]:
+                    file.seek(offset - (ends[i] - sizes[i]))
+                    checksums[i] = zlib.crc32(file.read(_PAGE), checksums.get(i, 0))
+        return checksums
 
 
 class FileStream(Stream):
-    """A stream of files, which are checked before and after each pass: a subclass sets ``_files``
-    before it reads.
+    """A stream of files, which are checked for changes before and after each pass.
+
+    A subclass sets ``_files`` before it reads.
     """
 
     _files: FileSet
 
     def files(self) -> list[dict[str, Any]]:
-        marks = [
-            (name, path.stat())
-            for path, name in zip(self._files.paths, self._files.names, strict=True)
-        ]
-        return [
-            {"name": name, "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}
-            for name, stat in marks
-        ]
+        files = []
+        for path, name in zip(self._files.paths, self._files.names, strict=True):
+            stat = path.stat()
+            files.append({"name": name, "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns})
+        return files
 
     def record_files(self) -> None:
         self._files = self._files.recorded_anew()  # copies of the stream keep theirs
@@ -158,7 +141,7 @@ class FileStream(Stream):
 
 
 class OneFile(FileStream):
-    """A stream of one file: places are named by its name and the row in it."""
+    """A stream of one file."""
 
     @property
     def path(self) -> Path:
@@ -169,21 +152,20 @@ class OneFile(FileStream):
 
 
 def one_file(path: Path) -> FileSet:
-    """Return the state of a single file."""
+    """Return the set of a single file."""
     return FileSet([path], [path.name])
 
 
 def place(name: str, row: int) -> str:
-    """A row of a file in words."""
+    """Return the position of a row in a file as text."""
     return f"{name}, row {row} of the file"
 
 
 def _changed(name: str, what: str) -> ChangedFileError:
     return ChangedFileError(
-        f"{name} has changed since it was opened: {what}. Old and new rows would be mixed, so "
-        "the work was stopped. Copy the "
-        "data to where nothing writes to it, and start again; a checkpoint of the rows read so "
-        "far cannot be resumed."
+        f"{name} has changed since it was opened: {what}. Old and new rows would be mixed, so the "
+        "command was stopped. Copy the data to where nothing writes to it, and start again; a "
+        "checkpoint of the rows read so far cannot be resumed."
     )
 
 

@@ -1,4 +1,4 @@
-"""Streams of what is in memory: arrays, sparse matrices, pandas and polars frames, by slices."""
+"""Streams of arrays, sparse matrices, pandas and polars frames in memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.column_roles import ENCODE, assign
+from mercer.data.column_roles import ENCODE, assign_roles
 from mercer.data.matrix import MatrixStream, csr_row_bytes
-from mercer.data.stream import Array, Parts, Stream, as_float, hash_chunks
+from mercer.data.stream import Array, Parts, Stream, as_float, hash_rows
 from mercer.errors import ParameterError
 from mercer.validation.rows import as_numpy, describe_text
 from mercer.validation.sparse import canonical_csr
 
 
 class ArrayStream(MatrixStream):
-    """Rows of an array or a sparse matrix. Slices of float arrays are views."""
+    """Rows of an array or a sparse matrix; chunks of a float array are views."""
 
     kind = "array"
 
@@ -26,10 +26,11 @@ class ArrayStream(MatrixStream):
         if sparse:
             matrix = canonical_csr("open_stream", matrix)
         else:
-            words, matrix = matrix, as_numpy("open_stream", matrix)
-            sentence = None if matrix.dtype.kind in "biuf" else describe_text("open_stream", words)
-            if sentence:
-                raise ValueError(sentence)
+            source, matrix = matrix, as_numpy("open_stream", matrix)
+            numeric = matrix.dtype.kind in "biuf"
+            problem = None if numeric else describe_text("open_stream", source)
+            if problem:
+                raise ValueError(problem)
         super().__init__("the array", matrix.shape, matrix.dtype, sparse=sparse, **roles)
         self._matrix = matrix
 
@@ -43,8 +44,8 @@ class ArrayStream(MatrixStream):
         return {**super().held(start, stop), "_matrix": self._matrix[start:stop]}
 
     def _identity(self) -> dict[str, Any]:
-        kept = {"shape": list(self._matrix.shape), "from": str(self._raw_dtype)}
-        return {**kept, **hash_chunks(self, self._matrix.shape[0], self._row_bytes)}
+        identity = {"shape": list(self._matrix.shape), "from": str(self._raw_dtype)}
+        return {**identity, **hash_rows(self, self._matrix.shape[0], self._row_bytes)}
 
     @property
     def _row_bytes(self) -> float:
@@ -56,7 +57,7 @@ class ArrayStream(MatrixStream):
 
 
 class FrameStream(Stream):
-    """Rows of a data frame; `columns_of` says what a frame of its library is made of."""
+    """Rows of a data frame; a subclass accesses the frames of its library."""
 
     def __init__(
         self, frame: Any, *, columns: Any = None, target: Any = None, weight: Any = None
@@ -66,7 +67,7 @@ class FrameStream(Stream):
             raise ValueError(f"{self.name} has no rows.")
         names = list(frame.columns)
         self._frame = frame
-        self._roles = roles = assign(
+        self._roles = roles = assign_roles(
             self.name, names, columns=columns, target=target, weight=weight
         )
         types = list(frame.dtypes)
@@ -117,11 +118,11 @@ class FrameStream(Stream):
     def _identity(self) -> dict[str, Any]:
         assert self.rows is not None
         types = [str(dtype) for dtype in self._frame.dtypes]
-        kept = {
+        identity = {
             "rows": self.rows,
             "types": [types[place] for place in (*self._roles.inputs, *self._roles.target)],
         }
-        return {**kept, **hash_chunks(self, self.rows, self.width * self.dtype.itemsize)}
+        return {**identity, **hash_rows(self, self.rows, self.width * self.dtype.itemsize)}
 
     def _slice(self, start: int, rows: int) -> Any:
         raise NotImplementedError
@@ -143,7 +144,7 @@ class FrameStream(Stream):
 
 
 class PandasStream(FrameStream):
-    """Rows of a pandas frame; missing values become NaN, for the check that follows to name."""
+    """Rows of a pandas frame; missing values become NaN, which validation reports."""
 
     kind = "pandas"
 
@@ -172,7 +173,7 @@ class PandasStream(FrameStream):
 
 
 class PolarsStream(FrameStream):
-    """Rows of a polars frame; nulls become NaN, for the check that follows to name."""
+    """Rows of a polars frame; nulls become NaN, which validation reports."""
 
     kind = "polars"
 
@@ -205,9 +206,7 @@ class PolarsStream(FrameStream):
 
 
 def frame_library(source: Any) -> str | None:
-    """ "pandas", "polars" or "polars lazy" when source is a frame of theirs; neither is imported to
-    find out.
-    """
+    """Return "pandas", "polars" or "polars lazy" for a frame of theirs, importing neither."""
     for base in type(source).__mro__:
         library = base.__module__.partition(".")[0]
         if library in ("pandas", "polars") and base.__name__ == "DataFrame":

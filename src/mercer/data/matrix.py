@@ -1,4 +1,4 @@
-"""Streams whose source is one matrix, dense or CSR: columns are chosen by number."""
+"""Streams of one matrix, dense or CSR, whose columns are chosen by number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.column_roles import assign
+from mercer.data.column_roles import assign_roles
 from mercer.data.stream import Array, Parts, Stream, as_float
 from mercer.errors import RowError
 from mercer.validation.rows import validate_rows
@@ -14,7 +14,7 @@ from mercer.validation.sparse import canonical_csr
 
 
 class MatrixStream(Stream):
-    """Rows of a matrix of one dtype, some of whose columns may be the target or the weight."""
+    """Rows of a matrix of one dtype; some columns may be the target or the weight."""
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class MatrixStream(Stream):
             raise ValueError(
                 f"{name} has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}."
             )
-        self._roles = assign(name, range(shape[1]), columns=columns, target=target, weight=weight)
+        self._roles = assign_roles(
+            name, range(shape[1]), columns=columns, target=target, weight=weight
+        )
         self._raw_dtype = dtype
         self.rows, self.width = shape[0], len(self._roles.inputs)
         self.dtype, self.sparse = as_float([dtype]), sparse
@@ -50,14 +52,15 @@ class MatrixStream(Stream):
 
     @property
     def _row_bytes(self) -> float:
-        """Of a row of the whole matrix as it is read, before or after conversion."""
+        """Bytes of a row of the whole matrix, the larger number of before and after conversion."""
         return float(self._roles.width * max(self._raw_dtype.itemsize, self.dtype.itemsize))
 
     def _split(
         self, matrix: Any, y: Array | None = None, weight: Array | None = None, *, start: int = 0
     ) -> Parts:
-        """Rows of the matrix, from row `start` of the stream, as X, y and weight; those given come
-        from elsewhere.
+        """Split rows of the matrix, from row `start` of the stream, into X, y and weight.
+
+        y and weight that are given come from another array.
         """
         roles = self._roles
         if hasattr(matrix, "tocsr"):
@@ -82,7 +85,7 @@ class MatrixStream(Stream):
 
 
 def csr_row_bytes(entries: int, rows: int) -> float:
-    """Of a row of a CSR matrix in the mean: a float64, an index for each entry, and a pointer."""
+    """Return the mean bytes of a row of a CSR matrix: 12 for each entry, and a pointer."""
     return 12.0 * entries / rows + 8.0
 
 

@@ -1,5 +1,6 @@
-"""Streams of .npy and .npz files, read chunk by chunk: the pages of a long memory map would count
-as memory in use.
+"""Streams of .npy and .npz files.
+
+They are read in chunks: the pages of a memory map would count as memory in use.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CSR = ("data", "indices", "indptr", "shape")
 
 @dataclass(frozen=True)
 class Header:
-    """What a .npy file says before its numbers, and where they start."""
+    """Header of a .npy file, and the offset of its data."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -37,9 +38,7 @@ class Header:
 
 
 def read_header(file: IO[bytes], name: str) -> Header:
-    """The header at the start of an open .npy file. Pickled objects are refused, and never
-    opened.
-    """
+    """Read the header of an open .npy file; raise for pickled objects, which are never loaded."""
     try:
         version = np.lib.format.read_magic(file)
         read = (
@@ -59,7 +58,7 @@ def read_header(file: IO[bytes], name: str) -> Header:
 
 
 class NpyStream(OneFile, MatrixStream):
-    """Rows of a .npy file. In Fortran order each chunk is gathered column by column."""
+    """Rows of a .npy file; in Fortran order a chunk is read column by column."""
 
     kind = "npy"
 
@@ -73,7 +72,7 @@ class NpyStream(OneFile, MatrixStream):
         need = header.offset + header.shape[0] * header.row_bytes
         if size < need:
             raise ValueError(
-                f"{path.name} is cut short: {need} bytes are announced, {size} are there."
+                f"{path.name} is truncated: its header needs {need} bytes, and it has {size}."
             )
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
@@ -102,8 +101,9 @@ class NpyStream(OneFile, MatrixStream):
 
 
 class NpzStream(OneFile, MatrixStream):
-    """Rows of a .npz file, unpacked in order: X, or its only array, or the parts of a CSR matrix; y
-    and weight are arrays beside it.
+    """Rows of a .npz file: X, or its only array, or the parts of a CSR matrix.
+
+    y and weight are other arrays of the file.
     """
 
     kind = "npz"
@@ -122,13 +122,13 @@ class NpzStream(OneFile, MatrixStream):
             )
             self._weights = _key(path.name, keys, "weight", weight)
             for key in (self._labels, self._weights):
-                beside = None if key is None else _open(archive, path.name, key).header
-                if beside is not None and (
-                    beside.shape[:1] != shape[:1] or len(beside.shape) > 2 or beside.fortran
+                extra = None if key is None else _open(archive, path.name, key).header
+                if extra is not None and (
+                    extra.shape[:1] != shape[:1] or len(extra.shape) > 2 or extra.fortran
                 ):
                     raise ValueError(
                         f"{path.name}: {key} needs a value for each of {shape[0]} rows, got "
-                        f"{beside.shape}."
+                        f"{extra.shape}."
                     )
         super().__init__(
             path.name,
@@ -144,11 +144,11 @@ class NpzStream(OneFile, MatrixStream):
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         with _archive(self.path) as archive:
-            beside = [
+            extra = [
                 None if key is None else _open(archive, self.name, key)
                 for key in (self._labels, self._weights)
             ]
-            for member in beside:
+            for member in extra:
                 if member is not None:
                     member.skip(start)
             at = start
@@ -156,7 +156,7 @@ class NpzStream(OneFile, MatrixStream):
                 self._dense(archive, start, rows) if self._key else self._csr(archive, start, rows)
             ):
                 y, weight = (
-                    None if member is None else member.take(matrix.shape[0]) for member in beside
+                    None if member is None else member.take(matrix.shape[0]) for member in extra
                 )
                 yield self._split(matrix, y, weight, start=at)
                 at += matrix.shape[0]
@@ -195,7 +195,7 @@ class NpzStream(OneFile, MatrixStream):
 
 
 class _Member:
-    """One array of a .npz file, read in order."""
+    """An array of a .npz file, read in order."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self.file, self.name = file, name
@@ -208,17 +208,15 @@ class _Member:
         header = self.header
         numbers = self.file.read(rows * header.row_bytes)
         if len(numbers) < rows * header.row_bytes:
-            raise ValueError(f"{self.name} is cut short.")
+            raise ValueError(f"{self.name} is truncated.")
         return np.frombuffer(numbers, header.dtype).reshape(rows, *header.shape[1:])
 
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with (
-            path.open("rb") as file,
-            zipfile.ZipFile(file) as archive,
-        ):  # closes the file also where members are open
+        # the file is closed even if members are open
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             yield archive
     except (zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged, or no .npz file: {error}") from None
@@ -236,7 +234,7 @@ def _whole(archive: zipfile.ZipFile, name: str, key: str) -> Array:
 
 
 def _key(name: str, keys: list[str], role: str, chosen: Any) -> str | None:
-    """The array that target= or weight= names; None when it is a column of X, or nothing."""
+    """Return the array that target= or weight= names; None for a column of X, or nothing."""
     if isinstance(chosen, str) and chosen not in keys:
         raise ValueError(
             f"{name} has no array {chosen!r} ({role}). Its arrays: {', '.join(map(repr, keys))}."
@@ -247,7 +245,7 @@ def _key(name: str, keys: list[str], role: str, chosen: Any) -> str | None:
 def _matrix(
     archive: zipfile.ZipFile, name: str, keys: list[str]
 ) -> tuple[str | None, tuple[int, ...], np.dtype[Any]]:
-    """(key, shape, dtype) of the inputs; the key is None for the parts of a CSR matrix."""
+    """Return key, shape and dtype of the inputs; the key is None for a CSR matrix."""
     if set(_CSR) <= set(keys):
         layout = str(_whole(archive, name, "format").astype(str)) if "format" in keys else "csr"
         if layout != "csr":
@@ -258,8 +256,7 @@ def _matrix(
     if "X" not in keys and len(keys) != 1:
         raise ValueError(
             f"{name} needs an array X, one array, or the parts of a CSR matrix "
-            "(scipy.sparse.save_npz). "
-            f"Its arrays: {', '.join(map(repr, keys)) or 'none'}."
+            f"(scipy.sparse.save_npz). Its arrays: {', '.join(map(repr, keys)) or 'none'}."
         )
     key = "X" if "X" in keys else keys[0]
     header = _open(archive, name, key).header
@@ -272,7 +269,7 @@ def _matrix(
 
 
 def _require_csr(archive: zipfile.ZipFile, name: str, rows: int) -> None:
-    """Refuse the parts of a CSR matrix whose types, lengths and ends do not go together."""
+    """Raise for parts of a CSR matrix with inconsistent types, lengths or ends."""
     data, indices, indptr = (_open(archive, name, key) for key in _CSR[:3])
     entries = data.header.shape
     types = [part.header.dtype.kind in "iu" for part in (indices, indptr)]

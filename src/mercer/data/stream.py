@@ -1,12 +1,11 @@
-"""Stream: rows from anywhere, chunk by chunk, as often as wanted; blocks of a fixed grid whatever
-the source's own chunks.
-"""
+"""Stream: a re-readable source of rows, in chunks of the source or in blocks of a fixed size."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -19,18 +18,18 @@ from mercer.validation.rows import as_numpy, first_missing
 
 Array = NDArray[Any]
 Parts = tuple[Any, Array | None, Array | None]  # X, y, weight
-Watch = Callable[[int, int | None], None]
+Progress = Callable[[int, int | None], None]
 
-_CHUNK_BYTES = 8 * 2**20  # of one chunk: large enough to read at full speed, small beside anything
-_HASH_BYTES = 64 * 2**20  # of an array's content that a fingerprint looks at
+CHUNK_BYTES: ContextVar[int] = ContextVar("chunk_bytes", default=8 * 2**20)
+"""Size of a chunk, read when a stream is opened: 8 MiB are read at full speed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive rows of a stream: X, y and weight (None where there is none), and the index of
-    the first row in the stream.
+    """Consecutive rows of a stream: X, y, weight, and the index of the first row.
 
-    The arrays may be views of the caller's data: they are not to be written to.
+    y and weight are None where the stream has none. The arrays may be views of the caller's data
+    and must not be written to.
     """
 
     X: Any
@@ -42,9 +41,7 @@ class Chunk:
         return int(self.X.shape[0])
 
     def part(self, start: int, stop: int) -> Chunk:
-        """Rows start to stop of this chunk."""
-        if start == 0 and stop == len(self):
-            return self
+        """Return rows start to stop of this chunk."""
         y, weight = (
             None if values is None else values[start:stop] for values in (self.y, self.weight)
         )
@@ -52,17 +49,17 @@ class Chunk:
 
 
 class Stream:
-    """Rows that can be read again and again, and never all at once.
+    """Base class of streams: rows that are read in chunks, as often as needed.
 
-    A subclass writes ``_read(start, rows)``, which gives (X, y, weight) in order from row
-    ``start``, and ``_identity()``.
+    A subclass implements ``_read(start, rows)``, which yields (X, y, weight) from row ``start``
+    on, and ``_identity()``.
 
     Attributes
     ----------
     width : int
         Number of input columns.
     rows : int or None
-        Number of rows; None when only a whole pass can tell (CSV), and set after one.
+        Number of rows; None for CSV until a pass has counted them.
     dtype : numpy.dtype
         float32 when all inputs are, otherwise float64.
     sparse : bool
@@ -70,14 +67,15 @@ class Stream:
     columns : tuple of str or None
         Names of the input columns; None for arrays, all of whose columns are used.
     left_out : tuple of str
-        Columns that are no inputs since they are the index of a pandas frame, and were not named.
+        Columns of a pandas index that were not named, and are therefore no inputs.
     target, weight : str, list of str or None
-        Where y and the weights come from: columns by name, or "given" for values beside the source.
+        Columns of y and of the weights, by name; "given" for arrays beside the source.
     """
 
     kind: ClassVar[str]
-    seeks: bool = True  # goes to a row without reading all rows before it
-    lazy: bool = False  # what it holds is computed by Dask when it is asked for
+    seeks: bool = True  # reads from a row without reading all rows before it
+    lazy: bool = False  # holds a Dask collection
+    hash_bytes: int = 64 * 2**20  # of values in memory that a fingerprint hashes
 
     width: int
     rows: int | None
@@ -89,11 +87,12 @@ class Stream:
     weight: str | None = None
     _y: Array | None = None
     _weight: Array | None = None
-    _first: int = 0  # the row of the stream that what is held starts with
-    _watch: Watch | None = None
+    _first: int = 0  # index in the stream of the first row in memory
+    _progress: Progress | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.chunk_bytes = CHUNK_BYTES.get()
 
     def __repr__(self) -> str:
         rows = "? rows" if self.rows is None else f"{self.rows:,} rows"
@@ -104,28 +103,53 @@ class Stream:
         )
 
     def chunks(self, start: int = 0, rows: int = 1) -> Iterator[Chunk]:
-        """The rows from row `start` on, in chunks of about 8 MiB as the source gives them.
+        """Yield the rows from `start` on, validated, in chunks of about 8 MiB of the source.
 
         Parameters
         ----------
         start : int
-            The first row. Arrays, .npy files, Parquet and svmlight go there; CSV and compressed
-            .npz read up to it.
+            The first row. Arrays, .npy, Parquet and svmlight files seek; CSV and compressed .npz
+            files are read up to it.
         rows : int
-            Chunks have a multiple of so many rows where the source lets us choose.
+            Chunks have a multiple of this number of rows where the source allows it.
         """
-        start = validate_integer(self.name, "start", start, least=0)
-        if self.rows is not None and start > self.rows:
+        at = validate_integer(self.name, "start", start, least=0)
+        if self.rows is not None and at > self.rows:
             raise ValueError(
-                f"{self.name} has {self.rows} rows: there is no row {start} to start from."
+                f"{self.name} has {self.rows} rows: there is no row {at} to start from."
             )
-        return self._checked(start, rows)
+        self.require_same_files()
+        if self._progress is not None:
+            self._progress(at, self.rows)
+        try:
+            for X, y, weight in self._read(at, rows):
+                stop = at + X.shape[0]
+                if stop == at:
+                    continue
+                held = slice(at - self._first, stop - self._first)
+                y = y if self._y is None else self._y[held]
+                weight = weight if self._weight is None else self._weight[held]
+                self._validate(y, weight, at)
+                yield Chunk(X, y, weight, at)
+                at = stop
+                if self._progress is not None:
+                    self._progress(at, self.rows)
+        except (ValueError, OSError) as error:  # such as a file that is being written
+            self.require_same_files(error)
+            raise
+        self.require_same_files()
+        if self.rows is None:
+            self.rows = at
+        elif self.rows != at:
+            raise ValueError(
+                f"{self.name} had {self.rows} rows, and now ends after {at}: it has changed "
+                "since it was opened."
+            )
 
     def blocks(
         self, rows: int, start: int = 0, stop: int | None = None
     ) -> Generator[Chunk, None, None]:
-        """The rows from `start` up to `stop` in chunks of exactly `rows` rows, the last perhaps
-        shorter, whatever the source's chunks.
+        """Yield rows `start` to `stop` in blocks of `rows` rows; the last may be shorter.
 
         Examples
         --------
@@ -141,25 +165,20 @@ class Stream:
         return rechunk(self.chunks(start, rows), rows, stop)
 
     def where(self, row: int) -> str:
-        """The place of a row of the stream in words: "row 7", or "part-0003.parquet, row 17 of the
-        file".
-        """
+        """Return the position of a row: "row 7", or "part-3.parquet, row 17 of the file"."""
         return f"row {row}"
 
     def located(self, error: RowError, start: int = 0) -> RowError:
-        """The error of a block whose first row is row `start` of the stream, with the place that
-        where() names.
-        """
+        """Return an error of a block with where() its row is; `start` is the block's first row."""
         error = error.at(start)
         return error.named(self.where(error.row))
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the stream is, as plain JSON values: equal for the same data, different when a file
-        was replaced or a column changed.
+        """Return JSON values that are equal for the same data and differ for changed data.
 
-        Files count by name, size and time of modification; values in memory by shape, dtype and a
-        hash, of all of them up to 64 MiB and of evenly spaced runs of rows beyond that ("hashed"
-        says which).
+        Files are identified by name, size and time of modification; values in memory by shape,
+        dtype and a hash: of all rows up to ``hash_bytes``, of evenly spaced runs of rows beyond
+        ("hashed" states which).
         """
         mark = {
             "kind": self.kind,
@@ -175,103 +194,63 @@ class Stream:
                 mark[name] = {
                     "shape": list(values.shape),
                     "dtype": str(values.dtype),
-                    **_hash_of_rows(values),
+                    **_hash_array(values, self.hash_bytes),
                 }
         return mark
 
     def beside(self, y: Any, weight: Any) -> Stream:
-        """This stream with values of y and weight that are in memory, one for each row."""
+        """Set y and weight to values in memory, one for each row; return this stream."""
         if y is not None:
             self._y, self.target = self._values("target", y), "given"
         if weight is not None:
-            self._weight, self.weight = (
-                _as_weight(self.name, self._values("weight", weight)),
-                "given",
-            )
+            self._weight = _as_weight(self.name, self._values("weight", weight))
+            self.weight = "given"
         return self
 
     def held(self, start: int, stop: int) -> dict[str, Any]:
-        """What of rows start to stop is in memory, by the attribute that has it: what another
-        process needs beside the files.
+        """Return the values in memory of rows start to stop, by attribute.
+
+        They are what another process needs beside the files.
         """
-        beside = {"_y": self._y, "_weight": self._weight}
-        return {name: values[start:stop] for name, values in beside.items() if values is not None}
+        values = {"_y": self._y, "_weight": self._weight}
+        return {name: part[start:stop] for name, part in values.items() if part is not None}
 
     def holding(self, held: dict[str, Any], first: int) -> Self:
-        """A copy that holds this, which starts with row `first` of the stream. Rows keep their
-        numbers.
-        """
+        """Return a copy with such values in memory, the first of which is of row `first`."""
         other = copy.copy(self)
-        vars(other).update(held, _first=first, _watch=None)
+        vars(other).update(held, _first=first, _progress=None)
         return other
 
     def files(self) -> list[dict[str, Any]]:
-        """Name, size and time of modification of each file; none for what is in memory."""
+        """Return name, size and time of modification of each file; empty for values in memory."""
         return []
 
     def record_files(self) -> None:
-        """Take the files as they are now for what they have to be; for another machine, which sees
-        them anew.
-        """
+        """Record the present state of the files; for another machine with the same files."""
 
     def require_same_files(self, error: Exception | None = None) -> None:
-        """Refuse to go on where a file is not what it was when the stream was opened; `error` is
-        what reading met with.
-        """
+        """Raise ChangedFileError, caused by `error`, if a file has changed since it was opened."""
 
-    def watched(self, watch: Watch) -> Stream:
-        """This stream, which calls watch(row, rows in all or None) when reading begins, with the
-        first row, and after every chunk.
+    def with_progress(self, progress: Progress) -> Stream:
+        """Call progress(next row, number of rows or None) when a pass begins and after each chunk.
+
+        Returns this stream.
         """
-        self._watch = watch
+        self._progress = progress
         return self
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         raise NotImplementedError
 
     def _identity(self) -> dict[str, Any]:
-        """What a fingerprint says beside width, dtype and names."""
+        """Return what a fingerprint has beside width, dtype and names."""
         files = self.files()
         return {"files": files} if files else {}
 
     def _chunk_rows(self, rows: int, row_bytes: float = 0.0) -> int:
-        """Rows of a chunk: a multiple of `rows` of about 8 MiB."""
-        fitting = int(_CHUNK_BYTES / (row_bytes or self.width * self.dtype.itemsize))
+        """Return the rows of a chunk: a multiple of `rows`, of about chunk_bytes."""
+        fitting = int(self.chunk_bytes / (row_bytes or self.width * self.dtype.itemsize))
         return rows * max(1, fitting // rows)
-
-    def _checked(self, start: int, rows: int) -> Iterator[Chunk]:
-        at = start
-        self.require_same_files()
-        self._tell(at)
-        try:
-            for X, y, weight in self._read(start, rows):
-                stop = at + X.shape[0]
-                if stop == at:
-                    continue
-                here = slice(at - self._first, stop - self._first)
-                y = y if self._y is None else self._y[here]
-                weight = weight if self._weight is None else self._weight[here]
-                chunk = Chunk(X, y, weight, at)
-                self._require_labels(chunk)
-                self._require_weight(chunk)
-                yield chunk
-                at = stop
-                self._tell(at)
-        except (ValueError, OSError) as error:  # as half a file gives, whose rest is being written
-            self.require_same_files(error)
-            raise
-        self.require_same_files()
-        if self.rows is None:
-            self.rows = at
-        elif self.rows != at:
-            raise ValueError(
-                f"{self.name} had {self.rows} rows, and now ends after {at}: it has changed "
-                "since it was opened."
-            )
-
-    def _tell(self, row: int) -> None:
-        if self._watch is not None:
-            self._watch(row, self.rows)
 
     def _values(self, what: str, values: Any) -> Array:
         array = as_numpy(self.name, values)
@@ -291,101 +270,89 @@ class Stream:
             )
         return array
 
-    def _require_labels(self, chunk: Chunk) -> None:
-        if chunk.y is None:
-            return
-        missing = first_missing(chunk.y)
+    def _validate(self, y: Array | None, weight: Array | None, start: int) -> None:
+        """Raise a RowError for the first missing target, or the first weight that is not >= 0."""
+        missing = None if y is None else first_missing(y)
         if missing is not None:
             row, column, value = missing
             names = self.target if isinstance(self.target, list) else [self.target]
-            name = (
-                "" if names[-1] in (None, "given") else f" {names[min(column, len(names) - 1)]!r}"
-            )
+            unnamed = names[-1] in (None, "given")
+            name = "" if unnamed else f" {names[min(column, len(names) - 1)]!r}"
             before = f"The target{name} needs a value in every row, got {value} at"
-            raise self.located(RowError(row, before, ". Drop such rows first."), chunk.start)
-
-    def _require_weight(self, chunk: Chunk) -> None:
-        if chunk.weight is None:
+            raise self.located(RowError(row, before, ". Drop such rows first."), start)
+        if weight is None:
             return
-        bad = ~(np.isfinite(chunk.weight) & (chunk.weight >= 0))
-        if bad.any():
-            row = int(np.argmax(bad))
-            error = RowError(
-                row, f"Weights must be finite and not negative, got {chunk.weight[row]} at", "."
-            )
-            raise self.located(error, chunk.start)
+        invalid = ~(np.isfinite(weight) & (weight >= 0))
+        if invalid.any():
+            row = int(np.argmax(invalid))
+            before = f"Weights must be finite and not negative, got {weight[row]} at"
+            raise self.located(RowError(row, before, "."), start)
 
 
 def rechunk(
     chunks: Iterable[Chunk], rows: int, stop: int | None = None
 ) -> Generator[Chunk, None, None]:
-    """The same rows up to row `stop` in chunks of exactly `rows` rows; the last may be shorter.
-    Nothing is copied that need not be.
+    """Yield the rows of chunks up to row `stop` in chunks of `rows` rows; the last may be shorter.
+
+    Rows are copied only where a block spans several chunks.
     """
-    waiting: list[Chunk] = []
-    have = 0
+    pending: list[Chunk] = []
+    count = 0  # rows of pending
     for chunk in chunks:
-        end = len(chunk) if stop is None else min(len(chunk), stop - chunk.start)
+        length = int(chunk.X.shape[0])
+        end = length if stop is None else min(length, stop - chunk.start)
         at = 0
         while at < end:
-            take = min(rows - have, end - at)
-            waiting.append(chunk.part(at, at + take))
-            at, have = at + take, have + take
-            if have == rows:
-                yield _joined(waiting)
-                waiting, have = [], 0
-        if stop is not None and chunk.start + len(chunk) >= stop:
+            take = min(rows - count, end - at)
+            pending.append(chunk if take == length else chunk.part(at, at + take))
+            at, count = at + take, count + take
+            if count == rows:
+                yield pending[0] if len(pending) == 1 else _concatenate(pending)
+                pending, count = [], 0
+        if stop is not None and chunk.start + length >= stop:
             break
-    if waiting:
-        yield _joined(waiting)
+    if pending:
+        yield pending[0] if len(pending) == 1 else _concatenate(pending)
 
 
 def as_float(dtypes: Iterable[Any]) -> np.dtype[Any]:
-    """float32 when all dtypes are, otherwise float64."""
-    return np.dtype(
-        np.float32 if all(np.dtype(dtype) == np.float32 for dtype in dtypes) else np.float64
-    )
+    """Return float32 if all dtypes are float32, otherwise float64."""
+    single = all(np.dtype(dtype) == np.float32 for dtype in dtypes)
+    return np.dtype(np.float32 if single else np.float64)
 
 
-def hash_chunks(stream: Stream, rows: int, row_bytes: float) -> dict[str, Any]:
-    """A hash of the inputs of a stream in memory: of all rows, or of every k-th run of rows where
-    they take more than 64 MiB.
-    """
+def hash_rows(stream: Stream, rows: int, row_bytes: float) -> dict[str, Any]:
+    """Hash the inputs of a stream in memory: all rows, or evenly spaced runs of them."""
     digest = hashlib.sha256()
     total = max(1, rows * row_bytes)
     run = max(1, int(2**20 / row_bytes))
-    step = run * max(1, round(total / _HASH_BYTES))
+    step = run * max(1, round(total / stream.hash_bytes))
     for start in range(0, rows, step):
         for block in stream.blocks(run, start, min(start + run, rows)):
             X = block.X
             for values in (X.indptr, X.indices, X.data) if hasattr(X, "indptr") else (X,):
                 digest.update(np.ascontiguousarray(values).data)
-    return {"sha256": digest.hexdigest(), "hashed": _which(run, step)}
+    return {"sha256": digest.hexdigest(), "hashed": _describe_runs(run, step)}
 
 
-def _hash_of_rows(values: Array) -> dict[str, Any]:
+def _hash_array(values: Array, hash_bytes: int) -> dict[str, Any]:
     digest = hashlib.sha256()
     row_bytes = max(1, values.nbytes // max(1, len(values)))
     run = max(1, 2**20 // row_bytes)
-    step = run * max(1, round(values.nbytes / _HASH_BYTES))
+    step = run * max(1, round(values.nbytes / hash_bytes))
     for start in range(0, len(values), step):
         part = values[start : start + run]
-        digest.update(
-            repr(part.tolist()).encode()
-            if part.dtype.kind in "OUST"
-            else np.ascontiguousarray(part).data
-        )
-    return {"sha256": digest.hexdigest(), "hashed": _which(run, step)}
+        text = part.dtype.kind in "OUST"
+        digest.update(repr(part.tolist()).encode() if text else np.ascontiguousarray(part).data)
+    return {"sha256": digest.hexdigest(), "hashed": _describe_runs(run, step)}
 
 
-def _which(run: int, step: int) -> str:
+def _describe_runs(run: int, step: int) -> str:
     return "all rows" if step == run else f"{run} rows of every {step}"
 
 
-def _joined(parts: Sequence[Chunk]) -> Chunk:
+def _concatenate(parts: Sequence[Chunk]) -> Chunk:
     first = parts[0]
-    if len(parts) == 1:
-        return first
     if hasattr(first.X, "indptr"):
         from scipy.sparse import vstack
 

@@ -1,6 +1,4 @@
-"""svmlight (LIBSVM) files: read as byte ranges that end with a line, by scikit-learn's parser;
-written line by line.
-"""
+"""svmlight (LIBSVM) files: read by scikit-learn's parser in byte ranges of whole lines."""
 
 from __future__ import annotations
 
@@ -15,23 +13,22 @@ import numpy as np
 
 from mercer.data.files import OneFile, one_file, place
 from mercer.data.matrix import MatrixStream
-from mercer.data.stream import Parts
+from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.errors import ParameterError, Setting
 from mercer.persistence.atomic_write import replacing
 from mercer.validation.parameters import validate_integer
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
-_RANGE = 4 * 2**20  # bytes read at a time
-_ENTRIES = 2**17  # of rows that are written at a time
+_ENTRIES = 2**17  # that are written at a time
 
 
 class SvmlightStream(OneFile, MatrixStream):
     """Rows of an svmlight file as CSR, labels as y.
 
-    Opening reads the file once: it counts rows and columns, notes where ranges start, and finds out
-    whether columns are counted from 0 or from 1: as zero_based says; otherwise from 1 when no row
-    uses 0, as scikit-learn decides. Where n_features are wanted and the columns in use fit both
-    ways, it is refused.
+    Opening reads the file once, to count rows and columns, to record where byte ranges start, and
+    to decide whether columns count from 0 or from 1: by zero_based if given, otherwise from 1 when
+    no row uses 0, as scikit-learn does. Where n_features is given and both are possible, it is
+    refused.
     """
 
     kind = "svmlight"
@@ -52,31 +49,29 @@ class SvmlightStream(OneFile, MatrixStream):
                 f"target={target!r}."
             )
         self._files, self.name = one_file(path), path.name
-        self._starts, self._firsts = [0], [0]  # bytes and rows at which ranges start
+        self._range_bytes = CHUNK_BYTES.get() // 2
+        self._starts, self._firsts = [0], [0]  # first byte and first row of each range
         lowest, highest, rows = np.iinfo(np.int64).max, -1, 0
-        for text in _ranges(path, 0):
-            found = self._parse(text, 2**31, rows)[0]
-            if found.nnz:
-                lowest, highest = (
-                    min(lowest, int(found.indices.min())),
-                    max(highest, int(found.indices.max())),
-                )
-            rows += found.shape[0]
+        for text in _ranges(path, 0, self._range_bytes):
+            matrix = self._parse(text, 2**31, rows)[0]
+            if matrix.nnz:
+                lowest = min(lowest, int(matrix.indices.min()))
+                highest = max(highest, int(matrix.indices.max()))
+            rows += matrix.shape[0]
             self._starts.append(self._starts[-1] + len(text))
             self._firsts.append(rows)
         if rows == 0 or highest < 0:
             raise ValueError(f"{path.name} has no {'rows' if rows == 0 else 'entries'}.")
         if zero_based is False and lowest == 0:
-            sentence = f"{path.name} uses column 0, so that its columns cannot count from 1: give "
-            raise ParameterError("", sentence, Setting("zero_based", "True"), ".")
+            problem = f"{path.name} uses column 0, so that its columns cannot count from 1: give "
+            raise ParameterError("", problem, Setting("zero_based", "True"), ".")
         if zero_based is None and n_features is not None and lowest > 0 and highest < n_features:
             raise ParameterError(
                 "",
-                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are wanted: "
-                "they may count from 0 or from 1. ",
-                "Say which: ",
+                f"{path.name} uses columns {lowest} to {highest}, and {n_features} are needed: "
+                "they may count from 0 or from 1. Give ",
                 Setting("zero_based", "True"),
-                ", or ",
+                " or ",
                 Setting("zero_based", "False"),
                 ".",
             )
@@ -95,7 +90,7 @@ class SvmlightStream(OneFile, MatrixStream):
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         i = min(bisect_right(self._firsts, start), len(self._starts) - 1) - 1
         row = self._firsts[i]
-        for text in _ranges(self.path, self._starts[i]):
+        for text in _ranges(self.path, self._starts[i], self._range_bytes):
             matrix, labels = self._parse(text, self._columns_of_file + self._base, row)
             stop = row + len(labels)
             if stop > start:
@@ -106,7 +101,7 @@ class SvmlightStream(OneFile, MatrixStream):
             row = stop
 
     def _parse(self, text: bytes, width: int, first: int) -> tuple[Any, Any]:
-        """Rows and labels of whole lines; columns are counted as the file counts them."""
+        """Parse whole lines into rows and labels; columns count as in the file."""
         from scipy.sparse import csr_array
         from sklearn.datasets import load_svmlight_file
 
@@ -114,9 +109,7 @@ class SvmlightStream(OneFile, MatrixStream):
             if b"qid:" in lines and any(
                 b"qid:" in line.partition(b"#")[0] for line in lines.splitlines()
             ):
-                raise ValueError(
-                    "it has a query id (qid:), and ranking is not what we do: take it out"
-                )
+                raise ValueError("it has a query id (qid:), which is not supported: remove it")
             matrix, labels = load_svmlight_file(
                 io.BytesIO(lines), n_features=width, zero_based=True
             )
@@ -137,41 +130,38 @@ class SvmlightStream(OneFile, MatrixStream):
             raise
 
 
-def _ranges(path: Path, start: int) -> Iterator[bytes]:
-    """The bytes of a file from `start` on, in pieces that end with a line."""
+def _ranges(path: Path, start: int, range_bytes: int) -> Iterator[bytes]:
+    """Yield the bytes of a file from `start` on, in ranges that end with a line."""
     with path.open("rb") as file:
         file.seek(start)
-        while text := file.read(_RANGE):
+        while text := file.read(range_bytes):
             yield text + (b"" if text.endswith(b"\n") else file.readline())
 
 
 @contextmanager
 def svmlight_writer(path: Path) -> Iterator[SvmlightWriter]:
-    """A file of rows and labels, whole or not at all."""
+    """Open a file for rows and labels, which is written completely or not at all."""
     with replacing(path) as file:
         yield SvmlightWriter(file, path.name)
 
 
 class SvmlightWriter:
-    """Rows as lines "label 3:0.5 7:1.0": columns counted from 1, numbers in the shortest form that
-    reads back as the same float64.
+    """Writer of lines "label 3:0.5 7:1.0": columns count from 1, floats are written exactly.
 
-    The last column is written in the first row even where it is 0, so that a reader sees how many
-    there are.
+    The last column is written in the first row even where it is 0, so that a reader finds the
+    number of columns.
     """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file, self._name, self.rows = file, name, 0
 
     def write(self, X: Any, y: Any) -> None:
-        """Append rows, an array or a canonical CSR matrix, and their labels, one number for each (0
-        where y is None).
-        """
+        """Append rows, an array or a canonical CSR matrix, and numeric labels (0 if y is None)."""
         from scipy.sparse import csr_array
 
         labels = np.zeros(X.shape[0]) if y is None else np.asarray(y)
         if labels.ndim != 1 or labels.dtype.kind not in "biuf":
-            seen = "several columns" if labels.ndim > 1 else f"words such as {labels[0]!r}"
+            seen = "several columns" if labels.ndim > 1 else f"text such as {labels[0]!r}"
             raise ValueError(
                 f"{self._name}: an svmlight file has one number for each row as its label, got "
                 f"{seen}. Write .parquet."

@@ -1,5 +1,6 @@
-"""Rows out to .parquet, .npy, .csv and .tsv: whole files or none. Rows go to a file beside the
-target, which takes its name at the end.
+"""open_sink(path, columns): write rows to .parquet, .npy, .csv and .tsv files.
+
+Rows are written to a temporary file beside the target, which replaces it at the end.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from mercer.data.stream import Array
 from mercer.persistence.atomic_write import replacing
 from mercer.validation.parameters import validate_integer
 
-_GROUP_BYTES = 32 * 2**20  # of a Parquet row group, before it is packed
-_NPY_HEADER = 128  # bytes, so that the number of rows can be filled in at the end
+_NPY_HEADER = 128  # bytes: room for the number of rows, which is written at the end
 
 
 def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.float64) -> Sink:
-    """A file of rows, written block by block in a with statement. It appears under its name when
-    the statement ends well, and not before.
+    """Open a file for rows, which are written block by block in a with statement.
+
+    The file appears under its name when the statement ends without an error.
 
     Parameters
     ----------
     path : path
-        ``.parquet``, ``.npy``, ``.csv`` or ``.tsv`` decides what is written. A file that is there
-        already is replaced at the end.
+        Its suffix is the format: ``.parquet``, ``.npy``, ``.csv`` or ``.tsv``. An existing file is
+        replaced at the end.
     columns : int, list of str, or mapping of names to dtypes
-        The columns: so many (x0, x1, ...), by name, or by name and dtype. In Parquet ``{"z": ("f4",
+        Number of columns (x0, x1, ...), their names, or names and dtypes. In Parquet ``{"z": ("f4",
         512)}`` is one column of lists of 512 numbers, which is written and read many times faster
-        than 512 columns. ``object`` or ``str`` stand for words.
+        than 512 columns. ``object`` and ``str`` are text.
     dtype : dtype
-        Of the columns for which none is given.
+        Dtype of the columns for which none is given.
 
     Returns
     -------
@@ -70,19 +71,16 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
         raise ValueError(f"open_sink: {path.name} needs at least one column.")
     if path.suffix.lower() not in _SINKS:
         raise ValueError(
-            f"{path.name} is of no kind that is written. Those are {', '.join(_SINKS)}."
+            f"{path.name} has a suffix that cannot be written: use {', '.join(_SINKS)}."
         )
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(
-            f"{path} is a folder."
-            if path.is_dir()
-            else f"There is no folder {path.parent} to write to."
-        )
+        missing = f"There is no folder {path.parent} to write to."
+        raise ValueError(f"{path} is a folder." if path.is_dir() else missing)
     return _SINKS[path.suffix.lower()](path, types)
 
 
 class Sink:
-    """Rows into a file, all or none. A subclass writes ``_start``, ``_append`` and ``_finish``."""
+    """Base class of files of rows; subclasses implement ``_start``, ``_append``, ``_finish``."""
 
     def __init__(self, path: Path, types: dict[str, np.dtype[Any]]) -> None:
         self.path, self.types, self.rows = path, types, 0
@@ -98,7 +96,8 @@ class Sink:
 
     def write(self, rows: Any) -> None:
         """Append rows: a 2-d array (or 1-d, for one column), or a mapping of names to columns.
-        Numbers are never narrowed in silence.
+
+        Values that the dtype of a column cannot hold are refused.
         """
         table = self._table(rows)
         lengths = {len(values) for values in table.values()}
@@ -117,7 +116,7 @@ class Sink:
         self._opened.__exit__(kind, value, trace)
 
     def _drop(self) -> None:
-        """Let go of what _start has opened; the file itself is looked after."""
+        """Close what _start has opened, but for the file itself."""
 
     def _table(self, rows: Any) -> dict[str, Array]:
         if isinstance(rows, Mapping):
@@ -153,13 +152,12 @@ class Sink:
         if not np.can_cast(values.dtype, kind.base):
             raise ValueError(
                 f"{self.path.name}: column {name!r} is {kind.base}, and {values.dtype} does not "
-                "fit into it. "
-                "Convert it first (astype), or give the sink a wider dtype."
+                "fit into it. Convert it first (astype), or give the sink a wider dtype."
             )
         return values.astype(kind.base, copy=False)
 
     def _check(self) -> None:
-        """Refuse columns that this kind of file cannot hold."""
+        """Raise for columns that the format does not support."""
 
     def _start(self) -> None:
         raise NotImplementedError
@@ -172,7 +170,7 @@ class Sink:
 
 
 class NpySink(Sink):
-    """One 2-d array. The header is written anew when the number of rows is known."""
+    """A .npy file of a 2-d array; the header is rewritten when the number of rows is known."""
 
     def _check(self) -> None:
         kinds = {kind.base for kind in self.types.values()}
@@ -210,7 +208,9 @@ class NpySink(Sink):
 
 
 class ParquetSink(Sink):
-    """Row groups of about 32 MiB, whatever the size of the blocks that are written."""
+    """A Parquet file with row groups of about 32 MiB, whatever the size of the written blocks."""
+
+    row_group_bytes = 32 * 2**20  # before compression
 
     def _check(self) -> None:
         pa = pyarrow("Writing Parquet")
@@ -228,7 +228,7 @@ class ParquetSink(Sink):
         batch = _record_batch(self._schema, table)
         self._waiting.append(batch)
         self._bytes += batch.nbytes
-        if self._bytes >= _GROUP_BYTES:
+        if self._bytes >= self.row_group_bytes:
             self._flush()
 
     def _finish(self) -> None:
@@ -247,9 +247,7 @@ class ParquetSink(Sink):
 
 
 class CsvSink(Sink):
-    """One line for each row, names first; numbers in the shortest form that reads back as the same
-    number.
-    """
+    """A CSV file with a header; numbers are written exactly, in their shortest form."""
 
     def _check(self) -> None:
         pa = pyarrow("Writing CSV")
@@ -263,7 +261,9 @@ class CsvSink(Sink):
         )
 
     def _start(self) -> None:
-        self._writer = csv_writer(self._file, self._schema, DELIMITERS[self.path.suffix.lower()])
+        csv, delimiter = pyarrow("Writing CSV", "csv"), DELIMITERS[self.path.suffix.lower()]
+        options = csv.WriteOptions(quoting_style="needed", delimiter=delimiter)
+        self._writer = csv.CSVWriter(self._file, self._schema, write_options=options)
 
     def _append(self, table: dict[str, Array], n: int) -> None:
         self._writer.write_batch(_record_batch(self._schema, table))
@@ -272,20 +272,12 @@ class CsvSink(Sink):
         self._writer.close()
 
 
-def csv_writer(file: Any, schema: Any, delimiter: str) -> Any:
-    """pyarrow's writer of text, with quotes where they are needed."""
-    csv = pyarrow("Writing CSV", "csv")
-    return csv.CSVWriter(
-        file, schema, write_options=csv.WriteOptions(quoting_style="needed", delimiter=delimiter)
-    )
-
-
 def _arrow_type(name: str, kind: np.dtype[Any]) -> Any:
     pa = pyarrow("Writing")
     if kind.base.kind in "OUT":
         return pa.string()
     if kind.base.kind not in "biuf":
-        raise ValueError(f"{name}: columns are numbers or words, got {kind}.")
+        raise ValueError(f"{name}: columns are numbers or text, got {kind}.")
     number = pa.from_numpy_dtype(kind.base)
     return pa.list_(number, int(np.prod(kind.shape))) if kind.shape else number
 

@@ -282,7 +282,7 @@ class KernelModel(BaseEstimator):
         self.plan_ = plan_model(self, settings, stream, limit)
         settings = self._validate_route(stream, settings)
         if self.verbose:
-            print(f"{name}: {self.plan_}")
+            print(f"{name}: {self.plan_}", flush=True)
         return settings
 
     def _validate_route(self, stream: Stream, settings: Settings) -> Settings:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
+from mercer.data.task import is_classification
 from mercer.errors import ParameterError, Setting
 from mercer.maps.block import Dense
 from mercer.model_selection.schedule import Budget, least_limit, sample_rows
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
-from mercer.stats.class_sums import are_classes
 from mercer.validation.rows import require_finite, validate_rows, value_range
 
 Array = NDArray[Any]
@@ -109,7 +109,7 @@ def draw(
             raise ValueError(f"select takes one target, got {targets.shape[1]}.")
         targets = targets[:, 0]
     if numeric is None:
-        numeric = not are_classes(targets)
+        numeric = not is_classification(targets)
     _require_variation(rows, targets, numeric)
     order = _stratified_order(targets, numeric, seed)
     return Sample(rows[order], targets[order], numeric, total)

@@ -18,16 +18,6 @@ from mercer.validation.rows import first_missing
 
 _KINDS = {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}
 
-# A target with at most this many distinct integers is classified, not regressed.
-FEW_INTEGERS = 100
-
-
-def are_classes(y: Array) -> bool:
-    """Return whether y holds class labels: text, booleans, or at most FEW_INTEGERS integers."""
-    if y.dtype.kind not in "iuf":
-        return True
-    return bool(np.all(y == np.floor(y))) and len(np.unique(y)) <= FEW_INTEGERS
-
 
 class ClassSums:
     """n_c = sum w and s_c = sum w z over the rows of each class c, in float64.
