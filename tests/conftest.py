@@ -52,9 +52,7 @@ def model(folder):
 
 @pytest.fixture
 def small():
-    """Streams in chunks of a few rows (21 of five numbers), so that a few hundred are many
-    chunks.
-    """
+    """Read streams in chunks of a few rows: 21 of five numbers."""
     from mercer.data.stream import CHUNK_BYTES
 
     token = CHUNK_BYTES.set(21 * 5 * 8)
@@ -78,6 +76,8 @@ def small_grid():
 def small_blocks():
     """Use blocks and tiles of a few rows, as the workers of the test cluster do."""
     from tests.helpers.cluster_data import BLOCK, TILE
+
+    from mercer.parallel.tile_size import override_limits
 
     blocks = {"min_block_rows": BLOCK, "max_block_rows": BLOCK}
     with override_limits(**blocks, max_tile_rows=TILE, checkpoint_cost_ratio=0):

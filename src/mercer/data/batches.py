@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mercer.errors import RowError
 from mercer.maps.block import Array, Block, Dense, as_block, matrix
 from mercer.parallel import devices
 from mercer.parallel.threads import width
-from mercer.parallel.tile_size import TILE_ROWS, Cost, Grid, grid, tile_rows
+from mercer.parallel.tile_size import Cost, Grid, grid, tile_rows
 from mercer.validation.rows import require_finite
 
 
@@ -212,8 +212,6 @@ class Tiles(Rows):
     bit for bit.
     """
 
-    most_rows: ClassVar[int] = TILE_ROWS
-
     def __init__(
         self, stream: Stream, feature_map: Any, before: Iterable[Any] = (), following: Any = None
     ) -> None:
@@ -302,7 +300,7 @@ def _read_ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, 
 def blocks_of(rows: Any) -> Iterator[Block]:
     """Yield an array or a CSR matrix as consecutive tiles."""
     n, d = rows.shape
-    step = tile_rows(Cost(d, d * rows.dtype.itemsize), Tiles.most_rows)
+    step = tile_rows(Cost(d, d * rows.dtype.itemsize))
     for start in range(0, n, step):
         block = rows[start : start + step]
         # contiguous: the same bits for every memory order; NumPy: on the CPU

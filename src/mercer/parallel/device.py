@@ -202,7 +202,7 @@ def device_tile_rows(bytes_per_row: float, device: Device, *, travelling: bool =
     return max(1, device_rows(bytes_per_row, memory, travelling=travelling) >> device.halvings)
 
 
-def for_each_tile(work: Callable[[slice], None], n: int, rows: int, device: Device) -> None:
+def for_each_device_tile(work: Callable[[slice], None], n: int, rows: int, device: Device) -> None:
     """Call work(tile) for every tile of n rows; see `tile_results`."""
     for _ in tile_results(work, n, rows, device):
         pass

@@ -9,7 +9,7 @@ from mercer.parallel.device import current_precision as precision
 from mercer.parallel.device import device_context as at
 from mercer.parallel.device import device_of as place_of
 from mercer.parallel.device import device_tile_rows as tile_rows
-from mercer.parallel.device import for_each_tile as each
+from mercer.parallel.device import for_each_device_tile as each
 from mercer.parallel.device import from_tensor as entered
 from mercer.parallel.device import host_copies as returning
 from mercer.parallel.device import prefetch as ahead
