@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.measure import Row, against
 from mercer.maps.block import Dense
-from mercer.parallel.threads import at_most, one_blas_thread
+from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import grid
 from mercer.stats.moments import Moments
 
@@ -27,7 +27,7 @@ def rows(rounds: int) -> Iterator[Row]:
 
     def ours(threads: int) -> float:
         seen = Moments()
-        with at_most(threads), one_blas_thread():
+        with limit_threads(threads), one_blas_thread():
             for _ in range(blocks):
                 seen.add(Dense(Z), y=y)
             return float(seen.state().arrays["products"][0])

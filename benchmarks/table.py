@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import Row
-from mercer.system import facts
+from mercer.system import describe_system
 
 HERE = Path(__file__).parent
 HEADINGS = (
@@ -38,7 +38,9 @@ def show(name: str, rows: Sequence[Row]) -> None:
     Console(width=180).print(table)
     results = HERE / "results"
     results.mkdir(exist_ok=True)
-    text = json.dumps({"machine": facts(), "rows": [asdict(row) for row in rows]}, indent=1)
+    text = json.dumps(
+        {"machine": describe_system(), "rows": [asdict(row) for row in rows]}, indent=1
+    )
     (results / f"{name}.json").write_text(text + "\n")
     lines = [" | ".join(HEADINGS[i] for i in used), " | ".join("---" for _ in used)]
     lines += [" | ".join(cells(row)[i] for i in used) for row in rows]

@@ -10,7 +10,8 @@ import numpy as np
 from experiments.anchors_maps import DIGITS, KERNELS, TEXT, between, digits, near
 from experiments.records import Cell, Experiment, Measured, Picture, not_comparable
 from experiments.running import Bench
-from mercer.maps.base import Array, Map
+from mercer._typing import Array
+from mercer.maps.base import Map
 from mercer.maps.homogeneous import Homogeneous
 from mercer.theory.hashing import anchors_error
 

@@ -17,7 +17,7 @@ from experiments.sets import Split
 from mercer.kernels import GMM, Kernel, MinMax
 from mercer.kernels.gram import gram
 from mercer.maps.base import Map
-from mercer.parallel.threads import threads
+from mercer.parallel.threads import max_threads
 
 Array = NDArray[Any]
 # (rows, labels, other rows, C): labels of the others.
@@ -68,7 +68,7 @@ def unit_rows(X: Array) -> Array:
 
 def kernel_curve(K: Array, K_test: Array, split: Split, Cs: Sequence[float]) -> list[float]:
     """Return accuracies of LIBSVM (one-vs-one) on Gram matrices, one for each C."""
-    with ThreadPoolExecutor(threads()) as pool:
+    with ThreadPoolExecutor(max_threads()) as pool:
         return list(pool.map(lambda C: accuracy(split, _by_kernel(K, split.y, K_test, C)), Cs))
 
 

@@ -195,10 +195,10 @@ def run(
 
     Errors are returned by key.
     """
-    from mercer.system import facts
+    from mercer.system import describe_system
 
     failed: dict[str, Exception] = {}
-    machine = facts()
+    machine = describe_system()
     for task in tasks:
         try:
             outcome = run_cell(task, bench)

@@ -23,7 +23,6 @@ LAYERS = [
     {"parallel.device"},
     {
         "maps.block",
-        "parallel.devices",
         "parallel.threads",
         "persistence.container",
         "rng",

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from mercer.persistence.io import save as save
     from mercer.report.report import write_report as write_report
     from mercer.stats.reduce import accumulate as accumulate
-    from mercer.stats.reduce import fold as fold
 
 # Public name -> the module that defines it; "" for a subpackage.
 _modules = {
@@ -74,7 +73,6 @@ _modules = {
     "Nystroem": "maps.nystroem",
     "Stacked": "maps.compose",
     "certify": "evaluation.certificate",
-    "fold": "stats.reduce",
     "gram": "kernels.gram",
     "load": "persistence.io",
     "save": "persistence.io",

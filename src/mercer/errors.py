@@ -57,13 +57,6 @@ class ParameterError(ValueError):
         """Return this error with parts appended to its message."""
         return ParameterError(self.estimator_name, *self.parts, *parts)
 
-    extended = with_parts
-
-    @property
-    def who(self) -> str:
-        """Former name of ``estimator_name``."""
-        return self.estimator_name
-
 
 def join_parts(parts: tuple[Part, ...], format_setting: Callable[[Setting], str] = str) -> str:
     """Join the parts of a message; ``format_setting`` writes its parameters."""
@@ -114,10 +107,3 @@ class RowError(ValueError):
     def with_location(self, location: str) -> RowError:
         """Return this error with a text in place of the row number."""
         return RowError(self.row, self.before, self.after, location, self.advice)
-
-    at, named = with_offset, with_location
-
-    @property
-    def place(self) -> str:
-        """Former name of ``location``."""
-        return self.location

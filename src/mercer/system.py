@@ -10,14 +10,14 @@ import platform
 import numpy as np
 
 from mercer import __version__, ops
-from mercer.parallel import devices
-from mercer.parallel.threads import threads
+from mercer.parallel.device import torch_ops
+from mercer.parallel.threads import max_threads
 
 _CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "click", "rich")
 _EXTRAS = {"parquet": "pyarrow", "dask": "distributed", "gpu": "torch", "plot": "matplotlib"}
 
 
-def facts() -> dict[str, str]:
+def describe_system() -> dict[str, str]:
     """Return a line of text for each topic, in display order."""
     return {
         "mercer": __version__,
@@ -28,17 +28,17 @@ def facts() -> dict[str, str]:
             for name, module in _EXTRAS.items()
         ),
         "cpu": ", ".join(_cpu_features()) or "no vector extensions found",
-        "threads": str(threads()),
+        "threads": str(max_threads()),
         "blas": _blas(),
         "core": ops.cpu.isa() if ops.cpu.available() else f"not in use: {ops.cpu.why_not()}",
         "ops": _ops(),
-        "gpu": devices.gpu().transfer.describe_gpus()
+        "gpu": torch_ops().transfer.describe_gpus()
         if _is_installed("torch")
         else "not in use: pip install 'mercer[gpu]'",
     }
 
 
-def memory() -> int:
+def physical_memory() -> int:
     """Return the bytes of physical memory; 8 GiB where the system does not report them."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

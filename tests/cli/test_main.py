@@ -210,7 +210,7 @@ def test_the_traceback_is_shown_when_it_is_asked_for(line, env):
 
 
 def test_an_error_of_our_own_asks_for_a_report(monkeypatch):
-    monkeypatch.setattr("mercer.system.facts", lambda: 1 / 0)
+    monkeypatch.setattr("mercer.system.describe_system", lambda: 1 / 0)
     assert fails("info") == (
         "Internal error (ZeroDivisionError: division by zero). Run the command again with "
         "--debug, and report the traceback."
@@ -258,7 +258,7 @@ def test_warnings_are_notes_without_a_line_of_code(monkeypatch):
             warnings.warn("values outside the anchors", UserWarning, stacklevel=2)
         return {"mercer": "x"}
 
-    monkeypatch.setattr("mercer.system.facts", warn_twice)
+    monkeypatch.setattr("mercer.system.describe_system", warn_twice)
     assert call("info").stderr == "Note: values outside the anchors\n"
 
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
-from mercer import KernelClassifier, KernelRegressor, RandomFourier, fold, open_stream
+from mercer import KernelClassifier, KernelRegressor, RandomFourier, accumulate, open_stream
 from mercer.cli import main
 from mercer.data import ChangedFileError
 from mercer.data.batches import Rows
@@ -265,7 +265,7 @@ def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, small_grid):
             np.save(path, np.tile(-X, (8, 1)))
 
     with pytest.raises(ChangedFileError):
-        fold(rows, Moments(target=False), checkpoint=kept, progress=change)
+        accumulate(rows, Moments(target=False), checkpoint=kept, progress=change)
     assert not kept.exists()
 
 
@@ -313,9 +313,9 @@ def test_a_cluster_is_asked_again_for_nothing_that_has_changed(tmp_path):
     ):
         change = lambda done, of: overwrite(tmp_path / "d.npy", write_npy)  # noqa: E731
         with pytest.raises(ChangedFileError):
-            fold(rows, Moments(target=False), client=client, progress=change)
+            accumulate(rows, Moments(target=False), client=client, progress=change)
         with pytest.raises(ChangedFileError):
-            fold(rows, Moments(target=False), client=client)
+            accumulate(rows, Moments(target=False), client=client)
 
 
 def test_scoring_reads_one_content_in_both_of_its_passes(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from tests.helpers.cluster_data import N, data, fourier
 from tests.helpers.reduction_data import bits, both
 
-from mercer import GCWS, Anchors, KernelClassifier, RandomFourier, fold, open_stream
+from mercer import GCWS, Anchors, KernelClassifier, RandomFourier, accumulate, open_stream
 from mercer.data.batches import features
 
 distributed = pytest.importorskip(
@@ -72,15 +72,15 @@ def test_without_a_cluster_dask_arrays_are_streams():
     )
     assert [len(chunk) for chunk in stream.chunks(700)] == [77, *[777] * 7, N - 8 * 777]
     mapped = fourier(X)
-    assert bits(fold(features(stream, mapped), both())) == bits(
-        fold(features(open_stream((X, y, w)), mapped), both())
+    assert bits(accumulate(features(stream, mapped), both())) == bits(
+        accumulate(features(open_stream((X, y, w)), mapped), both())
     )
     for given, expected in (
         (y[::-1], y[::-1]),
         (labels, y),
         (labels[::-1], y[::-1]),
     ):  # what was given last counts
-        other = stream.beside(given, None)
+        other = stream.with_targets(given, None)
         assert next(other.chunks()).y.tolist() == expected[:777].tolist()
     stream = open_stream(chunks, target=labels, weight=w)
     assert stream.fingerprint() == open_stream(chunks, target=labels, weight=w).fingerprint()

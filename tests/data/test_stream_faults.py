@@ -44,10 +44,10 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
     def check() -> None:
         for number, block in enumerate(stream.blocks(5)):
             try:
-                require_finite("fold", block.X, stream.columns)
+                require_finite("accumulate", block.X, stream.columns)
             except RowError as error:
                 assert number == 37
-                raise stream.located(error, block.start) from None
+                raise stream.locate(error, block.start) from None
 
     with pytest.raises(RowError) as caught:
         check()

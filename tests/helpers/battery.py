@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import mercer
+from mercer._typing import is_csr
 from mercer.maps.base import Decay, Map
 from mercer.maps.block import Dense
 from mercer.parallel.tile_size import override_limits
@@ -204,7 +205,7 @@ def check_sparse_equals_dense(case: Map) -> None:
 def check_input_is_not_modified(case: Map) -> None:
     for X in (data(case), sp.csr_array(data(case))):
         before = X.copy()
-        for array in (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,):
+        for array in (X.data, X.indices, X.indptr) if is_csr(X) else (X,):
             array.flags.writeable = False
         clone(case).fit(X).transform(X)
         same(dense(X), dense(before))

@@ -153,9 +153,9 @@ def sweep_maps(most: int) -> dict[str, dict[str, object]]:
         }
     big = np.random.default_rng(1).normal(size=(20_000, 16))  # enough rows for the pool of threads
     fitted = clone(SOBOL).fit(big[:, :3])
-    with threads.at_most(1):
+    with threads.limit_threads(1):
         alone = fitted.transform(big[:, :3])
-    with threads.at_most(2):
+    with threads.limit_threads(2):
         found["threads"] = {
             "moments": 1,
             "wrong": {} if np.array_equal(fitted.transform(big[:, :3]), alone) else {0: "?"},

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
+from mercer._typing import is_csr
+
 N, D = 257, 5
 NAMES = [f"c{i}" for i in range(D)]
 
@@ -70,7 +72,7 @@ TABLE = {"target": "label", "weight": "w"}
 
 def dense(chunks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     chunks = list(chunks)
-    X = [chunk.X.toarray() if hasattr(chunk.X, "indptr") else chunk.X for chunk in chunks]
+    X = [chunk.X.toarray() if is_csr(chunk.X) else chunk.X for chunk in chunks]
     return tuple(
         map(np.concatenate, (X, [chunk.y for chunk in chunks], [chunk.weight for chunk in chunks]))
     )

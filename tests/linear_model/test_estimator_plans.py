@@ -67,7 +67,7 @@ def test_the_plan_counts_passes_as_they_are_made():
         (RandomFourier(48, random_state=0) >> fourier(), {}),
     ):
         Counting.passes = 0
-        model = classifier(feature_map=feature_map, **more).fit(Counting(X).beside(y, None))
+        model = classifier(feature_map=feature_map, **more).fit(Counting(X).with_targets(y, None))
         assert Counting.passes == len(model.plan_.passes), model.plan_
 
 

@@ -243,7 +243,7 @@ def test_the_plan_counts_passes_as_they_are_made():
     ):
         Counting.passes = 0
         model = KernelRegressor(maps, alpha=alpha, pca=4, max_memory=memory, random_state=0)
-        model.fit(Counting(X).beside(t, None), unlabeled=Counting(MORE))
+        model.fit(Counting(X).with_targets(t, None), unlabeled=Counting(MORE))
         assert Counting.passes == len(model.plan_.passes), model.plan_
 
 

@@ -97,7 +97,7 @@ def test_landmarks_go_where_the_data_are():
     pivots that see the range alone.
     """
     rows = np.random.default_rng(2).dirichlet(np.full(100, 2.0), size=120)
-    values, weights = mercer.fold(rows[:60], Histogram()).centers()
+    values, weights = mercer.accumulate(rows[:60], Histogram()).centers()
     blind = _pivots(Intersection(), values, np.ones_like(weights), 5)
     ours = AdditiveNystroem(5, kernel="intersection").fit(rows[:60])
     theirs = AdditiveNystroem(5, kernel="intersection", landmarks=blind).fit(rows[:60])

@@ -142,12 +142,14 @@ def test_k_means_anchors_do_not_depend_on_blocks():
     from mercer.data.batches import blocks_of
     from mercer.maps._anchor_grid import k_means_anchors
     from mercer.stats.histogram import ColumnHistogram
-    from mercer.stats.reduce import fold
+    from mercer.stats.reduce import accumulate
 
     X = np.random.default_rng(0).gamma(1.0, size=(300, 4))
     X[X < 0.2] = 0
-    whole = fold(X, ColumnHistogram())
-    halves = fold(X[:120], ColumnHistogram()) + fold(sp.csr_array(X[120:]), ColumnHistogram())
+    whole = accumulate(X, ColumnHistogram())
+    halves = accumulate(X[:120], ColumnHistogram()) + accumulate(
+        sp.csr_array(X[120:]), ColumnHistogram()
+    )
     np.testing.assert_allclose(
         k_means_anchors(whole, 12, True)[0], k_means_anchors(halves, 12, True)[0], rtol=1e-12
     )

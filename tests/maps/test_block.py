@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import fold
+from mercer import accumulate
 from mercer.maps.block import (
     Coded,
     Dense,
@@ -88,6 +88,6 @@ def test_a_value_with_all_attributes_of_a_block_is_one():
 
 def test_a_sum_transposes_no_block_that_its_statistic_does_not():
     blocks = [Sparse(sp.csr_array(Z)), Sparse(sp.csr_array(2 * Z)), Foreign(Z)]
-    seen = fold(iter(blocks), Range())
+    seen = accumulate(iter(blocks), Range())
     assert seen.rows == 18
     assert all("T" not in vars(block) for block in blocks[:2])

@@ -15,6 +15,7 @@ from tests.helpers.battery import data
 
 import mercer
 from mercer import GCWS, Anchors, Hellinger, Nystroem, RandomFourier, ops
+from mercer._typing import is_csr
 from mercer.maps import every_map
 from mercer.maps.block import Coded, Dense, Sparse
 
@@ -74,7 +75,7 @@ def test_frames_above_a_product_are_few(monkeypatch, design, module, op, most, r
     expected = fitted.transform(X)
     spy = Spy(getattr(module, op), threads=1 if rows == 1 else 2)
     monkeypatch.setattr(module, op, spy)
-    monkeypatch.setattr("mercer.parallel.threads.worth_threads", lambda cost, rows: True)
+    monkeypatch.setattr("mercer.parallel.threads.is_worth_threads", lambda cost, rows: True)
     monkeypatch.setattr("mercer.maps.base.tile_rows", lambda cost, most_rows=0: 16)
     np.testing.assert_array_equal(fitted.transform(X), expected)
     assert len(spy.stacks) == -(-rows // 16)
@@ -152,7 +153,7 @@ def test_the_kind_of_a_block_is_stated(case, form):
     X = form(data(case))
     fitted = clone(case).fit(X)
     transform = fitted.tile_transform_
-    kind = transform.block_kind(hasattr(X, "indptr"))
+    kind = transform.block_kind(is_csr(X))
     assert kind in (Dense, Sparse, Coded)
     assert type(transform(X)) is kind
     assert type(fitted._transform_block(X)) is kind

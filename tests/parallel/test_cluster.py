@@ -108,7 +108,7 @@ def _in_memory(rows):
     chunks = list(rows.stream.chunks())
     columns = zip(*((chunk.X, chunk.y, chunk.weight) for chunk in chunks), strict=True)
     X, y, w = (None if parts[0] is None else np.concatenate(parts) for parts in columns)
-    return features(open_stream(X).beside(y, w), rows.feature_map)
+    return features(open_stream(X).with_targets(y, w), rows.feature_map)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_rows_in_memory_are_cut_and_files_are_named(tmp_path):
     for source in ((X, y, w), (sp.csr_array(X), y, w), (tmp_path / "rows.npy", y, w)):
         stream = open_stream(source)
         job = pickle.dumps(ShardJob(Rows(stream), Moments(), include_arrays=False))
-        part = pickle.dumps(stream.held(BLOCK, 2 * BLOCK))
+        part = pickle.dumps(stream.values_in_memory(BLOCK, 2 * BLOCK))
         assert len(job) < 3000 and len(part) < 6000
         again = pickle.loads(job).rows.with_rows(pickle.loads(part), BLOCK)
         (piece,) = again.pieces(BLOCK, 2 * BLOCK)

@@ -154,9 +154,9 @@ def test_statistics_without_device_support_run_on_the_cpu() -> None:
     phi = mercer.RandomFourier(8, random_state=0).fit(X)
     rows = features(mercer.open_stream(X), phi)
     for make in (Range, lambda: Reservoir(10, 0)):
-        expected = mercer.fold(rows, make())
+        expected = mercer.accumulate(rows, make())
         with on_device():
-            found = mercer.fold(rows, make())
+            found = mercer.accumulate(rows, make())
         names = ("low", "high") if isinstance(found, Range) else ("rows",)
         for name in names:
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)

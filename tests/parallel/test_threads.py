@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import RandomFourier
 from mercer.parallel import threads as pool
-from mercer.parallel.tile_size import Cost, tile_rows, worth_threads
+from mercer.parallel.tile_size import Cost, is_worth_threads, tile_rows
 
 HEAVY = Cost(flops=1e9, bytes=2**25 / 16)  # tiles of 16 rows, worth threads
 
@@ -50,7 +50,7 @@ def test_tiles_cover_all_rows_once_in_any_number_of_threads():
             def work(rows, counts=counts):
                 counts[rows] += 1
 
-            pool.each(work, n, HEAVY, jobs)
+            pool.for_each_tile(work, n, HEAVY, jobs)
             assert (counts == 1).all()
 
 
@@ -64,7 +64,7 @@ def threads_used(jobs: int) -> set[str]:
             names.add(threading.current_thread().name)
             everyone.wait(LIMIT)
 
-    pool.each(work, 320, HEAVY, jobs)
+    pool.for_each_tile(work, 320, HEAVY, jobs)
     return names
 
 
@@ -76,7 +76,7 @@ def test_work_is_spread_over_the_threads_asked_for():
 def test_blas_has_one_thread_inside_and_its_own_number_after():
     before = blas_threads()
     seen = []
-    pool.each(lambda rows: seen.append(blas_threads()), 64, HEAVY, 2)
+    pool.for_each_tile(lambda rows: seen.append(blas_threads()), 64, HEAVY, 2)
     assert all(count == 1 for counts in seen for count in counts)
     assert blas_threads() == before
 
@@ -142,10 +142,10 @@ def test_a_tile_inside_a_tile_runs_where_it_is():
             names.add(threading.current_thread().name)
 
         names = set()
-        pool.each(inner, 64, HEAVY, 4)
+        pool.for_each_tile(inner, 64, HEAVY, 4)
         assert names == {threading.current_thread().name}
 
-    within_limit(lambda: pool.each(outer, 160, HEAVY, 3))
+    within_limit(lambda: pool.for_each_tile(outer, 160, HEAVY, 3))
 
 
 def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
@@ -162,13 +162,13 @@ def test_an_error_in_a_tile_reaches_the_caller_and_stops_the_others():
             time.sleep(0.01)
 
     with pytest.raises(ValueError, match="tile 2"):
-        pool.each(work, 16 * 500, HEAVY, 3)
+        pool.for_each_tile(work, 16 * 500, HEAVY, 3)
     assert len(seen) < 500
     seen.clear()
     with pytest.raises(ValueError, match="tile 2"):
-        pool.each(work, 16 * 500, HEAVY, 1)
+        pool.for_each_tile(work, 16 * 500, HEAVY, 1)
     assert seen == [0, 16, 32]
-    pool.each(lambda rows: None, 64, HEAVY, 3)
+    pool.for_each_tile(lambda rows: None, 64, HEAVY, 3)
 
 
 def test_maps_are_safe_from_several_threads():
@@ -200,7 +200,9 @@ def _child(queue):
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_maps_work_after_fork():
-    pool.each(lambda rows: None, 320, HEAVY, 3)  # the parent has a pool that the child does not
+    pool.for_each_tile(
+        lambda rows: None, 320, HEAVY, 3
+    )  # the parent has a pool that the child does not
     expected = features().sum()
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -225,10 +227,10 @@ def test_threads_come_from_the_environment_then_from_the_machine(monkeypatch, me
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert pool.threads() == (threads or len(os.sched_getaffinity(0)))
-    assert pool.width(None) == pool.width(-1) == pool.threads()
-    assert pool.width(2) == 2
-    assert pool.width(-1000) == 1
+    assert pool.max_threads() == (threads or len(os.sched_getaffinity(0)))
+    assert pool.n_threads(None) == pool.n_threads(-1) == pool.max_threads()
+    assert pool.n_threads(2) == 2
+    assert pool.n_threads(-1000) == 1
 
 
 def test_a_number_of_threads_that_is_none_is_refused(monkeypatch):
@@ -236,10 +238,10 @@ def test_a_number_of_threads_that_is_none_is_refused(monkeypatch):
     with pytest.raises(
         ValueError, match="MERCER_NUM_THREADS must be an integer of at least 1, got 'many'"
     ):
-        pool.threads()
+        pool.max_threads()
     for bad in (0, 1.5, True, "2"):
         with pytest.raises(ValueError, match="n_jobs must be None"):
-            pool.width(bad)
+            pool.n_threads(bad)
 
 
 def test_the_planner_makes_tiles_that_fit_and_threads_only_for_work():
@@ -247,9 +249,9 @@ def test_the_planner_makes_tiles_that_fit_and_threads_only_for_work():
     assert tile_rows(Cost(1, 1), most_rows=128) == 128
     assert 16 <= tile_rows(Cost(1, 1e5)) <= 400
     assert tile_rows(Cost(1, 1e12)) == 16
-    assert not worth_threads(Cost(1e3, 1), 100)
-    assert worth_threads(Cost(1e6, 1), 10000)
-    assert worth_threads(Cost(1, 1e4), 10000)  # little arithmetic, but memory to fill
+    assert not is_worth_threads(Cost(1e3, 1), 100)
+    assert is_worth_threads(Cost(1e6, 1), 10000)
+    assert is_worth_threads(Cost(1, 1e4), 10000)  # little arithmetic, but memory to fill
     dense = Cost(1e6, 8.0 * (700 + 4000))
     assert dense.sparse(700, 0.05) == Cost(5e4, 8.0 * (35 + 4000))
     assert dense.sparse(700, 1.0) == dense

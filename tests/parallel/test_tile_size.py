@@ -11,11 +11,11 @@ from mercer.parallel.tile_size import (
     Limits,
     grid,
     is_checkpoint_due,
+    is_worth_threads,
     limits,
     override_limits,
     set_limits,
     tile_rows,
-    worth_threads,
 )
 
 
@@ -43,6 +43,6 @@ def test_other_threads_use_the_overridden_limits():
 
 def test_thresholds_of_zero_and_infinity_are_always_and_never():
     with override_limits(thread_flops=0, checkpoint_cost_ratio=0):
-        assert worth_threads(Cost(0, 0), 1) and is_checkpoint_due(0.0, 1e9)
+        assert is_worth_threads(Cost(0, 0), 1) and is_checkpoint_due(0.0, 1e9)
     with override_limits(checkpoint_cost_ratio=float("inf")):
         assert not is_checkpoint_due(1e9, 1e-9) and not is_checkpoint_due(1e9, 0.0)

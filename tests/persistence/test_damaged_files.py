@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.forged_models import content
 from tests.helpers.model_data import X, Y, fourier
 
-from mercer import KernelClassifier, KernelRegressor, RandomProjection, fold, load, save
+from mercer import KernelClassifier, KernelRegressor, RandomProjection, accumulate, load, save
 from mercer.maps.base import Map
 from mercer.persistence import container
 from mercer.persistence.allowed_types import allowed_classes
@@ -36,7 +36,7 @@ def test_the_message_says_what_another_file_is(tmp_path):
     ):
         load(path)
     path.unlink()
-    fold(X, Moments(), checkpoint=path)
+    accumulate(X, Moments(), checkpoint=path)
     with pytest.raises(
         ValueError, match="thing is a checkpoint file of mercer; a model file is needed"
     ):
@@ -45,7 +45,7 @@ def test_the_message_says_what_another_file_is(tmp_path):
     with pytest.raises(
         ValueError, match="thing is a model file of mercer; a checkpoint file is needed"
     ):
-        fold(X, Moments(), checkpoint=path)
+        accumulate(X, Moments(), checkpoint=path)
     for text in (b"", b"x", b"a,b,c\n1,2,3\n", b"PK\x03\x04" + bytes(100)):
         path.write_bytes(text)
         with pytest.raises(ValueError, match="it is not a safetensors file, or truncated"):

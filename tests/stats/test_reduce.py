@@ -43,9 +43,9 @@ def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
         used.clear()
         accumulate(features(open_stream(X), fourier(X)), Moments(), n_jobs=n_jobs)
         assert max(used) == n_jobs
-    with threads.at_most(5), threads.at_most(None):
-        assert threads.width(None) == 5 and threads.width(2) == 2
-    assert threads.width(None) == threads.threads()
+    with threads.limit_threads(5), threads.limit_threads(None):
+        assert threads.n_threads(None) == 5 and threads.n_threads(2) == 2
+    assert threads.n_threads(None) == threads.max_threads()
 
 
 def test_the_chunks_of_a_source_change_no_bit(small_grid, tmp_path):

@@ -43,10 +43,12 @@ class Console:
 
     def print_file(self, action: str, rows: int, seconds: float, output: Path) -> None:
         """Print the summary of a command that has written rows to a file."""
-        from mercer.parallel.tile_size import size
+        from mercer.parallel.tile_size import format_bytes
 
         length = output.stat().st_size
-        self.print(f"{action} {rows:,} rows in {seconds:.1f} s; wrote {output} ({size(length)}).")
+        self.print(
+            f"{action} {rows:,} rows in {seconds:.1f} s; wrote {output} ({format_bytes(length)})."
+        )
         self.event("done", output=str(output), rows=rows, seconds=round(seconds, 3), bytes=length)
 
     def table(self, table: Any) -> None:

@@ -72,7 +72,7 @@ def format_error(error: Exception, options: Collection[str] = ()) -> str:
         detail = f" ({error})" if str(error) else ""
         return f"Out of memory{detail}: use fewer features, or fewer rows at a time."
     if isinstance(error, ParameterError):
-        return _format_parts(error.who, error.parts, options)
+        return _format_parts(error.estimator_name, error.parts, options)
     if isinstance(error, RowError):
         return _format_parts("", error.parts, options)
     if isinstance(error, ValueError):

@@ -229,7 +229,7 @@ def _column_ranges(names: Sequence[str]) -> str:
 
 
 def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:
-    from mercer.parallel.tile_size import size
+    from mercer.parallel.tile_size import format_bytes
 
     rows, features = (
         int(stream.rows or model.n_samples_seen_),
@@ -244,7 +244,7 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
     parts += [f"{used}{features:,} features", f"alpha {model.alpha_:.3g}"]
     console.print(
         f"Fitted on {rows:,} rows in {seconds:.1f} s: {', '.join(parts)}. "
-        f"Wrote {output} ({size(output.stat().st_size)})."
+        f"Wrote {output} ({format_bytes(output.stat().st_size)})."
     )
     if model.penalty == "group" and model.zero_maps_:
         console.print(f"Maps with all-zero coefficients: {', '.join(model.zero_maps_)}.")

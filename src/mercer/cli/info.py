@@ -111,7 +111,7 @@ def info(console: Console) -> None:
     """
     from mercer import system
 
-    facts = system.facts()
+    facts = system.describe_system()
     console.table(_key_value_table(facts))
     console.event("info", **facts)
 
@@ -150,7 +150,7 @@ def inspect(model: Path, console: Console) -> None:
 def _format_model(
     description: dict[str, Any], loaded: Any, feature_map: Any, spec: str
 ) -> dict[str, str]:
-    from mercer.parallel.tile_size import size
+    from mercer.parallel.tile_size import format_bytes
 
     kernel = getattr(feature_map, "kernel_", None)
     rows = {
@@ -180,7 +180,7 @@ def _format_model(
         **rows,
         "features": f"{feature_map._n_features_out:,}",
         "seed": str(description["seed"]),
-        "size": size(description["bytes"]),
+        "size": format_bytes(description["bytes"]),
         "written by": ", ".join(f"{name} {version}" for name, version in versions),
         "checksum": "OK",
     }

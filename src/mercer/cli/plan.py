@@ -119,9 +119,9 @@ def _measure(feature_map: Any, stream: Any, error: float | None, seed: int) -> t
     from mercer.data.batches import Rows
     from mercer.evaluation.certificate import certify
     from mercer.stats.basic import Reservoir
-    from mercer.stats.reduce import fold
+    from mercer.stats.reduce import accumulate
 
-    rows = fold(Rows(stream, feature_map), Reservoir(_SAMPLE_ROWS, seed)).rows
+    rows = accumulate(Rows(stream, feature_map), Reservoir(_SAMPLE_ROWS, seed)).rows
     if error is not None and rows.shape[0] < 2:
         raise ValueError(
             f"--error is measured on pairs of different rows, and there is {rows.shape[0]} row: "

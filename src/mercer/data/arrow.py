@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data.column_roles import ENCODE, assign_roles
-from mercer.data.stream import Array, Parts, Stream
+from mercer.data.stream import Parts, Stream
 from mercer.errors import ParameterError
 from mercer.validation.rows import index_columns
 

@@ -13,11 +13,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer._typing import Array, is_csr
 from mercer.data import Chunk, Stream
 from mercer.errors import RowError
-from mercer.maps.block import Array, Block, Dense, as_block, matrix
-from mercer.parallel import devices
-from mercer.parallel.threads import width
+from mercer.maps.block import Block, Dense, as_block, matrix
+from mercer.parallel.device import Device, current_device, prefetch, tile_results
+from mercer.parallel.threads import n_threads
 from mercer.parallel.tile_size import Cost, Grid, grid, tile_rows
 from mercer.validation.rows import require_finite
 
@@ -67,7 +68,7 @@ class Rows:
         return grid(width, self.dtype.itemsize, device=self.place is not None)
 
     @property
-    def place(self) -> devices.Place | None:
+    def place(self) -> Device | None:
         """Device on which blocks are computed; None for the CPU."""
         return None
 
@@ -83,7 +84,7 @@ class Rows:
         """
         device = self.place
         read = self.stream.blocks(self.grid.rows, start, stop)
-        with closing(_read_ahead(read) if width(None) > 1 else read) as chunks:
+        with closing(_read_ahead(read) if n_threads(None) > 1 else read) as chunks:
             for chunk in chunks if device is None else _to_device(chunks, device):
                 if device is not None:
                     yield from self._device_pieces(chunk, device)
@@ -91,10 +92,10 @@ class Rows:
                 try:
                     block = self._block(chunk)
                 except RowError as error:
-                    raise self.stream.located(error, chunk.start) from None
+                    raise self.stream.locate(error, chunk.start) from None
                 yield Piece(block, chunk.y, chunk.weight, chunk.start)
 
-    def _device_pieces(self, chunk: Chunk, device: devices.Place) -> Iterator[Piece]:
+    def _device_pieces(self, chunk: Chunk, device: Device) -> Iterator[Piece]:
         """Yield the block of a chunk, or of parts of it where the device has too little memory."""
 
         def work(rows: slice) -> Piece:
@@ -102,9 +103,9 @@ class Rows:
             try:
                 return Piece(self._block(part), part.y, part.weight, part.start)
             except RowError as error:
-                raise self.stream.located(error, part.start) from None
+                raise self.stream.locate(error, part.start) from None
 
-        for _, piece in devices.pieces(work, len(chunk), len(chunk), device):
+        for _, piece in tile_results(work, len(chunk), len(chunk), device):
             yield piece
 
     def blocks(self) -> Iterator[Block]:
@@ -118,7 +119,7 @@ class Rows:
     def packed(self) -> Self:
         """Return a copy for another process, without rows in memory and reproducible weights."""
         other = copy.copy(self)
-        other.stream = self.stream.holding(self.stream.held(0, 0), 0)
+        other.stream = self.stream.with_values(self.stream.values_in_memory(0, 0), 0)
         return other
 
     def unpacked(self) -> Self:
@@ -128,13 +129,13 @@ class Rows:
     def with_rows(self, held: dict[str, Any], first: int) -> Self:
         """Return a copy whose stream holds these rows."""
         other = copy.copy(self)
-        other.stream = self.stream.holding(held, first)
+        other.stream = self.stream.with_values(held, first)
         return other
 
     def _block(self, chunk: Chunk) -> Block:
         """Validate the rows of a chunk and return its block."""
         if self.feature_map is None:
-            require_finite("fold", chunk.X, self.stream.columns)
+            require_finite("accumulate", chunk.X, self.stream.columns)
         else:
             self.feature_map._validate_values(chunk.X, self.stream.columns)
         return as_block(chunk.X)
@@ -168,9 +169,9 @@ class Features(Rows):
         return int(self.feature_map._n_features_out)
 
     @property
-    def place(self) -> devices.Place | None:
+    def place(self) -> Device | None:
         """Device chosen by use_device; None for the CPU."""
-        return devices.here()
+        return current_device()
 
     def mark(self) -> dict[str, Any]:
         """Return the class of the map, its parameters and a hash of its weights."""
@@ -234,7 +235,7 @@ class Tiles(Rows):
                         last = i + 1 == len(self.before)
                         tile = part._step(tile, self.following if last else self.before[i + 1])
                 except RowError as error:
-                    raise self.stream.located(error, piece.start + at) from None
+                    raise self.stream.locate(error, piece.start + at) from None
                 yield Piece(tile, None, weight, piece.start + at)
                 at = end
 
@@ -260,7 +261,7 @@ class Labels(Rows):
 
 
 def features(stream: Stream, feature_map: Any) -> Features:
-    """Return the features of a stream, for fold: fold(features(stream, fitted_map), Moments()).
+    """Return the features of a stream: accumulate(features(stream, fitted_map), Moments()).
 
     Parameters
     ----------
@@ -271,9 +272,9 @@ def features(stream: Stream, feature_map: Any) -> Features:
     return Features(stream, feature_map)
 
 
-def _to_device(chunks: Iterable[Chunk], device: devices.Place) -> Iterator[Chunk]:
+def _to_device(chunks: Iterable[Chunk], device: Device) -> Iterator[Chunk]:
     """Yield the chunks with their rows on a device."""
-    for chunk, rows in devices.ahead(chunks, lambda chunk: chunk.X, device):
+    for chunk, rows in prefetch(chunks, lambda chunk: chunk.X, device):
         yield replace(chunk, X=rows)
 
 
@@ -304,8 +305,7 @@ def blocks_of(rows: Any) -> Iterator[Block]:
     for start in range(0, n, step):
         block = rows[start : start + step]
         # contiguous: the same bits for every memory order; NumPy: on the CPU
-        is_csr = hasattr(block, "indptr")
-        yield as_block(block if is_csr else np.ascontiguousarray(np.asarray(block)))
+        yield as_block(block if is_csr(block) else np.ascontiguousarray(np.asarray(block)))
 
 
 def _hash_weights(maps: Iterable[Any]) -> str:

@@ -102,7 +102,7 @@ class CsvStream(OneFile, TableStream):
                     values = batch.column(column.name)
                     row = _first_mismatch(values, types[column.name])
                     if row is not None:
-                        return self.located(_mismatch(column, row, values[row].as_py()), start)
+                        return self.locate(_mismatch(column, row, values[row].as_py()), start)
                 start += batch.num_rows
         except pa.ArrowInvalid:
             pass

@@ -39,7 +39,7 @@ class DaskStream(MatrixStream):
         self._ends = list(accumulate(array.chunks[0]))
         self._beside: dict[str, Any] = {}
 
-    def beside(self, y: Any, weight: Any) -> Stream:
+    def with_targets(self, y: Any, weight: Any) -> Stream:
         """Set y and weight to values in memory or Dask arrays; return this stream."""
         given = dict(zip(_BESIDE, (y, weight), strict=True))
         self._beside = dict(self._beside)
@@ -50,7 +50,7 @@ class DaskStream(MatrixStream):
                 given[name] = None
             elif values is not None:
                 self._beside.pop(name, None)
-        super().beside(*given.values())
+        super().with_targets(*given.values())
         if "_y" in self._beside:
             several = self._beside["_y"].ndim == 2
             self.target = (
@@ -64,12 +64,12 @@ class DaskStream(MatrixStream):
         chunk = min(bisect_right(self._ends, row), len(self._ends) - 1)
         return f"row {row} (chunk {chunk} of the Dask array)"
 
-    def held(self, start: int, stop: int) -> dict[str, Any]:
+    def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
         """Return values in memory, and as `_chunks` the delayed parts of chunks with these rows."""
-        return {**super().held(start, stop), "_chunks": list(self._lazies(start, stop))}
+        return {**super().values_in_memory(start, stop), "_chunks": list(self._lazies(start, stop))}
 
-    def holding(self, held: dict[str, Any], first: int) -> DaskStream:
-        return super().holding({**held, "_array": None, "_beside": {}}, first)
+    def with_values(self, held: dict[str, Any], first: int) -> DaskStream:
+        return super().with_values({**held, "_array": None, "_beside": {}}, first)
 
     def _lazies(self, start: int, stop: int) -> Iterator[Any]:
         from dask.delayed import delayed

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data.column_roles import ENCODE, assign_roles
 from mercer.data.matrix import MatrixStream, csr_row_bytes
-from mercer.data.stream import Array, Parts, Stream, as_float, hash_rows
+from mercer.data.stream import Parts, Stream, as_float, hash_rows
 from mercer.errors import ParameterError
 from mercer.validation.rows import as_numpy, describe_text
 from mercer.validation.sparse import canonical_csr
@@ -40,8 +41,8 @@ class ArrayStream(MatrixStream):
         for at in range(start, self.rows, step):
             yield self._split(self._matrix[at - self._first : at - self._first + step])
 
-    def held(self, start: int, stop: int) -> dict[str, Any]:
-        return {**super().held(start, stop), "_matrix": self._matrix[start:stop]}
+    def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
+        return {**super().values_in_memory(start, stop), "_matrix": self._matrix[start:stop]}
 
     def _identity(self) -> dict[str, Any]:
         identity = {"shape": list(self._matrix.shape), "from": str(self._raw_dtype)}
@@ -112,8 +113,8 @@ class FrameStream(Stream):
                 weight,
             )
 
-    def held(self, start: int, stop: int) -> dict[str, Any]:
-        return {**super().held(start, stop), "_frame": self._slice(start, stop - start)}
+    def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
+        return {**super().values_in_memory(start, stop), "_frame": self._slice(start, stop - start)}
 
     def _identity(self) -> dict[str, Any]:
         assert self.rows is not None

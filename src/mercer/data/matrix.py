@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data.column_roles import assign_roles
-from mercer.data.stream import Array, Parts, Stream, as_float
+from mercer.data.stream import Parts, Stream, as_float
 from mercer.errors import RowError
 from mercer.validation.rows import validate_rows
 from mercer.validation.sparse import canonical_csr
@@ -67,7 +68,7 @@ class MatrixStream(Stream):
             try:
                 matrix = canonical_csr(self.name, matrix)
             except RowError as error:
-                raise self.located(error, start) from None
+                raise self.locate(error, start) from None
         if roles.target:
             y = (
                 _columns(matrix, list(roles.target))

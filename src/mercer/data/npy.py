@@ -16,9 +16,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data.files import OneFile, one_file
 from mercer.data.matrix import MatrixStream, csr_row_bytes
-from mercer.data.stream import Array, Parts
+from mercer.data.stream import Parts
 
 _CSR = ("data", "indices", "indptr", "shape")
 

@@ -92,12 +92,12 @@ def open_stream(
                 "open_stream needs (X, y) or (X, y, weight) for a tuple, without target= and "
                 "weight= beside it."
             )
-        return _open(source[0], columns, None, None, svmlight).beside(
+        return _open(source[0], columns, None, None, svmlight).with_targets(
             *source[1:], *[None] * (3 - len(source))
         )
     y, weights = (values if _is_values(values) else None for values in (target, weight))
     target, weight = (None if _is_values(values) else values for values in (target, weight))
-    return _open(source, columns, target, weight, svmlight).beside(y, weights)
+    return _open(source, columns, target, weight, svmlight).with_targets(y, weights)
 
 
 def open_table(path: str | os.PathLike[str]) -> Table | None:

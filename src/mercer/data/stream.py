@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.validation.parameters import validate_integer
 from mercer.validation.rows import as_numpy, first_missing
 
-Array = NDArray[Any]
 Parts = tuple[Any, Array | None, Array | None]  # X, y, weight
 Progress = Callable[[int, int | None], None]
 
@@ -168,10 +167,10 @@ class Stream:
         """Return the position of a row: "row 7", or "part-3.parquet, row 17 of the file"."""
         return f"row {row}"
 
-    def located(self, error: RowError, start: int = 0) -> RowError:
+    def locate(self, error: RowError, start: int = 0) -> RowError:
         """Return an error of a block with where() its row is; `start` is the block's first row."""
-        error = error.at(start)
-        return error.named(self.where(error.row))
+        error = error.with_offset(start)
+        return error.with_location(self.where(error.row))
 
     def fingerprint(self) -> dict[str, Any]:
         """Return JSON values that are equal for the same data and differ for changed data.
@@ -198,7 +197,7 @@ class Stream:
                 }
         return mark
 
-    def beside(self, y: Any, weight: Any) -> Stream:
+    def with_targets(self, y: Any, weight: Any) -> Stream:
         """Set y and weight to values in memory, one for each row; return this stream."""
         if y is not None:
             self._y, self.target = self._values("target", y), "given"
@@ -207,7 +206,7 @@ class Stream:
             self.weight = "given"
         return self
 
-    def held(self, start: int, stop: int) -> dict[str, Any]:
+    def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
         """Return the values in memory of rows start to stop, by attribute.
 
         They are what another process needs beside the files.
@@ -215,7 +214,7 @@ class Stream:
         values = {"_y": self._y, "_weight": self._weight}
         return {name: part[start:stop] for name, part in values.items() if part is not None}
 
-    def holding(self, held: dict[str, Any], first: int) -> Self:
+    def with_values(self, held: dict[str, Any], first: int) -> Self:
         """Return a copy with such values in memory, the first of which is of row `first`."""
         other = copy.copy(self)
         vars(other).update(held, _first=first, _progress=None)
@@ -279,14 +278,14 @@ class Stream:
             unnamed = names[-1] in (None, "given")
             name = "" if unnamed else f" {names[min(column, len(names) - 1)]!r}"
             before = f"The target{name} needs a value in every row, got {value} at"
-            raise self.located(RowError(row, before, ". Drop such rows first."), start)
+            raise self.locate(RowError(row, before, ". Drop such rows first."), start)
         if weight is None:
             return
         invalid = ~(np.isfinite(weight) & (weight >= 0))
         if invalid.any():
             row = int(np.argmax(invalid))
             before = f"Weights must be finite and not negative, got {weight[row]} at"
-            raise self.located(RowError(row, before, "."), start)
+            raise self.locate(RowError(row, before, "."), start)
 
 
 def rechunk(
@@ -330,7 +329,7 @@ def hash_rows(stream: Stream, rows: int, row_bytes: float) -> dict[str, Any]:
     for start in range(0, rows, step):
         for block in stream.blocks(run, start, min(start + run, rows)):
             X = block.X
-            for values in (X.indptr, X.indices, X.data) if hasattr(X, "indptr") else (X,):
+            for values in (X.indptr, X.indices, X.data) if is_csr(X) else (X,):
                 digest.update(np.ascontiguousarray(values).data)
     return {"sha256": digest.hexdigest(), "hashed": _describe_runs(run, step)}
 
@@ -353,7 +352,7 @@ def _describe_runs(run: int, step: int) -> str:
 
 def _concatenate(parts: Sequence[Chunk]) -> Chunk:
     first = parts[0]
-    if hasattr(first.X, "indptr"):
+    if is_csr(first.X):
         from scipy.sparse import vstack
 
         X = vstack([part.X for part in parts], format="csr")

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from mercer._typing import is_csr
 from mercer.data.files import OneFile, one_file, place
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import CHUNK_BYTES, Parts
@@ -168,7 +169,7 @@ class SvmlightWriter:
             )
         if labels.dtype.kind == "b":
             labels = labels.astype(np.int64)
-        rows = X if hasattr(X, "indptr") else csr_array(X)
+        rows = X if is_csr(X) else csr_array(X)
         step = max(1, _ENTRIES * rows.shape[0] // max(1, rows.nnz))
         for start in range(0, rows.shape[0], step):
             self._write(rows[start : start + step], labels[start : start + step].tolist())

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data.arrow import pyarrow
 from mercer.data.csv import DELIMITERS
-from mercer.data.stream import Array
 from mercer.persistence.atomic_write import replacing
 from mercer.validation.parameters import validate_integer
 

@@ -16,9 +16,9 @@ from mercer.data.batches import Rows
 from mercer.evaluation.convergence import Law, Table, fitted_size, law_of
 from mercer.evaluation.kernel_error import ZeroKernelError, drawn_pairs, measure
 from mercer.maps.base import Map
-from mercer.parallel import devices
+from mercer.parallel.device import arithmetic, current_device
 from mercer.stats.basic import Reservoir
-from mercer.stats.reduce import fold
+from mercer.stats.reduce import accumulate
 from mercer.validation.parameters import validate_integer, validate_positive, validate_probability
 
 
@@ -235,14 +235,14 @@ def certify(
         rate=rate,
         wanted=error,
         needed=needed,
-        arithmetic="cpu" if devices.here() is None else devices.arithmetic(),
+        arithmetic="cpu" if current_device() is None else arithmetic(),
     )
 
 
 def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:
     """Validate the rows of X for the map: all of them, or a sample of a stream."""
     if isinstance(X, str | os.PathLike | Stream):
-        rows = fold(Rows(open_stream(X), fitted), Reservoir(most, seed)).rows
+        rows = accumulate(Rows(open_stream(X), fitted), Reservoir(most, seed)).rows
     else:
         rows = fitted._validate_fitted_input(X)
     if rows.shape[0] < 2:

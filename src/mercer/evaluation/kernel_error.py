@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array, is_csr
 from mercer.kernels import Kernel
 from mercer.maps.base import Map
 from mercer.maps.block import as_block, at_home, matrix
-from mercer.parallel import devices
-from mercer.parallel.threads import one_blas_thread, spans
-from mercer.parallel.tile_size import blocks_in, worth_keeping
+from mercer.parallel.device import to_current_device
+from mercer.parallel.threads import one_blas_thread, row_slices
+from mercer.parallel.tile_size import fits_in_cache, items_per_tile
 from mercer.rng import Rng
 
-Array = NDArray[Any]
 Pairs = tuple[Array, Array]
 
 
@@ -110,7 +109,7 @@ def measure(
         expected = kernel_values(limit, rows, pairs)
 
     def features(rows: Any) -> Any:
-        return at_home(fitted._transform_block(devices.sent(rows)))
+        return at_home(fitted._transform_block(to_current_device(rows)))
 
     products = inner_products(features, rows, pairs, keep_features)
     wide = products
@@ -128,14 +127,17 @@ def measure(
 def kernel_values(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
     """Return k(x, z) for each pair, in float64, computed in batches of pairs."""
     i, j = pairs
-    if not (hasattr(rows, "indptr") and kernel.ignores_zeros):
-        size = blocks_in(8 * 4 * rows.shape[1])
+    if not (is_csr(rows) and kernel.ignores_zeros):
+        size = items_per_tile(8 * 4 * rows.shape[1])
         return np.concatenate(
-            [kernel.pairs(rows[i[part]], rows[j[part]]) for part in spans(len(i), size)]
+            [kernel.pairs(rows[i[part]], rows[j[part]]) for part in row_slices(len(i), size)]
         )
-    size = blocks_in(8 * 8 * max(1, int(np.diff(rows.indptr).max(initial=0))))
+    size = items_per_tile(8 * 8 * max(1, int(np.diff(rows.indptr).max(initial=0))))
     return np.concatenate(
-        [kernel.pairs(*_compress(rows[i[part]], rows[j[part]])) for part in spans(len(i), size)]
+        [
+            kernel.pairs(*_compress(rows[i[part]], rows[j[part]]))
+            for part in row_slices(len(i), size)
+        ]
     )
 
 
@@ -172,9 +174,9 @@ def inner_products(
     parts = []
     with one_blas_thread():
         if keep_features is None:
-            keep_features = worth_keeping(row * rows.shape[0])
+            keep_features = fits_in_cache(row * rows.shape[0])
         kept = matrix(features(rows)) if keep_features else None
-        for part in spans(len(i), blocks_in(4 * row)):
+        for part in row_slices(len(i), items_per_tile(4 * row)):
             A, B = (
                 matrix(features(rows[which[part]])) if kept is None else kept[which[part]]
                 for which in (i, j)
@@ -185,7 +187,7 @@ def inner_products(
 
 def row_products(A: Any, B: Any) -> Array:
     """Return the inner product of each row of A with that of B, in float64."""
-    if hasattr(A, "indptr"):
+    if is_csr(A):
         return np.asarray(A.astype(np.float64).multiply(B.astype(np.float64)).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, B, dtype=np.float64)
 

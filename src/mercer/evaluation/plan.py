@@ -32,9 +32,9 @@ from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.routes import Plan, plan_fit
 from mercer.maps.base import Map
-from mercer.parallel import devices
-from mercer.parallel.threads import threads
-from mercer.parallel.tile_size import size, width_for
+from mercer.parallel.device import device_context
+from mercer.parallel.threads import max_threads
+from mercer.parallel.tile_size import dtype_for_error, format_bytes
 from mercer.validation.parameters import (
     parse_memory,
     validate_integer,
@@ -107,7 +107,7 @@ class CostEstimate(Plan):
             "error": None if self.error is None else f"about {share(self.error)}",
             "route": f"{_ROUTES[self.route]}; passes: {', '.join(self.passes)}",
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
-            "memory": f"about {size(self.bytes)} beside the rows",
+            "memory": f"about {format_bytes(self.bytes)} beside the rows",
             "fit": f"about {_time(self.seconds)}: {', '.join(map(_describe_step, shown))}",
             "predict": f"about {_time(self.predict_seconds)} for a million rows",
             "timed on": f"samples of {small:,} and {large:,} rows",
@@ -132,7 +132,7 @@ _ROUTES = {
 }
 
 
-@devices.at(None)  # samples are timed on the CPU
+@device_context(None)  # samples are timed on the CPU
 def plan(
     source: Any,
     feature_map: Any = "fourier",
@@ -217,7 +217,7 @@ def plan(
             return None if value is None else validate(who, name, value)
         except ParameterError as error:
             least = estimator(None if sizes.own_size is None else 1, None)
-            raise error.extended(f" The least that this fit takes is {_needs(least)}.") from None
+            raise error.with_parts(f" The least that this fit takes is {_needs(least)}.") from None
 
     memory = budget("max_memory", max_memory, parse_memory)
     seconds = budget("max_seconds", max_seconds, validate_positive)
@@ -246,7 +246,7 @@ class _Estimator:
             shape.rows,
             shape.columns,
             widths.columns,
-            limit=system.memory() // 2 if memory is None else memory,
+            limit=system.physical_memory() // 2 if memory is None else memory,
             statistics_passes=widths.statistics,
             outputs=0 if self.loss == "squared" else self.outputs,
         )
@@ -263,7 +263,7 @@ class _Estimator:
             dtype=shape.dtype,
             tile_rows=rows_of_tile(shape, widths),
             block_rows=min(shape.rows, block_rows(shape, widths)),
-            bytes=peak_bytes(route, shape, widths, threads(), self.outputs),
+            bytes=peak_bytes(route, shape, widths, max_threads(), self.outputs),
             steps=steps_of(route, shape, widths, self.timings, self.outputs),
             predict_seconds=predict_seconds(shape, widths, self.timings),
             timings=self.timings,
@@ -273,7 +273,7 @@ class _Estimator:
 def _sample(who: str, source: Any, error: float | None) -> tuple[DataShape, Any, float]:
     """Return the shape of the data, rows to time on, and seconds to read a row."""
     if isinstance(source, tuple) and source and all(np.ndim(part) == 0 for part in source):
-        shape = _validate_shape(who, source, width_for(error))
+        shape = _validate_shape(who, source, dtype_for_error(error))
         return shape, shape.synthetic(shape.sample_rows()), 0.0
     stream = open_stream(source)
     start, parts, rows, numbers = time.perf_counter(), [], 0, 0
@@ -385,10 +385,13 @@ def _over_budget(
     if max_seconds is not None and estimate.seconds > max_seconds:
         over.append(f"{_time(estimate.seconds)} are more than max_seconds={max_seconds:g}")
     if max_memory is not None and estimate.bytes > max_memory:
-        over.append(f"{size(estimate.bytes)} are more than max_memory, {size(max_memory)}")
-    if estimate.bytes > system.memory():
         over.append(
-            f"{size(estimate.bytes)} are more than this machine has, {size(system.memory())}"
+            f"{format_bytes(estimate.bytes)} are more than max_memory, {format_bytes(max_memory)}"
+        )
+    memory = system.physical_memory()
+    if estimate.bytes > memory:
+        over.append(
+            f"{format_bytes(estimate.bytes)} are more than this machine has, {format_bytes(memory)}"
         )
     return tuple(over)
 
@@ -418,7 +421,7 @@ def _largest_fitting(
 
 def _needs(estimate: CostEstimate) -> str:
     at = "" if estimate.size is None else f", with {estimate.size_parameter} = {estimate.size:,}"
-    return f"about {_time(estimate.seconds)} and {size(estimate.bytes)}{at}"
+    return f"about {_time(estimate.seconds)} and {format_bytes(estimate.bytes)}{at}"
 
 
 def _describe_step(step: Step) -> str:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.kernels import (
     GMM,
@@ -26,12 +26,21 @@ from mercer.kernels import (
     Radial,
     Resemblance,
 )
-from mercer.parallel import devices
-from mercer.parallel.threads import each, spans
+from mercer.parallel.device import (
+    Device,
+    device_of,
+    device_tile_rows,
+    for_each_device_tile,
+    from_tensor,
+    host_copies,
+    is_tensor,
+    prefetch,
+    tensor_of,
+    use_device,
+)
+from mercer.parallel.threads import for_each_tile, row_slices
 from mercer.parallel.tile_size import Cost
 from mercer.validation.rows import largest_entry, validate_rows
-
-Array = NDArray[Any]
 
 _FLOPS_PER_ENTRY = 4.0  # of a kernel, for one pair and one column, about
 _TILE = 320  # rows of a tile: Z is packed once for each, which costs 5% here and 25% at 128
@@ -81,21 +90,21 @@ def gram(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"gram needs a kernel such as mercer.kernels.Chi2(), got {kernel!r}.")
-    if isinstance(kernel, CallableKernel) and devices.place_of(devices.entered(X)) is not None:
+    if isinstance(kernel, CallableKernel) and device_of(from_tensor(X)) is not None:
         raise TypeError(f"{kernel!r} is a function of NumPy arrays and cannot run on a GPU.")
-    if devices.is_tensor(X):
-        return devices.left(gram(kernel, devices.entered(X), devices.entered(Z), n_jobs=n_jobs))
-    with devices.use_device(device):
-        return _gram(kernel, X, devices.entered(Z), n_jobs)
+    if is_tensor(X):
+        return tensor_of(gram(kernel, from_tensor(X), from_tensor(Z), n_jobs=n_jobs))
+    with use_device(device):
+        return _gram(kernel, X, from_tensor(Z), n_jobs)
 
 
 def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     same = Z is None
     X = validate_rows("gram", X)
     Z = X if same else validate_rows("gram", Z)
-    place = devices.place_of(X)
-    if place is not None and not ops.is_device(X):
-        return _gram_on_device(kernel, X, Z, place)
+    device = device_of(X)
+    if device is not None and not ops.is_device(X):
+        return _gram_on_device(kernel, X, Z, device)
     kernel.same_width(X, Z)
     for rows in (X,) if same else (X, Z):
         kernel.check(rows)
@@ -110,7 +119,7 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     K = ops.empty((n, m), dtype, X)
 
     def work(rows: slice) -> None:
-        for columns in spans(m, _SPARSE_TILE if hasattr(Z, "indptr") else max(m, 1)):
+        for columns in row_slices(m, _SPARSE_TILE if is_csr(Z) else max(m, 1)):
             _tile(kernel, fast, X[rows], Z[columns], K[rows, columns])
         if np.isinf(K[rows]).any():
             i, j = map(int, np.argwhere(np.isinf(K[rows]))[0])
@@ -119,30 +128,32 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
             after = f", column {column}, with row {j} of Z. Scale the data or use float64."
             raise RowError(row, f"{kernel!r} is beyond {dtype}: got {value:g} at", after)
 
-    if place is None:
-        each(work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE)
+    if device is None:
+        for_each_tile(
+            work, n, Cost(_FLOPS_PER_ENTRY * m * d, 8.0 * (m + d)), n_jobs, most_rows=_TILE
+        )
     else:
-        devices.each(work, n, devices.tile_rows(_ARRAYS * 8.0 * (m + d), place), place)
+        for_each_device_tile(work, n, device_tile_rows(_ARRAYS * 8.0 * (m + d), device), device)
     return K
 
 
-def _gram_on_device(kernel: Kernel, X: Any, Z: Any, place: devices.Place) -> Array:
+def _gram_on_device(kernel: Kernel, X: Any, Z: Any, device: Device) -> Array:
     """Return the Gram matrix of NumPy rows, by a device that holds Z and some rows of X."""
     n, m, d = X.shape[0], Z.shape[0], X.shape[1]
     K = np.empty((n, m), np.result_type(X.dtype, Z.dtype))
-    back = devices.returning(place)
-    ((_, right),) = devices.ahead([Z], lambda rows: rows, place)
-    step = devices.tile_rows(_ARRAYS * 8.0 * (m + d), place, travelling=True)
-    for span, left in devices.ahead(spans(n, step), lambda span: X[span], place):
+    back = host_copies(device)
+    ((_, right),) = prefetch([Z], lambda rows: rows, device)
+    step = device_tile_rows(_ARRAYS * 8.0 * (m + d), device, transferred=True)
+    for span, left in prefetch(row_slices(n, step), lambda span: X[span], device):
 
         def work(rows: slice, span: slice = span, left: Any = left) -> None:
             at = slice(span.start + rows.start, span.start + rows.stop)
             try:
-                back.bring(_gram(kernel, left[rows], right, None), K[at])
+                back.start(_gram(kernel, left[rows], right, None), K[at])
             except RowError as error:
-                raise error.at(at.start) from None
+                raise error.with_offset(at.start) from None
 
-        devices.each(work, left.shape[0], left.shape[0], place)
+        for_each_device_tile(work, left.shape[0], left.shape[0], device)
     back.finish()
     return K
 
@@ -159,7 +170,7 @@ def _tile(kernel: Kernel, fast: _Fast | None, X: Any, Z: Any, out: Array) -> Non
                 advice = "give its rows as NumPy arrays"
                 raise TypeError(f"{kernel!r} cannot run on a GPU: {advice}.") from None
     else:
-        if fast.csr is not None and hasattr(X, "indptr") and hasattr(Z, "indptr"):
+        if fast.csr is not None and is_csr(X) and is_csr(Z):
             parts = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)
             fast.csr(*parts, X.shape[1], out)
         else:
@@ -204,7 +215,7 @@ def _signed_splits(kernel: GMM, X: Any, Z: Any) -> tuple[Any, Any]:
 
 def _signed_split(kernel: GMM, X: Any, scale: float) -> Any:
     """Return the signed split of GMM; CSR stays CSR."""
-    if not hasattr(X, "indptr"):
+    if not is_csr(X):
         return kernel.split(X.astype(np.float64, copy=False), scale)
     from scipy.sparse import hstack
 
@@ -222,18 +233,18 @@ def _presence(X: Any, Z: Any) -> tuple[Any, Any]:
 
 def _squares_in_range(X: Any) -> bool:
     """Return whether float32 holds the square of the largest magnitude of X."""
-    stored = X.data if hasattr(X, "indptr") else X
+    stored = X.data if is_csr(X) else X
     largest = max(stored.max(initial=0), -stored.min(initial=0))
     return bool(largest == 0 or 1e-15 < largest < 1e15)
 
 
 def _dense(X: Any) -> Array:
-    return X.toarray() if hasattr(X, "indptr") else X
+    return X.toarray() if is_csr(X) else X
 
 
 def _shared_columns(X: Any, Z: Any) -> tuple[Any, Any]:
     """Return two CSR matrices without the columns that are zero in both, however wide they are."""
-    if not (hasattr(X, "indptr") and hasattr(Z, "indptr")):
+    if not (is_csr(X) and is_csr(Z)):
         return X, Z
     columns = np.union1d(X.indices, Z.indices)
     return X[:, columns], Z[:, columns]

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from mercer import system
+from mercer._typing import Array
 from mercer.data import Stream, open_sink, open_stream
 from mercer.data.batches import Rows, features
 from mercer.data.column_roles import TARGET
@@ -29,7 +30,7 @@ from mercer.data.matrix import MatrixStream
 from mercer.errors import ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds
 from mercer.linear_model.labels import probabilities
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Settings, plan_model
@@ -39,16 +40,25 @@ from mercer.maps import registry
 from mercer.maps.base import Map, convert_tensor
 from mercer.maps.block import Block, at_home
 from mercer.maps.compose import Stacked, clone_sharing_generators
-from mercer.parallel import devices
-from mercer.parallel.dask_cluster import in_use, map_chunks, use_cluster
+from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
+from mercer.parallel.device import (
+    current_device,
+    device_context,
+    device_of,
+    from_tensor,
+    is_tensor,
+    to_host,
+    to_tensor_like,
+    use_device,
+)
 from mercer.rng import Rng, seed_from
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.stats.checkpoint import Checkpoint
-from mercer.stats.reduce import fold
+from mercer.stats.reduce import accumulate
 from mercer.validation.parameters import parse_memory, validate_option, validate_parameters
 from mercer.validation.rows import drop_index_columns, first_missing
 from mercer.validation.sparse import canonical_csr
-from mercer.validation.times import refuse_times
+from mercer.validation.times import reject_times
 
 _COLUMNS = Setting("columns", text="open_stream(source, columns=[...])")
 _STATISTICS = ("_statistics", "_unlabeled")  # in no model file, and not sent to other processes
@@ -213,7 +223,7 @@ class KernelModel(BaseEstimator):
             several = self._is_2d and self._numeric_targets
             return self._map_chunks("predict", X, self._prediction_dtype, several=several)
         with self._execution(X):
-            return devices.answer(self._predict(X, out), X)
+            return to_tensor_like(self._predict(X, out), X)
 
     def _predict(self, X: Any, out: Any) -> Any:
         if isinstance(out, str | os.PathLike):
@@ -274,7 +284,7 @@ class KernelModel(BaseEstimator):
         """Choose the route and validate the settings for it; return them with their conditions."""
         name = type(self).__name__
         limit = (
-            system.memory() // 2
+            system.physical_memory() // 2
             if self.max_memory is None
             else parse_memory(name, "max_memory", self.max_memory)
         )
@@ -287,8 +297,8 @@ class KernelModel(BaseEstimator):
 
     def _validate_route(self, stream: Stream, settings: Settings) -> Settings:
         # without distributed there is no client
-        cluster = "distributed" in sys.modules and in_use(stream)
-        settings = replace(settings, cluster=cluster, device=devices.here() is not None)
+        cluster = "distributed" in sys.modules and uses_cluster(stream)
+        settings = replace(settings, cluster=cluster, device=current_device() is not None)
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         return settings
 
@@ -311,7 +321,7 @@ class KernelModel(BaseEstimator):
         if path is not None and suffix:
             path = f"{os.fspath(path)}.{suffix}"
         spec = {"seed": self.seed_, "class": type(self).__name__, "route": self.plan_.route}
-        return fold(
+        return accumulate(
             rows,
             statistics,
             checkpoint=path,
@@ -354,7 +364,7 @@ class KernelModel(BaseEstimator):
                 settings = self._validate_route(stream, settings)
             before = 0 if first else self.n_samples_seen_
             rows = features(stream, self.feature_map_)
-            part = fold(rows, self._empty_statistics(settings, before), n_jobs=self.n_jobs)
+            part = accumulate(rows, self._empty_statistics(settings, before), n_jobs=self.n_jobs)
         self._validate_labels(part)
         self._statistics: Any = part if first else self._statistics + part
         self.n_samples_seen_ = before + (stream.rows or 0)
@@ -430,10 +440,10 @@ class KernelModel(BaseEstimator):
             return nullcontext()
         with ExitStack() as stack:
             device = self.device
-            if devices.is_tensor(X):
+            if is_tensor(X):
                 device = None
-                stack.enter_context(devices.at(devices.place_of(devices.entered(X))))
-            stack.enter_context(devices.use_device(device, precision=self.precision))
+                stack.enter_context(device_context(device_of(from_tensor(X))))
+            stack.enter_context(use_device(device, precision=self.precision))
             if self.cluster is not None:
                 stack.enter_context(use_cluster(self.cluster))
             return stack.pop_all()
@@ -449,7 +459,9 @@ class KernelModel(BaseEstimator):
         )
         if set(opened.left_out) & set(fitted_on):  # an index that was an input in fit
             opened = open_stream(X, columns=fitted_on)
-        stream = copy.copy(opened).beside(y, sample_weight)  # a copy: the caller's has its own y
+        stream = copy.copy(opened).with_targets(
+            y, sample_weight
+        )  # a copy: the caller's has its own y
         # the columns of a matrix have numbers, no names
         names = None if isinstance(stream, MatrixStream) else stream.columns
         if reset:
@@ -485,7 +497,7 @@ class KernelModel(BaseEstimator):
             stream = open_stream(X)
         else:
             rows, targets, weights = self._validate_arrays(X, y, sample_weight, reset=reset)
-            stream = open_stream(rows).beside(targets, weights)
+            stream = open_stream(rows).with_targets(targets, weights)
         if hasattr(self, "feature_names_in_"):
             stream.columns = tuple(map(str, self.feature_names_in_))
         return stream
@@ -507,9 +519,9 @@ class KernelModel(BaseEstimator):
         X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
         y, sample_weight = _to_host(y), _to_host(sample_weight)
         for values, argument in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
-            refuse_times(name, values, argument)
+            reject_times(name, values, argument)
         X = canonical_csr(name, X) if hasattr(X, "tocsr") else X
-        if type(X) is not np.ndarray and devices.is_tensor(X):
+        if type(X) is not np.ndarray and is_tensor(X):
             rows = convert_tensor(self, X, reset=reset)
             if y is not None or reset:
                 _require_targets(name, y)
@@ -799,7 +811,7 @@ def _to_host(values: Any) -> Any:
     """Return a tensor as a NumPy array, anything else as it is."""
     if values is None or type(values) is np.ndarray:
         return values
-    return devices.brought_home(values)
+    return to_host(values)
 
 
 def _require_targets(name: str, y: Any) -> None:

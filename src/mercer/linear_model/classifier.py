@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.dask import is_lazy
 from mercer.linear_model.base import KernelModel, _to_host, targets_of
@@ -26,12 +27,12 @@ from mercer.linear_model.labels import (
     validate_class_weight,
 )
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
-from mercer.parallel import devices
 from mercer.parallel.dask_cluster import map_chunks
+from mercer.parallel.device import to_tensor_like
+from mercer.stats.base import CombinedStatistics
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.combined import CombinedStatistics
 from mercer.stats.moments import Moments
 
 
@@ -209,7 +210,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             dtype = np.dtype(np.float64)
             return self._map_chunks("decision_function", X, dtype, several=self._is_2d)
         with self._execution(X):
-            return devices.answer(self._decide(X), X)
+            return to_tensor_like(self._decide(X), X)
 
     def _decide(self, X: Any) -> Array:
         scores = np.concatenate(list(self._scores(X)[1]))
@@ -233,7 +234,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             check_is_fitted(self)
             return map_chunks(self, "predict_proba", X, len(self.classes_), np.dtype(np.float64))
         with self._execution(X):
-            return devices.answer(self._probabilities(X), X)
+            return to_tensor_like(self._probabilities(X), X)
 
     def _probabilities(self, X: Any) -> Array:
         return np.concatenate([probabilities(part) for part in self._scores(X)[1]])

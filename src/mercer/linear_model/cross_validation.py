@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array
+from mercer._typing import Array
 from mercer.maps.block import Block, as_block, matrix
 from mercer.rng import Rng
-from mercer.stats.combined import CombinedStatistics
+from mercer.stats.base import CombinedStatistics
 
 FOLDS = 5
 """Folds of alpha="kfold"."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_expit, softmax
 
+from mercer._typing import Array
 from mercer.data import Chunk, Stream
 from mercer.data.batches import Labels
 from mercer.errors import ParameterError, Setting
-from mercer.linear_model.normal_equations import Array
 from mercer.stats.class_sums import ClassSums
-from mercer.stats.reduce import fold
+from mercer.stats.reduce import accumulate
 
 
 class ClassWeightedStream(Stream):
@@ -42,11 +42,11 @@ class ClassWeightedStream(Stream):
     def where(self, row: int) -> str:
         return self.stream.where(row)
 
-    def held(self, start: int, stop: int) -> dict[str, Any]:
-        return self.stream.held(start, stop)
+    def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
+        return self.stream.values_in_memory(start, stop)
 
-    def holding(self, held: dict[str, Any], first: int) -> ClassWeightedStream:
-        return ClassWeightedStream(self.stream.holding(held, first), self.weights)
+    def with_values(self, held: dict[str, Any], first: int) -> ClassWeightedStream:
+        return ClassWeightedStream(self.stream.with_values(held, first), self.weights)
 
     def files(self) -> list[dict[str, Any]]:
         return self.stream.files()
@@ -66,7 +66,7 @@ class ClassWeightedStream(Stream):
 
 def count_classes(stream: Stream) -> ClassSums:
     """Return the labels of a stream with the sum of weights of each: a pass over the rows."""
-    return fold(Labels(stream), ClassSums())
+    return accumulate(Labels(stream), ClassSums())
 
 
 def validate_class_weight(name: str, class_weight: Any) -> dict[Any, float] | None:

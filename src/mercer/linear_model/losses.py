@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit
 
-from mercer.linear_model.normal_equations import Array
+from mercer._typing import Array
 
 
 class Loss(Protocol):

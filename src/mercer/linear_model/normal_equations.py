@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.stats.moments import Moments
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

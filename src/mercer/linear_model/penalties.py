@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer._typing import Array
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.lasso import GroupLasso, Lasso, Solver, SparseSolution
 from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid, best_of

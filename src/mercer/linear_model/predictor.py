@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data import Chunk, Stream
 from mercer.errors import RowError
-from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps._transform import adapt_transform, cast_transform
 from mercer.maps.base import Map
-from mercer.parallel import devices
-from mercer.parallel.threads import each
-from mercer.parallel.tile_size import Cost, rows_at_once
+from mercer.parallel.device import (
+    Device,
+    current_device,
+    device_tile_rows,
+    for_each_device_tile,
+    prefetch,
+)
+from mercer.parallel.threads import for_each_tile
+from mercer.parallel.tile_size import Cost, rows_per_batch
 from mercer.validation.rows import require_finite_features
 
 
@@ -77,7 +83,7 @@ class LinearPredictor:
                 f"{stream.dtype}: give float64 rows."
             )
         cost = transform.cost(stream.width) + Cost(float(coef.size), 0.0)
-        warned, device = False, devices.here()
+        warned, device = False, current_device()
         for chunk, X in _chunks(stream, cost, device):
             out = np.empty((len(chunk), coef.shape[1]))
 
@@ -91,27 +97,27 @@ class LinearPredictor:
 
             try:
                 if device is None:
-                    each(work, len(chunk), cost, n_jobs)
+                    for_each_tile(work, len(chunk), cost, n_jobs)
                 else:
-                    devices.each(work, len(chunk), devices.tile_rows(cost.bytes, device), device)
+                    for_each_device_tile(
+                        work, len(chunk), device_tile_rows(cost.bytes, device), device
+                    )
                 require_finite_features(chunk.X, out)
             except RowError as error:
                 first = _first_error(feature_map, chunk.X, stream.columns, error)
-                raise stream.located(first, chunk.start) from None
+                raise stream.locate(first, chunk.start) from None
             if feature_map.bounds_ is not None and not warned:
                 warned = feature_map.bounds_(chunk.X, numbered=chunk.start == 0)
             out += self.intercept
             yield out
 
 
-def _chunks(
-    stream: Stream, cost: Cost, device: devices.Place | None
-) -> Iterator[tuple[Chunk, Any]]:
+def _chunks(stream: Stream, cost: Cost, device: Device | None) -> Iterator[tuple[Chunk, Any]]:
     """Yield the chunks of a stream and their rows, which are on the device where there is one."""
     if device is None:
-        return ((chunk, chunk.X) for chunk in stream.blocks(rows_at_once(cost)))
-    rows = devices.tile_rows(cost.bytes, device, travelling=True)
-    return devices.ahead(stream.blocks(rows), lambda chunk: chunk.X, device)
+        return ((chunk, chunk.X) for chunk in stream.blocks(rows_per_batch(cost)))
+    rows = device_tile_rows(cost.bytes, device, transferred=True)
+    return prefetch(stream.blocks(rows), lambda chunk: chunk.X, device)
 
 
 def _first_error(feature_map: Map, X: Any, columns: Any, error: RowError) -> RowError:

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from mercer._typing import Array
 from mercer.linear_model.base import KernelModel, _to_host, targets_of
 from mercer.linear_model.cross_validation import Folds
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.stats.moments import Moments
 
 

@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.batches import features
 from mercer.errors import ParameterError, Part, Setting
 from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.penalties import Penalty
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers import newton_cg
@@ -35,8 +36,8 @@ from mercer.linear_model.solvers.ridge import (
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
 from mercer.maps.base import maps_with_statistics
-from mercer.parallel.threads import at_most, one_blas_thread
-from mercer.parallel.tile_size import size
+from mercer.parallel.threads import limit_threads, one_blas_thread
+from mercer.parallel.tile_size import format_bytes
 from mercer.stats.moments import Moments
 from mercer.validation.parameters import warn_not_converged
 
@@ -94,9 +95,11 @@ class Plan:
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
         route = ROUTES[self.route]
-        method = route.description.format(held=size(self.held), limit=size(self.limit))
+        method = route.description.format(
+            held=format_bytes(self.held), limit=format_bytes(self.limit)
+        )
         if self.room:
-            method += f"; blocks are cached up to {size(self.room)}"
+            method += f"; blocks are cached up to {format_bytes(self.room)}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
         return f"{shape}; {method}. {route.describe_passes(self.passes)}"
 
@@ -591,7 +594,7 @@ class NewtonRoute(Route):
             "exact": self.matrices,
             "max_iter": model.max_iter,
         }
-        with at_most(model.n_jobs), one_blas_thread():
+        with limit_threads(model.n_jobs), one_blas_thread():
             search, start = None, None
             if settings.searches_alpha:
                 search, start = newton_cg.choose_held_out(blocks, loss, settings.alphas, **options)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.stats.histogram import ColumnHistogram, Histogram
-
-Array = NDArray[Any]
 
 _SWEEPS = 100  # of k-means, at most
 _MOST_ANCHORS = 2**16

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
-from mercer.stats.basic import Reservoir, Spread, Statistic
+from mercer.stats.base import Statistic
+from mercer.stats.basic import Reservoir, Spread
 from mercer.validation.parameters import Option, Positive
-
-Array = NDArray[Any]
 
 GAMMA = (Positive(), Option("auto", "scale", "median"))
 _MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
@@ -111,7 +110,7 @@ class Gamma:
 
     def _median(self, rows: Any) -> float:
         """Return the median distance of the pairs of rows."""
-        if hasattr(rows, "indptr"):  # columns that are zero in every row change no distance
+        if is_csr(rows):  # columns that are zero in every row change no distance
             rows = rows[:, np.unique(rows.indices)].toarray()
         distances = KINDS[self.kernel].distances
         values = np.empty(0) if distances is None else distances(rows.astype(np.float64))

@@ -6,12 +6,9 @@ It is a kernel itself, so that its diagonal x P(x)^2 bounds it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from mercer._typing import Array
 
 _BINS = 100  # of the paper's histogram
 _GRID = 4000  # points among which the maxima of the minimax error are searched

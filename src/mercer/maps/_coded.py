@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer import ops
+from mercer._typing import Array
 from mercer.maps._transform import TileTransform, cast_transform
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.block import Block, Coded
 from mercer.maps.stages.base import FrozenArrays
-from mercer.parallel import devices
+from mercer.parallel.device import current_device, tensor_of
 from mercer.parallel.tile_size import Cost
 
 
@@ -31,7 +32,7 @@ class CodedMap(Map):
         array of shape (n_samples, n_tables), uint8, uint16 or int32
             ``blocks(X)`` has them together with their tables.
         """
-        return devices.left(self._encode(X).codes)
+        return tensor_of(self._encode(X).codes)
 
     def _encode(self, X: Any) -> Coded:
         """Return the features of X as one coded block."""
@@ -41,7 +42,7 @@ class CodedMap(Map):
 
         rows = self._convert_fitted_input(X)
         with self._error_reporting(rows):
-            if ops.is_device(rows) or devices.here() is not None:
+            if ops.is_device(rows) or current_device() is not None:
                 block = self._compute_on_device(rows, encode)
             else:
                 block = encode(rows, cast_transform(self.tile_transform_, rows.dtype))

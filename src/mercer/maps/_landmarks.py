@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.kernels import Kernel
 from mercer.kernels.gram import gram
-from mercer.parallel.threads import spans
+from mercer.parallel.threads import row_slices
 from mercer.rng import Rng
-
-Array = NDArray[Any]
 
 CUTOFF = 1e-12  # eigenvalues below this share of the largest one are rounding errors
 POOL = 10  # rows of the pool for each landmark
@@ -69,7 +67,7 @@ def sample_by_leverage(rng: Rng, kernel: Kernel, pool: Any, count: int) -> Array
 
 def _diagonal(kernel: Kernel, rows: Any) -> Array:
     """Return k(x, x) for each row of an array or a CSR matrix, by small Gram matrices."""
-    parts = [np.diagonal(gram(kernel, rows[span])) for span in spans(rows.shape[0], _BLOCK)]
+    parts = [np.diagonal(gram(kernel, rows[span])) for span in row_slices(rows.shape[0], _BLOCK)]
     return np.concatenate(parts).astype(np.float64)
 
 

@@ -7,16 +7,15 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.kernels import Kernel
 from mercer.maps.block import Block, Dense, Sparse, as_block
 from mercer.maps.stages.base import Stage
-from mercer.parallel import devices
+from mercer.parallel.device import to_device_of
 from mercer.parallel.tile_size import Cost
-
-Array = NDArray[Any]
 
 
 class TileTransform:
@@ -195,9 +194,9 @@ def adapt_transform(transform: Any, rows: Any) -> Any:
 
 def _copy_to_device(part: Any, rows: Any) -> Any:
     """Return a part with its arrays on the device of rows; CSR matrices become dense."""
-    if isinstance(part, np.ndarray) or hasattr(part, "indptr"):
-        array = part.toarray() if hasattr(part, "indptr") else part
-        return devices.moved(array, rows, columns=True)
+    if isinstance(part, np.ndarray) or is_csr(part):
+        array = part.toarray() if is_csr(part) else part
+        return to_device_of(array, rows, columns=True)
     if isinstance(part, tuple):
         return tuple(_copy_to_device(value, rows) for value in part)
     if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive
 from mercer.kernels.gram import gram
@@ -16,11 +17,11 @@ from mercer.kernels.registry import additive_classes
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._landmarks import CUTOFF
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Decay, Map
+from mercer.maps.base import Decay, Map
 from mercer.maps.stages.base import require
 from mercer.maps.stages.elementwise import Lift
 from mercer.rng import Rng
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.stats.histogram import ColumnHistogram, Histogram
 from mercer.validation.parameters import (
     Flag,
@@ -226,7 +227,7 @@ class LandmarkLift(Lift):
         return self.projections.shape[2]
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
-        if not hasattr(X, "indptr"):
+        if not is_csr(X):
             return super().__call__(X, out)
         if not self.vanishes:
             return super().__call__(X.toarray(), out)

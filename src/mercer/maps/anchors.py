@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Kernel
 from mercer.kernels.additive import Elementwise
@@ -17,7 +18,7 @@ from mercer.kernels.registry import additive_classes
 from mercer.maps import _anchor_grid
 from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Bounds, Decay, Map
+from mercer.maps.base import Bounds, Decay, Map
 from mercer.maps.block import Block, Coded, Sparse, as_block
 from mercer.maps.stages.base import require
 from mercer.maps.stages.lookup import AnchorInterpolation, NearestAnchor
@@ -298,10 +299,10 @@ class Lookup(CodedTransform):
         self.stage.check(d)
 
     def coded(self, tile: Any, out: None = None) -> Coded:
-        return self.stage.coded(tile.toarray() if hasattr(tile, "indptr") else tile)
+        return self.stage.coded(tile.toarray() if is_csr(tile) else tile)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        if hasattr(tile, "indptr") and not self.dense(True) and len(self.stage.tables) == 1:
+        if is_csr(tile) and not self.dense(True) and len(self.stage.tables) == 1:
             lifted = Chain((self.stage,))(tile).tocsr()
             lifted.eliminate_zeros()
             return as_block(lifted)

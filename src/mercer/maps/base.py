@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import metadata_routing
@@ -19,6 +18,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Piece, Tiles, blocks_of
 from mercer.data.stream import as_float
@@ -35,20 +35,32 @@ from mercer.maps.block import (
     matrix,
     stack_blocks,
 )
-from mercer.parallel import devices
-from mercer.parallel.threads import one_blas_thread, share, spans, width
+from mercer.parallel.device import (
+    current_device,
+    device_context,
+    device_of,
+    device_tile_rows,
+    for_each_device_tile,
+    from_tensor,
+    host_copies,
+    is_tensor,
+    prefetch,
+    sparse_tensor,
+    tensor_of,
+)
+from mercer.parallel.threads import for_each, n_threads, one_blas_thread, row_slices
 from mercer.parallel.tile_size import (
     CSR_TILE_ROWS,
     TILE_ROWS,
     Cost,
-    long_tile_rows,
+    is_cheaper_to_redraw,
+    sparse_tile_rows,
     tile_rows,
-    worth_redrawing,
 )
 from mercer.rng import Rng, seed_from
-from mercer.stats.basic import Magnitude, Statistic
-from mercer.stats.combined import CombinedStatistics
-from mercer.stats.reduce import fold
+from mercer.stats.base import CombinedStatistics, Statistic
+from mercer.stats.basic import Magnitude
+from mercer.stats.reduce import accumulate
 from mercer.validation.parameters import Constraints, validate_parameters
 from mercer.validation.rows import (
     as_numpy,
@@ -60,9 +72,7 @@ from mercer.validation.rows import (
     warn_outside,
 )
 from mercer.validation.sparse import canonical_csr
-from mercer.validation.times import refuse_times
-
-Array = NDArray[Any]
+from mercer.validation.times import reject_times
 
 
 @dataclass(frozen=True)
@@ -270,8 +280,8 @@ class Map(
             features = self._transform_dask(X)
         else:
             rows = self._convert_fitted_input(X)
-            on_device = ops.is_device(rows) or devices.here() is not None
-            dense = self.tile_transform_.dense(hasattr(rows, "indptr"))
+            on_device = ops.is_device(rows) or current_device() is not None
+            dense = self.tile_transform_.dense(is_csr(rows))
             if out is not None and not dense:
                 raise ValueError(
                     f"{type(self).__name__}: out= is for dense features, and this input gives "
@@ -289,8 +299,8 @@ class Map(
                         )
                         cost, most_rows = _dense_cost(rows, transform)
                         n = rows.shape[0]
-                        tiles = list(spans(n, tile_rows(cost, most_rows)))
-                        share(work, tiles, cost, n, getattr(self, "n_jobs", None))
+                        tiles = list(row_slices(n, tile_rows(cost, most_rows)))
+                        for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
                     else:
                         features = self._stack_tiles(rows, transform, transform).tocsr()
         if out is not None:
@@ -353,7 +363,7 @@ class Map(
         """Fit to validated rows, or to features of another map; a Piece has weights too."""
         validate_parameters(self)
         self.check(d)
-        width(getattr(self, "n_jobs", None), type(self).__name__)
+        n_threads(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
         required = self.required_statistics(d)
@@ -395,12 +405,12 @@ class Map(
         on_device = ops.is_device(tile)
         if on_device:
             tile = np.ascontiguousarray(tile, like=tile)
-        elif not hasattr(tile, "indptr"):
+        elif not is_csr(tile):
             tile = np.ascontiguousarray(tile)  # the same bits for every memory order
         check_values = check_values and not (compute is None and transform.validates_input)
         try:
             if check_values and on_device:
-                tile.look()  # starts the check; its result is read when the device has its work
+                tile.start_extremes()  # the result is read once the device has its work
             elif check_values:
                 self._validate_values(tile)
             block = (compute or transform)(tile, None if out is None else out[rows])
@@ -408,12 +418,12 @@ class Map(
                 self._validate_values(tile)
             return block
         except RowError as error:
-            raise error.at(rows.start, type(self).__name__) from None
+            raise error.with_offset(rows.start, type(self).__name__) from None
 
     def _transform_block(self, X: Any) -> Block:
         """Return the features of validated rows as one block: dense, sparse or coded."""
         transform, on_device = adapt_transform(self.tile_transform_, X), ops.is_device(X)
-        kind = transform.block_kind(hasattr(X, "indptr"), on_device=on_device)
+        kind = transform.block_kind(is_csr(X), on_device=on_device)
         if kind is not Dense:
             return self._stack_tiles(X, transform, transform, check_values=False)
         out = ops.empty((X.shape[0], transform.columns(X.shape[1])), X.dtype, X)
@@ -427,7 +437,7 @@ class Map(
             if following is not None:
                 following._validate_domain(matrix(features))
         except RowError as error:
-            raise error.at(0, type(self).__name__) from None
+            raise error.with_offset(0, type(self).__name__) from None
         return features
 
     def _write_features(
@@ -451,7 +461,7 @@ class Map(
         The cost is that of the values that are stored, so tiles may be long.
         """
         n, d = X.shape
-        density = X.nnz / (n * d) if hasattr(X, "indptr") else 1.0
+        density = X.nnz / (n * d) if is_csr(X) else 1.0
         cost = transform.cost(d)
         cost = Cost(cost.flops * density, 2 * cost.bytes * density)
         own = None if compute is transform else compute
@@ -462,15 +472,15 @@ class Map(
                 transform, X, rows, check_values=check_values, compute=own
             )
 
-        self._run_tiles(work, X, cost, long_tile_rows(cost))
+        self._run_tiles(work, X, cost, sparse_tile_rows(cost))
         return stack_blocks([blocks[start] for start in sorted(blocks)])
 
     def _iterate_blocks(self, X: Any, transform: TileTransform) -> Iterator[Block]:
         n, d = X.shape
         cost = transform.cost(d)
-        place = devices.place_of(X) if ops.is_device(X) else None
-        step = tile_rows(cost) if place is None else devices.tile_rows(cost.bytes, place)
-        for rows in spans(n, step):
+        device = device_of(X) if ops.is_device(X) else None
+        step = tile_rows(cost) if device is None else device_tile_rows(cost.bytes, device)
+        for rows in row_slices(n, step):
             with one_blas_thread():
                 block = self._transform_tile(transform, X, rows)
             yield block
@@ -478,12 +488,12 @@ class Map(
     def _run_tiles(self, work: Callable[[slice], Any], X: Any, cost: Cost, most_rows: int) -> None:
         """Call work(rows) for all tiles of X: over threads, or in sequence on a device."""
         n = X.shape[0]
-        place = devices.place_of(X) if ops.is_device(X) else None
-        if place is None:
-            tiles = list(spans(n, tile_rows(cost, most_rows)))
-            share(work, tiles, cost, n, getattr(self, "n_jobs", None))
+        device = device_of(X) if ops.is_device(X) else None
+        if device is None:
+            tiles = list(row_slices(n, tile_rows(cost, most_rows)))
+            for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
         else:
-            devices.each(work, n, devices.tile_rows(cost.bytes, place), place)
+            for_each_device_tile(work, n, device_tile_rows(cost.bytes, device), device)
 
     def _output_array(self, X: Any, transform: TileTransform, out: Array | None) -> Array:
         """Return an array for the dense features of X: `out`, validated, or a new one."""
@@ -524,11 +534,11 @@ class Map(
     def _convert_input(self, X: Any, *, reset: bool) -> Any:
         """Return X as a float array or a canonical CSR matrix; its values are not validated."""
         who = type(self).__name__
-        if devices.is_tensor(X):
+        if is_tensor(X):
             return convert_tensor(self, X, reset=reset)
         X = as_numpy(who, X) if isinstance(X, np.ma.MaskedArray) else X
         X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
-        refuse_times(who, X)
+        reject_times(who, X)
         sparse = hasattr(X, "tocsr")
         X = canonical_csr(who, X) if sparse else X
         if not reset and self._is_plain(X):
@@ -543,7 +553,7 @@ class Map(
         except ValueError as error:
             message = describe_text(who, X)
             raise (ValueError(message) if message else error) from None
-        sparse_frame = hasattr(rows, "indptr") and not sparse  # a data frame of sparse columns
+        sparse_frame = is_csr(rows) and not sparse  # a data frame of sparse columns
         return canonical_csr(who, rows) if sparse_frame else rows
 
     def _is_plain(self, X: Any) -> bool:
@@ -572,7 +582,7 @@ class Map(
 
     def _validate_domain(self, rows: Any, names: Any = None) -> None:
         if self.domain == "nonnegative":
-            require_nonnegative(type(self).__name__, rows, names, instead=self.domain_advice)
+            require_nonnegative(type(self).__name__, rows, names, advice=self.domain_advice)
 
     @contextmanager
     def _error_reporting(self, rows: Any) -> Iterator[None]:
@@ -602,7 +612,7 @@ class Map(
             out = self._output_array(X, transform, out)
             return self._write_features(X, transform, out, check_values=True)
         block = self._stack_tiles(X, transform, transform)
-        return devices.sparse(block) if devices.here() is None else block.tocsr()
+        return sparse_tensor(block) if current_device() is None else block.tocsr()
 
     def _compute_on_device(
         self,
@@ -616,18 +626,18 @@ class Map(
         a time, and results are copied back.
         """
         if ops.is_device(X):
-            return devices.left(compute(X, adapt_transform(self.tile_transform_, X), out))
-        place = devices.here()
-        assert place is not None
+            return tensor_of(compute(X, adapt_transform(self.tile_transform_, X), out))
+        device = current_device()
+        assert device is not None
         n, d = X.shape
         transform = cast_transform(self.tile_transform_, X.dtype)
         shape = (n, transform.columns(d))
         # CSR rows are made dense on the device, and their features CSR again on the host.
-        sparse = hasattr(X, "indptr") and not transform.dense(True)
+        sparse = is_csr(X) and not transform.dense(True)
         result = None if out is None else validate_out(type(self).__name__, X, out, shape)
-        back, blocks = devices.returning(place), []
-        step = devices.tile_rows(transform.cost(d).bytes, place, travelling=True)
-        for rows, tile in devices.ahead(spans(n, step), lambda span: X[span], place):
+        back, blocks = host_copies(device), []
+        step = device_tile_rows(transform.cost(d).bytes, device, transferred=True)
+        for rows, tile in prefetch(row_slices(n, step), lambda span: X[span], device):
 
             def work(part: slice, rows: slice = rows, tile: Any = tile) -> None:
                 nonlocal result
@@ -637,7 +647,7 @@ class Map(
                         tile[part], adapt_transform(self.tile_transform_, tile), None
                     )
                 except RowError as error:
-                    raise error.at(span.start) from None
+                    raise error.with_offset(span.start) from None
                 if ops.is_device(features) and sparse:
                     features = Dense(features).tocsr()
                 if not ops.is_device(features):
@@ -646,9 +656,9 @@ class Map(
                     return
                 if result is None:
                     result = allocate_features(shape, features.dtype)
-                back.bring(features, result[span])
+                back.start(features, result[span])
 
-            devices.each(work, tile.shape[0], tile.shape[0], place)
+            for_each_device_tile(work, tile.shape[0], tile.shape[0], device)
         back.finish()
         if not blocks:
             return result
@@ -696,7 +706,9 @@ class Map(
 
     def _is_smaller_than_weights(self, statistics: Any) -> bool:
         weights = sum(array.nbytes for array in self.tile_transform_.arrays().values())
-        return worth_redrawing(0, weights) and worth_redrawing(_pickled_bytes(statistics), weights)
+        return is_cheaper_to_redraw(0, weights) and is_cheaper_to_redraw(
+            _pickled_bytes(statistics), weights
+        )
 
 
 def _is_dask(X: Any) -> bool:
@@ -708,7 +720,7 @@ def _is_dask(X: Any) -> bool:
 def _reproducible_arithmetic() -> Iterator[None]:
     """Compute on the CPU, BLAS on one thread: the bits of the weights depend on nothing else."""
     on_host: AbstractContextManager[None] = (
-        nullcontext() if devices.here() is None else devices.at(None)
+        nullcontext() if current_device() is None else device_context(None)
     )
     with on_host, one_blas_thread():
         yield
@@ -725,10 +737,12 @@ def _compute_statistics(
         If numbers are too large or too small for statistics.
     """
     try:
-        magnitude, statistics = fold(blocks, CombinedStatistics(Magnitude(who), required)).parts
+        magnitude, statistics = accumulate(
+            blocks, CombinedStatistics(Magnitude(who), required)
+        ).parts
     except RowError as error:
-        if isinstance(blocks, Tiles) and not error.place:
-            raise blocks.stream.located(error) from None
+        if isinstance(blocks, Tiles) and not error.location:
+            raise blocks.stream.locate(error) from None
         raise
     magnitude.require()
     return statistics
@@ -738,7 +752,7 @@ def _dense_cost(X: Any, transform: TileTransform) -> tuple[Cost, int]:
     """Return the cost of one row with dense features, and the most rows of a tile."""
     n, d = X.shape
     cost = transform.cost(d)
-    if hasattr(X, "indptr"):
+    if is_csr(X):
         return cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
     return cost, TILE_ROWS
 
@@ -761,7 +775,7 @@ def convert_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
     reset : bool
     """
     who = type(estimator).__name__
-    rows = devices.entered(X)
+    rows = from_tensor(X)
     if rows.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {rows.ndim}D tensor instead: {who} needs rows and columns."
@@ -784,7 +798,7 @@ def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
     ValueError
         If its type, device, shape or dtype is another, it is read-only, or shares memory with X.
     """
-    out = devices.entered(out)
+    out = from_tensor(out)
     same_device = ops.is_device(out) == ops.is_device(X) and ops.is_array(out)
     if ops.is_device(out) and same_device:
         if out.shape != shape or out.dtype != X.dtype or out.tensor.device != X.tensor.device:
@@ -802,7 +816,7 @@ def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
         raise ValueError(
             f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {description}."
         )
-    data = X.data if hasattr(X, "indptr") else X
+    data = X.data if is_csr(X) else X
     if np.may_share_memory(out, data) and np.shares_memory(out, data):
         raise ValueError(f"{who}: out must not share memory with X.")
     return out

@@ -10,11 +10,10 @@ from inspect import getattr_static
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from mercer import ops
-
-Array = NDArray[Any]
+from mercer._typing import Array, is_csr
 
 _HUGE_PAGE = 2 * 2**20
 _HUGE_FROM = 4 * 2**20
@@ -176,7 +175,7 @@ class Coded:
         return _Transposed(self)
 
     def __matmul__(self, w: Array) -> Array:
-        w = ops.beside(w, self.codes)
+        w = ops.asarray_like(w, self.codes)
         kind = np.result_type(self.dtype, w.dtype)
         panels = w.astype(kind, copy=False).reshape(self.codes.shape[1], self.values, -1)
         if not isinstance(self.tables, OneHot):
@@ -235,7 +234,7 @@ class Coded:
 
     def sums(self, R: Array) -> Array:
         """Return Z'R."""
-        R = ops.beside(R, self.codes)
+        R = ops.asarray_like(R, self.codes)
         kind = np.result_type(self.dtype, R.dtype)
         rows = R.astype(kind, copy=False).reshape(len(self.codes), -1)
         if self.empty is not None:
@@ -286,7 +285,7 @@ def code_type(count: int) -> Any:
 
 def as_block(rows: Any) -> Block:
     """Return a 2-d array or a CSR matrix as a block."""
-    return Sparse(rows) if hasattr(rows, "indptr") else Dense(rows)
+    return Sparse(rows) if is_csr(rows) else Dense(rows)
 
 
 def allocate_features(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
@@ -334,7 +333,7 @@ def stack_blocks(blocks: Sequence[Block]) -> Block:
         codes = np.concatenate([block.codes for block in coded])
         parts = [block.fractions for block in coded if block.fractions is not None]
         masks = [
-            ops.beside(np.zeros(len(b.codes), bool), b.codes) if b.empty is None else b.empty
+            ops.asarray_like(np.zeros(len(b.codes), bool), b.codes) if b.empty is None else b.empty
             for b in coded
         ]
         empty = np.concatenate(masks)

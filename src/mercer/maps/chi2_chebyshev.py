@@ -13,7 +13,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Decay, Map
 from mercer.maps.stages.elementwise import ChebyshevLift
 from mercer.rng import Rng
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.stats.histogram import Histogram
 from mercer.validation.parameters import Flag, Integer, Option, Positive, Threads
 

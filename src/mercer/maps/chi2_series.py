@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Chi2
 from mercer.maps import _chi2_poles
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Decay, Map
+from mercer.maps.base import Decay, Map
 from mercer.maps.stages.elementwise import SeriesLift
 from mercer.rng import Rng
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.stats.histogram import Histogram
 from mercer.validation.parameters import Flag, Integer, Option, PositiveNumbers, Threads
 

@@ -20,11 +20,12 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.data.batches import Piece, Tiles
 from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
 from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transform, number_arrays
-from mercer.maps.base import Array, Bounds, Decay, Map, Rate
+from mercer.maps.base import Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
 from mercer.parallel.tile_size import Cost
@@ -385,7 +386,7 @@ class InputCheck:
     def __call__(self, rows: Any) -> None:
         """Raise a RowError for rows outside the domain; warn about rows outside the bounds."""
         if self.domain == "nonnegative":
-            require_nonnegative(self.who, rows, instead=self.domain_advice)
+            require_nonnegative(self.who, rows, advice=self.domain_advice)
         if self.bounds is not None:
             self.bounds(rows, numbered=False)
 
@@ -399,7 +400,7 @@ class CompositionTransform(TileTransform):
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, check in zip(self.parts[:-1], self.checks, strict=True):
-            block, dense = part(tile), part.dense(hasattr(tile, "indptr"))
+            block, dense = part(tile), part.dense(is_csr(tile))
             tile = block.toarray() if dense or ops.is_device(tile) else block.tocsr()
             check(tile)
         return self.parts[-1](tile, out)
@@ -449,7 +450,7 @@ class StackedTransform(TileTransform):
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         n, d = tile.shape
-        if not self.dense(hasattr(tile, "indptr")) and not ops.is_device(tile):
+        if not self.dense(is_csr(tile)) and not ops.is_device(tile):
             from scipy.sparse import hstack
 
             return Sparse(hstack([part(tile).tocsr() for part in self.parts], format="csr"))
@@ -514,7 +515,7 @@ def _iterate_features(
         try:
             features = fitted._transform_between(block, following)
         except RowError as error:
-            raise error.at(start) from None
+            raise error.with_offset(start) from None
         yield replace(item, block=features) if isinstance(item, Piece) else features
         start += block.shape[0]
 

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain, kernel_on_first_stage
-from mercer.maps.base import Array, Map, Rate
+from mercer.maps.base import Map, Rate
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.projection import RandomProjection, as_basis, check_projection, projection_size
 from mercer.maps.stages.fourier import FourierFeatures
 from mercer.maps.stages.projection import CheckedProjection, sample_projection
 from mercer.rng import Rng
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 
 
 class CompressiveFourier(Map):

@@ -6,14 +6,15 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps._transform import Chain, kernel_on_first_stage
-from mercer.maps.base import Array, Map, Rate
+from mercer.maps.base import Map, Rate
 from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
 from mercer.rng import Rng
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.validation.parameters import Integer, Positive, Seed, Threads
 
 

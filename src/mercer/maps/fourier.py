@@ -18,16 +18,17 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
 from mercer.maps._bandwidth import GAMMA, Gamma
 from mercer.maps._transform import Chain
-from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
+from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import RowNorm
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.rng import Rng, chi_quantile
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.theory import components_for_pair
 from mercer.validation.parameters import Flag, Integer, NumberOption, Option, Seed, Threads
 

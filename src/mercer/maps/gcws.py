@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.kernels import GMM, Bits, Kernel
 from mercer.maps._coded import CodedMap, CodedTransform
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.block import Coded, OneHot, code_type
 from mercer.maps.stages.base import require
-from mercer.parallel.tile_size import Cost, blocks_in, worth_keeping, worth_marking
+from mercer.parallel.tile_size import Cost, fits_column_mask, fits_in_cache, items_per_tile
 from mercer.rng import Rng
 from mercer.validation.parameters import Flag, Integer, Option, Positive, Seed, Threads
 
@@ -187,7 +188,7 @@ class _Hashes(CodedTransform):
 
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = ops.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits), tile)
-        if hasattr(tile, "indptr"):
+        if is_csr(tile):
             stored = tile.data != 0
             indptr = np.concatenate([[0], np.cumsum(stored)])[tile.indptr]
             data = tile.data[stored]
@@ -201,12 +202,12 @@ class _Hashes(CodedTransform):
             ids = used.astype(np.uint64)
             logs = np.where(split[:, used], self._logs(tile[:, used // 2]), np.float32(-np.inf))
             empty = ~split.any(axis=1)
-        step = _HASHES * blocks_in(len(ids) * _PARAMETERS)
+        step = _HASHES * items_per_tile(len(ids) * _PARAMETERS)
         for first in range(0, self.n_hashes, step):
             out_codes = codes[:, first : first + step]
             parameters = self._parameters(ids, first, -(-out_codes.shape[1] // _HASHES))
             settings = (ids, self.seed, first, self.bits, self.keep_t, out_codes)
-            if hasattr(tile, "indptr"):
+            if is_csr(tile):
                 ops.gcws_csr(indptr, places, logs, parameters, *settings)
             else:
                 ops.gcws(logs, parameters, *settings)
@@ -234,7 +235,7 @@ class _Hashes(CodedTransform):
             return cached[first][1]
         empty = ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids)
         parameters = ops.gcws_parameters(self.seed, ids, first, empty)
-        if worth_keeping(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
+        if fits_in_cache(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
             cached[first] = ids, parameters
         return parameters
 
@@ -256,7 +257,7 @@ class _Hashes(CodedTransform):
 
 def _columns_in_use(columns: Array, count: int) -> tuple[Array, Array]:
     """Return the distinct columns, of count, and the position of each entry among them."""
-    if worth_marking(count):
+    if fits_column_mask(count):
         marks = np.zeros(count, bool)
         marks[columns] = True
         ids, places = np.flatnonzero(marks), np.cumsum(marks, dtype=np.int32)[columns] - np.int32(1)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import kernels
+from mercer._typing import Array
 from mercer.kernels import Additive, Kernel
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Decay, Map
+from mercer.maps.base import Decay, Map
 from mercer.maps.stages.elementwise import HomogeneousLift
 from mercer.rng import Rng
 from mercer.validation.parameters import Flag, Integer, Option, Positive, Threads

@@ -15,14 +15,16 @@ import numpy as np
 from scipy.special import erfcinv
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
 from mercer.maps._transform import Chain, KernelOnFeatures
-from mercer.maps.base import INDEPENDENT, STRUCTURED, Array, Map, Rate
+from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import Shift
 from mercer.maps.stages.laplace import Exponent, LaplaceFeatures
 from mercer.rng import Rng
-from mercer.stats.basic import RowMean, Statistic
+from mercer.stats.base import Statistic
+from mercer.stats.basic import RowMean
 from mercer.validation.parameters import (
     Flag,
     Integer,

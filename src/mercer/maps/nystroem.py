@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel
 from mercer.kernels.gram import gram
@@ -24,13 +25,13 @@ from mercer.maps._landmarks import (
     sample_kmeans_plus_plus,
 )
 from mercer.maps._transform import TileTransform
-from mercer.maps.base import Array, Decay, Map
+from mercer.maps.base import Decay, Map
 from mercer.maps.block import Block, Dense
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
-from mercer.stats.basic import Reservoir, Statistic
-from mercer.stats.combined import CombinedStatistics
+from mercer.stats.base import CombinedStatistics, Statistic
+from mercer.stats.basic import Reservoir
 from mercer.validation.parameters import (
     ArrayLike,
     Function,
@@ -327,7 +328,7 @@ class Landmarks(TileTransform):
             and self.projection.size > 0
         )
         good = good and self.landmarks.dtype == self.projection.dtype == np.float64
-        good = good and (not hasattr(rows, "indptr") or self.landmarks.has_canonical_format)
+        good = good and (not is_csr(rows) or self.landmarks.has_canonical_format)
         require(good, self, f"landmarks of {d} columns, and a row of its projection for each")
         require_finite("Landmarks", rows)
         require_finite("Landmarks (projection)", self.projection)
@@ -354,7 +355,7 @@ class Landmarks(TileTransform):
 
     def arrays(self) -> dict[str, Array]:
         rows = self.landmarks
-        parts = ("data", "indices", "indptr") if hasattr(rows, "indptr") else ()
+        parts = ("data", "indices", "indptr") if is_csr(rows) else ()
         stored = {f"landmarks.{part}": getattr(rows, part) for part in parts} or {"landmarks": rows}
         return {**stored, "projection": self.projection}
 

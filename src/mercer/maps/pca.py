@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Centred, Kernel, Linear
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Decay, Map
+from mercer.maps.base import Decay, Map
 from mercer.maps.stages.linear import Components
 from mercer.rng import Rng
-from mercer.stats.basic import Statistic
+from mercer.stats.base import Statistic
 from mercer.stats.moments import Moments
 from mercer.validation.parameters import Flag, Integer, Missing, Positive, Threads
 

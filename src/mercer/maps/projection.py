@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Kernel, Linear
 from mercer.maps._transform import Chain
-from mercer.maps.base import INDEPENDENT, SUBSPACE, Array, Map, Rate
+from mercer.maps.base import INDEPENDENT, SUBSPACE, Map, Rate
 from mercer.maps.stages.projection import METHODS, CheckedProjection, sample_projection
 from mercer.rng import Rng
 from mercer.validation.parameters import ArrayLike, Integer, Missing, Option, Seed, Threads

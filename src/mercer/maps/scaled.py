@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import Array
 from mercer.kernels import Kernel
 from mercer.kernels import Scaled as ScaledKernel
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.stages.linear import Divide
 from mercer.rng import Rng
 from mercer.stats.basic import ColumnSpread

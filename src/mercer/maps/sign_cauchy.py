@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array, is_csr
 from mercer.kernels import SignStable
 from mercer.maps._coded import CodedMap, CodedTransform
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.block import Coded, OneHot
 from mercer.maps.stages.linear import Matrix, require_panel
 from mercer.parallel.tile_size import Cost
@@ -139,7 +140,7 @@ class _Signs(CodedTransform):
 
 def _divide_by_largest(tile: Any) -> Any:
     """Return rows divided by their largest magnitude, so that no product overflows."""
-    if hasattr(tile, "indptr"):
+    if is_csr(tile):
         magnitudes = np.abs(tile.data)
         largest = np.ones(tile.shape[0], tile.dtype)
         stored = np.flatnonzero(np.diff(tile.indptr))

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
 from mercer.maps._transform import Chain
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.stages.elementwise import LogSkew
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.maps.stages.linear import Matrix, sample_independent

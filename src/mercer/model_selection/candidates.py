@@ -9,12 +9,13 @@ from typing import Any
 
 from sklearn.base import clone
 
+from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.maps import registry
 from mercer.maps._bandwidth import Gamma
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.block import as_block, matrix
 from mercer.maps.compose import Composed
 from mercer.maps.scaled import Scaled
@@ -284,7 +285,7 @@ def _variants(
 def _estimate_bandwidth(base: Map, parameter: str, rows: Any) -> float:
     """Return the map's own estimate; without one, the median distance or the mean above 0."""
     if parameter == "skew":
-        stored = rows.data if hasattr(rows, "indptr") else rows
+        stored = rows.data if is_csr(rows) else rows
         positive = stored[stored > 0]
         return float(positive.mean()) if positive.size else 1.0
     if isinstance(getattr(base, parameter), str):
@@ -321,7 +322,7 @@ def _probe(
         return
     unit = _PROBE_SIZE if grows else 1
     features = fitted._n_features_out
-    entries = Z.nnz / Z.shape[0] if hasattr(Z, "indptr") else features
+    entries = Z.nnz / Z.shape[0] if is_csr(Z) else features
     yield MapCandidate(
         name,
         family,

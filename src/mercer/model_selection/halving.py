@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Kernel
 from mercer.maps._transform import KernelOnFeatures
@@ -23,8 +23,6 @@ from mercer.model_selection.models import ExactCandidate, boosting_candidate
 from mercer.model_selection.sample import Sample
 from mercer.model_selection.schedule import Budget, Schedule, model_memory
 from mercer.parallel.threads import one_blas_thread
-
-Array = NDArray[Any]
 
 NOISE = 1.0  # standard errors of a difference, below which two models rank equal
 FINAL = "the final"

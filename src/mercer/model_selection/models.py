@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array, is_csr
 from mercer.kernels import Kernel
 from mercer.kernels.gram import gram
 from mercer.model_selection.candidates import Candidate, ModelOptions
-
-Array = NDArray[Any]
 
 TREES = "gradient boosting"
 SVM_C = 10.0
@@ -102,7 +100,7 @@ class Trees:
 
 
 def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "indptr") else X
+    return X.toarray() if is_csr(X) else X
 
 
 class Exact:

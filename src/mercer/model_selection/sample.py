@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
 from mercer.data.task import is_classification
@@ -18,8 +18,6 @@ from mercer.model_selection.schedule import Budget, least_limit, sample_rows
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
 from mercer.validation.rows import require_finite, validate_rows, value_range
-
-Array = NDArray[Any]
 
 LEAST_ROWS = 8
 
@@ -118,10 +116,10 @@ def draw(
 def _open(X: Any, y: Any) -> Stream:
     if isinstance(X, str | os.PathLike | Stream) or y is None:
         stream = open_stream(X)
-        return stream if y is None else stream.beside(y, None)
+        return stream if y is None else stream.with_targets(y, None)
     if not hasattr(X, "tocsr") and not hasattr(X, "columns"):
         X = validate_rows("select", X)
-    return open_stream(X).beside(getattr(y, "to_numpy", lambda: y)(), None)
+    return open_stream(X).with_targets(getattr(y, "to_numpy", lambda: y)(), None)
 
 
 def _read(stream: Stream, total: int, limit: int, seed: int, most_rows: int) -> tuple[Any, Array]:

@@ -223,7 +223,7 @@ def select(
     True
     """
     clock = Clock(validate_positive("select", "max_seconds", max_seconds))
-    limit = system.memory() // 2
+    limit = system.physical_memory() // 2
     if max_memory is not None:
         limit = parse_memory("select", "max_memory", max_memory)
     numeric = None

@@ -26,7 +26,7 @@ def empty(shape: tuple[int, ...], dtype: Any, beside: Any) -> Any:
     return np.empty(shape, dtype, like=beside) if is_device(beside) else np.empty(shape, dtype)
 
 
-def beside(values: Any, other: Any) -> Any:
+def asarray_like(values: Any, other: Any) -> Any:
     """Return values as an array, copied to the device of `other` if that is a device array."""
     if is_device(other):
         return np.asarray(values, like=other)

@@ -13,12 +13,11 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.ops import dispatch, reference, reference_codes
 from mercer.ops.dispatch import Op, P, R
 
-Array = NDArray[Any]
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 CODES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.int32))
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.ops.dispatch import op
-
-Array = NDArray[Any]
 
 
 @op

@@ -7,14 +7,10 @@ that every form gives the same codes on every instruction set.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.ops.dispatch import op
-
-Array = NDArray[Any]
 
 HASHES = 64  # hashes whose parameters are stored together
 # Increment and multipliers of SplitMix64.

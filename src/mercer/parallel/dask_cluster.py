@@ -25,7 +25,7 @@ import numpy as np
 from mercer.data.batches import Rows
 from mercer.errors import RowError
 from mercer.parallel.dask_worker import MapMismatchError, ShardJob, sum_shard
-from mercer.parallel.threads import at_most
+from mercer.parallel.threads import limit_threads
 from mercer.parallel.tile_size import limits, shards_in_flight
 from mercer.parallel.warnings import collect_warnings, issue_collected
 from mercer.stats.base import Statistic
@@ -66,7 +66,7 @@ def client_for(client: Any, rows: Rows | None) -> Iterator[Any]:
         yield connected
 
 
-def in_use(stream: Any) -> bool:
+def uses_cluster(stream: Any) -> bool:
     """Return whether a sum over this stream would run on a cluster."""
     return _find_client(stream) is not None
 
@@ -301,7 +301,7 @@ def _rows_in_memory(
     client: Any, rows: Rows, start: int, stop: int, worker: str | None
 ) -> dict[str, Any]:
     """Return the rows that a task is sent; chunks of Dask arrays as futures on its worker."""
-    held = rows.stream.held(start, stop)
+    held = rows.stream.values_in_memory(start, stop)
     if rows.stream.lazy:
         held["_chunks"] = client.compute(
             held["_chunks"], workers=worker, allow_other_workers=worker is not None
@@ -396,7 +396,7 @@ def _apply_to_chunk(
     start = block_info[0]["array-location"][0][0] if block_info else np.nan
     numbered = not np.isnan(start)
     try:
-        with at_most(1), collect_warnings() as texts:
+        with limit_threads(1), collect_warnings() as texts:
             result = getattr(model, method)(chunk)
     except RowError as error:
         raise (error.with_offset(int(start)) if numbered else error) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from mercer import __version__, ops
 from mercer.data.batches import Rows
-from mercer.parallel.threads import at_most, one_blas_thread
+from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.warnings import collect_warnings
 from mercer.stats.base import Statistic, empty_like
 
@@ -27,7 +27,7 @@ class ShardJob:
     """
 
     def __init__(self, rows: Rows, template: Statistic, *, include_arrays: bool) -> None:
-        empty = rows.stream.held(0, 0)
+        empty = rows.stream.values_in_memory(0, 0)
         self.rows = rows.with_rows(empty, 0) if include_arrays else rows.packed()
         self.template = template
         self.environment = _environment()
@@ -120,7 +120,7 @@ def sum_shard(
     warnings : list of str
     """
     shard, done = empty_like(job.template), 0
-    with at_most(1), one_blas_thread(), collect_warnings() as warnings:
+    with limit_threads(1), one_blas_thread(), collect_warnings() as warnings:
         rows = job.prepare().with_rows(in_memory, start)
         for piece in rows.pieces(start, stop):
             shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)

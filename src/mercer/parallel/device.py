@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from mercer import ops
-from mercer.parallel.tile_size import device_rows
+from mercer._typing import is_csr
+from mercer.parallel.tile_size import rows_of_device_tile
 from mercer.parallel.warnings import warn
 
 T = TypeVar("T")
@@ -192,14 +193,16 @@ def host_copies(device: Device) -> Any:
     return torch_ops().transfer.HostCopies(device.torch_device)
 
 
-def device_tile_rows(bytes_per_row: float, device: Device, *, travelling: bool = False) -> int:
+def device_tile_rows(bytes_per_row: float, device: Device, *, transferred: bool = False) -> int:
     """Return how many rows of a tile fit into the memory of a device.
 
-    With travelling, for tiles that are copied to the device and back: fewer, so that copies in
+    With transferred, for tiles that are copied to the device and back: fewer, so that copies in
     both directions overlap with the computation.
     """
     memory = torch_ops().transfer.total_memory(device.torch_device)
-    return max(1, device_rows(bytes_per_row, memory, travelling=travelling) >> device.halvings)
+    return max(
+        1, rows_of_device_tile(bytes_per_row, memory, transferred=transferred) >> device.halvings
+    )
 
 
 def for_each_device_tile(work: Callable[[slice], None], n: int, rows: int, device: Device) -> None:
@@ -249,4 +252,4 @@ def _warn_out_of_memory(device: Device, rows: int) -> None:
 
 
 def _dense(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "indptr") else rows
+    return rows.toarray() if is_csr(rows) else rows

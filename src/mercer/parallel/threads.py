@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mercer.errors import ParameterError, Setting
-from mercer.parallel.tile_size import TILE_ROWS, Cost, tile_rows, worth_threads
+from mercer.parallel.tile_size import TILE_ROWS, Cost, is_worth_threads, tile_rows
 
 # An upper bound: the pool starts threads when they are needed.
 _MAX_THREADS = 256
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 # in_tile: True while the thread works on a tile, and must not wait for others of the pool.
-# n_threads: see at_most.
+# n_threads: see limit_threads.
 _thread = threading.local()
 _blas_users = 0
 # Threads of each BLAS before it was limited; empty where none is limited.
@@ -31,7 +31,7 @@ _blas_before: list[int | None] = []
 _blas: list[Any] = []  # threadpoolctl's controllers of the BLAS libraries
 
 
-def threads() -> int:
+def max_threads() -> int:
     """Return the number of threads that this process may use.
 
     That is MERCER_NUM_THREADS, else OMP_NUM_THREADS, else the number of CPUs it may run on.
@@ -47,38 +47,38 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def width(n_jobs: int | None, estimator_name: str = "") -> int:
+def n_threads(n_jobs: int | None, estimator_name: str = "") -> int:
     """Return the number of threads for ``n_jobs`` of an estimator.
 
-    None is the number of ``at_most``, or all that this process may use; -1 is all, -2 all
+    None is the number of ``limit_threads``, or all that this process may use; -1 is all, -2 all
     but one.
     """
     if n_jobs is None:
-        return getattr(_thread, "n_threads", None) or threads()
+        return getattr(_thread, "n_threads", None) or max_threads()
     if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs == 0:
         needed = " must be None, an integer of at least 1, or negative (-1 for all)"
         raise ParameterError(estimator_name, Setting("n_jobs"), f"{needed}, got {n_jobs!r}.")
-    return int(n_jobs) if n_jobs > 0 else max(1, threads() + 1 + int(n_jobs))
+    return int(n_jobs) if n_jobs > 0 else max(1, max_threads() + 1 + int(n_jobs))
 
 
 @contextmanager
-def at_most(n_jobs: int | None) -> Iterator[None]:
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
     """Set the number of threads for calls of this thread with n_jobs=None."""
     outer = getattr(_thread, "n_threads", None)
-    _thread.n_threads = width(n_jobs)
+    _thread.n_threads = n_threads(n_jobs)
     try:
         yield
     finally:
         _thread.n_threads = outer
 
 
-def spans(n: int, rows: int) -> Iterator[slice]:
+def row_slices(n: int, rows: int) -> Iterator[slice]:
     """Yield consecutive slices of ``rows`` rows (the last may be shorter) that cover n rows."""
     for start in range(0, n, rows):
         yield slice(start, min(start + rows, n))
 
 
-def each(
+def for_each_tile(
     work: Callable[[slice], Any],
     n: int,
     cost: Cost,
@@ -89,10 +89,10 @@ def each(
 
     BLAS runs on one thread inside.
     """
-    share(work, list(spans(n, tile_rows(cost, most_rows))), cost, n, n_jobs)
+    for_each(work, list(row_slices(n, tile_rows(cost, most_rows))), cost, n, n_jobs)
 
 
-def share(
+def for_each(
     work: Callable[[T], Any], items: Sequence[T], cost: Cost, rows: int, n_jobs: int | None = None
 ) -> None:
     """Call work(item) for every item, in any order, on several threads where that is faster.
@@ -134,8 +134,8 @@ def share(
 
 def _count_workers(items: int, cost: Cost, rows: int, n_jobs: int | None) -> int:
     """Return the number of threads for so many items, the calling thread included."""
-    available = width(n_jobs)
-    return min(available, items) if worth_threads(cost, rows) else 1
+    available = n_threads(n_jobs)
+    return min(available, items) if is_worth_threads(cost, rows) else 1
 
 
 def _get_pool() -> ThreadPoolExecutor:

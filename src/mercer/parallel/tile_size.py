@@ -152,41 +152,41 @@ def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:
     return max(_MIN_TILE_ROWS, min(most_rows, fitting))
 
 
-def device_rows(bytes_each: float, memory: int, *, travelling: bool = False) -> int:
+def rows_of_device_tile(bytes_each: float, memory: int, *, transferred: bool = False) -> int:
     """Return the rows of a tile on a device: an eighth of its memory.
 
     Tiles that are copied from and to the host are limited to what keeps both directions busy.
     """
-    most = min(memory / 8, _DEVICE_COPY_BYTES) if travelling else memory / 8
+    most = min(memory / 8, _DEVICE_COPY_BYTES) if transferred else memory / 8
     return max(_MIN_TILE_ROWS, int(most / max(bytes_each, 1)))
 
 
-def long_tile_rows(cost: Cost) -> int:
+def sparse_tile_rows(cost: Cost) -> int:
     """Return the rows of a tile of sparse features: enough work for a thread, in little memory."""
     return tile_rows(cost, max(TILE_ROWS, int(_limits.thread_flops / max(cost.flops, 1))))
 
 
-def rows_at_once(cost: Cost) -> int:
+def rows_per_batch(cost: Cost) -> int:
     """Return the rows of a prediction batch: 64 tiles, enough for many threads."""
     return 64 * tile_rows(cost)
 
 
-def blocks_in(bytes_each: int) -> int:
+def items_per_tile(bytes_each: int) -> int:
     """Return how many items of a size fit into the working memory of a tile; at least one."""
     return max(1, _limits.tile_bytes // max(bytes_each, 1))
 
 
-def worth_marking(columns: int) -> bool:
+def fits_column_mask(columns: int) -> bool:
     """Return whether used columns are found by a mask of all columns rather than by sorting."""
     return columns <= _limits.mask_columns
 
 
-def worth_keeping(count: int) -> bool:
+def fits_in_cache(count: int) -> bool:
     """Return whether an array of so many bytes may be cached for the next tile: two tiles."""
     return count <= 2 * _limits.tile_bytes
 
 
-def worth_threads(cost: Cost, rows: int) -> bool:
+def is_worth_threads(cost: Cost, rows: int) -> bool:
     """Return whether so many rows are enough work for several threads."""
     return cost.flops * rows >= _limits.thread_flops or cost.bytes * rows >= _limits.thread_bytes
 
@@ -225,7 +225,7 @@ def is_checkpoint_due(seconds_of_work: float, seconds_to_write: float) -> bool:
     return seconds_of_work >= _limits.checkpoint_cost_ratio * seconds_to_write
 
 
-def worth_redrawing(seen_bytes: int, drawn_bytes: int) -> bool:
+def is_cheaper_to_redraw(seen_bytes: int, drawn_bytes: int) -> bool:
     """Return whether a worker is sent the inputs of a map, to draw its arrays again."""
     return drawn_bytes >= _limits.redraw_bytes and seen_bytes * _REDRAW_RATIO <= drawn_bytes
 
@@ -235,7 +235,7 @@ def shards_in_flight(threads: int) -> int:
     return _SHARDS_PER_THREAD * max(1, threads)
 
 
-def worth_drawing(weights: float) -> bool:
+def fits_figure(weights: float) -> bool:
     """Return whether a map of so many weights can be drawn a dozen times for a figure."""
     return weights <= _FIGURE_NUMBERS
 
@@ -245,12 +245,12 @@ def figure_pairs(d: int) -> int:
     return max(_FIGURE_PAIRS // 10, min(_FIGURE_PAIRS, _FIGURE_NUMBERS // d))
 
 
-def width_for(error: float | None) -> str:
+def dtype_for_error(error: float | None) -> str:
     """Return the dtype for planned rows: float32 where its rounding is far below the error."""
     return "float32" if error is not None and error >= _FLOAT32_FROM else "float64"
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Format a number of bytes, such as "1.5 GB"."""
     for unit in _UNITS[:-1]:
         if count < 1000:

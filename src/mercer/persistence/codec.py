@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.persistence.allowed_types import (
     AllowedClasses,
     field_names,
@@ -36,8 +36,6 @@ from mercer.persistence.allowed_types import (
 )
 from mercer.persistence.container import require
 from mercer.validation.sparse import validate_sparse
-
-Array = NDArray[Any]
 
 # parameters of how a fit runs, not of the model: not stored
 RUN_PARAMETERS = frozenset({"n_jobs", "verbose", "checkpoint", "cluster", "device", "precision"})

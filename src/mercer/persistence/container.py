@@ -25,11 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._typing import Array
 from mercer.persistence.atomic_write import replacing
-
-Array = NDArray[Any]
 
 _HEADER_BYTES = 2**24
 _AXES = 8

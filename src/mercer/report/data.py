@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from mercer._typing import Array, is_csr
 from mercer.evaluation.convergence import Law, law_of, seeded
 from mercer.evaluation.kernel_error import drawn_pairs, measure
 from mercer.kernels import Kernel
@@ -19,10 +19,8 @@ from mercer.kernels.additive import Additive
 from mercer.kernels.gram import gram
 from mercer.maps.base import Map, Rate
 from mercer.maps.compose import Composed
-from mercer.parallel.tile_size import figure_pairs, worth_drawing
+from mercer.parallel.tile_size import figure_pairs, fits_figure
 from mercer.report.theory import ExpectedError, expected_error
-
-Array = NDArray[Any]
 
 ROWS = 2000  # most rows of a sample: one half to fit, one half to measure
 HEAT_MAP_ROWS = 60
@@ -152,7 +150,7 @@ def measure_curve(name: str, model: Any, sample: SampleSplit, seed: int) -> Erro
     draws: dict[int, tuple[float, ...]] = {}
     with _ignored_warnings():
         for m in sorted({max(1, round(int(size) * share)) for share in shares}):
-            if not worth_drawing(m * sample.train.shape[1]):
+            if not fits_figure(m * sample.train.shape[1]):
                 continue
             seeds = range(seed, seed + (_DRAWS if random else 1))
             try:
@@ -252,7 +250,7 @@ def _interleave(sample: SampleSplit) -> Any:
     count = min(sample.train.shape[0], sample.test.shape[0])
     order = np.arange(2 * count).reshape(2, count).T.ravel()
     parts = (sample.train[:count], sample.test[:count])
-    if hasattr(parts[0], "indptr"):
+    if is_csr(parts[0]):
         from scipy.sparse import vstack
 
         return vstack(parts, format="csr")[order]

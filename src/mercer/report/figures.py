@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.parallel.tile_size import size as in_words
+from mercer.parallel.tile_size import format_bytes as in_words
 from mercer.report.data import ErrorCurve, HeatMap
 from mercer.report.labels import place_labels, shorten
 

@@ -17,7 +17,7 @@ from mercer import system
 from mercer.evaluation.certificate import share
 from mercer.kernels.additive import Additive
 from mercer.model_selection.select import Entry, Leaderboard, shown
-from mercer.parallel.tile_size import size as in_words
+from mercer.parallel.tile_size import format_bytes as in_words
 from mercer.persistence.atomic_write import remove_leftovers, replacing
 from mercer.report import figures
 from mercer.report.data import (
@@ -41,7 +41,7 @@ _SETTINGS = {  # name in Leaderboard.settings -> text of the page
     "held_out": "rows held out of rounds",
     "final": "rows cross-validated",
 }
-# of mercer.system.facts: those that do not identify the machine
+# of mercer.system.describe_system: those that do not identify the machine
 _FACTS = ("mercer", "python", "packages", "threads", "blas", "core")
 _INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -149,7 +149,7 @@ def _render(
         "scalar": figures.heat_map(scalar, "scalar") if scalar else None,
         "memory": figures.memory(leading, board.rows),
     }
-    facts = system.facts()
+    facts = system.describe_system()
     settings = [
         ("data", f"{board.rows:,} rows, {board.columns:,} columns"),
         *(

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer import theory
+from mercer._typing import Array, is_csr
 from mercer.evaluation.kernel_error import Pairs, kernel_values
-from mercer.maps.base import Array, Map
+from mercer.maps.base import Map
 from mercer.maps.exp_chi2 import ExpChi2
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.gcws import GCWS
@@ -106,10 +107,7 @@ def _uniform_size(fitted: Any, rows: Any, scale: float) -> int | None:
     if fitted.kernel != "gaussian":
         return None
     d = rows.shape[1]
-    if hasattr(rows, "indptr"):
-        squares = rows.multiply(rows).sum(axis=1)
-    else:
-        squares = np.einsum("ij,ij->i", rows, rows)
+    squares = rows.multiply(rows).sum(axis=1) if is_csr(rows) else (rows * rows).sum(axis=1)
     diameter, deviation = 2 * math.sqrt(float(np.max(squares))), math.sqrt(2 * fitted.gamma_ * d)
     error = 0.1 * scale
     if not 0 < error <= deviation * diameter:

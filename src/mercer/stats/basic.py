@@ -12,8 +12,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, Sparse, as_block, matrix
 from mercer.rng import Rng, open_interval
-from mercer.stats.base import Statistic as Statistic
-from mercer.stats.base import frequency_weights as frequency_weights
+from mercer.stats.base import frequency_weights
 
 # Largest |x| that a fit accepts: its squares and their sums stay finite.
 _MAGNITUDE_LIMIT = {np.dtype(np.float32): 2.0**100, np.dtype(np.float64): 2.0**330}

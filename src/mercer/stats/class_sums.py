@@ -11,7 +11,7 @@ from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, matrix
-from mercer.parallel.threads import share, spans
+from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, Cost, max_classes
 from mercer.stats.base import State, frequency_weights
 from mercer.validation.rows import first_missing
@@ -193,7 +193,7 @@ def _sum_by_code(rows: Any, w: Array, codes: Array, classes: int) -> Array:
     if ops.is_device(rows):
         weights = np.zeros((n, classes))
         weights[np.arange(n), codes] = w
-        return np.asarray(ops.beside(weights, rows).T @ rows.astype(np.float64))
+        return np.asarray(ops.asarray_like(weights, rows).T @ rows.astype(np.float64))
     indicator = csr_array((w, codes, np.arange(n + 1)), shape=(n, classes)).T.tocsr()
     if is_csr(rows):
         return (indicator @ rows.astype(np.float64)).toarray()
@@ -202,7 +202,7 @@ def _sum_by_code(rows: Any, w: Array, codes: Array, classes: int) -> Array:
     def work(panel: slice) -> None:
         sums[:, panel] = indicator @ rows[:, panel].astype(np.float64)
 
-    share(work, list(spans(D, PANEL)), Cost(8.0 * D, 0.0), n)
+    for_each(work, list(row_slices(D, PANEL)), Cost(8.0 * D, 0.0), n)
     return sums
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.maps.block import Block, as_block, matrix
-from mercer.parallel import devices
-from mercer.parallel.threads import share, spans
+from mercer.parallel.device import device_of, for_each_device_tile
+from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, SHARD, Cost, grid
 from mercer.stats.base import State, frequency_weights
 from mercer.stats.packed_symmetric import PackedSymmetric
@@ -79,16 +79,16 @@ class Moments:
         on_device = ops.is_device(rows)
         most = grid(D, block.dtype.itemsize, device=on_device).rows
         if on_device:
-            place = devices.place_of(rows)
-            assert place is not None
-            devices.each(
-                lambda at: self._add(rows[at], Y[at], None if w is None else w[at]), n, most, place
+            device = device_of(rows)
+            assert device is not None
+            for_each_device_tile(
+                lambda at: self._add(rows[at], Y[at], None if w is None else w[at]), n, most, device
             )
             return
         if n <= most:
             self._add(rows, Y, w)
             return
-        for span in spans(n, most):
+        for span in row_slices(n, most):
             self._add(matrix(as_block(rows[span])), Y[span], None if w is None else w[span])
 
     @property
@@ -321,7 +321,7 @@ def _center_in(
                 part *= scale
             largest[panel] = np.maximum(part.max(axis=0), -part.min(axis=0))
 
-    share(work, list(spans(D, PANEL)), Cost(8.0 * D, 0.0), n)
+    for_each(work, list(row_slices(D, PANEL)), Cost(8.0 * D, 0.0), n)
     return _CenteredBlock(Z, mean.astype(np.float64), residual, cross), largest
 
 
@@ -335,16 +335,16 @@ def _center_on_device(rows: Any, w: Array, roots: Array | None, weighted: Array)
         if not ((largest == 0) | ((largest >= low) & (largest <= high))).all():
             Z, mean = _subtract_mean(rows.astype(np.float64), w)
     exact = Z.astype(np.float64, copy=False)
-    residual, cross = ops.beside(w, rows) @ exact, exact.T @ ops.beside(weighted, rows)
+    residual, cross = ops.asarray_like(w, rows) @ exact, exact.T @ ops.asarray_like(weighted, rows)
     if roots is not None:
-        Z *= ops.beside(roots.astype(Z.dtype)[:, None], rows)
+        Z *= ops.asarray_like(roots.astype(Z.dtype)[:, None], rows)
     return _CenteredBlock(
         Z, *(np.asarray(part, dtype=np.float64) for part in (mean, residual, cross))
     )
 
 
 def _subtract_mean(rows: Any, w: Array) -> tuple[Any, Any]:
-    mean = ops.beside((w / w.sum()).astype(rows.dtype), rows) @ rows
+    mean = ops.asarray_like((w / w.sum()).astype(rows.dtype), rows) @ rows
     return rows - mean, mean
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
-from mercer.parallel import devices
-from mercer.parallel.threads import share, spans
+from mercer.parallel.device import device_of, host_copies, torch_ops
+from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import DEVICE_PANEL, PANEL, Cost
 
 Tile = tuple[slice, slice, Array]  # rows, columns, and the view of the packed entries
@@ -57,7 +57,7 @@ class PackedSymmetric:
         """Add Z'Z, with products in the dtype of Z."""
         if self.on_device:
             panels = [(rows, stored.tensor) for rows, stored in self._panels()]
-            devices.gpu().matmul.add_gram(ops.beside(Z, self.packed).tensor, panels)
+            torch_ops().matmul.add_gram(ops.asarray_like(Z, self.packed).tensor, panels)
             return
         Z = np.asarray(Z)
 
@@ -70,7 +70,7 @@ class PackedSymmetric:
     def add_products(self, A: Array, B: Array) -> None:
         """Add A'B, which is symmetric up to rounding."""
         if self.on_device:
-            A, B = (ops.beside(part, self.packed) for part in (A, B))
+            A, B = (ops.asarray_like(part, self.packed) for part in (A, B))
             for rows, stored in self._panels():
                 stored += A[:, rows].T @ B[:, rows.start :]
             return
@@ -102,7 +102,7 @@ class PackedSymmetric:
         panels = result._panels()
         for rows, stored in self._panels():
             whole = np.asarray(stored)
-            for at in spans(rows.stop - rows.start, PANEL):
+            for at in row_slices(rows.stop - rows.start, PANEL):
                 next(panels)[1][:] = whole[at, at.start :]
         return result
 
@@ -130,27 +130,31 @@ class PackedSymmetric:
     def _toarray_from_device(self, minus: tuple[Array, Array] | None) -> Array:
         """Compute ``toarray`` on the device, and copy it to the host panel by panel."""
         full = np.empty((self.size, self.size))
-        place = devices.place_of(self.packed)
-        assert place is not None
-        copies = devices.returning(place)
-        u, v = (None, None) if minus is None else (ops.beside(part, self.packed) for part in minus)
+        device = device_of(self.packed)
+        assert device is not None
+        copies = host_copies(device)
+        u, v = (
+            (None, None)
+            if minus is None
+            else (ops.asarray_like(part, self.packed) for part in minus)
+        )
         for rows, stored in self._panels():
             part = stored
             if u is not None and v is not None:
                 part = stored - u[rows, None] * v[None, rows.start :]
             width = part.shape[0]
             square = np.triu(part[:, :width])
-            copies.bring(square + np.triu(square, 1).T, full[rows, rows])
+            copies.start(square + np.triu(square, 1).T, full[rows, rows])
             if rows.stop < self.size:
-                copies.bring(part[:, width:], full[rows, rows.stop :])
-                copies.bring(part[:, width:].T, full[rows.stop :, rows])
+                copies.start(part[:, width:], full[rows, rows.stop :])
+                copies.start(part[:, width:].T, full[rows.stop :, rows])
         copies.finish()
         return full
 
     def _panels(self) -> Iterator[tuple[slice, Any]]:
         """Yield the rows of each panel, and the view of its entries from column rows.start on."""
         at = 0
-        for rows in spans(self.size, self.panel):
+        for rows in row_slices(self.size, self.panel):
             shape = (rows.stop - rows.start, self.size - rows.start)
             yield rows, self.packed[at : at + shape[0] * shape[1]].reshape(shape)
             at += shape[0] * shape[1]
@@ -159,11 +163,11 @@ class PackedSymmetric:
         tiles = [
             (rows, columns, stored[:, columns.start - rows.start : columns.stop - rows.start])
             for rows, stored in self._panels()
-            for columns in spans(self.size, PANEL)
+            for columns in row_slices(self.size, PANEL)
             if columns.start >= rows.start
         ]
-        share(work, tiles, Cost(float(len(self.packed)), 0.0), depth)
+        for_each(work, tiles, Cost(float(len(self.packed)), 0.0), depth)
 
 
 def _packed_length(size: int, panel: int) -> int:
-    return sum((rows.stop - rows.start) * (size - rows.start) for rows in spans(size, panel))
+    return sum((rows.stop - rows.start) * (size - rows.start) for rows in row_slices(size, panel))

@@ -19,8 +19,9 @@ from typing import Any, Generic, TypeVar
 from mercer.data import ChangedFileError, Stream, open_stream
 from mercer.data.batches import Piece, Rows
 from mercer.maps.block import Block, at_home, is_block
-from mercer.parallel import dask_cluster, devices
-from mercer.parallel.threads import at_most, one_blas_thread
+from mercer.parallel import dask_cluster
+from mercer.parallel.device import arithmetic
+from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import SHARD, is_checkpoint_due
 from mercer.persistence.atomic_write import remove_leftovers
 from mercer.stats.base import Statistic, describe_statistic, empty_like, get_state
@@ -86,7 +87,7 @@ def accumulate(
             "accumulate: checkpoint= needs rows that can be read again: a stream, an array or "
             "features(stream, map)."
         )
-    with at_most(n_jobs), one_blas_thread():
+    with limit_threads(n_jobs), one_blas_thread():
         total: Total[S] = Total(statistic)
         writer = None
         if checkpoint is not None and rows is not None:
@@ -171,7 +172,7 @@ class _CheckpointWriter:
                 "width": rows.width,
                 "dtype": str(rows.dtype),
             },
-            "isa": devices.arithmetic(),
+            "isa": arithmetic(),
             "statistic": describe_statistic(total.template),
         }
         remove_leftovers(path)
@@ -298,6 +299,3 @@ def _read_blocks(source: Iterable[Block]) -> Generator[Piece, None, None]:
             )
         yield Piece(block, start=start)
         start += block.shape[0]
-
-
-fold = accumulate

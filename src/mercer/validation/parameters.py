@@ -68,7 +68,10 @@ class Positive:
     noun: str = "a number"
 
     def __contains__(self, value: object) -> bool:
-        return _is_number(value) and 0 < float(value) < self.below and float(value) <= self.at_most  # type: ignore[arg-type]
+        if not _is_number(value):
+            return False
+        number = float(value)  # type: ignore[arg-type]
+        return 0 < number < self.below and number <= self.at_most
 
     def __str__(self) -> str:
         if self.below < math.inf:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer import ops
 from mercer._typing import is_csr
 from mercer.errors import RowError
 from mercer.parallel.warnings import warn
 from mercer.validation.sparse import canonical_csr
-from mercer.validation.times import refuse_times
+from mercer.validation.times import reject_times
 
 # Rows validated at a time, so that no mask is as large as the data.
 _CHUNK_ROWS = 4096
@@ -58,19 +59,19 @@ def drop_index_columns(X: Any, wanted: Iterable[object] = ()) -> Any:
 
 def as_numpy(estimator_name: str, X: Any) -> Any:
     """Return X as a NumPy array; reject masked entries, dates and times."""
-    refuse_times(estimator_name, X)
+    reject_times(estimator_name, X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{estimator_name} does not accept masked entries, got {np.ma.count_masked(X)}. Fill "
             "or impute them first (X.filled, sklearn.impute)."
         )
-    return X if getattr(X, "resident", False) else np.asarray(X)
+    return X if ops.is_device(X) else np.asarray(X)
 
 
 def value_range(X: Any) -> tuple[float, float]:
     """Return the minimum and maximum of 0 and all values of rows; NaN where there is a NaN."""
-    if getattr(X, "resident", False):
-        ends: tuple[float, float] = X.ends()
+    if ops.is_device(X):
+        ends: tuple[float, float] = X.extremes()
         return ends
     stored = X.data if is_csr(X) else X
     with np.errstate(invalid="ignore"):
@@ -115,14 +116,14 @@ def largest_entry(X: Any, row: int) -> tuple[int, float]:
 
 
 def require_nonnegative(
-    estimator_name: str, X: Any, columns: Sequence[object] | None = None, *, instead: str = ""
+    estimator_name: str, X: Any, columns: Sequence[object] | None = None, *, advice: str = ""
 ) -> None:
     """Raise a ValueError that names the first negative value of an array or a CSR matrix."""
     stored = X.data if is_csr(X) else X
     if stored.size == 0 or stored.min() >= 0:  # one pass without a mask
         return
     opening = f"Negative values in data: {estimator_name} needs X >= 0"
-    _require_no_entry(lambda values: values < 0, X, opening, columns, instead)
+    _require_no_entry(lambda values: values < 0, X, opening, columns, advice)
 
 
 def first_missing(y: Any) -> tuple[int, int, object] | None:

@@ -24,7 +24,7 @@ def is_time(dtype: Any) -> bool:
     return _DTYPE.search(str(dtype)) is not None
 
 
-def refuse_times(estimator_name: str, values: Any, what: str = "X") -> None:
+def reject_times(estimator_name: str, values: Any, what: str = "X") -> None:
     """Raise a ValueError that names the first column of dates, times or durations.
 
     Parameters

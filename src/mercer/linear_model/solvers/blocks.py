@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array
+from mercer._typing import Array, is_csr
 from mercer.linear_model.solvers.ridge import Rows
 from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, stack_blocks
-from mercer.parallel.threads import share, spans
+from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, TILE_ROWS, Cost
 from mercer.rng import Rng, open_interval
-from mercer.stats.basic import frequency_weights
+from mercer.stats.base import frequency_weights
 
 ReadRows = Callable[[], Rows]
 """Each call reads the same (features, targets, weights or None), block by block."""
@@ -116,7 +116,7 @@ def column_squares(block: Block, w: Array) -> Array:
     if isinstance(block, Coded) and isinstance(block.tables, OneHot):
         return block.tables.scale * (block.T @ w)
     Z = matrix(block)
-    if hasattr(Z, "indptr"):
+    if is_csr(Z):
         return Z.astype(np.float64).power(2).T @ w
     return np.einsum("i,ij,ij->j", w, Z, Z)
 
@@ -134,7 +134,7 @@ def multiply(block: Block, W: Array) -> Array:
         out[rows] = part @ W
 
     each = float(t * (block.codes.shape[1] if isinstance(block, Coded) else block.shape[1]))
-    share(work, list(spans(n, _CODED_ROWS if coded else TILE_ROWS)), Cost(each, 0.0), n)
+    for_each(work, list(row_slices(n, _CODED_ROWS if coded else TILE_ROWS)), Cost(each, 0.0), n)
     return out
 
 
@@ -154,9 +154,11 @@ def multiply_transposed(block: Block, R: Array) -> Array:
 
     if isinstance(block, Coded):
         positions = block.codes.shape[1]
-        share(work, list(spans(positions, _POSITIONS)), Cost(float(t * positions), 0.0), n)
+        for_each(work, list(row_slices(positions, _POSITIONS)), Cost(float(t * positions), 0.0), n)
     else:
-        share(work, list(spans(block.shape[1], PANEL)), Cost(float(t * block.shape[1]), 0.0), n)
+        for_each(
+            work, list(row_slices(block.shape[1], PANEL)), Cost(float(t * block.shape[1]), 0.0), n
+        )
     return out
 
 
@@ -166,7 +168,7 @@ def multiply_gram(block: Coded, Q: Array) -> Array:
     Groups of positions are added in a fixed order.
     """
     (n, positions), t = block.codes.shape, Q.shape[1]
-    groups = list(spans(positions, _POSITIONS))
+    groups = list(row_slices(positions, _POSITIONS))
     count = min(_PARTIAL_SUMS, len(groups))
     sums = [np.zeros((n, t), np.result_type(block.dtype, Q.dtype)) for _ in range(count)]
 
@@ -175,7 +177,7 @@ def multiply_gram(block: Coded, Q: Array) -> Array:
             part = _positions_of(block, group)
             sums[which] += part @ (part.T @ Q)
 
-    share(work, list(range(count)), Cost(2.0 * t * positions, 0.0), n)
+    for_each(work, list(range(count)), Cost(2.0 * t * positions, 0.0), n)
     return functools.reduce(np.add, sums)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer import ops
-from mercer.linear_model.normal_equations import Array
+from mercer._typing import Array
 from mercer.linear_model.solvers.blocks import multiply, multiply_gram, multiply_transposed
 from mercer.linear_model.solvers.newton_cg import (
     INNER_STEPS,
@@ -20,7 +20,7 @@ from mercer.linear_model.solvers.newton_cg import (
     divide,
 )
 from mercer.maps.block import Coded, OneHot
-from mercer.parallel.threads import share, spans
+from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 
@@ -171,7 +171,7 @@ class DualProblem:
             self.w[:, 0] > 0 if self.block.empty is None else (self.w[:, 0] > 0) & ~self.block.empty
         )
         c = (2 * self.w[:, 0] / self.objective.alpha).astype(kind)
-        groups, b = list(spans(self.t, line)), np.zeros(line, kind)
+        groups, b = list(row_slices(self.t, line)), np.zeros(line, kind)
         W = [np.zeros((codes.shape[1], tables.width, line), kind) for _ in groups]
         Y, weights = (np.zeros((len(groups), n, line), kind) for _ in range(2))
         for k, group in enumerate(groups):
@@ -184,7 +184,7 @@ class DualProblem:
             def work(k: int, order: Array = order) -> None:
                 ops.coded_descent(codes, order, Y[k], b, c, tables.scale, weights[k], W[k])
 
-            share(work, list(range(len(groups))), Cost(2.0 * codes.shape[1] * line, 0.0), n)
+            for_each(work, list(range(len(groups))), Cost(2.0 * codes.shape[1] * line, 0.0), n)
             change = np.sum((weights - before) ** 2, axis=1, dtype=np.float64)
             if np.all(change <= tol**2 * np.sum(weights**2, axis=1, dtype=np.float64)):
                 break

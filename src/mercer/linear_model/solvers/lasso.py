@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer._typing import Array
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import spans
 from mercer.validation.parameters import warn_not_converged
 

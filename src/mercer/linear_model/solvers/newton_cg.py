@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from mercer._typing import Array, is_csr
 from mercer.linear_model.losses import Loss, SquaredHinge
-from mercer.linear_model.normal_equations import Array
 from mercer.linear_model.solvers.blocks import (
     CachedBlocks,
     SplitBlocks,
@@ -466,7 +466,7 @@ def _step_by_matrix(point: Iterate, here: Derivatives) -> Array:
     sums = [PackedSymmetric(D) for _ in range(t)]
     for _, block, C in point.curvatures():
         Z = matrix(block)
-        sparse = hasattr(Z, "indptr")
+        sparse = is_csr(Z)
         rows = Z if sparse else Z - mean.astype(Z.dtype)
         for total, c in zip(sums, C.T, strict=True):
             some = np.flatnonzero(c)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data import Chunk
 from mercer.data.batches import Features
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.maps.block import Block, Dense, as_block, matrix
 from mercer.parallel.tile_size import Grid
-from mercer.stats.combined import CombinedStatistics
+from mercer.stats.base import CombinedStatistics
 from mercer.stats.moments import Moments
 
 

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array, NormalEquations
+from mercer._typing import Array
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.maps.block import Block
-from mercer.parallel import devices
-from mercer.stats.basic import frequency_weights
+from mercer.parallel.device import current_device, torch_ops
+from mercer.stats.base import frequency_weights
 
 ALPHAS = np.logspace(-6, 6, 25)
 """Default grid, in units of the mean eigenvalue ``NormalEquations.scale``: features times c have
@@ -84,13 +85,13 @@ class RidgeDecomposition:
             return replace(inside, normal=rest, vectors=basis.expand(inside.vectors))
         D = len(normal.scatter)
         scale = normal.scale
-        device = devices.here()
+        device = current_device()
         if device is None:
             values, vectors = eigh(
                 normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd"
             )
         else:
-            values, vectors = devices.gpu().linalg.eigh(normal.scatter, device.torch_device)
+            values, vectors = torch_ops().linalg.eigh(normal.scatter, device.torch_device)
         cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
         positive = slice(np.count_nonzero(values <= cut), None)
         values, vectors = values[positive], vectors[:, positive]
@@ -147,9 +148,9 @@ def solve(normal: NormalEquations, alpha: float, *, overwrite: bool = False) -> 
     from scipy.linalg import lapack
 
     alpha = float(alpha_grid("solve", [alpha])[0])
-    device = devices.here()
+    device = current_device()
     if device is not None:
-        coef = devices.gpu().linalg.solve(normal.scatter, alpha, normal.cross, device.torch_device)
+        coef = torch_ops().linalg.solve(normal.scatter, alpha, normal.cross, device.torch_device)
         if coef is not None:
             return coef, normal.intercept(coef)
         decomposition = RidgeDecomposition.of(normal)

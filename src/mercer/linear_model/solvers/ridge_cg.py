@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mercer.linear_model.normal_equations import Array
+from mercer._typing import Array
 from mercer.linear_model.solvers.blocks import (
     ReadRows,
     WeightedBlock,

@@ -6,11 +6,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from mercer import ops
-
-Array = NDArray[Any]
+from mercer._typing import Array
 
 
 @dataclass(frozen=True, eq=False)

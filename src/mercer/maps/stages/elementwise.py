@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer import ops
-from mercer.maps.stages.base import Array, Stage, require
+from mercer._typing import Array, is_csr
+from mercer.maps.stages.base import Stage, require
 from mercer.validation.rows import require_finite, require_nonnegative
 
 _MAX_TERMS = 2**20  # of a series; a few dozen are enough for every dtype
@@ -43,7 +44,7 @@ class Lift(Stage):
         raise NotImplementedError
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
-        sparse = hasattr(X, "indptr")
+        sparse = is_csr(X)
         stored = X.data[:, None] if sparse else X
         if out is None:
             out = ops.empty((len(stored), stored.shape[1] * self.values), X.dtype, X)
@@ -183,7 +184,7 @@ class Shift(Stage):
         require(bool(np.isfinite(self.shift)), self, f"a finite shift, got {self.shift}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        return np.add(X.toarray() if hasattr(X, "indptr") else X, X.dtype.type(self.shift), out=out)
+        return np.add(X.toarray() if is_csr(X) else X, X.dtype.type(self.shift), out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +249,7 @@ class RowNorm(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         largest = abs(X).max(axis=1)
         largest = _divisor(largest.toarray().ravel() if hasattr(largest, "toarray") else largest)
-        if hasattr(X, "indptr"):
+        if is_csr(X):
             Z = X.copy()
             counts = np.diff(X.indptr)
             Z.data = Z.data / np.repeat(largest, counts)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.errors import RowError
-from mercer.maps.stages.base import Array, Stage, require
+from mercer.maps.stages.base import Stage, require
 from mercer.maps.stages.elementwise import Cos, CosSin
 from mercer.maps.stages.linear import Hadamard, Matrix
 from mercer.rng import Rng
@@ -43,7 +44,7 @@ class FourierFeatures(Stage):
         out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(linear, Hadamard):
-                rows = X.toarray() if hasattr(X, "indptr") else X
+                rows = X.toarray() if is_csr(X) else X
                 if isinstance(link, Cos):
                     ops.hadamard_cos(
                         rows, linear.signs, linear.lengths, link.scale, link.phases, out
@@ -56,7 +57,7 @@ class FourierFeatures(Stage):
                     if len(link.phase):
                         last = linear.last_row(rows)
                         out[:, 2 * pairs :] = ops.cos_(last, link.scale, link.phase)
-            elif hasattr(X, "indptr"):
+            elif is_csr(X):
                 link(linear(X, out if isinstance(link, Cos) else None), out)
             elif isinstance(link, Cos):
                 ops.product_cos(X, linear.panel, link.scale, link.phases, out)
@@ -108,7 +109,7 @@ class FourierFeatures(Stage):
         if not len(unresolved):
             return
         row = unresolved[0]
-        values = rows[[row]].toarray()[0] if hasattr(rows, "indptr") else rows[row]
+        values = rows[[row]].toarray()[0] if is_csr(rows) else rows[row]
         column = int(np.argmax(np.abs(values)))
         most = self.max_entry(np.float64, len(values))
         raise RowError(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
-from mercer.maps.stages.base import Array, Stage, require
+from mercer._typing import Array, is_csr
+from mercer.maps.stages.base import Stage, require
 from mercer.maps.stages.linear import Matrix
 
 EXPONENTS = {
@@ -35,10 +36,10 @@ class Exponent:
         CSR rows are summed over their stored entries.
         """
         base = float(self.term(np.array(shift)))
-        values = X.data if hasattr(X, "indptr") else X
+        values = X.data if is_csr(X) else X
         with np.errstate(over="ignore"):  # where a term overflows, the diagonal is 0
             terms = self.term(values.astype(np.float64) + shift) - base
-        if hasattr(X, "indptr"):
+        if is_csr(X):
             rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
             totals = np.bincount(rows, weights=terms, minlength=X.shape[0])
         else:
@@ -75,7 +76,7 @@ class LaplaceFeatures(Stage):
         return cls(Matrix(bits), shift * bits.sum(axis=0), shift, exponent)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        if self.exponent is None and hasattr(X, "indptr"):
+        if self.exponent is None and is_csr(X):
             if out is None:
                 out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X)
             offsets = self.offsets if self.shift else None

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer import ops
-from mercer.maps.stages.base import Array, Stage, require
+from mercer._typing import Array, is_csr
+from mercer.maps.stages.base import Stage, require
 from mercer.rng import Rng
 from mercer.validation.rows import require_finite_features
 
@@ -36,7 +37,7 @@ class Matrix(Stage):
         require_panel(self, self.panel, d)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        if hasattr(X, "indptr"):
+        if is_csr(X):
             T = ops.empty((X.shape[0], self.panel.shape[1]), X.dtype, X) if out is None else out
             return ops.csr_product(X.indptr, X.indices, X.data, self.panel, T)
         return np.matmul(X, self.panel, out=out)
@@ -61,7 +62,7 @@ class IdentityStage(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         if out is None:
             return X.copy()
-        out[...] = X.toarray() if hasattr(X, "indptr") else X
+        out[...] = X.toarray() if is_csr(X) else X
         return out
 
 
@@ -79,7 +80,7 @@ class Divide(Stage):
         require(valid, self, f"a scale above 0 for each of {d} columns")
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
-        if not hasattr(X, "indptr"):
+        if not is_csr(X):
             with np.errstate(over="ignore"):
                 Z = np.divide(X, self.scales, out=out)
             require_finite_features(X, Z)
@@ -115,7 +116,7 @@ class Components(Stage):
         with np.errstate(over="ignore", invalid="ignore"):
             if self.mean is None or self.offset is None:
                 Z = Matrix(self.panel)(X, out)
-            elif hasattr(X, "indptr"):
+            elif is_csr(X):
                 Z = Matrix(self.panel)(X, out)
                 Z -= self.offset
             else:
@@ -151,7 +152,7 @@ class Hadamard(Stage):
         require(valid, self, "a length for each row, and not more of them than signs")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        rows = X.toarray() if hasattr(X, "indptr") else X
+        rows = X.toarray() if is_csr(X) else X
         out = ops.empty((len(rows), len(self.lengths)), rows.dtype, rows) if out is None else out
         return ops.hadamard(rows, self.signs, self.lengths, out)
 

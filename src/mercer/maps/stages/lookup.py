@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import ops
+from mercer._typing import Array
 from mercer.maps.block import Coded, code_type
-from mercer.maps.stages.base import Array, require
+from mercer.maps.stages.base import require
 from mercer.maps.stages.elementwise import Lift
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mercer import ops
+from mercer._typing import Array, is_csr
 from mercer.errors import RowError
-from mercer.maps.stages.base import Array, Stage, require
+from mercer.maps.stages.base import Stage, require
 from mercer.maps.stages.linear import Matrix, orthonormalize, require_signs, sample_independent
 from mercer.rng import Rng
 
@@ -43,7 +44,7 @@ class SampledHadamard(Stage):
         require(bool(valid), self, f"rows that are different numbers from 0 to {p - 1}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        X = X.toarray() if hasattr(X, "indptr") else X
+        X = X.toarray() if is_csr(X) else X
         T = ops.empty((len(X), len(self.lengths)), X.dtype, X)
         T = ops.hadamard(X, self.signs, self.lengths, T)
         return np.take(T, self.rows, axis=1, out=out, mode="clip")
@@ -100,7 +101,7 @@ class CheckedProjection(Stage):
 
     def _raise_row_error(self, X: Any, T: Array, limit: float) -> None:
         row = int(np.flatnonzero(~(np.abs(T) <= limit).all(axis=1))[0])
-        values = X[[row]].toarray()[0] if hasattr(X, "indptr") else X[row]
+        values = X[[row]].toarray()[0] if is_csr(X) else X[row]
         column = int(np.argmax(np.abs(values)))
         most = limit / self.linear.max_norm() / np.sqrt(len(values))
         raise RowError(

@@ -36,21 +36,20 @@ class DeviceArray(NDArrayOperatorsMixin):
     """Array over a torch tensor, `tensor`: slices are views, in-place operators work in place."""
 
     __slots__ = ("_extremes", "tensor")
-    resident = True  # marks an array on a device for modules that do not import ops
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
         self._extremes: torch.Tensor | None = None
 
-    def look(self) -> None:
-        """Start computing `ends` without waiting for the result; the array must not change."""
+    def start_extremes(self) -> None:
+        """Start computing `extremes` without waiting for the result; the array must not change."""
         if self._extremes is None and self.size:
             self._extremes = torch.stack(torch.aminmax(self.tensor))
 
-    def ends(self) -> tuple[float, float]:
+    def extremes(self) -> tuple[float, float]:
         """Return the minimum and the maximum of 0 and all entries; NaN for both if one is NaN."""
-        self.look()
+        self.start_extremes()
         if self._extremes is None:
             return 0.0, 0.0
         least, largest = self._extremes.tolist()

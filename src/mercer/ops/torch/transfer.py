@@ -148,7 +148,7 @@ class HostCopies:
         self.slot = 0
         self.pending: tuple[torch.Tensor, Any, Any] | None = None
 
-    def bring(self, array: DeviceArray, out: Any) -> None:
+    def start(self, array: DeviceArray, out: Any) -> None:
         """Start copying into a NumPy array; it is written by the next call or by finish()."""
         tensor = array.tensor
         if self.stream is None:
