@@ -210,12 +210,12 @@ def _write(
     folder: Path, papers: Sequence[Paper], size: str, results: Results, console: Console
 ) -> None:
     from experiments.page import FOLDER, page
-    from mercer.persistence.atomic_write import replacing
+    from mercer.persistence.atomic_write import open_atomic
 
     files = page(papers, size, results)
     (folder / FOLDER).mkdir(exist_ok=True)
     for name, contents in files.items():
-        with replacing(folder / name) as file:
+        with open_atomic(folder / name) as file:
             file.write(contents)
     console.print(f"\nWritten: {folder / 'papers.md'} and {len(files) - 1} pictures.")
 

@@ -20,7 +20,7 @@ from experiments.laplace_text import text
 from experiments.records import Cell, Experiment, Measured, Paper, Picture, not_comparable, order
 from experiments.running import Bench
 from experiments.sets import Split, histograms
-from mercer.evaluation.kernel_error import drawn_pairs, inner_products, kernel_values
+from mercer.evaluation.kernel_error import draw_pairs, inner_products, kernel_values
 from mercer.maps.additive_nystroem import AdditiveNystroem
 from mercer.maps.base import Map
 from mercer.maps.block import as_block
@@ -108,7 +108,7 @@ def _gram_errors(make: Make, beta: float, bench: Bench) -> dict[str, Measured]:
     """Return sqrt(sum (<phi(x), phi(z)> - k)^2/sum k^2) over pairs of rows, for each size."""
     split = _rows(BOW, bench)
     X = np.concatenate([split.X, split.X_test])[:: bench.pick(4, 3, 1)]
-    pairs = drawn_pairs(len(X), bench.pick(1000, _PAIRS, _PAIRS), 0)
+    pairs = draw_pairs(len(X), bench.pick(1000, _PAIRS, _PAIRS), 0)
     exact = kernel_values(make(1, beta, 0).fit(X).kernel_, X, pairs)
 
     def error(s: int, seed: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from experiments.records import SIZES, Cell, Experiment, Measured, Paper
 from experiments.sets import Sets
 from mercer import __version__
-from mercer.persistence.atomic_write import replacing
+from mercer.persistence.atomic_write import open_atomic
 
 _FORMAT = 1
 
@@ -107,7 +107,7 @@ class Results:
             },
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(self.path) as file:
+        with open_atomic(self.path) as file:
             file.write((json.dumps(kept, indent=1) + "\n").encode())
 
     def get(self, size: str, experiment: Experiment, cell: Cell) -> Outcome | None:

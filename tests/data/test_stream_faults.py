@@ -52,7 +52,8 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
     with pytest.raises(RowError) as caught:
         check()
     assert str(caught.value) == (
-        "Input X contains NaN: fold needs finite numbers, got nan at part-0001.parquet, row 87 "
+        "Input X contains NaN: accumulate needs finite numbers, got nan at part-0001.parquet, "
+        "row 87 "
         "of the file, column 3 ('c3'). "
         "Drop or impute such values first (sklearn.impute)."
     )

@@ -25,7 +25,7 @@ from mercer import (
     certify,
 )
 from mercer.evaluation.convergence import Law, _fit_law
-from mercer.evaluation.kernel_error import PairErrors, drawn_pairs, kernel_values, measure
+from mercer.evaluation.kernel_error import PairErrors, draw_pairs, kernel_values, measure
 from mercer.kernels import GMM, Chi2, Gaussian, SkewedChi2
 from mercer.maps.base import Rate
 
@@ -44,13 +44,13 @@ def off_diagonal(fitted, rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_pairs_are_of_different_rows_and_all_of_them_come_up_equally_often():
-    i, j = drawn_pairs(5, 200_000, 0)
+    i, j = draw_pairs(5, 200_000, 0)
     counts = np.zeros((5, 5))
     np.add.at(counts, (i, j), 1)
     assert not np.diag(counts).any()
     others = counts[~np.eye(5, dtype=bool)]
     assert np.all(np.abs(others - 10_000) < 5 * np.sqrt(10_000))
-    assert {tuple(pair) for pair in zip(*drawn_pairs(2, 100, 0), strict=True)} == {(0, 1), (1, 0)}
+    assert {tuple(pair) for pair in zip(*draw_pairs(2, 100, 0), strict=True)} == {(0, 1), (1, 0)}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_certificate_says_what_all_pairs_say(feature_map):
 def test_the_parts_add_up():
     phi = GCWS(64, bits=2, random_state=0).fit(TRAIN)
     rows = TEST.astype(np.float32)
-    found = measure(phi, rows, drawn_pairs(200, 500, 0))
+    found = measure(phi, rows, draw_pairs(200, 500, 0))
     np.testing.assert_allclose(
         found.sampling + found.bias + found.rounding, found.errors, atol=1e-14
     )
@@ -89,7 +89,7 @@ def test_the_parts_add_up():
 
 def test_features_of_few_rows_are_made_once_and_give_the_same():
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
-    chosen = drawn_pairs(200, 500, 0)
+    chosen = draw_pairs(200, 500, 0)
     once = measure(phi, TEST, chosen).errors
     again = measure(phi, TEST, chosen, keep_features=False).errors
     np.testing.assert_allclose(again, once, atol=1e-14)
@@ -241,7 +241,7 @@ def test_where_the_exact_kernel_is_0_for_every_pair_errors_are_absolute_only():
     apart = np.eye(8)  # rows without a column in common
     phi = GCWS(16, bits=2, random_state=0).fit(TRAIN)
     found = certify(phi, apart, error=0.1)
-    Z, (i, j) = phi.transform(apart).toarray(), drawn_pairs(8, found.pairs, 0)
+    Z, (i, j) = phi.transform(apart).toarray(), draw_pairs(8, found.pairs, 0)
     errors = np.abs(np.sum(Z[i] * Z[j], axis=1))  # against k = 0
     assert found.mean == pytest.approx(errors.mean()) and found.mean > 0.05
     assert found.rms == pytest.approx(np.sqrt(np.mean(errors**2)))
@@ -350,7 +350,7 @@ def test_intervals_cover_the_error_of_all_pairs_as_often_as_they_say(feature_map
     truth = np.sqrt(np.sum(errors**2) / np.sum(exact**2))
     inside = 0
     for seed in range(1000):
-        low, high = measure(phi, TEST, drawn_pairs(len(TEST), 2000, seed)).relative(0.95)[1]
+        low, high = measure(phi, TEST, draw_pairs(len(TEST), 2000, seed)).relative(0.95)[1]
         inside += low <= truth <= high
     print(f"{type(phi).__name__}: {inside / 10:.1f}%")
     assert 930 <= inside <= 970
@@ -396,7 +396,7 @@ def test_a_slope_steeper_than_the_stated_one_is_believed_half_and_up_to_three_qu
 def test_kernel_values_of_sparse_pairs_are_those_of_dense_ones(kernel):
     X = sp.random_array((60, 5000), density=0.002, rng=np.random.default_rng(0), format="csr")
     X.data[:] = np.abs(X.data)
-    pairs = drawn_pairs(60, 300, 0)
+    pairs = draw_pairs(60, 300, 0)
     dense = X.toarray()
     assert_allclose(
         kernel_values(kernel, X, pairs), kernel.pairs(dense[pairs[0]], dense[pairs[1]]), rtol=1e-11

@@ -24,7 +24,8 @@ from mercer.evaluation.cost import (
     predict_seconds,
     steps_of,
 )
-from mercer.parallel.tile_size import Cost, plan_fit
+from mercer.linear_model.routes import plan_fit
+from mercer.parallel.tile_size import Cost
 
 SIZE = MapSize(300, Cost(1e6, 100.0), 1000.0, 300.0, "dense", ("RandomFourier",) * 2)
 TIMINGS = Timings(

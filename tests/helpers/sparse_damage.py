@@ -161,7 +161,7 @@ def entries() -> Iterator[tuple[str, Callable[[Any], Any]]]:
             lambda X, fitted=fitted: np.vstack([block.toarray() for block in fitted.blocks(X)]),
         )
         kernel = fitted.kernel_
-        if not kernel.laborious:
+        if not kernel.expensive:
             yield f"gram({name}.kernel_)", lambda X, kernel=kernel: mercer.gram(kernel, X, good)
             yield f"gram({name}.kernel_), Z", lambda X, kernel=kernel: mercer.gram(kernel, good, X)
             yield f"{name}.kernel_", lambda X, kernel=kernel: kernel(X)

@@ -36,17 +36,19 @@ Y = np.random.default_rng(1).normal(size=N)
 )
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_a_fit_to_rows_that_cannot_be_squared_is_refused_by_row_and_column(case, form):
-    who = type(case).__name__
+    estimator_name = type(case).__name__
     for dtype, tiny, huge in ((np.float32, 1e-40, 1e35), (np.float64, 1e-310, 1e200)):
         with pytest.raises(
             ValueError,
-            match=rf"{who} needs rows with \|x\| above \S+ to fit to, got \S+ as the largest",
+            match=rf"{estimator_name} needs rows with \|x\| above \S+ to fit to, got \S+ as the "
+            r"largest",
         ):
             clone(case).fit(form((SHARES * tiny).astype(dtype)))
         X = SHARES.astype(dtype)
         X[7, 2] = huge
         sentence = (
-            rf"{who} needs {np.dtype(dtype)} rows with \|x\| below \S+ to fit to, got \S+ "
+            rf"{estimator_name} needs {np.dtype(dtype)} rows with \|x\| below \S+ to fit to, got "
+            r"\S+ "
             r"at row 7, column 2\. Scale"
         )
         with pytest.raises(ValueError, match=sentence):

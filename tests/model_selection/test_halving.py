@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import mercer
 from mercer.linear_model.routes import plan_fit
 from mercer.model_selection import sample, schedule, summary
-from mercer.model_selection.candidates import TWINS, candidates
+from mercer.model_selection.candidates import ALTERNATIVES, candidates
 from mercer.model_selection.halving import Result, keep_best, rank
 from mercer.model_selection.models import TREES, ExactCandidate, Trees
 
@@ -24,8 +24,8 @@ def test_every_registered_map_takes_part_or_is_named_with_a_reason():
     found, refused, _ = candidates(X, "auto", 0, domain="nonnegative")
     there = {word for one in found for word in one.name.split()} | set(refused)
     assert set(mercer.maps.registry()) <= there
-    named, refused, _ = candidates(X, sorted(TWINS), 0, domain="nonnegative")
-    assert set(TWINS) <= {word for one in named for word in one.name.split()}
+    named, refused, _ = candidates(X, sorted(ALTERNATIVES), 0, domain="nonnegative")
+    assert set(ALTERNATIVES) <= {word for one in named for word in one.name.split()}
     assert not refused
 
 

@@ -14,7 +14,7 @@ from tests.helpers.selection_data import FEW, plane, rings, select
 
 import mercer
 from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier
-from mercer.model_selection.candidates import TWINS
+from mercer.model_selection.candidates import ALTERNATIVES
 from mercer.model_selection.halving import SuccessiveHalving
 from mercer.model_selection.schedule import Budget
 from mercer.model_selection.select import Leaderboard
@@ -210,7 +210,7 @@ def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
     tuned = [i for name, i in places.items() if "=" in name]
     assert max(places[name] for name in ("gcws", "chi2-series", "hellinger")) < min(tuned)
     assert first[-1] == "gradient boosting"
-    assert set(board.refused) == set(TWINS)
+    assert set(board.refused) == set(ALTERNATIVES)
 
 
 def test_signed_rows_are_not_forced_into_histogram_kernels():
@@ -218,7 +218,7 @@ def test_signed_rows_are_not_forced_into_histogram_kernels():
     board = select(X[:80], y[:80], random_state=0)
     nonnegative = {
         name for name, cls in mercer.maps.registry().items() if cls().domain == "nonnegative"
-    } - set(TWINS)
+    } - set(ALTERNATIVES)
     assert nonnegative <= set(board.refused)
     assert all("needs numbers of at least 0" in board.refused[name] for name in nonnegative)
     assert not [one for one in board.entries if nonnegative & set(one.name.split())]

@@ -100,7 +100,7 @@ def test_few_rows_are_enough(rows, words):
         (
             lambda x: np.where(x > 0, "a", "b"),
             "regress",
-            r"targets that are numbers \(could not convert string to float: '[ab]'\)",
+            r"needs numeric targets \(could not convert string to float: '[ab]'\)",
         ),
         (lambda x: x * 1e200, "regress", "leave the range of float64: scale them down"),
     ],

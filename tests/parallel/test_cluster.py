@@ -178,14 +178,14 @@ def test_a_map_that_saw_much_is_sent_as_it_was_drawn(always_redraw):
         (Nystroem(20, gamma=1.0, random_state=0), False),
         (Hellinger() >> RandomFourier(512, gamma=1.0, random_state=0), True),
     ):
-        packed = one.fit(X)._packed()
+        packed = one.fit(X)._pack()
         last = packed.maps_[-1] if hasattr(packed, "maps_") else packed
         assert hasattr(last, "tile_transform_") != redrawn
-        np.testing.assert_array_equal(packed._unpacked().transform(X), one.transform(X))
+        np.testing.assert_array_equal(packed._unpack().transform(X), one.transform(X))
 
 
 def test_a_small_map_is_sent_as_it_was_drawn():
-    packed = RandomFourier(512, gamma=1.0).fit(data(2000)[0])._packed()  # 16 kB
+    packed = RandomFourier(512, gamma=1.0).fit(data(2000)[0])._pack()  # 16 kB
     assert hasattr(packed, "tile_transform_")
 
 
@@ -194,7 +194,8 @@ def test_a_worker_that_draws_other_digits_is_sent_the_arrays(client, always_redr
     rows = features(open_stream(X), fourier(X))
     here = bits(accumulate(rows, Moments()))
     made, make = [], ShardJob.__init__
-    monkeypatch.setattr("mercer.data.batches._digest", lambda maps: "of another processor")
+    digest = {"sha256": "of another processor"}
+    monkeypatch.setattr("mercer.data.batches.Features.mark", lambda self: digest)
     monkeypatch.setattr(
         ShardJob,
         "__init__",

@@ -20,7 +20,7 @@ from mercer import (
     Scaled,
     kernels,
 )
-from mercer.evaluation.kernel_error import drawn_pairs, measure
+from mercer.evaluation.kernel_error import draw_pairs, measure
 from mercer.report.data import (
     SampleSplit,
     gram_heat_map,
@@ -54,7 +54,7 @@ RANDOM = [
 
 @pytest.mark.parametrize("feature_map", RANDOM, ids=repr)
 def test_the_mean_square_of_many_draws_is_what_theory_expects(feature_map, sample):
-    pairs = drawn_pairs(len(sample.test), 2000, 0)
+    pairs = draw_pairs(len(sample.test), 2000, 0)
     draws = [
         clone(feature_map).set_params(random_state=seed).fit(sample.train) for seed in range(60)
     ]
@@ -71,7 +71,7 @@ def test_the_mean_square_of_many_draws_is_what_theory_expects(feature_map, sampl
 
 
 def test_theory_of_sparse_rows_is_that_of_the_same_rows(sample):
-    pairs = drawn_pairs(len(sample.test), 500, 0)
+    pairs = draw_pairs(len(sample.test), 500, 0)
     for feature_map in (
         RandomFourier(64, gamma=4.0, kernel="cauchy"),
         RandomLaplace(64),
@@ -109,7 +109,7 @@ def test_a_composition_whose_kernel_has_no_formula_has_neither_curve_nor_heat_ma
 
 
 def test_the_bound_of_a_pair_holds_and_is_none_where_it_is_vacuous(sample):
-    pairs = drawn_pairs(len(sample.test), 2000, 0)
+    pairs = draw_pairs(len(sample.test), 2000, 0)
     fitted = RandomFourier(1024, gamma=4.0, design="iid", random_state=0).fit(sample.train)
     found, measured = (
         expected_error(fitted, sample.test, pairs),
@@ -122,7 +122,7 @@ def test_the_bound_of_a_pair_holds_and_is_none_where_it_is_vacuous(sample):
 
 
 def test_maps_without_a_known_variance_have_no_theory(sample):
-    pairs = drawn_pairs(len(sample.test), 100, 0)
+    pairs = draw_pairs(len(sample.test), 100, 0)
     assert expected_error(Chi2Series(3).fit(sample.train), sample.test, pairs) is None
     assert (
         expected_error(

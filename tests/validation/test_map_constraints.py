@@ -59,7 +59,7 @@ def test_a_wrong_value_is_refused_by_name_in_fit(cls, name, value):
     case = clone(cls()).set_params(**{name: value})
     with pytest.raises(ParameterError) as caught:
         case.fit(ROWS)
-    assert (caught.value.who, caught.value.parameter) == (cls.__name__, name)
+    assert (caught.value.estimator_name, caught.value.parameter) == (cls.__name__, name)
     sentence = str(caught.value)
     assert sentence.startswith(f"{cls.__name__}: {name} must be ")
     assert f", got {value!r}." in sentence
@@ -107,7 +107,7 @@ def test_a_wrong_value_is_refused_by_name_in_fit(cls, name, value):
         (InstanceOf(Additive, "a sum"), "a sum", [Chi2()], [Gaussian(), Chi2]),
         (
             Seed(),
-            "None, a whole number from 0 to 2^64 - 1, a numpy Generator or a RandomState",
+            "None, an integer from 0 to 2^64 - 1, a numpy Generator or a RandomState",
             [None, 0, 2**64 - 1, np.random.default_rng(0), np.random.RandomState(0)],
             [-1, 2**64, 0.5, True, "0", np.random.Generator],
         ),

@@ -83,13 +83,13 @@ def format_error(error: Exception, options: Collection[str] = ()) -> str:
     )
 
 
-def _format_parts(who: str, parts: tuple[Part, ...], options: Collection[str]) -> str:
+def _format_parts(estimator_name: str, parts: tuple[Part, ...], options: Collection[str]) -> str:
     """Join the parts of a message, with options in place of parameters.
 
     Parameters of maps keep their names, which --map uses.
     """
-    if who and _is_map(who):
-        return f"{who}: {join_parts(parts)}"
+    if estimator_name and _is_map(estimator_name):
+        return f"{estimator_name}: {join_parts(parts)}"
 
     def spell(setting: Setting) -> str:
         names = _SPELLINGS.get((setting.parameter, str(setting)))
@@ -100,7 +100,7 @@ def _format_parts(who: str, parts: tuple[Part, ...], options: Collection[str]) -
 
     first = parts[0]
     begins_with_option = isinstance(first, Setting) and spell(first) != str(first)
-    prefix = "" if begins_with_option or not who else f"{who}: "
+    prefix = "" if begins_with_option or not estimator_name else f"{estimator_name}: "
     return prefix + join_parts(parts, spell)
 
 

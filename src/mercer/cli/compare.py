@@ -203,8 +203,8 @@ def _status(console: Console) -> Iterator[Callable[[str, str], None]]:
 
 def print_leaderboard(board: Leaderboard, console: Console) -> None:
     """Print the table of a comparison, notes and the verdict."""
-    from mercer.model_selection.candidates import TWINS, twin
-    from mercer.model_selection.select import shown
+    from mercer.model_selection.candidates import ALTERNATIVES, alternative_reason
+    from mercer.model_selection.select import format_entry
 
     measure = ">R^2" if board.numeric else ">accuracy"
     table = plain_table(
@@ -213,11 +213,15 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
     finalists = sum(entry.finalist for entry in board.entries)
     for i, entry in enumerate(board.entries):
         if i < finalists + _MOST_OTHERS:
-            table.add_row(*shown(entry, numeric=board.numeric)[:-1])
+            table.add_row(*format_entry(entry, numeric=board.numeric)[:-1])
         console.event("entry", **_entry_fields(entry))
     console.table(table)
     console.print(_describe_scores(board, finalists))
-    skipped = [name for name, why in board.refused.items() if name in TWINS and why == twin(name)]
+    skipped = [
+        name
+        for name, why in board.refused.items()
+        if name in ALTERNATIVES and why == alternative_reason(name)
+    ]
     if skipped:
         names = ", ".join(skipped)
         console.print(

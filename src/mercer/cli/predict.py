@@ -163,7 +163,7 @@ def write_features(stream: Any, feature_map: Any, output: Path, dense_bytes: int
     from mercer.data import open_sink
     from mercer.data.batches import features
     from mercer.data.svmlight import svmlight_writer
-    from mercer.maps.block import Dense, at_home
+    from mercer.maps.block import Dense, block_to_host
 
     source = features(stream, feature_map)
     width, dtype = source.width, source.dtype
@@ -177,7 +177,7 @@ def write_features(stream: Any, feature_map: Any, output: Path, dense_bytes: int
     step = max(1, dense_bytes // (width * dtype.itemsize))
     with writer as sink:
         for piece in source.pieces():
-            block = at_home(piece.block)
+            block = block_to_host(piece.block)
             rows: Any = block.toarray() if isinstance(block, Dense) else block.tocsr()
             if is_svmlight:
                 sink.write(rows, piece.y)

@@ -189,12 +189,12 @@ class Features(Rows):
 
     def packed(self) -> Self:
         other = super().packed()
-        other.feature_map = self.feature_map._packed()
+        other.feature_map = self.feature_map._pack()
         return other
 
     def unpacked(self) -> Self:
         other = super().unpacked()
-        other.feature_map = self.feature_map._unpacked()
+        other.feature_map = self.feature_map._unpack()
         return other
 
     def _block(self, chunk: Chunk) -> Block:
@@ -233,7 +233,9 @@ class Tiles(Rows):
                 try:
                     for i, part in enumerate(self.before):
                         last = i + 1 == len(self.before)
-                        tile = part._step(tile, self.following if last else self.before[i + 1])
+                        tile = part._transform_between(
+                            tile, self.following if last else self.before[i + 1]
+                        )
                 except RowError as error:
                     raise self.stream.locate(error, piece.start + at) from None
                 yield Piece(tile, None, weight, piece.start + at)
@@ -244,12 +246,12 @@ class Tiles(Rows):
 
     def packed(self) -> Self:
         other = super().packed()
-        other.before = tuple(part._packed() for part in self.before)
+        other.before = tuple(part._pack() for part in self.before)
         return other
 
     def unpacked(self) -> Self:
         other = super().unpacked()
-        other.before = tuple(part._unpacked() for part in self.before)
+        other.before = tuple(part._unpack() for part in self.before)
         return other
 
 

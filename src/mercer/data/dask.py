@@ -121,12 +121,13 @@ class DaskStream(MatrixStream):
         return values if name == "_y" else values.astype(np.float64)
 
 
-def _require_array(who: str, source: Any) -> None:
+def _require_array(estimator_name: str, source: Any) -> None:
     from dask.array import Array
 
     if not isinstance(source, Array):
         raise ValueError(
-            f"{who} takes Dask arrays, got a Dask {type(source).__name__}. Convert a Dask frame "
+            f"{estimator_name} takes Dask arrays, got a Dask {type(source).__name__}. Convert a "
+            "Dask frame "
             "with frame[columns].to_dask_array(lengths=True), for inputs and target alike, or "
             "open its Parquet files."
         )

@@ -16,7 +16,7 @@ from mercer.data.files import OneFile, one_file, place
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.errors import ParameterError, Setting
-from mercer.persistence.atomic_write import replacing
+from mercer.persistence.atomic_write import open_atomic
 from mercer.validation.parameters import validate_integer
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
@@ -142,7 +142,7 @@ def _ranges(path: Path, start: int, range_bytes: int) -> Iterator[bytes]:
 @contextmanager
 def svmlight_writer(path: Path) -> Iterator[SvmlightWriter]:
     """Open a file for rows and labels, which is written completely or not at all."""
-    with replacing(path) as file:
+    with open_atomic(path) as file:
         yield SvmlightWriter(file, path.name)
 
 

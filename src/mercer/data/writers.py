@@ -16,7 +16,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.data.arrow import pyarrow
 from mercer.data.csv import DELIMITERS
-from mercer.persistence.atomic_write import replacing
+from mercer.persistence.atomic_write import open_atomic
 from mercer.validation.parameters import validate_integer
 
 _NPY_HEADER = 128  # bytes: room for the number of rows, which is written at the end
@@ -88,7 +88,7 @@ class Sink:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            self._file = opened.enter_context(replacing(self.path))
+            self._file = opened.enter_context(open_atomic(self.path))
             opened.callback(self._drop)
             self._start()
             self._opened = opened.pop_all()

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Rows
-from mercer.evaluation.convergence import Law, Table, fitted_size, law_of
-from mercer.evaluation.kernel_error import ZeroKernelError, drawn_pairs, measure
+from mercer.evaluation.convergence import Law, Table, fitted_size, measure_convergence
+from mercer.evaluation.kernel_error import ZeroKernelError, draw_pairs, measure
 from mercer.maps.base import Map
 from mercer.parallel.device import arithmetic, current_device
 from mercer.stats.basic import Reservoir
@@ -97,11 +97,11 @@ class Certificate:
         else:
             low, high = self.interval
             lines += [
-                f"  relative error          {share(self.relative)} ({self.confidence:.0%} "
-                f"interval {share(low)} to {share(high)})",
-                f"    sampling error        {share(self.sampling)}",
-                f"    bias                  {share(self.bias)}",
-                f"    rounding              {share(self.rounding)}",
+                f"  relative error          {format_percent(self.relative)} ({self.confidence:.0%} "
+                f"interval {format_percent(low)} to {format_percent(high)})",
+                f"    sampling error        {format_percent(self.sampling)}",
+                f"    bias                  {format_percent(self.bias)}",
+                f"    rounding              {format_percent(self.rounding)}",
             ]
         lines.append(
             f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, "
@@ -115,26 +115,29 @@ class Certificate:
         """State which size has the wanted error."""
         if self.relative is None:
             return (
-                f"an error of {share(wanted)} is relative to the exact kernel, and undefined "
+                f"an error of {format_percent(wanted)} is relative to the exact kernel, and "
+                "undefined "
                 "with it"
             )
         if self.size_parameter is None:
             exact = self.sampling == 0 and self.bias == 0
             why = "is exact" if exact else "has no single parameter that buys accuracy"
             reached = "" if self.relative <= wanted else "not "
-            return f"an error of {share(wanted)} is {reached}reached: this map {why}"
+            return f"an error of {format_percent(wanted)} is {reached}reached: this map {why}"
         if self.rate is None:
             return (
-                f"which {self.size_parameter} has an error of {share(wanted)} is not known: the "
+                f"which {self.size_parameter} has an error of {format_percent(wanted)} is not "
+                "known: the "
                 "exact kernel is 0 for every pair that pilots are measured on. Give more rows"
             )
         if self.needed is None:
             return (
-                f"an error of {share(wanted)} is not reachable by {self.size_parameter}: "
+                f"an error of {format_percent(wanted)} is not reachable by {self.size_parameter}: "
                 f"{self.rate.why_not(wanted)}"
             )
         return (
-            f"an error of {share(wanted)} needs {self.size_parameter} = {self.needed:,} (it "
+            f"an error of {format_percent(wanted)} needs {self.size_parameter} = {self.needed:,} "
+            "(it "
             f"is {self.size:,})"
         )
 
@@ -181,7 +184,7 @@ def certify(
     >>> bool(certificate.needed > 256)
     True
     """
-    who = "certify"
+    estimator_name = "certify"
     fitted: Map = getattr(feature_map, "feature_map_", feature_map)
     if not isinstance(fitted, Map):
         raise TypeError(
@@ -189,12 +192,12 @@ def certify(
             f"{type(feature_map).__name__}."
         )
     check_is_fitted(fitted)
-    validate_integer(who, "pairs", pairs, least=2)
-    validate_probability(who, "confidence", confidence)
+    validate_integer(estimator_name, "pairs", pairs, least=2)
+    validate_probability(estimator_name, "confidence", confidence)
     if error is not None:
-        validate_positive(who, "error", error)
+        validate_positive(estimator_name, "error", error)
     rows = _sample(fitted, X, pairs, random_state)
-    chosen = drawn_pairs(rows.shape[0], pairs, random_state)
+    chosen = draw_pairs(rows.shape[0], pairs, random_state)
     measured = measure(fitted, rows, chosen)
     if fitted.rate is None:  # exact, so that all of it is rounding
         measured = replace(
@@ -213,7 +216,7 @@ def certify(
         with warnings.catch_warnings():
             # of pilots: rows outside the range of the other half
             warnings.simplefilter("ignore", UserWarning)
-            rate = law_of(fitted, rows, measured, random_state, error)
+            rate = measure_convergence(fitted, rows, measured, random_state, error)
     needed = None if error is None or rate is None else rate.size_for(error)
     return Certificate(
         feature_map=repr(fitted),
@@ -250,7 +253,7 @@ def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:
     return rows
 
 
-def share(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """Format a relative error: 3.1%."""
     if value is None:
         return "not known (the limit has no closed form)"

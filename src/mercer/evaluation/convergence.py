@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.kernel_error import PairErrors, drawn_pairs, measure
+from mercer.evaluation.kernel_error import PairErrors, draw_pairs, measure
 from mercer.maps.base import Map, Rate
 from mercer.maps.compose import Composed
 
@@ -134,7 +134,7 @@ def fitted_size(fitted: Map) -> int | None:
     return int(size) if isinstance(size, int | np.integer) else None
 
 
-def law_of(
+def measure_convergence(
     fitted: Map, rows: Any, measured: PairErrors, seed: int, wanted: float | None
 ) -> Law | Table | None:
     """Measure how the error of a fitted map falls with its size; None where it has no size.
@@ -149,11 +149,11 @@ def law_of(
     if rate is None or size is None:
         return None
     seen, unseen = (rows[::2], rows[1::2]) if rows.shape[0] >= 4 else (rows, rows)
-    pairs = drawn_pairs(unseen.shape[0], len(measured.exact), seed)
+    pairs = draw_pairs(unseen.shape[0], len(measured.exact), seed)
 
     @cache
     def pilot(n: int, draw: int) -> PairErrors:
-        return measure(seeded(fitted.with_size(n), seed + draw).fit(seen), unseen, pairs)
+        return measure(with_seed(fitted.with_size(n), seed + draw).fit(seen), unseen, pairs)
 
     end = rows.shape[1] if isinstance(rate, Rate) and rate.ends else None
     small = max(1, size // 4)
@@ -250,7 +250,7 @@ def _tabulate(
     return Table(size_parameter, sizes, tuple(table[n] for n in sizes))
 
 
-def seeded(unfitted: Map, seed: int) -> Map:
+def with_seed(unfitted: Map, seed: int) -> Map:
     """Set random_state; parts of a composition get this seed and those after it."""
     names = [name for name in unfitted.get_params() if name.split("__")[-1] == "random_state"]
     return unfitted.set_params(**{name: seed + i for i, name in enumerate(names)})

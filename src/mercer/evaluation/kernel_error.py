@@ -11,7 +11,7 @@ import numpy as np
 from mercer._typing import Array, is_csr
 from mercer.kernels import Kernel
 from mercer.maps.base import Map
-from mercer.maps.block import as_block, at_home, matrix
+from mercer.maps.block import as_block, block_to_host, matrix
 from mercer.parallel.device import to_current_device
 from mercer.parallel.threads import one_blas_thread, row_slices
 from mercer.parallel.tile_size import fits_in_cache, items_per_tile
@@ -87,7 +87,7 @@ class PairErrors:
         return total
 
 
-def drawn_pairs(n: int, count: int, seed: int) -> Pairs:
+def draw_pairs(n: int, count: int, seed: int) -> Pairs:
     """Draw i and j != i, uniform over all pairs of n rows, with replacement."""
     u = Rng(seed).uniform("pairs", 2, count)
     i = np.minimum((u[0] * n).astype(np.int64), n - 1)
@@ -109,7 +109,7 @@ def measure(
         expected = kernel_values(limit, rows, pairs)
 
     def features(rows: Any) -> Any:
-        return at_home(fitted._transform_block(to_current_device(rows)))
+        return block_to_host(fitted._transform_block(to_current_device(rows)))
 
     products = inner_products(features, rows, pairs, keep_features)
     wide = products
@@ -197,7 +197,7 @@ def gram_error(kernel: Kernel, rows: Any, Z: Any, pairs: int = 20_000, seed: int
 
     Z has the features of the rows; pairs are drawn with replacement.
     """
-    chosen = drawn_pairs(rows.shape[0], pairs, seed)
+    chosen = draw_pairs(rows.shape[0], pairs, seed)
     exact = kernel_values(kernel, rows, chosen)
     errors = inner_products(as_block, Z, chosen) - exact
     return float(np.sqrt(np.sum(errors**2) / np.sum(exact**2)))

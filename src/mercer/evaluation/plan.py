@@ -12,7 +12,7 @@ import numpy as np
 from mercer import system
 from mercer.data import open_stream
 from mercer.errors import ParameterError
-from mercer.evaluation.certificate import Certificate, share
+from mercer.evaluation.certificate import Certificate, format_percent
 from mercer.evaluation.convergence import Law, Table
 from mercer.evaluation.cost import (
     SAMPLE_NUMBERS,
@@ -104,7 +104,7 @@ class CostEstimate(Plan):
         ]
         small, large = self.timings.sample
         facts = {
-            "error": None if self.error is None else f"about {share(self.error)}",
+            "error": None if self.error is None else f"about {format_percent(self.error)}",
             "route": f"{_ROUTES[self.route]}; passes: {', '.join(self.passes)}",
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
             "memory": f"about {format_bytes(self.bytes)} beside the rows",
@@ -192,18 +192,22 @@ def plan(
     >>> estimate.route, estimate.features, estimate.fits
     ('moments', 512, True)
     """
-    who = "plan"
-    fitted = feature_map if isinstance(feature_map, Map) else make_map(who, feature_map, None, None)
+    estimator_name = "plan"
+    fitted = (
+        feature_map
+        if isinstance(feature_map, Map)
+        else make_map(estimator_name, feature_map, None, None)
+    )
     if error is not None:
-        validate_positive(who, "error", error)
-    validate_probability(who, "confidence", confidence)
-    validate_option(who, "loss", loss, ("squared", *LOSSES))
-    validate_integer(who, "outputs", outputs)
-    measured = _validate_rate(who, rate, fitted)
-    shape, sample, read = _sample(who, source, error)
+        validate_positive(estimator_name, "error", error)
+    validate_probability(estimator_name, "confidence", confidence)
+    validate_option(estimator_name, "loss", loss, ("squared", *LOSSES))
+    validate_integer(estimator_name, "outputs", outputs)
+    measured = _validate_rate(estimator_name, rate, fitted)
+    shape, sample, read = _sample(estimator_name, source, error)
     sizes = MapSizes(fitted, shape.columns, shape.density)
     chosen, reason, unreachable = _choose_size(
-        who, fitted, sizes.own_size, error, confidence, measured, shape.rows
+        estimator_name, fitted, sizes.own_size, error, confidence, measured, shape.rows
     )
     if timings is None:
         timings = measure_timings(
@@ -214,7 +218,7 @@ def plan(
     def budget(name: str, value: Any, validate: Callable[[str, str, Any], Any]) -> Any:
         """Validate a budget; a refusal states the least that is needed."""
         try:
-            return None if value is None else validate(who, name, value)
+            return None if value is None else validate(estimator_name, name, value)
         except ParameterError as error:
             least = estimator(None if sizes.own_size is None else 1, None)
             raise error.with_parts(f" The least that this fit takes is {_needs(least)}.") from None
@@ -270,10 +274,10 @@ class _Estimator:
         )
 
 
-def _sample(who: str, source: Any, error: float | None) -> tuple[DataShape, Any, float]:
+def _sample(estimator_name: str, source: Any, error: float | None) -> tuple[DataShape, Any, float]:
     """Return the shape of the data, rows to time on, and seconds to read a row."""
     if isinstance(source, tuple) and source and all(np.ndim(part) == 0 for part in source):
-        shape = _validate_shape(who, source, dtype_for_error(error))
+        shape = _validate_shape(estimator_name, source, dtype_for_error(error))
         return shape, shape.synthetic(shape.sample_rows()), 0.0
     stream = open_stream(source)
     start, parts, rows, numbers = time.perf_counter(), [], 0, 0
@@ -285,7 +289,7 @@ def _sample(who: str, source: Any, error: float | None) -> tuple[DataShape, Any,
             break
         rows += len(chunk)  # only a whole pass gives the number of rows of some sources
     if not rows:
-        raise ValueError(f"{who}: {stream.name} has no rows.")
+        raise ValueError(f"{estimator_name}: {stream.name} has no rows.")
     read = (time.perf_counter() - start) / rows
     if not stream.sparse:
         X, density = np.concatenate(parts), None
@@ -299,38 +303,43 @@ def _sample(who: str, source: Any, error: float | None) -> tuple[DataShape, Any,
     return shape, X[: shape.sample_rows()], read
 
 
-def _validate_shape(who: str, source: tuple[Any, ...], dtype: str) -> DataShape:
+def _validate_shape(estimator_name: str, source: tuple[Any, ...], dtype: str) -> DataShape:
     if len(source) not in (2, 3):
         raise ValueError(
-            f"{who}: a shape is (rows, columns) or (rows, columns, density), got {source!r}."
+            f"{estimator_name}: a shape is (rows, columns) or (rows, columns, density), got "
+            f"{source!r}."
         )
-    rows = validate_integer(who, "rows", source[0])
-    columns = validate_integer(who, "columns", source[1])
-    density = None if len(source) == 2 else validate_positive(who, "density", source[2])
+    rows = validate_integer(estimator_name, "rows", source[0])
+    columns = validate_integer(estimator_name, "columns", source[1])
+    density = None if len(source) == 2 else validate_positive(estimator_name, "density", source[2])
     if density is not None and density > 1:
-        raise ValueError(f"{who}: density is a share of entries, at most 1, got {source[2]!r}.")
+        raise ValueError(
+            f"{estimator_name}: density is a share of entries, at most 1, got {source[2]!r}."
+        )
     return DataShape(rows, columns, density, dtype)
 
 
-def _validate_rate(who: str, rate: Any, fitted: Map) -> Law | Table | None:
+def _validate_rate(estimator_name: str, rate: Any, fitted: Map) -> Law | Table | None:
     """Return the rate itself, or that of a certificate; refuse one of another parameter."""
     law = rate.rate if isinstance(rate, Certificate) else rate
     if law is None:
         return None
     if not isinstance(law, Law | Table):
         raise TypeError(
-            f"{who}: rate must be a Certificate or its rate, got a {type(rate).__name__}."
+            f"{estimator_name}: rate must be a Certificate or its rate, got a "
+            f"{type(rate).__name__}."
         )
     if law.size_parameter != fitted.size_parameter:
         raise ValueError(
-            f"{who}: rate is one of {law.size_parameter}, and {type(fitted).__name__} has "
+            f"{estimator_name}: rate is one of {law.size_parameter}, and {type(fitted).__name__} "
+            "has "
             f"{fitted.size_parameter}."
         )
     return law
 
 
 def _choose_size(
-    who: str,
+    estimator_name: str,
     fitted: Map,
     own: int | None,
     error: float | None,
@@ -353,9 +362,13 @@ def _choose_size(
     if measured is not None:
         needed = measured.size_for(error)
         if needed is not None:
-            return needed, f"for an error of {share(error)}, by the rate that was measured", ()
+            return (
+                needed,
+                f"for an error of {format_percent(error)}, by the rate that was measured",
+                (),
+            )
         unreachable = (
-            f"an error of {share(error)} is not reachable by {fitted.size_parameter}: "
+            f"an error of {format_percent(error)} is not reachable by {fitted.size_parameter}: "
             f"{measured.why_not(error)}"
         )
         return own, "as given", (unreachable,)
@@ -372,7 +385,8 @@ def _choose_size(
             f"a bound that asks for {fitted.size_parameter} = {bound:,}, more than there are rows"
         )
     raise ValueError(
-        f"{who}: theory has {vacuous}, for {name} and an error of {error:g}. Measure how its error "
+        f"{estimator_name}: theory has {vacuous}, for {name} and an error of {error:g}. Measure "
+        "how its error "
         "falls on rows of your own, and pass it on: rate=certify(fitted_map, X, error=...)."
     )
 
@@ -415,7 +429,7 @@ def _largest_fitting(
             low, best = middle, candidate
     if best is None:
         return f"nothing fits: the least is {_needs(estimate(tried[0]))}"
-    error = "" if best.error is None else f", with an error of about {share(best.error)}"
+    error = "" if best.error is None else f", with an error of about {format_percent(best.error)}"
     return f"what fits is {_needs(best)}{error}"
 
 

@@ -25,7 +25,7 @@ class Kernel:
     """
 
     domain: ClassVar[str] = "real"
-    laborious: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
+    expensive: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
     ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes no value
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}  # of numbers; else Positive()
 

@@ -46,7 +46,7 @@ class SignStable(Kernel):
 
     alpha: float = 1.0
 
-    laborious = True
+    expensive = True
     parameter_constraints = {"alpha": Positive(at_most=2)}
 
     def _value(self, X: Array, Z: Array) -> Array:

@@ -38,7 +38,7 @@ from mercer.linear_model.solvers.pca import spans
 from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps import registry
 from mercer.maps.base import Map, convert_tensor
-from mercer.maps.block import Block, at_home
+from mercer.maps.block import Block, block_to_host
 from mercer.maps.compose import Stacked, clone_sharing_generators
 from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
 from mercer.parallel.device import (
@@ -333,7 +333,7 @@ class KernelModel(BaseEstimator):
     def _read_blocks(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
         """Yield blocks of features on the host, with encoded targets and weights: one pass."""
         for piece in rows.pieces():
-            yield at_home(piece.block), self._encode_targets(piece.y), piece.weight
+            yield block_to_host(piece.block), self._encode_targets(piece.y), piece.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:
         name = type(self).__name__
@@ -561,28 +561,28 @@ class KernelModel(BaseEstimator):
         outputs = self._fitted_predictor().coef.shape[1] if several else None
         return map_chunks(self, method, X, outputs, dtype)
 
-    def _packed(self) -> Self:
+    def _pack(self) -> Self:
         """Return a copy for another process, which can predict and not be updated."""
         self._fitted_predictor()
         other = copy.copy(self)
         other.cluster = None
-        other.feature_map_ = self.feature_map_._packed()
+        other.feature_map_ = self.feature_map_._pack()
         for name in _STATISTICS:
             other.__dict__.pop(name, None)
         return other
 
-    def _unpacked(self) -> Self:
+    def _unpack(self) -> Self:
         other = copy.copy(self)
-        other.feature_map_ = self.feature_map_._unpacked()
+        other.feature_map_ = self.feature_map_._unpack()
         return other
 
-    def _kept(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, Any]:
         """Return the fitted attributes that a model file has; no statistics."""
         self._fitted_predictor()
         excluded = {*self.get_params(deep=False), *_STATISTICS}
         return {name: value for name, value in vars(self).items() if name not in excluded}
 
-    def _keep(self, attributes: dict[str, Any]) -> None:
+    def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
         """Set the fitted attributes of a file, and raise where they are inconsistent."""
         self.__dict__.update(attributes)
         name = type(self).__name__

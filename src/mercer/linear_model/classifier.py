@@ -321,8 +321,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         if self.class_weight != "balanced":  # whose weights needed the classes already
             self._set_classes(count_classes(stream).classes)
 
-    def _keep(self, attributes: dict[str, Any]) -> None:
-        super()._keep(attributes)
+    def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
+        super()._set_fitted_state(attributes)
         classes, outputs = np.asarray(self.classes_), self._fitted_predictor().coef.shape[1]
         if classes.ndim != 1 or len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
             raise ValueError(

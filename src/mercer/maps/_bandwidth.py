@@ -65,7 +65,7 @@ KINDS = {
 class Gamma:
     """The parameter gamma of one of these kernels."""
 
-    who: str
+    estimator_name: str
     kernel: str
     given: float | str
 
@@ -77,10 +77,10 @@ class Gamma:
                 f" is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
                 "Use 'median' or a number."
             )
-            raise ParameterError(self.who, Setting("gamma", "'scale'"), why)
+            raise ParameterError(self.estimator_name, Setting("gamma", "'scale'"), why)
         if self.given == "median" and distances is None:
             why = f" needs a kernel of a distance, and kernel={self.kernel!r} is not one."
-            raise ParameterError(self.who, Setting("gamma", "'median'"), why)
+            raise ParameterError(self.estimator_name, Setting("gamma", "'median'"), why)
 
     def required_statistics(self, seed: int) -> Statistic | None:
         """Return the statistic that gamma needs: the variance, a sample of rows, or None."""
@@ -101,7 +101,7 @@ class Gamma:
                 f" needs data whose spread is a finite number, got {size:g}. Scale the data "
                 "(sklearn.preprocessing.StandardScaler) or give gamma as a number."
             )
-            raise ParameterError(self.who, Setting("gamma", repr(self._rule)), why)
+            raise ParameterError(self.estimator_name, Setting("gamma", repr(self._rule)), why)
         return float(1 / size)
 
     @property

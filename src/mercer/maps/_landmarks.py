@@ -71,18 +71,20 @@ def _diagonal(kernel: Kernel, rows: Any) -> Array:
     return np.concatenate(parts).astype(np.float64)
 
 
-def inverse_square_root(who: str, kernel: Kernel, K: Array) -> Array:
+def inverse_square_root(estimator_name: str, kernel: Kernel, K: Array) -> Array:
     """Return K^(-1/2) on the range of K, which must be symmetric and positive semi-definite."""
     largest = np.abs(K).max(initial=0.0)
     if np.abs(K - K.T).max(initial=0.0) > _SYMMETRY * largest:
         raise ValueError(
-            f"{who} needs a symmetric kernel, and the Gram matrix of {kernel!r} on the landmarks "
+            f"{estimator_name} needs a symmetric kernel, and the Gram matrix of {kernel!r} on "
+            "the landmarks "
             "is not."
         )
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     if values[0] < -_SYMMETRY * largest * len(K):
         raise ValueError(
-            f"{who} needs a positive semi-definite kernel, and the Gram matrix of {kernel!r} on "
+            f"{estimator_name} needs a positive semi-definite kernel, and the Gram matrix of "
+            f"{kernel!r} on "
             f"the landmarks has the eigenvalue {values[0]:g} (the largest is {values[-1]:g}): no "
             "features have such inner products."
         )

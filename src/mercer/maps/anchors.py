@@ -332,7 +332,9 @@ class Lookup(CodedTransform):
         return Chain((self.stage,)).cost(d)
 
 
-def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: bool) -> Array:
+def _tables(
+    estimator_name: str, kernel: Additive, anchors: Array, energy: float, zero: bool
+) -> Array:
     """Return V sqrt(lambda) of the largest eigenvalues of k(a, a'): (1 or d, anchors, values)."""
     valid = np.isfinite(anchors)
     places = np.where(valid, anchors, 0.0)
@@ -343,7 +345,8 @@ def _tables(who: str, kernel: Additive, anchors: Array, energy: float, zero: boo
     worst = int(np.argmin(values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)))
     if values[worst, -1] < -_NEGATIVE * values[worst, 0]:
         raise ValueError(
-            f"{who}: the kernel is not positive semi-definite on the anchors: its smallest "
+            f"{estimator_name}: the kernel is not positive semi-definite on the anchors: its "
+            "smallest "
             f"eigenvalue is {values[worst, -1]:.3g}, its largest {values[worst, 0]:.3g}. Such a "
             "kernel has no feature map."
         )

@@ -31,7 +31,7 @@ from mercer.maps.block import (
     Dense,
     Sparse,
     allocate_features,
-    at_home,
+    block_to_host,
     matrix,
     stack_blocks,
 )
@@ -111,7 +111,7 @@ SUBSPACE = Rate(-0.5, exact=True, ends=True)  # orthogonal rows of which there a
 class Bounds:
     """Range of values that a map was fitted for: a number, or one for each column."""
 
-    who: str
+    estimator_name: str
     low: Any
     high: Any
 
@@ -120,7 +120,7 @@ class Bounds:
 
         The warning names the row where rows are numbered from the first of the data.
         """
-        return warn_outside(self.who, rows, self.low, self.high, numbered=numbered)
+        return warn_outside(self.estimator_name, rows, self.low, self.high, numbered=numbered)
 
 
 class Map(
@@ -533,14 +533,14 @@ class Map(
 
     def _convert_input(self, X: Any, *, reset: bool) -> Any:
         """Return X as a float array or a canonical CSR matrix; its values are not validated."""
-        who = type(self).__name__
+        estimator_name = type(self).__name__
         if is_tensor(X):
             return convert_tensor(self, X, reset=reset)
-        X = as_numpy(who, X) if isinstance(X, np.ma.MaskedArray) else X
+        X = as_numpy(estimator_name, X) if isinstance(X, np.ma.MaskedArray) else X
         X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
-        reject_times(who, X)
+        reject_times(estimator_name, X)
         sparse = hasattr(X, "tocsr")
-        X = canonical_csr(who, X) if sparse else X
+        X = canonical_csr(estimator_name, X) if sparse else X
         if not reset and self._is_plain(X):
             return X
         options: Any = {
@@ -551,10 +551,10 @@ class Map(
         try:
             rows = validate_data(self, X, reset=reset, **options)
         except ValueError as error:
-            message = describe_text(who, X)
+            message = describe_text(estimator_name, X)
             raise (ValueError(message) if message else error) from None
         sparse_frame = is_csr(rows) and not sparse  # a data frame of sparse columns
-        return canonical_csr(who, rows) if sparse_frame else rows
+        return canonical_csr(estimator_name, rows) if sparse_frame else rows
 
     def _is_plain(self, X: Any) -> bool:
         """Return whether validate_data would return X unchanged.
@@ -652,7 +652,7 @@ class Map(
                     features = Dense(features).tocsr()
                 if not ops.is_device(features):
                     coded = isinstance(features, Coded)
-                    blocks.append(at_home(features) if coded else Sparse(features))
+                    blocks.append(block_to_host(features) if coded else Sparse(features))
                     return
                 if result is None:
                     result = allocate_features(shape, features.dtype)
@@ -675,7 +675,7 @@ class Map(
         elif "_statistics_" in vars(self):
             del self._statistics_
 
-    def _packed(self) -> Self:
+    def _pack(self) -> Self:
         """Return a copy without the weights, where _unpacked can sample them again."""
         packed = copy.copy(self)
         required = self.required_statistics(self.n_features_in_)
@@ -684,7 +684,7 @@ class Map(
             del packed.tile_transform_
         return packed
 
-    def _unpacked(self) -> Self:
+    def _unpack(self) -> Self:
         """Return a copy with the weights that _packed left out."""
         if hasattr(self, "tile_transform_"):
             return self
@@ -695,12 +695,12 @@ class Map(
             )
         return unpacked
 
-    def _kept(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, Any]:
         """Return the fitted attributes: beside the parameters, all that a model file holds."""
         left_out = {*self.get_params(deep=False), "_statistics_"}
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
-    def _keep(self, attributes: dict[str, Any]) -> None:
+    def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
         """Set the fitted attributes."""
         self.__dict__.update(attributes)
 
@@ -727,7 +727,7 @@ def _reproducible_arithmetic() -> Iterator[None]:
 
 
 def _compute_statistics(
-    who: str, blocks: Iterator[Block | Piece] | Tiles, required: Statistic
+    estimator_name: str, blocks: Iterator[Block | Piece] | Tiles, required: Statistic
 ) -> Statistic:
     """Return the statistics of all rows.
 
@@ -738,13 +738,13 @@ def _compute_statistics(
     """
     try:
         magnitude, statistics = accumulate(
-            blocks, CombinedStatistics(Magnitude(who), required)
+            blocks, CombinedStatistics(Magnitude(estimator_name), required)
         ).parts
     except RowError as error:
         if isinstance(blocks, Tiles) and not error.location:
             raise blocks.stream.locate(error) from None
         raise
-    magnitude.require()
+    magnitude.require_representable()
     return statistics
 
 
@@ -774,23 +774,24 @@ def convert_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
     X : torch.Tensor
     reset : bool
     """
-    who = type(estimator).__name__
+    estimator_name = type(estimator).__name__
     rows = from_tensor(X)
     if rows.ndim != 2:
         raise ValueError(
-            f"Expected 2D array, got {rows.ndim}D tensor instead: {who} needs rows and columns."
+            f"Expected 2D array, got {rows.ndim}D tensor instead: {estimator_name} needs rows "
+            "and columns."
         )
     for axis, words in ((0, "sample(s)"), (1, "feature(s)")):
         if rows.shape[axis] == 0:
             raise ValueError(
                 f"Found array with 0 {words} (shape={rows.shape}) while a minimum of 1 is "
-                f"required by {who}."
+                f"required by {estimator_name}."
             )
     _check_n_features(estimator, rows, reset=reset)
     return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
-def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
+def validate_out(estimator_name: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
     """Return `out` as an array for features of X of this shape.
 
     Raises
@@ -803,7 +804,8 @@ def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
     if ops.is_device(out) and same_device:
         if out.shape != shape or out.dtype != X.dtype or out.tensor.device != X.tensor.device:
             raise ValueError(
-                f"{who}: out must be a {X.dtype} tensor of shape {shape} on the device of X, got "
+                f"{estimator_name}: out must be a {X.dtype} tensor of shape {shape} on the "
+                "device of X, got "
                 f"a {out.dtype} {out.shape} on {out.tensor.device}."
             )
         return out
@@ -814,11 +816,12 @@ def validate_out(who: str, X: Any, out: Any, shape: tuple[int, int]) -> Any:
         else:
             description = type(out).__name__
         raise ValueError(
-            f"{who}: out must be a writeable {X.dtype} array of shape {shape}, got {description}."
+            f"{estimator_name}: out must be a writeable {X.dtype} array of shape {shape}, got "
+            f"{description}."
         )
     data = X.data if is_csr(X) else X
     if np.may_share_memory(out, data) and np.shares_memory(out, data):
-        raise ValueError(f"{who}: out must not share memory with X.")
+        raise ValueError(f"{estimator_name}: out must not share memory with X.")
     return out
 
 

@@ -217,7 +217,7 @@ class Coded:
         from scipy.sparse import csr_array
 
         if ops.is_device(self.codes):
-            return at_home(self).tocsr()
+            return block_to_host(self).tocsr()
         if not isinstance(self.tables, OneHot):
             return csr_array(self.toarray())
         n, places = self.codes.shape
@@ -311,7 +311,7 @@ def matrix(block: Block) -> Any:
     return block.tocsr() if one_hot or isinstance(block, Sparse) else block.toarray()
 
 
-def at_home(block: Block) -> Block:
+def block_to_host(block: Block) -> Block:
     """Return the block with NumPy arrays, copied from the device where it is on one."""
     if isinstance(block, Dense):
         return Dense(np.asarray(block.Z))

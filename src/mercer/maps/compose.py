@@ -122,27 +122,27 @@ class _Composite(_BaseComposition, Map):
                 f"{self.maps!r}."
             )
 
-    def _packed(self) -> Self:
+    def _pack(self) -> Self:
         packed = copy.copy(self)
-        packed.maps_ = [part._packed() for part in self.maps_]
+        packed.maps_ = [part._pack() for part in self.maps_]
         del packed.tile_transform_
         return packed
 
-    def _unpacked(self) -> Self:
+    def _unpack(self) -> Self:
         if hasattr(self, "tile_transform_"):
             return self
         unpacked = copy.copy(self)
-        unpacked.maps_ = [part._unpacked() for part in self.maps_]
+        unpacked.maps_ = [part._unpack() for part in self.maps_]
         unpacked.tile_transform_ = unpacked._combine_transforms()
         return unpacked
 
-    def _kept(self) -> dict[str, Any]:
-        attributes = super()._kept()
+    def _fitted_state(self) -> dict[str, Any]:
+        attributes = super()._fitted_state()
         attributes.pop("tile_transform_", None)  # the parts have theirs
         return attributes
 
-    def _keep(self, attributes: dict[str, Any]) -> None:
-        super()._keep(attributes)
+    def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
+        super()._set_fitted_state(attributes)
         same_types = isinstance(self.maps_, list) and list(map(type, self.maps_)) == list(
             map(type, self._parts)
         )
@@ -378,7 +378,7 @@ class Stacked(_Composite):
 class InputCheck:
     """Validation of rows for a map whose input is the output of another map."""
 
-    who: str
+    estimator_name: str
     domain: str
     domain_advice: str
     bounds: Bounds | None = None
@@ -386,7 +386,7 @@ class InputCheck:
     def __call__(self, rows: Any) -> None:
         """Raise a RowError for rows outside the domain; warn about rows outside the bounds."""
         if self.domain == "nonnegative":
-            require_nonnegative(self.who, rows, advice=self.domain_advice)
+            require_nonnegative(self.estimator_name, rows, advice=self.domain_advice)
         if self.bounds is not None:
             self.bounds(rows, numbered=False)
 

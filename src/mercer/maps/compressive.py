@@ -154,8 +154,8 @@ class CompressiveFourier(Map):
         return self._fourier(self.gamma).rate
 
     def check(self, d: int) -> None:
-        who, m = type(self).__name__, self.n_measurements
-        check_projection(who, "n_measurements", m, d, self.method, self.basis)
+        estimator_name, m = type(self).__name__, self.n_measurements
+        check_projection(estimator_name, "n_measurements", m, d, self.method, self.basis)
 
     def required_statistics(self, d: int) -> Statistic | None:
         return self._gamma().required_statistics(self.seed_)

@@ -185,7 +185,7 @@ class Nystroem(Map):
         return int(self.landmarks_.shape[0])
 
     def check(self, d: int) -> None:
-        who = type(self).__name__
+        estimator_name = type(self).__name__
         kernel = self._kernel(None)
         if self.random:
             return
@@ -194,8 +194,10 @@ class Nystroem(Map):
             needed = (
                 f" must have at least one row of {d} columns, as the data have, got an array of "
             )
-            raise ParameterError(who, Setting("landmarks"), f"{needed}shape {given.shape}.")
-        require_finite(f"{who} (landmarks)", given)
+            raise ParameterError(
+                estimator_name, Setting("landmarks"), f"{needed}shape {given.shape}."
+            )
+        require_finite(f"{estimator_name} (landmarks)", given)
         kernel.check(given)
 
     def required_statistics(self, d: int) -> Statistic | None:
@@ -208,7 +210,7 @@ class Nystroem(Map):
         return CombinedStatistics(*required) if required else None
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Landmarks:
-        who = type(self).__name__
+        estimator_name = type(self).__name__
         parts = [] if statistics is None else list(statistics.parts)
         sample = parts.pop() if self.random else None
         gamma = self._gamma()
@@ -216,9 +218,9 @@ class Nystroem(Map):
         kernel = self._kernel(self.gamma_)
         try:
             rows = self._given_landmarks() if sample is None else self._sample(rng, kernel, sample)
-            return Landmarks.of(who, kernel, rows.astype(np.float64))
+            return Landmarks.of(estimator_name, kernel, rows.astype(np.float64))
         except RowError as error:
-            raise ValueError(f"{who}: in the landmarks, {error}") from None
+            raise ValueError(f"{estimator_name}: in the landmarks, {error}") from None
 
     @classmethod
     def cases(cls) -> list[Map]:
@@ -254,7 +256,7 @@ class Nystroem(Map):
 
     def _kernel(self, gamma: float | None) -> Kernel:
         """Return the kernel with a gamma; raise where the parameters contradict each other."""
-        who = type(self).__name__
+        estimator_name = type(self).__name__
         params = dict(self.kernel_params or {})
         if isinstance(self.kernel, str):
             cls = kernel_class(self.kernel)
@@ -264,7 +266,7 @@ class Nystroem(Map):
                     f" of kernel={self.kernel!r} may have {sorted(allowed) or 'nothing'}, got "
                     f"{sorted(params)}. gamma is a parameter of its own."
                 )
-                raise ParameterError(who, Setting("kernel_params"), needed)
+                raise ParameterError(estimator_name, Setting("kernel_params"), needed)
             bandwidth = self._gamma()
             if bandwidth is not None:
                 bandwidth.check()
@@ -274,7 +276,7 @@ class Nystroem(Map):
         if isinstance(self.kernel, Kernel):
             if params:
                 needed = f" are for kernels by name and functions; {self.kernel!r} has its own."
-                raise ParameterError(who, Setting("kernel_params"), needed)
+                raise ParameterError(estimator_name, Setting("kernel_params"), needed)
             self._refuse_gamma(f"{self.kernel!r} has its own parameters")
             return self.kernel
         self._refuse_gamma("a function takes it from kernel_params")
@@ -309,13 +311,13 @@ class Landmarks(TileTransform):
     careful: bool  # map float32 rows in float64
 
     @classmethod
-    def of(cls, who: str, kernel: Kernel, landmarks: Any) -> Landmarks:
+    def of(cls, estimator_name: str, kernel: Kernel, landmarks: Any) -> Landmarks:
         """Return the transform with these landmarks.
 
         K^(-1/2) magnifies rounding by the largest norm of its columns, times the scale of k.
         """
         K = gram(kernel, landmarks)
-        projection = inverse_square_root(who, kernel, K)
+        projection = inverse_square_root(estimator_name, kernel, K)
         magnified = np.sqrt(np.max(np.sum(projection**2, axis=0)) * np.max(np.diagonal(K)))
         return cls(kernel, landmarks, projection, bool(magnified > _MOST_MAGNIFIED))
 

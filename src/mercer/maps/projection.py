@@ -151,7 +151,9 @@ def projection_size(size: Any, d: int, method: str) -> Any:
     return size
 
 
-def check_projection(who: str, name: str, size: Any, d: int, method: str, basis: Any) -> None:
+def check_projection(
+    estimator_name: str, name: str, size: Any, d: int, method: str, basis: Any
+) -> None:
     """Raise where the number of rows of P, the parameter `name`, or the basis is wrong."""
     size = projection_size(size, d, method)
     if method != "gaussian" and size > d:
@@ -159,9 +161,9 @@ def check_projection(who: str, name: str, size: Any, d: int, method: str, basis:
             f" must be at most the number of columns, n_features={d}, got {size}: {d} orthogonal "
             "rows are exact. Use a smaller one, or method='gaussian', which has no such limit."
         )
-        raise ParameterError(who, Setting(name), needed)
+        raise ParameterError(estimator_name, Setting(name), needed)
     if basis is not None:
-        _check_basis(who, basis, d)
+        _check_basis(estimator_name, basis, d)
 
 
 def as_basis(basis: Any) -> Array | None:
@@ -169,15 +171,15 @@ def as_basis(basis: Any) -> Array | None:
     return None if basis is None else np.asarray(basis, dtype=np.float64)
 
 
-def _check_basis(who: str, basis: Any, d: int) -> None:
+def _check_basis(estimator_name: str, basis: Any, d: int) -> None:
     """Raise unless a basis is a (d, d) array with orthonormal columns."""
-    array = as_numpy(who, basis)
+    array = as_numpy(estimator_name, basis)
     if array.shape != (d, d) or array.dtype.kind not in "biuf":
         needed = (
             f" must be a ({d}, {d}) array of real numbers, a column for each column of X, got one "
             f"of shape {array.shape} and type {array.dtype}."
         )
-        raise ParameterError(who, Setting("basis"), needed)
+        raise ParameterError(estimator_name, Setting("basis"), needed)
     array = array.astype(np.float64)
     off = np.abs(array.T @ array - np.eye(d))
     i, j = (int(index) for index in np.unravel_index(np.argmax(off), off.shape))
@@ -187,4 +189,4 @@ def _check_basis(who: str, basis: Any, d: int) -> None:
             f"{_ORTHONORMAL:g}, got {off[i, j]:.3g} at columns {i} and {j}. "
             "numpy.linalg.qr(basis)[0] has such columns."
         )
-        raise ParameterError(who, Setting("basis"), needed)
+        raise ParameterError(estimator_name, Setting("basis"), needed)

@@ -65,7 +65,7 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
     "nystroem": (Grid({}, "gamma", (1, 1 / 4, 4)),),
 }
 # Maps for a kernel that another map already stands for: candidates only when they are named.
-TWINS = {
+ALTERNATIVES = {
     "anchors": "chi2-series",
     "chi2-chebyshev": "chi2-series",
     "homogeneous": "chi2-series",
@@ -190,7 +190,11 @@ def candidates(
     """
     names, given = _parse_kernels(kernels)
     X = X[: max(16, min(256, _PROBE_NUMBERS // max(X.shape[1], 1)))]
-    refused = {name: twin(name) for name in TWINS if kernels == "auto" and name in registry()}
+    refused = {
+        name: alternative_reason(name)
+        for name in ALTERNATIVES
+        if kernels == "auto" and name in registry()
+    }
     accepted: dict[str, MapCandidate] = {}  # by name: two bandwidths may be the same number
     late: list[str] = []
     unlike = _spreads_differ(X)
@@ -222,9 +226,9 @@ def _start_order(candidate: Candidate) -> int:
     return 1 if candidate.name == candidate.family else 2
 
 
-def twin(name: str) -> str:
+def alternative_reason(name: str) -> str:
     """Return the reason why a map is no candidate that another one stands for."""
-    return f"{name} is another map for the kernel of {TWINS[name]}: name it to compare it."
+    return f"{name} is another map for the kernel of {ALTERNATIVES[name]}: name it to compare it."
 
 
 def _wrong_domain(cls: type[Map]) -> str:
@@ -234,7 +238,7 @@ def _wrong_domain(cls: type[Map]) -> str:
 def _parse_kernels(kernels: Any) -> tuple[list[str], list[Map]]:
     """Return the names, and the maps, of the parameter `kernels`."""
     if isinstance(kernels, str) and kernels == "auto":
-        return [name for name in registry() if name not in TWINS], []
+        return [name for name in registry() if name not in ALTERNATIVES], []
     listed: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
     if not isinstance(listed, list | tuple | set | frozenset) or not listed:
         needed = " must be 'auto' or a list of names of maps and maps"

@@ -219,7 +219,7 @@ class SuccessiveHalving:
         kernels: dict[str, Kernel] = {}
         for result in sorted(finalists, key=lambda result: -result.score):
             kernel = kernel_of(result.model.feature_map_)
-            if not kernel.laborious:
+            if not kernel.expensive:
                 kernels.setdefault(f"exact {format_kernel(kernel)}", kernel)
         for name, kernel in list(kernels.items())[:_EXACT]:
             work = float(rows * self.sample.columns)

@@ -123,7 +123,7 @@ class Leaderboard:
         """Format the table, the verdict, and what was left out."""
         score = "R^2" if self.numeric else "accuracy"
         header = ("model", score, "+-", "rows", *_COLUMNS)
-        lines = [header, *(shown(entry, numeric=self.numeric) for entry in self.entries)]
+        lines = [header, *(format_entry(entry, numeric=self.numeric) for entry in self.entries)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         table = [
             " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
@@ -132,7 +132,7 @@ class Leaderboard:
         return "\n".join([*table, self.verdict, *([self.stopped] if self.stopped else [])])
 
 
-def shown(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
+def format_entry(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
     """Format an entry as the cells of its row."""
     style = ".4f" if numeric else ".2%"
     error = "-"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mercer.model_selection.candidates import LINEAR, TWINS, twin
+from mercer.model_selection.candidates import ALTERNATIVES, LINEAR, alternative_reason
 from mercer.model_selection.halving import FINAL, NOISE, Result, SuccessiveHalving, rank
 from mercer.model_selection.models import TREES
 
@@ -78,7 +78,8 @@ def _why_alone(search: SuccessiveHalving) -> str:
     refused = {
         name: reason
         for name, reason in search.refused.items()
-        if name not in (TREES, *LINEAR) and not (name in TWINS and reason == twin(name))
+        if name not in (TREES, *LINEAR)
+        and not (name in ALTERNATIVES and reason == alternative_reason(name))
     }
     reasons = []
     if refused:

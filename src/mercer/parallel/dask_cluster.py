@@ -245,7 +245,7 @@ def map_chunks(
         from scipy.sparse import csr_array
 
         empty = csr_array(empty)
-    task = delayed(_unpack, pure=False)(delayed(model._packed(), pure=False))
+    task = delayed(_unpack, pure=False)(delayed(model._pack(), pure=False))
     layout: dict[str, Any] = (
         {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (columns,))}
     )
@@ -384,7 +384,7 @@ def _scheduler_lost(client: Any, start: int) -> ConnectionError:
 
 
 def _unpack(model: Any) -> Any:
-    return copy.copy(model._unpacked())  # a copy has its own set of issued warnings
+    return copy.copy(model._unpack())  # a copy has its own set of issued warnings
 
 
 def _apply_to_chunk(

@@ -11,7 +11,7 @@ from typing import IO
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def open_atomic(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file beside path that replaces it when the with statement succeeds.
 
     The file and its folder are synced to disk. On an error the temporary file is removed and path

@@ -77,7 +77,7 @@ class Encoder:
         if not isinstance(params.get("random_state", 0), int | np.integer):
             params["random_state"] = None  # a generator: seed_ and the drawn arrays are stored
         stored = self._encode_each(params, f"{path}params.")
-        state = model._kept() if fitted else {}
+        state = model._fitted_state() if fitted else {}
         unknown = min(set(state) - set(self.allowed.attributes[name]), default=None)
         if unknown is not None:
             raise ValueError(
@@ -228,12 +228,12 @@ class Decoder:
                 key in types and has_type(value, types[key]),
                 f"{name} has no attribute {_short(key)} of this type",
             )
-        model._keep(state)
+        model._set_fitted_state(state)
         for key, hint in types.items():
             require(
                 hasattr(model, key) or has_type(None, hint), f"{name} needs the attribute {key}"
             )
-        require(set(model._kept()) == set(stored), f"{name} has derived attributes")
+        require(set(model._fitted_state()) == set(stored), f"{name} has derived attributes")
         self.validate(model)
 
     def decode(self, stored: Any, depth: int = 0, *, fitted: bool | None = None) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import Array
-from mercer.persistence.atomic_write import replacing
+from mercer.persistence.atomic_write import open_atomic
 
 _HEADER_BYTES = 2**24
 _AXES = 8
@@ -121,7 +121,7 @@ def write(
             f"The header of {path.name} would have {len(header):,} bytes of names and parameters; "
             f"the limit is {_HEADER_BYTES:,}. Use shorter column names, or none."
         )
-    with replacing(path) as file:
+    with open_atomic(path) as file:
         file.write(len(header).to_bytes(8, "little") + header)
         for view in views:
             file.write(view)

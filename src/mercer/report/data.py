@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer._typing import Array, is_csr
-from mercer.evaluation.convergence import Law, law_of, seeded
-from mercer.evaluation.kernel_error import drawn_pairs, measure
+from mercer.evaluation.convergence import Law, measure_convergence, with_seed
+from mercer.evaluation.kernel_error import draw_pairs, measure
 from mercer.kernels import Kernel
 from mercer.kernels.additive import Additive
 from mercer.kernels.gram import gram
@@ -161,10 +161,14 @@ def measure_curve(name: str, model: Any, sample: SampleSplit, seed: int) -> Erro
                 draws[m] = errors
         if len(draws) < 2:
             return None
-        fitted = seeded(feature_map.with_size(max(draws)), seed).fit(sample.train)
+        fitted = with_seed(feature_map.with_size(max(draws)), seed).fit(sample.train)
         pairs = _draw_pairs(fitted.kernel_, sample, seed)
         measured = measure(fitted, sample.test, pairs)
-        law = law_of(fitted, _interleave(sample), measured, seed, None) if random else None
+        law = (
+            measure_convergence(fitted, _interleave(sample), measured, seed, None)
+            if random
+            else None
+        )
     return ErrorCurve(
         name,
         parameter,
@@ -178,7 +182,7 @@ def measure_curve(name: str, model: Any, sample: SampleSplit, seed: int) -> Erro
 
 def _measure_draw(feature_map: Map, size: int, sample: SampleSplit, seed: int) -> float:
     """Return the relative error of one draw; NaN if the kernel has no formula."""
-    fitted = seeded(feature_map.with_size(size), seed).fit(sample.train)
+    fitted = with_seed(feature_map.with_size(size), seed).fit(sample.train)
     if not hasattr(fitted, "kernel_"):
         return float("nan")
     measured = measure(fitted, sample.test, _draw_pairs(fitted.kernel_, sample, seed))
@@ -260,7 +264,7 @@ def _interleave(sample: SampleSplit) -> Any:
 def _draw_pairs(kernel: Kernel, sample: SampleSplit, seed: int) -> tuple[Array, Array]:
     rows, columns = sample.test.shape
     count = figure_pairs(columns)
-    return drawn_pairs(rows, min(count, _SLOW_KERNEL_PAIRS) if kernel.laborious else count, seed)
+    return draw_pairs(rows, min(count, _SLOW_KERNEL_PAIRS) if kernel.expensive else count, seed)
 
 
 def _fit(model: Any, sample: SampleSplit, seed: int) -> tuple[Map, SampleSplit]:
@@ -271,7 +275,7 @@ def _fit(model: Any, sample: SampleSplit, seed: int) -> tuple[Map, SampleSplit]:
     tuple of (fitted map, sample as the map's input)
     """
     sample = _map_input(model, sample)
-    feature_map = seeded(clone(_split(model)[1]), seed)
+    feature_map = with_seed(clone(_split(model)[1]), seed)
     with _ignored_warnings():
         while True:
             try:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from mercer import system
-from mercer.evaluation.certificate import share
+from mercer.evaluation.certificate import format_percent
 from mercer.kernels.additive import Additive
-from mercer.model_selection.select import Entry, Leaderboard, shown
-from mercer.parallel.tile_size import format_bytes as in_words
-from mercer.persistence.atomic_write import remove_leftovers, replacing
+from mercer.model_selection.select import Entry, Leaderboard, format_entry
+from mercer.parallel.tile_size import format_bytes
+from mercer.persistence.atomic_write import open_atomic, remove_leftovers
 from mercer.report import figures
 from mercer.report.data import (
     ErrorCurve,
@@ -91,7 +91,7 @@ def write_report(
     require_ready(path)
     page = _render(board, _validate_sample(board, X, y, names), names, command, title)
     remove_leftovers(path)
-    with replacing(path) as file:
+    with open_atomic(path) as file:
         file.write(page.encode("utf-8"))
 
 
@@ -206,7 +206,7 @@ def environment() -> Any:
         lstrip_blocks=True,
         finalize=_replace_invalid,
     )
-    page.filters.update(memory=in_words, percent=share, thousands="{:,}".format)
+    page.filters.update(memory=format_bytes, percent=format_percent, thousands="{:,}".format)
     return page
 
 
@@ -238,7 +238,7 @@ def _table(
     return [
         (
             "best" if entry is board.winner else "" if entry.finalist else "unfinished",
-            (str(rank), *shown(entry, numeric=board.numeric)),
+            (str(rank), *format_entry(entry, numeric=board.numeric)),
         )
         for rank, entry in ranked
     ]

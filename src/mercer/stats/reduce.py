@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from mercer.data import ChangedFileError, Stream, open_stream
 from mercer.data.batches import Piece, Rows
-from mercer.maps.block import Block, at_home, is_block
+from mercer.maps.block import Block, block_to_host, is_block
 from mercer.parallel import dask_cluster
 from mercer.parallel.device import arithmetic
 from mercer.parallel.threads import limit_threads, one_blas_thread
@@ -245,7 +245,7 @@ def _sum_locally(
             if is_full():
                 finish(last=False)
                 shard, blocks = empty_like(total.template), 0
-            block = piece.block if accepts_device_blocks else at_home(piece.block)
+            block = piece.block if accepts_device_blocks else block_to_host(piece.block)
             shard.add(block, y=piece.y, weight=piece.weight, start=piece.start)
             blocks, done = blocks + 1, piece.start + piece.block.shape[0]
             if progress is not None:

@@ -252,7 +252,7 @@ class Seed:
         )
 
     def __str__(self) -> str:
-        return "None, a whole number from 0 to 2^64 - 1, a numpy Generator or a RandomState"
+        return "None, an integer from 0 to 2^64 - 1, a numpy Generator or a RandomState"
 
 
 class Threads:
