@@ -38,7 +38,7 @@ def test_the_example_of_a_pipeline_does_what_it_says(capsys):
     exec(next(block for block in code(README) if "make_pipeline(RandomFourier" in block), {})
     first, second = capsys.readouterr().out.splitlines()
     assert float(first.split(":")[1]) > 0.95
-    assert float(re.search(r"off by ([\d.]+)", second)[1]) < 0.02
+    assert float(re.search(r"features (0\.\d+)", second)[1]) < 0.02
 
 
 def commands(path: Path) -> list[tuple[str, str]]:

@@ -224,6 +224,6 @@ def test_the_winner_is_within_a_point_of_the_best_by_exhaustive_search(name, ker
     with capsys.disabled():
         print(
             f"\n{name}: {board.winner.name} {chosen:.4f}; of {len(scores)} the best is {best} "
-            f"{scores[best]:.4f}; {board.verdict}"
+            f"{scores[best]:.4f}; {board.summary}"
         )
     assert chosen > scores[best] - 0.01

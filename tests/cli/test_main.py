@@ -24,7 +24,7 @@ from mercer.cli._console import Console, plain_table
 from mercer.maps import registry
 
 
-def test_compare_shows_the_race_and_its_verdict(monkeypatch):
+def test_compare_shows_the_table_and_the_summary(monkeypatch):
     monkeypatch.setattr("mercer.model_selection.select.select", select)
     output = run("compare --kernels hellinger,fourier --max-seconds 9000")
     lines = output.splitlines()
@@ -99,9 +99,9 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     assert found["linear"]["score"] < 0.9
     assert max(one["score"] for name, one in found.items() if name.startswith("fourier")) > 0.95
     assert not [name for name in found if "hellinger" in name]
-    verdict = next(one for one in heard if one["event"] == "verdict")
-    assert verdict["stopped"] is None
-    assert "R^2" in verdict["verdict"]
+    summary = next(one for one in heard if one["event"] == "summary")
+    assert summary["stopped"] is None
+    assert "R^2" in summary["summary"]
     output = run(line)
     assert "numbers.csv: 400 rows, 3 columns" in output
     assert "Skipped hellinger: Hellinger needs numbers of at least 0" in output
@@ -112,7 +112,7 @@ def test_compare_of_numbers_shows_r2_and_leaves_out_what_does_not_take_the_rows(
     following = re.search(
         r"Next: mercer (fit numbers.csv --target y --drop id --map .* -o model.mercer)", output
     )[1]
-    assert verdict["map"] in following
+    assert summary["map"] in following
     assert "R^2" in run(f"{following} --test numbers.csv")
 
 

@@ -161,7 +161,7 @@ def board(
     )
     given: dict[str, Any] = {
         "entries": renamed,
-        "verdict": "exp-chi2 gamma=2 is the best on these rows: 97.20%, 7.0 points above linear.",
+        "summary": "exp-chi2 gamma=2 is the best on these rows: 97.20%, 7.0 points above linear.",
         "numeric": numeric,
         "rows": 1600,
         "columns": 12,
@@ -206,7 +206,7 @@ def hostile_report() -> str:
     """A page on which every word that comes from outside is hostile."""
     one = board(
         names=dict(zip([entry.name for entry in board().entries], HOSTILE, strict=False)),
-        verdict=HOSTILE[1],
+        summary=HOSTILE[1],
         stopped=HOSTILE[0],
         refused={HOSTILE[2]: HOSTILE[7], **dict.fromkeys(HOSTILE[3:6], HOSTILE[3])},
         notes=tuple(HOSTILE),

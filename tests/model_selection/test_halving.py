@@ -91,8 +91,8 @@ def chosen(*final: Result, guess: int = 0) -> tuple[str, str]:
         sample=SimpleNamespace(numeric=False),
         baseline=lambda in_final: result("guess", "outside", guess),
     )
-    winner, verdict = summary.choose_winner(search)
-    return winner.candidate.name, verdict
+    winner, text = summary.choose_winner(search)
+    return winner.candidate.name, text
 
 
 def test_linear_wins_within_one_standard_error_and_not_beyond():
@@ -100,48 +100,48 @@ def test_linear_wins_within_one_standard_error_and_not_beyond():
     is within one, k = 2 is not.
     """
     linear = result("linear", "linear", 300)
-    name, verdict = chosen(linear, result("fourier", "map", 301))
+    name, summary = chosen(linear, result("fourier", "map", 301))
     assert name == "linear"
     assert (
-        verdict
+        summary
         == "Linear is enough: 75.00% +- 2.17%; fourier has 75.25% +- 2.16%, no more than noise."
     )
-    name, verdict = chosen(linear, result("fourier", "map", 302))
+    name, summary = chosen(linear, result("fourier", "map", 302))
     assert name == "fourier"
-    assert verdict == "fourier wins with 75.50% +- 2.15%, 0.50 points more than linear."
+    assert summary == "fourier wins with 75.50% +- 2.15%, 0.50 points more than linear."
 
 
 def test_trees_are_better_beyond_one_standard_error_and_never_win():
     fourier, linear = result("fourier", "map", 350), result("linear", "linear", 300)
-    name, verdict = chosen(
+    name, summary = chosen(
         linear, fourier, result(TREES, "outside", 351), result("exact", "exact", 390)
     )
-    assert (name, "Trees" in verdict) == ("fourier", False)
-    name, verdict = chosen(linear, fourier, result(TREES, "outside", 352))
+    assert (name, "Trees" in summary) == ("fourier", False)
+    name, summary = chosen(linear, fourier, result(TREES, "outside", 352))
     assert name == "fourier"
-    assert verdict.startswith(
+    assert summary.startswith(
         "Trees are better here: gradient boosting has 88.00% +- 1.62%, 0.50 points more than ours."
     )
-    assert verdict.endswith(
+    assert summary.endswith(
         "Of ours: fourier wins with 87.50% +- 1.65%, 12.50 points more than linear."
     )
 
 
 def test_what_is_within_two_standard_errors_of_guessing_is_called_guessing():
     linear, fourier = result("linear", "linear", 300), result("fourier", "map", 310)
-    name, verdict = chosen(linear, fourier, guess=306)
-    assert (name, verdict) == (
+    name, summary = chosen(linear, fourier, guess=306)
+    assert (name, summary) == (
         "fourier",
         "Nothing here beats guessing (76.50%): fourier has 77.50% +- 2.09%.",
     )
     assert chosen(linear, fourier, guess=305)[1].startswith("fourier wins with ")
-    _, verdict = chosen(linear, fourier, result(TREES, "outside", 320), guess=310)
+    _, summary = chosen(linear, fourier, result(TREES, "outside", 320), guess=310)
     assert (
-        verdict.startswith("Trees are better here: ")
-        and "Of ours: nothing beats guessing (77.50%): " in verdict
+        summary.startswith("Trees are better here: ")
+        and "Of ours: nothing beats guessing (77.50%): " in summary
     )
-    _, verdict = chosen(linear, fourier, result(TREES, "outside", 320), guess=320)
-    assert verdict.startswith("Nothing here beats guessing (80.00%): ")
+    _, summary = chosen(linear, fourier, result(TREES, "outside", 320), guess=320)
+    assert summary.startswith("Nothing here beats guessing (80.00%): ")
 
 
 def test_what_cannot_be_told_apart_is_ranked_by_its_work_and_never_by_the_clock():

@@ -45,7 +45,7 @@ def test_a_map_wins_where_no_plane_parts_the_classes(board):
     linear = next(one for one in board.entries if one.kind == "linear" and one.finalist)
     assert board.winner.score > 0.93 > 0.75 > linear.score
     assert re.search(
-        r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.verdict
+        r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.summary
     )
     X, y = rings(seed=1)
     model = board.best_
@@ -56,7 +56,7 @@ def test_a_map_wins_where_no_plane_parts_the_classes(board):
 def test_linear_is_enough_where_it_is():
     board = select(*plane(), kernels=FEW, random_state=0)
     assert board.winner.kind == "linear"
-    assert board.verdict.startswith("Linear is enough: 9")
+    assert board.summary.startswith("Linear is enough: 9")
     assert board.best_.fit(*plane()).score(*plane(seed=1)) > 0.9
 
 
@@ -64,7 +64,7 @@ def test_linear_is_enough_where_it_is():
 def test_trees_are_better_where_columns_are_cut_at_thresholds():
     budget = Budget(boosting_rounds=25)
     board = select(*steps(), kernels=["fourier"], random_state=0, budget=budget)
-    assert board.verdict.startswith("Trees are better here: gradient boosting has 9")
+    assert board.summary.startswith("Trees are better here: gradient boosting has 9")
     assert board.entries[0].name == "gradient boosting"
     assert board.winner.kind != "outside"
     assert isinstance(board.best_, KernelClassifier)
@@ -97,7 +97,7 @@ def test_columns_of_unlike_units_are_divided_by_their_spread():
 def test_the_same_seed_gives_the_same_board_and_another_seed_another(board):
     again = select(*rings(), kernels=FEW, random_state=0)
     assert facts(again) == facts(board)
-    assert again.verdict == board.verdict
+    assert again.summary == board.summary
     assert board.stopped is None
     other = select(*rings(), kernels=FEW, random_state=1)
     assert facts(other) != facts(board)
@@ -144,11 +144,11 @@ def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_en
     )
     board = select(X, y, kernels=FEW, random_state=0)
     words = "R^2 0" if numbers else "90.00%"
-    assert board.verdict.startswith(
+    assert board.summary.startswith(
         f"Nothing here beats guessing ({words}): {board.winner.name} has "
     )
     alone = select(X, y, kernels=["linear"], random_state=0)
-    assert f", no better than guessing ({words}). No other map was named." in alone.verdict
+    assert f", no better than guessing ({words}). No other map was named." in alone.summary
 
 
 @pytest.fixture
@@ -246,10 +246,10 @@ def test_exact_kernels_and_trees_are_listed_and_cannot_win(board):
     assert order == sorted(order, reverse=True)
 
 
-def test_the_table_has_a_line_for_each_entry_and_the_verdict(board):
+def test_the_table_has_a_line_for_each_entry_and_the_summary(board):
     lines = str(board).splitlines()
     assert len(lines) == len(board.entries) + 2
-    assert lines[-1] == board.verdict
+    assert lines[-1] == board.summary
     assert lines[1].startswith(board.entries[0].name)
 
 
@@ -300,12 +300,12 @@ def test_kernels_may_be_a_set_or_a_tuple():
     ],
     ids=["refused", "two refused", "linear"],
 )
-def test_where_no_map_takes_part_linear_wins_by_its_final_and_the_verdict_says_why(kernels, why):
+def test_where_no_map_takes_part_linear_wins_by_its_final_and_the_summary_says_why(kernels, why):
     board = select(*plane(100), kernels=kernels, random_state=0)
     assert board.winner.kind == "linear" and board.winner.finalist
     assert board.winner in board.entries
-    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
-    assert f"%. {why}" in board.verdict
+    assert board.summary.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert f"%. {why}" in board.summary
 
 
 def test_linear_goes_first_in_the_final(board):

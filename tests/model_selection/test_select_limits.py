@@ -39,8 +39,8 @@ def test_without_time_linear_is_run_and_the_rest_is_said():
     assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
     assert board.stopped.startswith("Their share of 1e-09 s was not enough for ")
     assert re.search(r" in round 1\. 1e-09 s were not enough for .* in the final\.$", board.stopped)
-    assert board.verdict.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
-    assert board.verdict.endswith("There was no time for others.")
+    assert board.summary.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
+    assert board.summary.endswith("There was no time for others.")
     assert board.best_.fit(*rings()).score(*rings()) > 0
 
 
@@ -62,7 +62,7 @@ def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind
     assert [one for one in heard if one[0] == "the final"] == [("the final", "linear")]
     assert [one.name for one in board.entries if one.finalist] == ["linear"]
     assert board.winner.kind == kind and board.winner in board.entries
-    assert "No map got through the final" in board.verdict
+    assert "No map got through the final" in board.summary
     assert "600 s were not enough for RandomFourier(" in board.stopped
 
 

@@ -135,7 +135,7 @@ def test_it_has_the_summary_every_entry_the_command_and_the_settings(plain):
     text = "".join(Page(plain).words)
     one = board()
     for words in [
-        one.verdict,
+        one.summary,
         "mercer compare data.csv --target y",
         "random state",
         "numpy",
@@ -225,7 +225,7 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     alone = board(
         entries=(linear,),
         winner=linear,
-        verdict="Linear is enough.",
+        summary="Linear is enough.",
         refused={},
         stopped="Time was up.",
     )

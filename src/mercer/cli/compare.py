@@ -202,7 +202,7 @@ def _status(console: Console) -> Iterator[Callable[[str, str], None]]:
 
 
 def print_leaderboard(board: Leaderboard, console: Console) -> None:
-    """Print the table of a comparison, notes and the verdict."""
+    """Print the table of a comparison, notes and the summary."""
     from mercer.model_selection.candidates import ALTERNATIVES, alternative_reason
     from mercer.model_selection.select import format_entry
 
@@ -234,10 +234,10 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
         console.note(note)
     if board.stopped is not None:
         console.print(board.stopped)
-    console.print(board.verdict)
+    console.print(board.summary)
     console.event(
-        "verdict",
-        verdict=board.verdict,
+        "summary",
+        summary=board.summary,
         winner=board.winner.name,
         map=_map_text(board),
         stopped=board.stopped,

@@ -186,11 +186,11 @@ def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any
         console.note("sample weights are used by the fit, not by the selection of the map.")
     board = compare_stream(stream, task, console, **limits)
     text = _map_syntax.format_spec(_map_syntax.spec_of_map(board.best_.feature_map))
-    console.print(f"{board.verdict} Using --map {shlex.quote(text)}.")
+    console.print(f"{board.summary} Using --map {shlex.quote(text)}.")
     if board.stopped is not None:
         console.print(board.stopped)
     console.event(
-        "verdict", verdict=board.verdict, winner=board.winner.name, map=text, stopped=board.stopped
+        "summary", summary=board.summary, winner=board.winner.name, map=text, stopped=board.stopped
     )
     return board.best_.feature_map
 

@@ -125,7 +125,7 @@ class CostEstimate(Plan):
 
 
 _ROUTES = {
-    "moments": "least squares from moments",
+    "moments": "least squares from normal equations",
     "passes": "conjugate gradients over blocks",
     "newton": "Newton's method by matrices",
     "newton-cg": "Newton's method by conjugate gradients",

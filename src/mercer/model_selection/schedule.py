@@ -41,8 +41,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Rows and sizes of all rounds. The sample is split, in order, into rows of rounds, held-out
-    rows that score them, and rows of the final cross-validation.
+    """Rows and sizes of all rounds.
+
+    The sample is split, in order, into rows of rounds, held-out rows that score them, and rows of
+    the final cross-validation.
 
     Attributes
     ----------

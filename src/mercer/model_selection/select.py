@@ -84,7 +84,7 @@ class Leaderboard:
         Best first: finalists, then the others by the last round they were in.
     winner : Entry
         The best map, or linear where no map is better by more than one standard error.
-    verdict : str
+    summary : str
         One sentence: the winner, and by how much.
     numeric : bool
         Whether scores are R^2; accuracy otherwise.
@@ -103,7 +103,7 @@ class Leaderboard:
     """
 
     entries: tuple[Entry, ...]
-    verdict: str
+    summary: str
     numeric: bool
     rows: int
     columns: int
@@ -120,7 +120,7 @@ class Leaderboard:
         return clone(self.winner.model)
 
     def __str__(self) -> str:
-        """Format the table, the verdict, and what was left out."""
+        """Format the table, the summary, and what was left out."""
         score = "R^2" if self.numeric else "accuracy"
         header = ("model", score, "+-", "rows", *_COLUMNS)
         lines = [header, *(format_entry(entry, numeric=self.numeric) for entry in self.entries)]
@@ -129,7 +129,7 @@ class Leaderboard:
             " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
             for line in lines
         ]
-        return "\n".join([*table, self.verdict, *([self.stopped] if self.stopped else [])])
+        return "\n".join([*table, self.summary, *([self.stopped] if self.stopped else [])])
 
 
 def format_entry(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ def select(
     Returns
     -------
     Leaderboard
-        ``entries`` best first, ``winner``, ``verdict``, and ``best_``, the winner's model.
+        ``entries`` best first, ``winner``, ``summary``, and ``best_``, the winner's model.
 
     Raises
     ------
@@ -265,13 +265,13 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
         for name, result in search.last.items()
         if name not in validated
     }
-    winner, verdict = choose_winner(search)
+    winner, summary = choose_winner(search)
     return Leaderboard(
         entries=(
             *sorted(finalists.values(), key=lambda entry: -entry.score),
             *sorted(others.values(), key=lambda entry: (-entry.rounds, -entry.score)),
         ),
-        verdict=verdict,
+        summary=summary,
         numeric=sample.numeric,
         rows=sample.total,
         columns=sample.columns,

@@ -41,32 +41,32 @@ def choose_winner(search: SuccessiveHalving) -> tuple[Result, str]:
         winner = linear
     words, baseline = _Words(search.sample.numeric), search.baseline(in_final=not by_rounds)
     if alone:
-        verdict = words.alone(winner, baseline, _why_alone(search))
+        summary = words.alone(winner, baseline, _why_alone(search))
     elif winner.lead_over(baseline) <= _SIGNIFICANT:
-        verdict = (
+        summary = (
             f"Nothing here beats guessing ({words.baseline(baseline)}): {winner.label} has "
             f"{words.score(winner)}."
         )
     else:
-        verdict = words.winner(winner, best, linear)
+        summary = words.winner(winner, best, linear)
     trees = next((result for result in search.final if result.candidate.name == TREES), None)
     if (
         trees is not None
         and not by_rounds
         and min(trees.lead_over(winner), trees.lead_over(baseline)) > NOISE
     ):
-        verdict = verdict.replace("Nothing here beats", "nothing beats")
-        verdict = (
+        summary = summary.replace("Nothing here beats", "nothing beats")
+        summary = (
             f"Trees are better here: {TREES} has {words.score(trees)}, "
-            f"{words.lead(trees, winner)} than ours. Of ours: {verdict}"
+            f"{words.lead(trees, winner)} than ours. Of ours: {summary}"
         )
     if by_rounds:
-        verdict += (
+        summary += (
             " No map got through the final: this is the score of the last round, which the choice "
             "was made by."
         )
         winner = next((one for one in validated if one.candidate is winner.candidate), winner)
-    return winner, verdict
+    return winner, summary
 
 
 def _has_map(results: list[Result]) -> bool:

@@ -164,7 +164,7 @@ def _render(
     template = environment().from_string(source)
     page: str = template.render(
         title=title,
-        summary=board.verdict,
+        summary=board.summary,
         metric=metric,
         numeric=board.numeric,
         columns=("#", "model", metric if board.numeric else metric.lower(), *_COLUMNS),

@@ -46,9 +46,9 @@ class CompressiveSizes:
 
 @validate_arguments(**_PROJECTION)
 def projection_spread(n_measurements: int, d: int, method: str = "orthoprojector") -> float:
-    """Standard deviation of |P x|^2/|x|^2, whose mean is 1: sqrt(2 (1 - m/d)/(m (d + 2)/d)).
+    """Return the standard deviation of |P x|^2/|x|^2: sqrt(2 (1 - m/d)/(m (d + 2)/d)).
 
-    sqrt(2/m) for "gaussian".
+    The mean is 1. For "gaussian" it is sqrt(2/m).
     """
     m = _at_most_d(n_measurements, d, method)
     return math.sqrt(2 / m if method == "gaussian" else 2 * (1 - m / d) / (m * (d + 2) / d))
