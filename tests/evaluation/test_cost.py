@@ -112,7 +112,7 @@ def test_bytes_of_many_features_are_those_of_the_solver_and_of_few_those_of_bloc
     rows = DataShape(10**6, 10, None, "float64")
     wide = MapSize(8192, SIZE.cost, 1000.0, 8192.0, "dense")
     plan = plan_fit(rows.rows, 10, 8192, limit=10**11)
-    assert peak_bytes(plan, rows, wide, 2, 1) == pytest.approx(plan.held, rel=0.02)
+    assert peak_bytes(plan, rows, wide, 2, 1) == pytest.approx(plan.solver_bytes, rel=0.02)
     plan = plan_fit(rows.rows, 10, 300, limit=10**9)
     blocks = 2 * block_rows(rows, SIZE) * 300 * 8
     found = peak_bytes(plan, rows, SIZE, 1, 1)

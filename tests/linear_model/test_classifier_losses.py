@@ -197,15 +197,15 @@ def test_too_few_steps_are_a_convergence_warning():
 def test_the_plan_chooses_matrices_or_conjugate_gradients():
     few = plan_fit(1000, 16, 256, limit=10**9, outputs=3)
     assert few.route == "newton"
-    assert few.held < 10**7
-    assert few.room == 10**9 - few.held
+    assert few.solver_bytes < 10**7
+    assert few.cache_bytes == 10**9 - few.solver_bytes
     assert "Newton's method with Hessian matrices, " in str(few)
     assert "blocks are cached up to" in str(few)
-    assert plan_fit(1000, 16, 256, limit=few.held - 1, outputs=3).route == "newton-cg"
+    assert plan_fit(1000, 16, 256, limit=few.solver_bytes - 1, outputs=3).route == "newton-cg"
     assert plan_fit(1000, 16, 8192, limit=10**12, outputs=3).route == "newton-cg"
     assert plan_fit(1000, 5000, 4096, limit=10**12, outputs=3).route == "newton"
     small = plan_fit(None, 16, 256, limit=1000, outputs=3, class_weights=True)
-    assert small.room == 0
+    assert small.cache_bytes == 0
     assert "conjugate gradients over blocks" in str(small)
     assert small.passes[0] == "class weights"
 

@@ -73,7 +73,7 @@ def test_the_plan_counts_passes_as_they_are_made():
 
 def test_the_plan_goes_by_memory():
     whole = plan_fit(None, 10, 1000, limit=10**9)
-    assert (whole.route, whole.held) == ("moments", 32_000_000)
-    assert plan_fit(None, 10, 1000, limit=whole.held - 1).route == "passes"
-    assert plan_fit(None, 10, 1000, limit=10**9, folds=5).held > 2 * whole.held
+    assert (whole.route, whole.solver_bytes) == ("moments", 32_000_000)
+    assert plan_fit(None, 10, 1000, limit=whole.solver_bytes - 1).route == "passes"
+    assert plan_fit(None, 10, 1000, limit=10**9, folds=5).solver_bytes > 2 * whole.solver_bytes
     assert "unknown number of rows" in str(whole)

@@ -208,7 +208,7 @@ def test_the_plan_takes_one_pass_or_two_by_memory():
     one = plan_fit(10**6, 300, 7000, limit=2 * 10**9, **more)
     two = plan_fit(10**6, 300, 7000, limit=10**9, unlabeled=True, **more)
     assert (one.route, two.route) == ("moments", "two-stage")
-    assert two.held < one.held / 10
+    assert two.solver_bytes < one.solver_bytes / 10
     assert two.passes == (
         "covariance of each map",
         "covariance of each map, unlabeled rows",
@@ -316,7 +316,7 @@ one = KernelClassifier(maps[0], alpha=1e-3, pca=150).fit(X[:half], y[:half])
 before = peak()
 model = KernelClassifier(maps, alpha=1e-3, pca=150, max_memory="400MB")
 model.fit(X[:half], y[:half], unlabeled=X[60000:])
-print(model.plan_.route, model.plan_.held, peak() - before, one.score(X[60000:], y[60000:]),
+print(model.plan_.route, model.plan_.solver_bytes, peak() - before, one.score(X[60000:], y[60000:]),
       model.score(X[60000:], y[60000:]))
 """
 

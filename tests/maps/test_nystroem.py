@@ -18,7 +18,7 @@ import mercer
 from mercer import Chi2Series, Nystroem, kernels
 from mercer.kernels import CallableKernel, Chi2, Gaussian, JensenShannon, Laplacian, Linear
 from mercer.kernels.registry import kernel_class, kernel_classes
-from mercer.maps._bandwidth import KINDS
+from mercer.maps._bandwidth import BANDWIDTH_RULES
 from mercer.maps._landmarks import sample_by_leverage, sample_kmeans_plus_plus
 from mercer.maps.block import Dense
 from mercer.rng import Rng
@@ -131,7 +131,7 @@ def test_names_are_computed_from_the_kernels():
     assert {cls.__name__ for cls in known.values()} == set(kernels.__all__) - bases
     assert {
         name for name, cls in known.items() if "gamma" in {field.name for field in fields(cls)}
-    } == set(KINDS)
+    } == set(BANDWIDTH_RULES)
 
 
 def test_gamma_is_found_as_in_random_fourier():

@@ -195,7 +195,7 @@ def test_a_worker_that_draws_other_digits_is_sent_the_arrays(client, always_redr
     here = bits(accumulate(rows, Moments()))
     made, make = [], ShardJob.__init__
     digest = {"sha256": "of another processor"}
-    monkeypatch.setattr("mercer.data.batches.Features.mark", lambda self: digest)
+    monkeypatch.setattr("mercer.data.batches.Features.fingerprint", lambda self: digest)
     monkeypatch.setattr(
         ShardJob,
         "__init__",
@@ -243,8 +243,8 @@ def test_rows_in_memory_are_cut_and_files_are_named(tmp_path):
         part = pickle.dumps(stream.values_in_memory(BLOCK, 2 * BLOCK))
         assert len(job) < 3000 and len(part) < 6000
         again = pickle.loads(job).rows.with_rows(pickle.loads(part), BLOCK)
-        (piece,) = again.pieces(BLOCK, 2 * BLOCK)
-        (same,) = Rows(stream).pieces(BLOCK, 2 * BLOCK)
+        (piece,) = again.batches(BLOCK, 2 * BLOCK)
+        (same,) = Rows(stream).batches(BLOCK, 2 * BLOCK)
         assert piece.start == BLOCK and piece.y.tolist() == y[BLOCK : 2 * BLOCK].tolist()
         np.testing.assert_array_equal(piece.block.toarray(), same.block.toarray())
         np.testing.assert_array_equal(piece.weight, w[BLOCK : 2 * BLOCK])

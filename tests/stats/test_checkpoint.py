@@ -126,7 +126,9 @@ def test_a_merge_that_is_interrupted_is_not_kept(small_grid, tmp_path, monkeypat
 def test_a_finished_sum_is_not_summed_again(small_grid, tmp_path, monkeypatch):
     X, path = data()[0], tmp_path / "sum"
     whole = bits(accumulate(X, Moments(), checkpoint=path))
-    monkeypatch.setattr("mercer.data.batches.Rows.pieces", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(
+        "mercer.data.batches.Rows.batches", lambda *_: pytest.fail("rows were read")
+    )
     assert bits(accumulate(X, Moments(), checkpoint=path)) == whole
 
 

@@ -160,7 +160,7 @@ def fit(
         route=plan.route,
         passes=list(plan.passes),
         features=plan.features,
-        bytes=plan.held,
+        bytes=plan.solver_bytes,
     )
     save(model, output)
     _print_summary(model, stream, seconds, output, console)

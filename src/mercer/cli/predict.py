@@ -176,7 +176,7 @@ def write_features(stream: Any, feature_map: Any, output: Path, dense_bytes: int
     )
     step = max(1, dense_bytes // (width * dtype.itemsize))
     with writer as sink:
-        for piece in source.pieces():
+        for piece in source.batches():
             block = block_to_host(piece.block)
             rows: Any = block.toarray() if isinstance(block, Dense) else block.tocsr()
             if is_svmlight:

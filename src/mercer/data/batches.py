@@ -24,7 +24,7 @@ from mercer.validation.rows import require_finite
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Batch:
     """A block with the targets and weights of its rows, and the index of its first row."""
 
     block: Block
@@ -77,7 +77,7 @@ class Rows:
         """Number of rows of a shard."""
         return self.grid.rows * self.grid.shard
 
-    def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
+    def batches(self, start: int = 0, stop: int | None = None) -> Generator[Batch, None, None]:
         """Yield the blocks from row `start`, the first row of a block, up to row `stop`.
 
         With several threads the next rows are read while a block is in use.
@@ -93,15 +93,15 @@ class Rows:
                     block = self._block(chunk)
                 except RowError as error:
                     raise self.stream.locate(error, chunk.start) from None
-                yield Piece(block, chunk.y, chunk.weight, chunk.start)
+                yield Batch(block, chunk.y, chunk.weight, chunk.start)
 
-    def _device_pieces(self, chunk: Chunk, device: Device) -> Iterator[Piece]:
+    def _device_pieces(self, chunk: Chunk, device: Device) -> Iterator[Batch]:
         """Yield the block of a chunk, or of parts of it where the device has too little memory."""
 
-        def work(rows: slice) -> Piece:
+        def work(rows: slice) -> Batch:
             part = chunk.part(rows.start, rows.stop)
             try:
-                return Piece(self._block(part), part.y, part.weight, part.start)
+                return Batch(self._block(part), part.y, part.weight, part.start)
             except RowError as error:
                 raise self.stream.locate(error, part.start) from None
 
@@ -110,9 +110,9 @@ class Rows:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks alone."""
-        return (piece.block for piece in self.pieces())
+        return (piece.block for piece in self.batches())
 
-    def mark(self) -> dict[str, Any] | None:
+    def fingerprint(self) -> dict[str, Any] | None:
         """Return JSON values that identify the map; None without one."""
         return None
 
@@ -173,7 +173,7 @@ class Features(Rows):
         """Device chosen by use_device; None for the CPU."""
         return current_device()
 
-    def mark(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, Any]:
         """Return the class of the map, its parameters and a hash of its weights."""
         parameters = {
             name: value
@@ -224,8 +224,8 @@ class Tiles(Rows):
         """Return the features of these tiles by a fitted map, for the map that follows."""
         return Tiles(self.stream, self.feature_map, (*self.before, fitted), following)
 
-    def pieces(self, start: int = 0, stop: int | None = None) -> Generator[Piece, None, None]:
-        for piece in super().pieces(start, stop):
+    def batches(self, start: int = 0, stop: int | None = None) -> Generator[Batch, None, None]:
+        for piece in super().batches(start, stop):
             at = 0
             for tile in blocks_of(matrix(piece.block)):
                 end = at + tile.shape[0]
@@ -238,10 +238,10 @@ class Tiles(Rows):
                         )
                 except RowError as error:
                     raise self.stream.locate(error, piece.start + at) from None
-                yield Piece(tile, None, weight, piece.start + at)
+                yield Batch(tile, None, weight, piece.start + at)
                 at = end
 
-    def mark(self) -> dict[str, Any] | None:
+    def fingerprint(self) -> dict[str, Any] | None:
         return {"sha256": _hash_weights(self.before)} if self.before else None
 
     def packed(self) -> Self:

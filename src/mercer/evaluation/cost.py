@@ -18,7 +18,7 @@ from mercer.data.batches import features
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
-from mercer.maps.base import Map, Rate, maps_with_statistics
+from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.block import Block, Coded, as_block, matrix
 from mercer.parallel.threads import one_blas_thread
 from mercer.parallel.tile_size import (
@@ -112,7 +112,7 @@ class MapSize:
         sparse row.
     form : {"dense", "sparse", "coded"}
     statistics : tuple of str
-        Class names of the maps that need statistics, one pass over the rows each.
+        Names of the statistics of the maps, one pass over the rows each.
     """
 
     columns: int
@@ -140,7 +140,7 @@ class MapSize:
         if form != "dense":
             stored = block.codes.shape[1] if form == "coded" else block.Z.nnz
         weights = float(sum(array.size for array in transform.arrays().values()))
-        needed = maps_with_statistics(fitted)
+        needed = names_of_statistics(fitted)
         return cls(D, transform.cost(d), weights, float(stored), form, needed)
 
 
@@ -497,7 +497,11 @@ def steps_of(
         seconds = one_pass + stored * timings.images
         steps.append(Step("conjugate gradient step", seconds, CONJUGATE_GRADIENT_STEPS))
         return tuple(steps)
-    again = 0.0 if plan.room and kept_bytes(shape, size, outputs) <= plan.room else one_pass
+    again = (
+        0.0
+        if plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
+        else one_pass
+    )
     steps.append(Step("first pass", one_pass))
     if plan.route == "newton":
         matrices = outputs * (moments + timings.factor * D**3)
@@ -541,12 +545,12 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
         # half of the threads have a panel in float64
         panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
         added = 2 * block + (panels if size.form == "dense" else 24.0 * D**2)
-        return round(always + max(copies * 4 * D**2 + max(computed, added), plan.held))
-    kept = plan.room and kept_bytes(shape, size, outputs) <= plan.room
+        return round(always + max(copies * 4 * D**2 + max(computed, added), plan.solver_bytes))
+    kept = plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
     blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
     if plan.route == "newton":
         # centred rows, those with a weight, and these times the root of it
-        return round(always + blocks + 3 * block + plan.held)
+        return round(always + blocks + 3 * block + plan.solver_bytes)
     # a block in float64, for products
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
     most = blocks + cast if kept else max(blocks, 2 * block + cast)

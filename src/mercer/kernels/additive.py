@@ -111,7 +111,7 @@ class Homogeneous(Additive):
 
 
 @dataclass(frozen=True)
-class Elementwise(Additive):
+class CustomAdditive(Additive):
     """k(x, z) = sum function(x_i, z_i), for a function of two arrays of one shape."""
 
     function: Callable[[Any, Any], Any]

@@ -22,7 +22,7 @@ class Euclidean(Kernel):
         raise NotImplementedError
 
     def over(self, inner: Kernel) -> Kernel:
-        return self if isinstance(inner, Linear) else Over(self, inner)
+        return self if isinstance(inner, Linear) else ComposedKernel(self, inner)
 
     def _value(self, X: Array, Z: Array) -> Array:
         return self.of(Linear(), X, Z)
@@ -169,7 +169,7 @@ class CosineRBF(Euclidean):
 
 
 @dataclass(frozen=True)
-class Over(Euclidean):
+class ComposedKernel(Euclidean):
     """k(x, z) = outer(phi(x), phi(z)), phi being the feature space of inner."""
 
     outer: Euclidean
@@ -184,7 +184,7 @@ class Over(Euclidean):
         return self.inner.ignores_zeros
 
     def over(self, inner: Kernel) -> Kernel:
-        return Over(self.outer, self.inner.over(inner))
+        return ComposedKernel(self.outer, self.inner.over(inner))
 
     def check(self, X: Array) -> None:
         self.inner.check(X)

@@ -16,13 +16,13 @@ from mercer.kernels import (
     GMM,
     CallableKernel,
     Chi2,
+    ComposedKernel,
     ExpChi2,
     Intersection,
     JensenShannon,
     Kernel,
     Laplacian,
     MinMax,
-    Over,
     Radial,
     Resemblance,
 )
@@ -203,7 +203,7 @@ def _fast_op(kernel: Kernel) -> _Fast | None:
             return _Fast(ops.gram_chi2_distance, finish=lambda D: np.exp(-kernel.gamma * D))
         case Radial():
             return _Fast(ops.gram_l2, finish=kernel.profile, squares=True)
-        case Over(outer=Radial() as outer, inner=Chi2()):
+        case ComposedKernel(outer=Radial() as outer, inner=Chi2()):
             return _Fast(ops.gram_chi2_distance, finish=outer.profile)
     return None
 

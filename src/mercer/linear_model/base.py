@@ -332,7 +332,7 @@ class KernelModel(BaseEstimator):
 
     def _read_blocks(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
         """Yield blocks of features on the host, with encoded targets and weights: one pass."""
-        for piece in rows.pieces():
+        for piece in rows.batches():
             yield block_to_host(piece.block), self._encode_targets(piece.y), piece.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:

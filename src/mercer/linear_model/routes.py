@@ -35,7 +35,7 @@ from mercer.linear_model.solvers.ridge import (
     solve,
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
-from mercer.maps.base import maps_with_statistics
+from mercer.maps.base import names_of_statistics
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.moments import Moments
@@ -50,17 +50,6 @@ _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _THIN = 4
 
-_STATISTICS = {
-    "RandomFourier": "bandwidth statistics",
-    "CompressiveFourier": "bandwidth statistics",
-    "RandomLaplace": "bandwidth statistics",
-    "Nystroem": "landmarks",
-    "AdditiveNystroem": "landmarks",
-    "FeaturePCA": "covariance",
-    "Scaled": "column scales",
-}
-"""Map class -> name of the pass that computes its statistics; a histogram of values otherwise."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -73,13 +62,13 @@ class Plan:
         None where only a pass can count them.
     columns, features : int
         d and D.
-    held : int
+    solver_bytes : int
         Bytes of the route's arrays, blocks of rows aside.
     limit : int
         Bytes that they may take.
     passes : tuple of str
         Purpose of each pass over the rows.
-    room : int
+    cache_bytes : int
         Bytes of blocks that are kept in memory between passes.
     """
 
@@ -87,19 +76,19 @@ class Plan:
     rows: int | None
     columns: int
     features: int
-    held: int
+    solver_bytes: int
     limit: int
     passes: tuple[str, ...]
-    room: int = 0
+    cache_bytes: int = 0
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
         route = ROUTES[self.route]
         method = route.description.format(
-            held=format_bytes(self.held), limit=format_bytes(self.limit)
+            solver_bytes=format_bytes(self.solver_bytes), limit=format_bytes(self.limit)
         )
-        if self.room:
-            method += f"; blocks are cached up to {format_bytes(self.room)}"
+        if self.cache_bytes:
+            method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
         return f"{shape}; {method}. {route.describe_passes(self.passes)}"
 
@@ -265,7 +254,7 @@ class Route:
     """
 
     name: ClassVar[str]
-    description: ClassVar[str]  # of Plan, with {held} and {limit}
+    description: ClassVar[str]  # of Plan, with {solver_bytes} and {limit}
     losses: ClassVar[tuple[str, ...]] = ("squared",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     alphas: ClassVar[tuple[str, ...]] = ("auto",)  # methods that choose alpha, beside a list
@@ -401,7 +390,7 @@ class NormalEquationsRoute(Route):
     """Ridge, LASSO or group LASSO from Z'Z and Z'y, which one pass sums up."""
 
     name = "moments"
-    description = "least squares from normal equations, {held} of at most {limit}"
+    description = "least squares from normal equations, {solver_bytes} of at most {limit}"
     penalties = ("l2", "l1", "group")
     alphas = ("auto", "gcv", "kfold", "loo")
     zero_alpha = True
@@ -454,7 +443,8 @@ class TwoStageRoute(Route):
 
     name = "two-stage"
     description = (
-        "principal components of each map, then least squares on them, {held} of at most {limit}"
+        "principal components of each map, then least squares on them, {solver_bytes} "
+        "of at most {limit}"
     )
     penalties = NormalEquationsRoute.penalties
     alphas = NormalEquationsRoute.alphas
@@ -556,7 +546,7 @@ class NewtonRoute(Route):
     """Newton's method, with the Hessian of each output as a matrix."""
 
     name = "newton"
-    description = "Newton's method with Hessian matrices, {held} of at most {limit}"
+    description = "Newton's method with Hessian matrices, {solver_bytes} of at most {limit}"
     losses = tuple(LOSSES)
     iterative = True
     matrices = True
@@ -587,7 +577,7 @@ class NewtonRoute(Route):
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
     ) -> LinearPredictor:
         rows = features(stream, model.feature_map_)
-        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.room)
+        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
         loss = LOSSES[settings.loss]
         options: Any = {
             "fit_intercept": model.fit_intercept,
@@ -611,7 +601,7 @@ class NewtonCGRoute(NewtonRoute):
     """Newton's method, with Hessian products by conjugate gradients."""
 
     name = "newton-cg"
-    description = "Newton's method by conjugate gradients over blocks, arrays of {held}"
+    description = "Newton's method by conjugate gradients over blocks, arrays of {solver_bytes}"
     matrices = False
 
     def applies(self, problem: Problem) -> bool:
@@ -656,7 +646,7 @@ def plan_fit(
     rows, columns, features, limit, **sizes
         Fields of `Problem`.
     statistics_passes : int or sequence of str
-        Number of passes that compute statistics of the maps, or the class names of these maps.
+        Number of passes that compute statistics of the maps, or the names of these statistics.
 
     Returns
     -------
@@ -665,7 +655,7 @@ def plan_fit(
     if isinstance(statistics_passes, int):
         names: tuple[str, ...] = ("map statistics",) * statistics_passes
     else:
-        names = tuple(_STATISTICS.get(name, "histogram of values") for name in statistics_passes)
+        names = tuple(statistics_passes)
     problem = Problem(rows, columns, features, limit, statistics=names, **sizes)
     return next(
         route.plan(problem)
@@ -684,7 +674,7 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
         sum(widths),
         limit=limit,
         folds=FOLDS if settings.uses_folds else 1,
-        statistics_passes=maps_with_statistics(model.feature_map_),
+        statistics_passes=names_of_statistics(model.feature_map_),
         labels=not model._numeric_targets,
         class_weights=getattr(model, "class_weight", None) == "balanced",
         leverages=settings.is_alpha("loo"),

@@ -51,7 +51,7 @@ class _Rule:
     distances: Callable[[Array], Array] | None
 
 
-KINDS = {
+BANDWIDTH_RULES = {
     "gaussian": _Rule("scale", _squared),
     "laplacian": _Rule("median", _absolute),
     "cauchy": _Rule("scale", _squared),
@@ -71,7 +71,7 @@ class Gamma:
 
     def check(self) -> None:
         """Raise a ValueError for "scale" or "median" with a kernel that does not have it."""
-        distances = KINDS[self.kernel].distances
+        distances = BANDWIDTH_RULES[self.kernel].distances
         if self.given == "scale" and distances is not _squared:
             why = (
                 f" is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
@@ -106,12 +106,12 @@ class Gamma:
 
     @property
     def _rule(self) -> float | str:
-        return KINDS[self.kernel].auto if self.given == "auto" else self.given
+        return BANDWIDTH_RULES[self.kernel].auto if self.given == "auto" else self.given
 
     def _median(self, rows: Any) -> float:
         """Return the median distance of the pairs of rows."""
         if is_csr(rows):  # columns that are zero in every row change no distance
             rows = rows[:, np.unique(rows.indices)].toarray()
-        distances = KINDS[self.kernel].distances
+        distances = BANDWIDTH_RULES[self.kernel].distances
         values = np.empty(0) if distances is None else distances(rows.astype(np.float64))
         return float(np.median(values)) if len(values) else 0.0

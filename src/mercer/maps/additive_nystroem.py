@@ -95,6 +95,7 @@ class AdditiveNystroem(AdditiveMap):
         "Perronnin, Sanchez and Liu, CVPR 2010 (sample); the chi2 series of arXiv 1206.4074 "
         "for any kernel (greedy)"
     )
+    statistics_name = "landmarks"
     parameter_constraints = {
         "n_terms": (Integer(),),
         "kernel": (Option(*_KERNELS), InstanceOf(Additive, "an additive kernel")),

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Kernel
-from mercer.kernels.additive import Elementwise
+from mercer.kernels.additive import CustomAdditive
 from mercer.kernels.registry import additive_classes
 from mercer.maps import _anchor_grid
 from mercer.maps._coded import CodedMap, CodedTransform
@@ -167,7 +167,7 @@ class Anchors(CodedMap):
         """The exact kernel."""
         if isinstance(self.kernel, str):
             return _KERNELS[self.kernel]()
-        return self.kernel if isinstance(self.kernel, Additive) else Elementwise(self.kernel)
+        return self.kernel if isinstance(self.kernel, Additive) else CustomAdditive(self.kernel)
 
     @property
     def limit_(self) -> Additive | None:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.data import Stream, open_stream
-from mercer.data.batches import Piece, Tiles, blocks_of
+from mercer.data.batches import Batch, Tiles, blocks_of
 from mercer.data.stream import as_float
 from mercer.errors import RowError
 from mercer.kernels import Kernel
@@ -154,6 +154,7 @@ class Map(
     # Fitted attributes are NumPy arrays for every kind of X, which the array API does not allow.
     numpy_attributes: ClassVar[bool] = False
     parameter_constraints: ClassVar[Constraints] = {}
+    statistics_name: ClassVar[str] = "histogram of values"  # of required_statistics, in plans
     random: ClassVar[bool] = True  # the features depend on random_state, where there is one
 
     # Fitted attributes and their types: a model file has these, scikit-learn's, and no others.
@@ -359,7 +360,7 @@ class Map(
 
     # Fitting.
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Piece] | Tiles]) -> Self:
+    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Batch] | Tiles]) -> Self:
         """Fit to validated rows, or to features of another map; a Piece has weights too."""
         validate_parameters(self)
         self.check(d)
@@ -727,7 +728,7 @@ def _reproducible_arithmetic() -> Iterator[None]:
 
 
 def _compute_statistics(
-    estimator_name: str, blocks: Iterator[Block | Piece] | Tiles, required: Statistic
+    estimator_name: str, blocks: Iterator[Block | Batch] | Tiles, required: Statistic
 ) -> Statistic:
     """Return the statistics of all rows.
 
@@ -825,13 +826,13 @@ def validate_out(estimator_name: str, X: Any, out: Any, shape: tuple[int, int]) 
     return out
 
 
-def maps_with_statistics(fitted: Map) -> tuple[str, ...]:
-    """Return the class names of the fitted maps that need statistics: one pass over the rows each.
+def names_of_statistics(fitted: Map) -> tuple[str, ...]:
+    """Return the names of the statistics of a fitted map: one pass over the rows for each.
 
     The parts of a composition are fitted one after the other.
     """
     parts = getattr(fitted, "maps_", None)
     if parts is not None:
-        return tuple(name for part in parts for name in maps_with_statistics(part))
+        return tuple(name for part in parts for name in names_of_statistics(part))
     needed = fitted.required_statistics(fitted.n_features_in_) is not None
-    return (type(fitted).__name__,) if needed else ()
+    return (fitted.statistics_name,) if needed else ()

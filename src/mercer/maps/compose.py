@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
 from mercer._typing import Array, is_csr
-from mercer.data.batches import Piece, Tiles
+from mercer.data.batches import Batch, Tiles
 from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
 from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transform, number_arrays
@@ -32,7 +32,7 @@ from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
 
-Blocks = Callable[[], Iterator[Block | Piece] | Tiles]
+Blocks = Callable[[], Iterator[Block | Batch] | Tiles]
 
 
 class _Composite(_BaseComposition, Map):
@@ -497,7 +497,7 @@ def clone_sharing_generators(part: Map) -> Map:
 
 def _transform_blocks(
     fitted: Map, following: Map | None, blocks: Blocks
-) -> Iterator[Block | Piece] | Tiles:
+) -> Iterator[Block | Batch] | Tiles:
     """Return the features of blocks, validated for the domain of the map that follows."""
     source = blocks()
     if isinstance(source, Tiles):
@@ -506,17 +506,17 @@ def _transform_blocks(
 
 
 def _iterate_features(
-    fitted: Map, following: Map | None, blocks: Iterable[Block | Piece]
-) -> Iterator[Block | Piece]:
+    fitted: Map, following: Map | None, blocks: Iterable[Block | Batch]
+) -> Iterator[Block | Batch]:
     """Iterate over the features of blocks; errors count rows from the first block."""
     start = 0
     for item in blocks:
-        block = item.block if isinstance(item, Piece) else item
+        block = item.block if isinstance(item, Batch) else item
         try:
             features = fitted._transform_between(block, following)
         except RowError as error:
             raise error.with_offset(start) from None
-        yield replace(item, block=features) if isinstance(item, Piece) else features
+        yield replace(item, block=features) if isinstance(item, Batch) else features
         start += block.shape[0]
 
 

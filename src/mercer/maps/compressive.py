@@ -92,6 +92,7 @@ class CompressiveFourier(Map):
     name = "compressive"
     kernels = ("gaussian",)
     paper = "Chang, Sankaranarayanan and Vijaya Kumar, CVPR 2016"
+    statistics_name = "bandwidth statistics"
     parameter_constraints = {
         "n_components": RandomFourier.parameter_constraints["n_components"],
         "n_measurements": RandomProjection.parameter_constraints["n_components"],

@@ -128,6 +128,7 @@ class RandomFourier(Map):
     name = "fourier"
     kernels = tuple(_DENSITIES)
     paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
+    statistics_name = "bandwidth statistics"
     parameter_constraints = {
         "n_components": (Integer(),),
         "kernel": (Option(*_DENSITIES),),

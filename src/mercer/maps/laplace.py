@@ -131,6 +131,7 @@ class RandomLaplace(Map):
     name = "laplace"
     kernels = tuple(_DENSITIES)
     paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
+    statistics_name = "bandwidth statistics"
     parameter_constraints = {
         "n_components": (Integer(),),
         "kernel": (Option(*_DENSITIES),),

@@ -17,7 +17,7 @@ from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel
 from mercer.kernels.gram import gram
 from mercer.kernels.registry import ALIASES, kernel_class, kernel_classes
-from mercer.maps._bandwidth import GAMMA, KINDS, Gamma
+from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, Gamma
 from mercer.maps._landmarks import (
     POOL,
     inverse_square_root,
@@ -120,6 +120,7 @@ class Nystroem(Map):
     name = "nystroem"
     kernels = tuple(kernel_classes())
     paper = "Williams and Seeger, NIPS 2000; a comparator of arXiv 1206.4074"
+    statistics_name = "landmarks"
     parameter_constraints = {
         "n_components": (Integer(),),
         "kernel": (
@@ -252,7 +253,7 @@ class Nystroem(Map):
         if not isinstance(self.kernel, str):
             return None
         name = ALIASES.get(self.kernel, self.kernel)
-        return Gamma(type(self).__name__, name, self.gamma) if name in KINDS else None
+        return Gamma(type(self).__name__, name, self.gamma) if name in BANDWIDTH_RULES else None
 
     def _kernel(self, gamma: float | None) -> Kernel:
         """Return the kernel with a gamma; raise where the parameters contradict each other."""

@@ -74,6 +74,7 @@ class FeaturePCA(Map):
     numpy_attributes = True
     kernels = ("linear",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074, Algorithm 3"
+    statistics_name = "covariance"
     parameter_constraints = {
         "n_components": (Missing(), Integer(), Positive(below=1, noun="a share of the variance")),
         "center": (Flag(),),

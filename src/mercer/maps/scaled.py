@@ -49,6 +49,7 @@ class Scaled(Map):
     numpy_attributes = True
     kernels = ("linear",)
     paper = "columns divided by their standard deviation"
+    statistics_name = "column scales"
     parameter_constraints = {
         "n_jobs": (Threads(),),
     }

@@ -34,7 +34,7 @@ _SPREAD_RATIO = 1.5  # columns whose standard deviations differ by more are also
 
 
 @dataclass(frozen=True)
-class Grid:
+class BandwidthGrid:
     """Bandwidths of a kernel: factors of the one estimated from the data.
 
     Attributes
@@ -52,17 +52,20 @@ class Grid:
 
 
 # Maps with several bandwidths or kernels; any other is a candidate with its defaults.
-GRIDS: dict[str, tuple[Grid, ...]] = {
+GRIDS: dict[str, tuple[BandwidthGrid, ...]] = {
     "fourier": (
-        Grid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
-        Grid({"kernel": "laplacian"}, "gamma", (1, 1 / 4, 4, 1 / 16)),
-        Grid({"kernel": "cosine-rbf"}, "gamma", (4, 1, 16)),
+        BandwidthGrid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
+        BandwidthGrid({"kernel": "laplacian"}, "gamma", (1, 1 / 4, 4, 1 / 16)),
+        BandwidthGrid({"kernel": "cosine-rbf"}, "gamma", (4, 1, 16)),
     ),
-    "gcws": (Grid({"bits": _BITS}),),
-    "exp-chi2": (Grid({}, "gamma", (1, 1 / 4, 4)),),
-    "laplace": (Grid({}, "beta", (1, 1 / 4, 4)), Grid({"kernel": "reciprocal"}, "beta", (1,))),
-    "skewed": (Grid({}, "skew", (1, 1 / 10)),),
-    "nystroem": (Grid({}, "gamma", (1, 1 / 4, 4)),),
+    "gcws": (BandwidthGrid({"bits": _BITS}),),
+    "exp-chi2": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
+    "laplace": (
+        BandwidthGrid({}, "beta", (1, 1 / 4, 4)),
+        BandwidthGrid({"kernel": "reciprocal"}, "beta", (1,)),
+    ),
+    "skewed": (BandwidthGrid({}, "skew", (1, 1 / 10)),),
+    "nystroem": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
 }
 # Maps for a kernel that another map already stands for: candidates only when they are named.
 ALTERNATIVES = {
@@ -259,7 +262,7 @@ def _variants(
     """Yield a registered map with each of its kernels and bandwidths, after `first` or alone."""
     rows = X if first is None else clone(first).fit_transform(X)
     before = "" if first is None else "scaled >> "
-    for grid in GRIDS.get(name, (Grid({}),)):
+    for grid in GRIDS.get(name, (BandwidthGrid({}),)):
         base: Map = registry()[name](**grid.options)
         if "random_state" in base.get_params():
             base.set_params(random_state=seed)

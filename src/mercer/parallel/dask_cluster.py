@@ -132,7 +132,7 @@ class _Task:
     future: Any
 
 
-def sum_shards(
+def submit_shards(
     client: Any, rows: Rows, template: Statistic, first: int
 ) -> Generator[tuple[Any, int], None, None]:
     """Yield the sum and the number of rows of each shard, in order, from shard ``first`` on.

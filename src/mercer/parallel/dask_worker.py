@@ -32,7 +32,7 @@ class ShardJob:
         self.template = template
         self.environment = _environment()
         self.files = rows.stream.files()
-        self.map_digest = None if include_arrays else rows.mark()
+        self.map_digest = None if include_arrays else rows.fingerprint()
         self._reset()
 
     def _reset(self) -> None:
@@ -60,7 +60,7 @@ class ShardJob:
                 self._require_same_files()
                 rows = self.rows.unpacked()
                 rows.stream.record_files()
-                if self.map_digest is not None and rows.mark() != self.map_digest:
+                if self.map_digest is not None and rows.fingerprint() != self.map_digest:
                     raise MapMismatchError
                 self._prepared = rows
             return self._prepared
@@ -122,7 +122,7 @@ def sum_shard(
     shard, done = empty_like(job.template), 0
     with limit_threads(1), one_blas_thread(), collect_warnings() as warnings:
         rows = job.prepare().with_rows(in_memory, start)
-        for piece in rows.pieces(start, stop):
+        for piece in rows.batches(start, stop):
             shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
             done = piece.start + piece.block.shape[0] - start
         rows.stream.require_same_files()

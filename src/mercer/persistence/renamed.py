@@ -19,6 +19,7 @@ CLASSES: dict[str, str] = {
     "Head": "LinearPredictor",
     "Measured": "CheckedProjection",
     "Nearest": "NearestAnchor",
+    "Over": "ComposedKernel",
     "Same": "IdentityStage",
     "Waves": "FourierFeatures",
 }
@@ -37,6 +38,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "CompositionTransform": {"guards": "checks"},
     "FourierFeatures": {"reach": "max_norm"},
     "LinearPredictor": {"choice": "search", "steps": "n_iter"},
+    "Plan": {"held": "solver_bytes", "room": "cache_bytes"},
 }
 """Current name of a record class -> {old name of a field: current name}."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mercer.data import ChangedFileError, Stream, open_stream
-from mercer.data.batches import Piece, Rows
+from mercer.data.batches import Batch, Rows
 from mercer.maps.block import Block, block_to_host, is_block
 from mercer.parallel import dask_cluster
 from mercer.parallel.device import arithmetic
@@ -165,7 +165,7 @@ class _CheckpointWriter:
         self.inputs = {
             "spec": to_json_values("accumulate: spec", {} if spec is None else spec),
             "source": to_json_values("The fingerprint", rows.stream.fingerprint()),
-            "map": to_json_values("The map", rows.mark()),
+            "map": to_json_values("The map", rows.fingerprint()),
             "grid": {
                 "rows": rows.grid.rows,
                 "shard": rows.grid.shard,
@@ -228,7 +228,7 @@ def _sum_locally(
     writer: _CheckpointWriter | None,
     progress: Progress | None,
 ) -> None:
-    pieces = _read_blocks(source) if rows is None else rows.pieces(total.rows)
+    pieces = _read_blocks(source) if rows is None else rows.batches(total.rows)
     shard, blocks, done = empty_like(total.template), 0, total.rows
     accepts_device_blocks = getattr(total.template, "accepts_device_blocks", False)
 
@@ -263,7 +263,7 @@ def _sum_on_cluster(
 ) -> None:
     n_rows = rows.stream.rows
     template = empty_like(total.template)
-    with closing(dask_cluster.sum_shards(client, rows, template, total.shards)) as shards:
+    with closing(dask_cluster.submit_shards(client, rows, template, total.shards)) as shards:
         for shard, shard_rows in shards:
             last = total.rows + shard_rows == n_rows
             total.merge(total.shards, shard, shard_rows, last=last)
@@ -284,11 +284,11 @@ def _as_rows(source: Any) -> Rows | None:
     return Rows(open_stream(validate_rows("accumulate", source)))
 
 
-def _read_blocks(source: Iterable[Block]) -> Generator[Piece, None, None]:
+def _read_blocks(source: Iterable[Block]) -> Generator[Batch, None, None]:
     """Yield the blocks of an iterable with the indices of their first rows."""
     start = 0
     for block in source:
-        if isinstance(block, Piece):
+        if isinstance(block, Batch):
             yield block
             start = block.start + block.block.shape[0]
             continue
@@ -297,5 +297,5 @@ def _read_blocks(source: Iterable[Block]) -> Generator[Piece, None, None]:
                 "accumulate needs an array, a CSR matrix or blocks (map.blocks(X)), got a "
                 f"{type(block).__name__}."
             )
-        yield Piece(block, start=start)
+        yield Batch(block, start=start)
         start += block.shape[0]

@@ -185,11 +185,11 @@ class ComponentFeatures(Features):
         """Grid of the features, which are computed block by block."""
         return Features(self.stream, self.feature_map).grid
 
-    def mark(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, Any]:
         digest = hashlib.sha256()
         for part in self.basis.parts:
             digest.update(np.ascontiguousarray(part).data)
-        return {**super().mark(), "basis": digest.hexdigest()}
+        return {**super().fingerprint(), "basis": digest.hexdigest()}
 
     def _block(self, chunk: Chunk) -> Block:
         return Dense(self.basis.components(matrix(super()._block(chunk))))

@@ -24,7 +24,7 @@ ALPHAS = np.logspace(-6, 6, 25)
 """Default grid, in units of the mean eigenvalue ``NormalEquations.scale``: features times c have
 alphas times c^2, rows repeated k times alphas times k, and the choice is the same."""
 
-FLAT = 1e3
+MAX_RELATIVE_ALPHA = 1e3
 """Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean,
 and errors that differ by rounding."""
 

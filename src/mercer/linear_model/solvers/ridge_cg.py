@@ -21,7 +21,7 @@ from mercer.linear_model.solvers.blocks import (
     split,
     with_weights,
 )
-from mercer.linear_model.solvers.ridge import FLAT, AlphaSearch, alpha_grid
+from mercer.linear_model.solvers.ridge import MAX_RELATIVE_ALPHA, AlphaSearch, alpha_grid
 from mercer.maps.block import Block
 from mercer.validation.parameters import validate_positive, validate_probability, warn_not_converged
 
@@ -176,7 +176,7 @@ def search_alphas(
         if best is None or scores[i] < scores[best[0]]:
             best, waited = (int(i), solution), 0
         else:
-            waited += bool(alphas[i] <= FLAT * scale)
+            waited += bool(alphas[i] <= MAX_RELATIVE_ALPHA * scale)
         if patience is not None and waited >= patience:
             break
     assert best is not None
