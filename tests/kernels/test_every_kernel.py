@@ -110,10 +110,10 @@ def test_every_kernel_of_the_module_has_a_reference_value():
     bases = {
         "Kernel",
         "Additive",
-        "Elementwise",
+        "CustomAdditive",
         "Euclidean",
         "Radial",
-        "Over",
+        "ComposedKernel",
         "Sum",
         "Signed",
         "Homogeneous",

@@ -1,7 +1,8 @@
 """Write golden model files, and their features and predictions to expected.npz.
 
-To add one, extend models() and run python -m tests.persistence.golden.make. Existing files are
-never written again: each stays as the version named in it has written it.
+Every map of the registry has one; extend models() for other models, and run
+python -m tests.persistence.golden.make. Existing files are never written again: each stays as the
+version named in it has written it.
 """
 
 from __future__ import annotations
