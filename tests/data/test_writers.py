@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mercer import open_stream
-from mercer.data import open_sink
+from mercer.data import open_writer
 
 Z = np.random.default_rng(0).normal(size=(1000, 6)) * 10.0 ** np.random.default_rng(1).integers(
     -300, 300, size=(1000, 6)
@@ -19,7 +19,7 @@ BANDWIDTH_RULES = ["parquet", "npy", "csv"]
 
 
 def write(path, columns, parts, **options) -> None:
-    with open_sink(path, columns, **options) as sink:
+    with open_writer(path, columns, **options) as sink:
         for part in parts:
             sink.write(part)
 
@@ -65,7 +65,7 @@ def test_a_column_of_lists_holds_features(tmp_path):
 
 
 def test_small_blocks_make_large_row_groups(tmp_path):
-    with open_sink(tmp_path / "d.parquet", 6) as sink:
+    with open_writer(tmp_path / "d.parquet", 6) as sink:
         sink.row_group_bytes = 400 * 6 * 8
         for block in np.array_split(Z, 100):
             sink.write(block)
@@ -90,7 +90,7 @@ def test_an_error_leaves_nothing_half_written_and_the_old_file_untouched(kind, e
     path = tmp_path / f"d.{kind}"
 
     def fail() -> None:
-        with open_sink(path, 6) as sink:
+        with open_writer(path, 6) as sink:
             sink.write(Z)
             assert len(list(tmp_path.iterdir())) == 1 + path.exists()
             raise error("in the middle")
@@ -164,10 +164,10 @@ def test_places_that_cannot_be_written_to_are_refused(tmp_path):
         (tmp_path / "d.parquet", {"a": "c16"}, "columns are numbers or text, got complex128"),
     ):
         with pytest.raises(ValueError, match=sentence):
-            open_sink(path, columns)
+            open_writer(path, columns)
     (tmp_path / "e.npy").mkdir()
     with pytest.raises(ValueError, match=r"e.npy is a folder"):
-        open_sink(tmp_path / "e.npy", 2)
+        open_writer(tmp_path / "e.npy", 2)
 
 
 def test_without_pyarrow_npy_is_written_and_the_others_say_what_they_need(tmp_path, monkeypatch):
@@ -177,4 +177,4 @@ def test_without_pyarrow_npy_is_written_and_the_others_say_what_they_need(tmp_pa
         with pytest.raises(
             ValueError, match=rf"{doing} needs pyarrow: pip install 'mercer\[parquet\]'."
         ):
-            open_sink(tmp_path / f"d.{kind}", 6)
+            open_writer(tmp_path / f"d.{kind}", 6)

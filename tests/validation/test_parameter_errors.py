@@ -133,7 +133,7 @@ def test_words_of_a_user_come_back_as_they_were_written(table):
 
 def test_options_are_named_where_they_are_wrong(table):
     rest = f"fit {table} --target y --drop max_memory -o m"
-    assert fails(f"{rest} --jobs 0").startswith("--jobs must be None, or an integer of at least 1")
+    assert fails(f"{rest} --jobs 0").startswith("--jobs must be None, an integer of at least 1")
     assert fails(f"{rest} --map fourier:n_jobs=0").startswith("RandomFourier: n_jobs must be None")
     assert fails(f"{rest} --max-memory lots").startswith(
         "--max-memory must be a number of bytes above 0"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mercer.cli._map_syntax import parse_value
-from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS, Parameter, Threads
+from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS, Parameter
 from mercer.validation.parameters import (
     Constraint,
     Flag,
@@ -18,6 +18,7 @@ from mercer.validation.parameters import (
     Missing,
     Option,
     Positive,
+    Threads,
     validate_parameter,
 )
 

@@ -160,7 +160,7 @@ def write_features(stream: Any, feature_map: Any, output: Path, dense_bytes: int
 
     Sparse features are written as dense pieces of at most `dense_bytes`, but for svmlight.
     """
-    from mercer.data import open_sink
+    from mercer.data import open_writer
     from mercer.data.batches import features
     from mercer.data.svmlight import svmlight_writer
     from mercer.maps.block import Dense, block_to_host
@@ -171,18 +171,18 @@ def write_features(stream: Any, feature_map: Any, output: Path, dense_bytes: int
     if output.suffix.lower() == ".parquet":
         columns = {"features": (dtype, width)}
     is_svmlight = output.suffix.lower() in SVMLIGHT
-    writer: Any = (
-        svmlight_writer(output) if is_svmlight else open_sink(output, columns, dtype=dtype)
+    opened: Any = (
+        svmlight_writer(output) if is_svmlight else open_writer(output, columns, dtype=dtype)
     )
     step = max(1, dense_bytes // (width * dtype.itemsize))
-    with writer as sink:
-        for piece in source.batches():
-            block = block_to_host(piece.block)
+    with opened as writer:
+        for batch in source.batches():
+            block = block_to_host(batch.block)
             rows: Any = block.toarray() if isinstance(block, Dense) else block.tocsr()
             if is_svmlight:
-                sink.write(rows, piece.y)
+                writer.write(rows, batch.y)
                 continue
             for start in range(0, rows.shape[0], step):
                 part = rows[start : start + step]
-                sink.write(part if isinstance(block, Dense) else part.toarray())
-    return int(sink.rows)
+                writer.write(part if isinstance(block, Dense) else part.toarray())
+    return int(writer.rows)

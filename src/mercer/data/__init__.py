@@ -5,5 +5,5 @@ from mercer.data.open import open_stream as open_stream
 from mercer.data.stream import Chunk as Chunk
 from mercer.data.stream import Stream as Stream
 from mercer.data.stream import rechunk as rechunk
-from mercer.data.writers import Sink as Sink
-from mercer.data.writers import open_sink as open_sink
+from mercer.data.writers import Writer as Writer
+from mercer.data.writers import open_writer as open_writer

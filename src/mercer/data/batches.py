@@ -65,10 +65,10 @@ class Rows:
         The width is the larger one of a block and of dense inputs.
         """
         width = self.width if self.stream.sparse else max(self.width, self.stream.width)
-        return grid(width, self.dtype.itemsize, device=self.place is not None)
+        return grid(width, self.dtype.itemsize, device=self.device is not None)
 
     @property
-    def place(self) -> Device | None:
+    def device(self) -> Device | None:
         """Device on which blocks are computed; None for the CPU."""
         return None
 
@@ -82,7 +82,7 @@ class Rows:
 
         With several threads the next rows are read while a block is in use.
         """
-        device = self.place
+        device = self.device
         read = self.stream.blocks(self.grid.rows, start, stop)
         with closing(_read_ahead(read) if n_threads(None) > 1 else read) as chunks:
             for chunk in chunks if device is None else _to_device(chunks, device):
@@ -169,7 +169,7 @@ class Features(Rows):
         return int(self.feature_map._n_features_out)
 
     @property
-    def place(self) -> Device | None:
+    def device(self) -> Device | None:
         """Device chosen by use_device; None for the CPU."""
         return current_device()
 

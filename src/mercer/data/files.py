@@ -148,7 +148,7 @@ class OneFile(FileStream):
         return self._files.paths[0]
 
     def where(self, row: int) -> str:
-        return place(self.path.name, row)
+        return describe_row(self.path.name, row)
 
 
 def one_file(path: Path) -> FileSet:
@@ -156,7 +156,7 @@ def one_file(path: Path) -> FileSet:
     return FileSet([path], [path.name])
 
 
-def place(name: str, row: int) -> str:
+def describe_row(name: str, row: int) -> str:
     """Return the position of a row in a file as text."""
     return f"{name}, row {row} of the file"
 

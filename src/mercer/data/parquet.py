@@ -18,7 +18,7 @@ from typing import Any
 
 from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
 from mercer.data.column_roles import COLUMNS
-from mercer.data.files import FileSet, FileStream, place
+from mercer.data.files import FileSet, FileStream, describe_row
 from mercer.data.stream import Parts, Stream
 from mercer.errors import ParameterError
 
@@ -139,7 +139,7 @@ class ParquetStream(FileStream, TableStream):
     def where(self, row: int) -> str:
         ends = self._table.ends
         i = min(bisect_right(ends, row), len(ends) - 1)
-        return place(self._table.names[i], row - (ends[i - 1] if i else 0))
+        return describe_row(self._table.names[i], row - (ends[i - 1] if i else 0))
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         names = [column.name for column in self._used]

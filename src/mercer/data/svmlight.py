@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from mercer._typing import is_csr
-from mercer.data.files import OneFile, one_file, place
+from mercer.data.files import OneFile, describe_row, one_file
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.errors import ParameterError, Setting
@@ -126,7 +126,7 @@ class SvmlightStream(OneFile, MatrixStream):
                 except ValueError as error:
                     raise ValueError(
                         f"{self.name} is no svmlight file (label index:value ...) at "
-                        f"{place(self.name, row)}: {error}."
+                        f"{describe_row(self.name, row)}: {error}."
                     ) from None
             raise
 

@@ -22,7 +22,7 @@ from mercer.validation.parameters import validate_integer
 _NPY_HEADER = 128  # bytes: room for the number of rows, which is written at the end
 
 
-def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.float64) -> Sink:
+def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.float64) -> Writer:
     """Open a file for rows, which are written block by block in a with statement.
 
     The file appears under its name when the statement ends without an error.
@@ -41,8 +41,8 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
 
     Returns
     -------
-    sink : Sink
-        ``sink.write(rows)`` takes a 2-d array, or a mapping of names to columns.
+    writer : Writer
+        ``writer.write(rows)`` takes a 2-d array, or a mapping of names to columns.
 
     Examples
     --------
@@ -50,8 +50,8 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
     >>> from mercer.data import open_sink
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "features.npy")
-    ...     with open_sink(path, 2) as sink:
-    ...         sink.write(np.ones((3, 2)))
+    ...     with open_sink(path, 2) as writer:
+    ...         writer.write(np.ones((3, 2)))
     ...     np.load(path).shape
     (3, 2)
     """
@@ -79,7 +79,7 @@ def open_sink(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.flo
     return _SINKS[path.suffix.lower()](path, types)
 
 
-class Sink:
+class Writer:
     """Base class of files of rows; subclasses implement ``_start``, ``_append``, ``_finish``."""
 
     def __init__(self, path: Path, types: dict[str, np.dtype[Any]]) -> None:
@@ -152,7 +152,7 @@ class Sink:
         if not np.can_cast(values.dtype, kind.base):
             raise ValueError(
                 f"{self.path.name}: column {name!r} is {kind.base}, and {values.dtype} does not "
-                "fit into it. Convert it first (astype), or give the sink a wider dtype."
+                "fit into it. Convert it first (astype), or give the writer a wider dtype."
             )
         return values.astype(kind.base, copy=False)
 
@@ -169,7 +169,7 @@ class Sink:
         raise NotImplementedError
 
 
-class NpySink(Sink):
+class NpyWriter(Writer):
     """A .npy file of a 2-d array; the header is rewritten when the number of rows is known."""
 
     def _check(self) -> None:
@@ -207,7 +207,7 @@ class NpySink(Sink):
         )
 
 
-class ParquetSink(Sink):
+class ParquetTableWriter(Writer):
     """A Parquet file with row groups of about 32 MiB, whatever the size of the written blocks."""
 
     row_group_bytes = 32 * 2**20  # before compression
@@ -246,7 +246,7 @@ class ParquetSink(Sink):
             self._waiting, self._bytes = [], 0
 
 
-class CsvSink(Sink):
+class CsvWriter(Writer):
     """A CSV file with a header; numbers are written exactly, in their shortest form."""
 
     def _check(self) -> None:
@@ -294,9 +294,9 @@ def _record_batch(schema: Any, table: dict[str, Array]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_SINKS: dict[str, type[Sink]] = {
-    ".parquet": ParquetSink,
-    ".npy": NpySink,
-    ".csv": CsvSink,
-    ".tsv": CsvSink,
+_SINKS: dict[str, type[Writer]] = {
+    ".parquet": ParquetTableWriter,
+    ".npy": NpyWriter,
+    ".csv": CsvWriter,
+    ".tsv": CsvWriter,
 }

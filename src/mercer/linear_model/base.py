@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 
 from mercer import system
 from mercer._typing import Array
-from mercer.data import Stream, open_sink, open_stream
+from mercer.data import Stream, open_stream, open_writer
 from mercer.data.batches import Rows, features
 from mercer.data.column_roles import TARGET
 from mercer.data.dask import is_lazy
@@ -757,7 +757,7 @@ def write_predictions(
     if extra is not None:
         columns = [f"{extra}_{label}" for label in _classes_with(model, extra)]
         types |= dict.fromkeys(columns, np.dtype(np.float64))
-    with open_sink(path, types) as sink:
+    with open_writer(path, types) as sink:
         for scores in model._scores(X)[1]:
             predictions = model._decode_scores(scores)
             columns = [*predictions.reshape(len(predictions), -1).T]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 from mercer.validation.parameters import (
@@ -20,6 +19,7 @@ from mercer.validation.parameters import (
     Missing,
     Option,
     Positive,
+    Threads,
     validate_parameter,
 )
 
@@ -59,16 +59,6 @@ class NonNegativeNumbers:
 
     def __str__(self) -> str:
         return "a number of at least 0, a list of such numbers"
-
-
-class Threads:
-    """A non-zero integer: a number of threads, or -1 for all of them, -2 for all but one."""
-
-    def __contains__(self, value: object) -> bool:
-        return isinstance(value, Integral) and not isinstance(value, bool) and value != 0
-
-    def __str__(self) -> str:
-        return "an integer of at least 1, or negative (-1 for all)"
 
 
 @dataclass(frozen=True)
@@ -156,7 +146,7 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
         "Precision of float32 products on a GPU: float32, tf32 or bf16.",
         (Option("float32", "tf32", "bf16"), Missing()),
     ),
-    "n_jobs": Parameter(None, "Number of threads; all of them by default.", (Missing(), Threads())),
+    "n_jobs": Parameter(None, "Number of threads; all of them by default.", (Threads(),)),
     "verbose": Parameter(
         0,
         "1 prints the plan, 2 also the progress.",
