@@ -35,7 +35,7 @@ def test_compare_writes_the_report_with_the_summary_and_the_command(table):
         "--max-seconds 9000 "
         "--report pages/report.html"
     )
-    assert "The report is in pages/report.html." in said
+    assert "Wrote the report to pages/report.html." in said
     text = (table / "pages" / "report.html").read_text(encoding="utf-8")
     summary = next(
         line
