@@ -76,7 +76,7 @@ def test_values_that_are_accepted(name, value):
         ("max_memory", "2 giga", "max_memory must be a number of bytes"),
         ("checkpoint", 7, "checkpoint must be a path"),
         ("precision", "fp8", "precision must be"),
-        ("n_jobs", 0, "n_jobs must be None, or an integer of at least 1"),
+        ("n_jobs", 0, "n_jobs must be None, an integer of at least 1"),
         ("verbose", -1, "verbose must be"),
     ],
 )

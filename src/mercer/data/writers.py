@@ -1,4 +1,4 @@
-"""open_sink(path, columns): write rows to .parquet, .npy, .csv and .tsv files.
+"""open_writer(path, columns): write rows to .parquet, .npy, .csv and .tsv files.
 
 Rows are written to a temporary file beside the target, which replaces it at the end.
 """
@@ -47,10 +47,10 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
     Examples
     --------
     >>> import numpy as np, os, tempfile
-    >>> from mercer.data import open_sink
+    >>> from mercer.data import open_writer
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "features.npy")
-    ...     with open_sink(path, 2) as writer:
+    ...     with open_writer(path, 2) as writer:
     ...         writer.write(np.ones((3, 2)))
     ...     np.load(path).shape
     (3, 2)
@@ -61,14 +61,14 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
     elif isinstance(columns, Sequence) and not isinstance(columns, str):
         types = {str(name): np.dtype(dtype) for name in columns}
         if len(types) < len(columns):
-            raise ValueError(f"open_sink: two columns have one name among {list(columns)}.")
+            raise ValueError(f"open_writer: two columns have one name among {list(columns)}.")
     else:
         types = {
             f"x{place}": np.dtype(dtype)
-            for place in range(validate_integer("open_sink", "columns", columns))
+            for place in range(validate_integer("open_writer", "columns", columns))
         }
     if not types:
-        raise ValueError(f"open_sink: {path.name} needs at least one column.")
+        raise ValueError(f"open_writer: {path.name} needs at least one column.")
     if path.suffix.lower() not in _SINKS:
         raise ValueError(
             f"{path.name} has a suffix that cannot be written: use {', '.join(_SINKS)}."
