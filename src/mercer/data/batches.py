@@ -105,12 +105,12 @@ class Rows:
             except RowError as error:
                 raise self.stream.locate(error, part.start) from None
 
-        for _, piece in tile_results(work, len(chunk), len(chunk), device):
-            yield piece
+        for _, batch in tile_results(work, len(chunk), len(chunk), device):
+            yield batch
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks alone."""
-        return (piece.block for piece in self.batches())
+        return (batch.block for batch in self.batches())
 
     def fingerprint(self) -> dict[str, Any] | None:
         """Return JSON values that identify the map; None without one."""
@@ -225,11 +225,11 @@ class Tiles(Rows):
         return Tiles(self.stream, self.feature_map, (*self.before, fitted), following)
 
     def batches(self, start: int = 0, stop: int | None = None) -> Generator[Batch, None, None]:
-        for piece in super().batches(start, stop):
+        for batch in super().batches(start, stop):
             at = 0
-            for tile in blocks_of(matrix(piece.block)):
+            for tile in blocks_of(matrix(batch.block)):
                 end = at + tile.shape[0]
-                weight = None if piece.weight is None else piece.weight[at:end]
+                weight = None if batch.weight is None else batch.weight[at:end]
                 try:
                     for i, part in enumerate(self.before):
                         last = i + 1 == len(self.before)
@@ -237,8 +237,8 @@ class Tiles(Rows):
                             tile, self.following if last else self.before[i + 1]
                         )
                 except RowError as error:
-                    raise self.stream.locate(error, piece.start + at) from None
-                yield Batch(tile, None, weight, piece.start + at)
+                    raise self.stream.locate(error, batch.start + at) from None
+                yield Batch(tile, None, weight, batch.start + at)
                 at = end
 
     def fingerprint(self) -> dict[str, Any] | None:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.data.matrix import MatrixStream
-from mercer.data.stream import Parts, Stream
-from mercer.data.stream import is_lazy as is_lazy
+from mercer.data.stream import Parts, Stream, is_lazy
 
 _BESIDE = ("_y", "_weight")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from mercer.data.arrow import Table
 from mercer.data.csv import DELIMITERS, CsvTable
-from mercer.data.dask import DaskStream, is_lazy
+from mercer.data.dask import DaskStream
 from mercer.data.in_memory import ArrayStream, PandasStream, PolarsStream, frame_library
 from mercer.data.npy import NpyStream, NpzStream
 from mercer.data.parquet import ParquetTable, files_in
-from mercer.data.stream import Stream
+from mercer.data.stream import Stream, is_lazy
 from mercer.data.svmlight import SVMLIGHT, SvmlightStream
 from mercer.validation.rows import drop_index_columns
 

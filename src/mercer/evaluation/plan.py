@@ -30,7 +30,7 @@ from mercer.evaluation.cost import (
 )
 from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import Plan, plan_fit
+from mercer.linear_model.routes import ROUTES, Plan, plan_fit
 from mercer.maps.base import Map
 from mercer.parallel.device import device_context
 from mercer.parallel.threads import max_threads
@@ -105,7 +105,7 @@ class CostEstimate(Plan):
         small, large = self.timings.sample
         facts = {
             "error": None if self.error is None else f"about {format_percent(self.error)}",
-            "route": f"{_ROUTES[self.route]}; passes: {', '.join(self.passes)}",
+            "route": f"{ROUTES[self.route].method}; passes: {', '.join(self.passes)}",
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
             "memory": f"about {format_bytes(self.bytes)} beside the rows",
             "fit": f"about {_time(self.seconds)}: {', '.join(map(_describe_step, shown))}",
@@ -122,14 +122,6 @@ class CostEstimate(Plan):
                 *(f"  falls short   {sentence}" for sentence in self.shortfalls),
             ]
         )
-
-
-_ROUTES = {
-    "moments": "least squares from normal equations",
-    "passes": "conjugate gradients over blocks",
-    "newton": "Newton's method by matrices",
-    "newton-cg": "Newton's method by conjugate gradients",
-}
 
 
 @device_context(None)  # samples are timed on the CPU
@@ -251,7 +243,7 @@ class _Estimator:
             shape.columns,
             widths.columns,
             limit=system.physical_memory() // 2 if memory is None else memory,
-            statistics_passes=widths.statistics,
+            statistics=widths.statistics,
             outputs=0 if self.loss == "squared" else self.outputs,
         )
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None

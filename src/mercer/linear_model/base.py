@@ -25,8 +25,8 @@ from mercer._typing import Array
 from mercer.data import Stream, open_stream, open_writer
 from mercer.data.batches import Rows, features
 from mercer.data.column_roles import TARGET
-from mercer.data.dask import is_lazy
 from mercer.data.matrix import MatrixStream
+from mercer.data.stream import is_lazy
 from mercer.errors import ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds
 from mercer.linear_model.labels import probabilities
@@ -332,8 +332,8 @@ class KernelModel(BaseEstimator):
 
     def _read_blocks(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
         """Yield blocks of features on the host, with encoded targets and weights: one pass."""
-        for piece in rows.batches():
-            yield block_to_host(piece.block), self._encode_targets(piece.y), piece.weight
+        for batch in rows.batches():
+            yield block_to_host(batch.block), self._encode_targets(batch.y), batch.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:
         name = type(self).__name__
@@ -757,14 +757,14 @@ def write_predictions(
     if extra is not None:
         columns = [f"{extra}_{label}" for label in _classes_with(model, extra)]
         types |= dict.fromkeys(columns, np.dtype(np.float64))
-    with open_writer(path, types) as sink:
+    with open_writer(path, types) as writer:
         for scores in model._scores(X)[1]:
             predictions = model._decode_scores(scores)
             columns = [*predictions.reshape(len(predictions), -1).T]
             if extra is not None:
                 columns += [*(scores if extra == "score" else probabilities(scores)).T]
-            sink.write(dict(zip(types, columns, strict=True)))
-    return sink.rows
+            writer.write(dict(zip(types, columns, strict=True)))
+    return writer.rows
 
 
 def _classes_with(model: Any, extra: str) -> list[Any]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._typing import Array
 from mercer.data import Stream
-from mercer.data.dask import is_lazy
+from mercer.data.stream import is_lazy
 from mercer.linear_model.base import KernelModel, _to_host, targets_of
 from mercer.linear_model.cross_validation import Folds
 from mercer.linear_model.labels import (

@@ -86,14 +86,12 @@ class LinearPredictor:
         warned, device = False, current_device()
         for chunk, X in _chunks(stream, cost, device):
             out = np.empty((len(chunk), coef.shape[1]))
+            adapted = adapt_transform(feature_map.tile_transform_, X)
 
-            def work(rows: slice, X: Any = X, out: Array = out) -> None:
+            def work(rows: slice, X: Any = X, out: Array = out, adapted: Any = adapted) -> None:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    tile_transform = adapt_transform(feature_map.tile_transform_, X)
-                    out[rows] = (
-                        feature_map._transform_tile(tile_transform, X, rows, check_values=True)
-                        @ coef
-                    )
+                    block = feature_map._transform_tile(adapted, X, rows, check_values=True)
+                    out[rows] = block @ coef
 
             try:
                 if device is None:

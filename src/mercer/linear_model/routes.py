@@ -84,9 +84,10 @@ class Plan:
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
         route = ROUTES[self.route]
-        method = route.description.format(
+        note = route.memory_note.format(
             solver_bytes=format_bytes(self.solver_bytes), limit=format_bytes(self.limit)
         )
+        method = f"{route.method}, {note}"
         if self.cache_bytes:
             method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
@@ -254,7 +255,8 @@ class Route:
     """
 
     name: ClassVar[str]
-    description: ClassVar[str]  # of Plan, with {solver_bytes} and {limit}
+    method: ClassVar[str]  # in words
+    memory_note: ClassVar[str]  # of Plan, with {solver_bytes} and {limit}
     losses: ClassVar[tuple[str, ...]] = ("squared",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     alphas: ClassVar[tuple[str, ...]] = ("auto",)  # methods that choose alpha, beside a list
@@ -265,6 +267,7 @@ class Route:
     device: ClassVar[bool] = True  # features are computed there by every route
     partial_fit: ClassVar[bool] = False
     iterative: ClassVar[bool] = False  # the last of its passes is repeated
+    fallback: ClassVar[bool] = False  # taken whatever max_memory is
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the route can solve the problem, memory aside."""
@@ -390,7 +393,8 @@ class NormalEquationsRoute(Route):
     """Ridge, LASSO or group LASSO from Z'Z and Z'y, which one pass sums up."""
 
     name = "moments"
-    description = "least squares from normal equations, {solver_bytes} of at most {limit}"
+    method = "least squares from normal equations"
+    memory_note = "{solver_bytes} of at most {limit}"
     penalties = ("l2", "l1", "group")
     alphas = ("auto", "gcv", "kfold", "loo")
     zero_alpha = True
@@ -442,10 +446,8 @@ class TwoStageRoute(Route):
     """Principal components of each map in a first pass, normal equations of them in a second."""
 
     name = "two-stage"
-    description = (
-        "principal components of each map, then least squares on them, {solver_bytes} "
-        "of at most {limit}"
-    )
+    method = "principal components of each map, then least squares on them"
+    memory_note = "{solver_bytes} of at most {limit}"
     penalties = NormalEquationsRoute.penalties
     alphas = NormalEquationsRoute.alphas
     zero_alpha = True
@@ -503,9 +505,9 @@ class ConjugateGradientsRoute(Route):
     """Ridge by conjugate gradients, one pass over the rows for each step."""
 
     name = "passes"
-    description = (
-        "least squares by conjugate gradients over blocks, since normal equations exceed {limit}"
-    )
+    method = "least squares by conjugate gradients over blocks"
+    memory_note = "since normal equations exceed {limit}"
+    fallback = True
     iterative = True
 
     def applies(self, problem: Problem) -> bool:
@@ -546,7 +548,8 @@ class NewtonRoute(Route):
     """Newton's method, with the Hessian of each output as a matrix."""
 
     name = "newton"
-    description = "Newton's method with Hessian matrices, {solver_bytes} of at most {limit}"
+    method = "Newton's method with Hessian matrices"
+    memory_note = "{solver_bytes} of at most {limit}"
     losses = tuple(LOSSES)
     iterative = True
     matrices = True
@@ -601,7 +604,9 @@ class NewtonCGRoute(NewtonRoute):
     """Newton's method, with Hessian products by conjugate gradients."""
 
     name = "newton-cg"
-    description = "Newton's method by conjugate gradients over blocks, arrays of {solver_bytes}"
+    method = "Newton's method by conjugate gradients over blocks"
+    memory_note = "arrays of {solver_bytes}"
+    fallback = True
     matrices = False
 
     def applies(self, problem: Problem) -> bool:
@@ -627,8 +632,6 @@ ROUTES: dict[str, Route] = {
 }
 """Routes by the name in Plan.route, in order of preference."""
 
-_FALLBACKS = ("passes", "newton-cg")  # which are taken whatever max_memory is
-
 
 def plan_fit(
     rows: int | None,
@@ -636,7 +639,6 @@ def plan_fit(
     features: int,
     *,
     limit: int,
-    statistics_passes: int | Sequence[str] = 0,
     **sizes: Any,
 ) -> Plan:
     """Return the plan of the first route that applies and whose arrays fit into the limit.
@@ -645,23 +647,16 @@ def plan_fit(
     ----------
     rows, columns, features, limit, **sizes
         Fields of `Problem`.
-    statistics_passes : int or sequence of str
-        Number of passes that compute statistics of the maps, or the names of these statistics.
 
     Returns
     -------
     Plan
     """
-    if isinstance(statistics_passes, int):
-        names: tuple[str, ...] = ("map statistics",) * statistics_passes
-    else:
-        names = tuple(statistics_passes)
-    problem = Problem(rows, columns, features, limit, statistics=names, **sizes)
+    problem = Problem(rows, columns, features, limit, **sizes)
     return next(
         route.plan(problem)
         for route in ROUTES.values()
-        if route.applies(problem)
-        and (route.name in _FALLBACKS or route.memory(problem) <= problem.limit)
+        if route.applies(problem) and (route.fallback or route.memory(problem) <= problem.limit)
     )
 
 
@@ -674,7 +669,7 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
         sum(widths),
         limit=limit,
         folds=FOLDS if settings.uses_folds else 1,
-        statistics_passes=names_of_statistics(model.feature_map_),
+        statistics=names_of_statistics(model.feature_map_),
         labels=not model._numeric_targets,
         class_weights=getattr(model, "class_weight", None) == "balanced",
         leverages=settings.is_alpha("loo"),

@@ -21,7 +21,7 @@ from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Batch, Tiles, blocks_of
-from mercer.data.stream import as_float
+from mercer.data.stream import as_float, is_lazy
 from mercer.errors import RowError
 from mercer.kernels import Kernel
 from mercer.maps._transform import TileTransform, adapt_transform, cast_transform
@@ -258,7 +258,7 @@ class Map(
         -------
         self
         """
-        if _is_dask(X):
+        if is_lazy(X):
             return self._fit_stream(open_stream(X))
         rows = self._validate_input(X, reset=True)
         return self._fit_blocks(rows.shape[1], lambda: blocks_of(rows))
@@ -277,7 +277,7 @@ class Map(
         -------
         Z : array, CSR matrix or data frame of shape (n_samples, n_features_out)
         """
-        if _is_dask(X):
+        if is_lazy(X):
             features = self._transform_dask(X)
         else:
             rows = self._convert_fitted_input(X)
@@ -677,7 +677,7 @@ class Map(
             del self._statistics_
 
     def _pack(self) -> Self:
-        """Return a copy without the weights, where _unpacked can sample them again."""
+        """Return a copy without the weights, where _unpack can sample them again."""
         packed = copy.copy(self)
         required = self.required_statistics(self.n_features_in_)
         available = required is None or self._statistics_ is not None
@@ -686,7 +686,7 @@ class Map(
         return packed
 
     def _unpack(self) -> Self:
-        """Return a copy with the weights that _packed left out."""
+        """Return a copy with the weights that _pack left out."""
         if hasattr(self, "tile_transform_"):
             return self
         unpacked = copy.copy(self)
@@ -710,11 +710,6 @@ class Map(
         return is_cheaper_to_redraw(0, weights) and is_cheaper_to_redraw(
             _pickled_bytes(statistics), weights
         )
-
-
-def _is_dask(X: Any) -> bool:
-    """Return whether X is a Dask collection, without an import of Dask."""
-    return hasattr(X, "__dask_graph__") and hasattr(X, "__dask_keys__")
 
 
 @contextmanager

@@ -122,9 +122,9 @@ def sum_shard(
     shard, done = empty_like(job.template), 0
     with limit_threads(1), one_blas_thread(), collect_warnings() as warnings:
         rows = job.prepare().with_rows(in_memory, start)
-        for piece in rows.batches(start, stop):
-            shard.add(piece.block, y=piece.y, weight=piece.weight, start=piece.start)
-            done = piece.start + piece.block.shape[0] - start
+        for batch in rows.batches(start, stop):
+            shard.add(batch.block, y=batch.y, weight=batch.weight, start=batch.start)
+            done = batch.start + batch.block.shape[0] - start
         rows.stream.require_same_files()
     if done != stop - start:
         raise ValueError(

@@ -228,7 +228,7 @@ def _sum_locally(
     writer: _CheckpointWriter | None,
     progress: Progress | None,
 ) -> None:
-    pieces = _read_blocks(source) if rows is None else rows.batches(total.rows)
+    batches = _read_blocks(source) if rows is None else rows.batches(total.rows)
     shard, blocks, done = empty_like(total.template), 0, total.rows
     accepts_device_blocks = getattr(total.template, "accepts_device_blocks", False)
 
@@ -240,14 +240,14 @@ def _sum_locally(
         if writer is not None:
             writer.write_if_due()
 
-    with closing(pieces):
-        for piece in pieces:
+    with closing(batches):
+        for batch in batches:
             if is_full():
                 finish(last=False)
                 shard, blocks = empty_like(total.template), 0
-            block = piece.block if accepts_device_blocks else block_to_host(piece.block)
-            shard.add(block, y=piece.y, weight=piece.weight, start=piece.start)
-            blocks, done = blocks + 1, piece.start + piece.block.shape[0]
+            block = batch.block if accepts_device_blocks else block_to_host(batch.block)
+            shard.add(block, y=batch.y, weight=batch.weight, start=batch.start)
+            blocks, done = blocks + 1, batch.start + batch.block.shape[0]
             if progress is not None:
                 progress(done, None if rows is None else rows.stream.rows)
     if blocks:
