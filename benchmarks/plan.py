@@ -186,7 +186,7 @@ def count_passes() -> dict[str, int]:
 
         setattr(cls, method, new)
 
-    counting(Features, "pieces", "features")
+    counting(Features, "batches", "features")
     counting(CachedBlocks, "__call__", "kept")
     return passes
 
