@@ -86,7 +86,7 @@ def _best_skew(split: Split, D: int) -> float:
 
     def score(skew: float) -> float:
         model = KernelClassifier(SkewedFourier(D, skew=skew, random_state=0)).fit(split.X, split.y)
-        return float(np.min(model.gcv_))
+        return float(np.min(model.alpha_scores_))
 
     return min(SKEWS, key=score)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,8 @@ from mercer import (
     RandomFourier,
     open_stream,
 )
+from mercer.data.row_keys import fold_numbers, row_keys
+from mercer.linear_model.routes import Settings, plan_alpha
 from mercer.linear_model.solvers.ridge import ALPHAS
 
 
@@ -154,43 +157,68 @@ def test_loo_leaves_rows_out_one_by_one():
     model = regressor("loo").fit(X[:40], t[:40])
     Z = features()[:40]
     some = [10, 13, 16]
-    assert np.allclose(model.gcv_[some], left_out_errors(Z, model.alphas_[some]), rtol=1e-6)
-    assert model.alpha_ == model.alphas_[np.argmin(model.gcv_)]
+    assert np.allclose(
+        model.alpha_scores_[some], left_out_errors(Z, model.alphas_[some]), rtol=1e-6
+    )
+    assert model.alpha_ == model.alphas_[np.argmin(model.alpha_scores_)]
     same(model, Ridge(model.alpha_).fit(Z, t[:40]))
 
 
 def test_gcv_is_its_formula():
     model = regressor("gcv").fit(X, t)
     Z = features() - features().mean(axis=0)
-    assert np.allclose(model.alphas_, ALPHAS * np.trace(Z.T @ Z) / 48)
-    for alpha, score in list(zip(model.alphas_, model.gcv_, strict=True))[8:18]:
+    assert np.allclose(model.alphas_[-25:], ALPHAS * np.trace(Z.T @ Z) / 48)
+    for alpha, score in list(zip(model.alphas_, model.alpha_scores_, strict=True))[8:18]:
         H = Z @ np.linalg.solve(Z.T @ Z + alpha * np.eye(48), Z.T) + 1 / N
         expected = N * np.sum((t - H @ t) ** 2) / (N - np.trace(H)) ** 2
         assert score == pytest.approx(expected, rel=1e-6)
-    assert model.alpha_ == model.alphas_[np.argmin(model.gcv_)]
+    assert model.alpha_ == model.alphas_[np.argmin(model.alpha_scores_)]
     same(model, Ridge(model.alpha_).fit(features(), t), 1e-6)
 
 
-def test_auto_is_gcv_and_a_list_is_chosen_from():
-    assert np.array_equal(regressor("auto").fit(X, t).coef_, regressor("gcv").fit(X, t).coef_)
+def test_a_list_is_chosen_from():
     model = regressor([1e-3, 0.1, 1e5]).fit(X, t)
     assert model.alphas_.tolist() == [1e-3, 0.1, 1e5]
     assert model.alpha_ < 1e5
     with pytest.raises(AttributeError, match="a single alpha was given"):
-        regressor(0.3).fit(X, t).gcv_  # noqa: B018
+        regressor(0.3).fit(X, t).alpha_scores_  # noqa: B018
+
+
+@pytest.mark.parametrize("alpha", ["auto", [0.01, 0.1, 1.0]])
+def test_auto_is_leave_one_out_for_few_rows_and_k_fold_where_rows_are_read_once(alpha):
+    assert regressor(alpha).fit(X, t).plan_.alpha_method == "loo"
+    assert regressor(alpha).partial_fit(X, t).plan_.alpha_method == "kfold"
+    settings = Settings("KernelRegressor", alpha)
+    assert settings.alpha_methods(20_000) == ("loo",)
+    assert settings.alpha_methods(20_001) == settings.alpha_methods(None) == ("kfold", "loo")
+    assert replace(settings, cluster=True).alpha_methods(10) == ("kfold", "gcv")
+    if alpha == "auto":
+        same(regressor(alpha).fit(X, t), regressor("loo").fit(X, t), 0)
+
+
+def test_auto_reads_rows_again_where_normal_equations_of_folds_exceed_the_memory():
+    sizes = {"limit": 8 * 1000**2 * 6, "labels": False}
+    settings = Settings("KernelRegressor", "auto")
+    plan = plan_alpha(settings, 10**6, 5, 1000, **sizes)
+    assert (plan.route, plan.alpha_method) == ("moments", "loo")
+    plan = plan_alpha(replace(settings, cluster=True), 10**6, 5, 1000, **sizes)
+    assert (plan.route, plan.alpha_method) == ("moments", "gcv")
+    plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 8 * 1000**2 * 13}))
+    assert (plan.route, plan.alpha_method) == ("moments", "kfold")
+    plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 1000}))
+    assert (plan.route, plan.alpha_method) == ("passes", None)
 
 
 def test_kfold_trains_without_the_fold_that_it_measures():
-    from mercer.rng import Rng
-
-    fold = Rng(0).words("folds", 0, N) % np.uint64(5)
+    fold = fold_numbers(row_keys(X), 5)
+    assert np.bincount(fold).min() > N / 10
     model, Z = regressor("kfold").fit(X, t), features()
     for i in (8, 12, 16):
         error = 0.0
         for k in range(5):
             other = Ridge(model.alphas_[i]).fit(Z[fold != k], t[fold != k])
             error += np.sum((t[fold == k] - other.predict(Z[fold == k])) ** 2)
-        assert model.gcv_[i] == pytest.approx(error / N, rel=1e-6)
+        assert model.alpha_scores_[i] == pytest.approx(error / N, rel=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [0.3, [0.03, 0.3]])

@@ -283,7 +283,10 @@ def test_groups_of_constant_features_are_of_no_use():
         RandomFourier(64, gamma=1.0, random_state=0),
         RandomFourier(8, gamma=1.0, random_state=1),
     ]
-    model = KernelRegressor(maps, penalty="group").fit(np.ones((50, 3)), np.arange(50.0))
+    rows, targets = np.ones((50, 3)), np.arange(50.0)
+    with pytest.raises(ValueError, match="needs at least two different rows"):
+        KernelRegressor(maps, penalty="group").fit(rows, targets)
+    model = KernelRegressor(maps, penalty="group", alpha=1.0).fit(rows, targets)
     assert model.zero_maps_ == ["randomfourier-1", "randomfourier-2"]
     assert model.predict(np.ones((1, 3))) == pytest.approx([24.5])
 
@@ -345,7 +348,7 @@ def test_a_sparse_model_chooses_its_alpha_and_predicts(penalty, alpha):
     model = KernelRegressor(MAPS, penalty=penalty, alpha=alpha).fit(X[:200], t[:200])
     assert model.score(X[200:], t[200:]) > 0.9
     assert model.alpha_ in model.alphas_
-    assert model.alpha_ == model.alphas_[np.argmin(model.gcv_)]
+    assert model.alpha_ == model.alphas_[np.argmin(model.alpha_scores_)]
 
 
 def test_batches_of_a_sparse_model_are_the_whole():

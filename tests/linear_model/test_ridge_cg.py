@@ -11,7 +11,6 @@ from tests.helpers.normal_equations_data import INTERCEPT, assert_same, data, no
 from mercer.linear_model.solvers.ridge import ALPHAS, solve
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
 from mercer.maps.block import Coded, Dense, OneHot, Sparse
-from mercer.rng import Rng, open_interval
 
 
 def coded_blocks() -> dict[str, tuple[np.ndarray, object]]:
@@ -122,13 +121,15 @@ def test_held_out_rows_choose_what_brute_force_chooses(fit_intercept):
     Z, Y, w = data(200, 20, seed=6)
     Y = Y + np.random.default_rng(7).normal(size=Y.shape) * 8
     alphas = np.logspace(4, -1, 11)
-    held = open_interval(Rng(5).words("held out", 0, 200)) < 0.3
+    held = np.random.default_rng(1).random(200) < 0.3
     scores = []
     for alpha in alphas:
         coef, intercept = truth(Z[~held], Y[~held], alpha, w[~held], fit_intercept)
         scores.append((w[held] @ (Y[held] - intercept - Z[held] @ coef) ** 2).sum() / w[held].sum())
-    options = {"share": 0.3, "seed": 5, "fit_intercept": fit_intercept, "tol": 1e-10}
-    choice, solution = choose_ridge_held_out(rows_of(Z, Y, w), alphas, patience=None, **options)
+    options = {"fit_intercept": fit_intercept, "tol": 1e-10}
+    choice, solution = choose_ridge_held_out(
+        rows_of(Z, Y, w), held, alphas, patience=None, **options
+    )
     np.testing.assert_allclose(choice.scores, scores, rtol=1e-7)
     best = int(np.argmin(scores))
     assert 0 < best < 10
@@ -137,7 +138,7 @@ def test_held_out_rows_choose_what_brute_force_chooses(fit_intercept):
     np.testing.assert_allclose(solution.coef, coef, rtol=1e-5, atol=1e-8)
     order = np.random.default_rng(0).permutation(11)
     rows = rows_of(Z, Y, w, size=61)
-    early, _ = choose_ridge_held_out(rows, alphas[order], patience=2, **options)
+    early, _ = choose_ridge_held_out(rows, held, alphas[order], patience=2, **options)
     assert early.alpha == choice.alpha
     tried = np.isfinite(early.scores)
     np.testing.assert_allclose(early.scores[tried], choice.scores[order][tried], rtol=1e-7)
@@ -146,6 +147,6 @@ def test_held_out_rows_choose_what_brute_force_chooses(fit_intercept):
 
 def test_held_out_choice_has_a_grid_of_its_own():
     Z, Y, _ = data(200, 20, seed=6)
-    choice, _ = choose_ridge_held_out(rows_of(Z, Y))
-    held = open_interval(Rng(0).words("held out", 0, 200)) < 0.1
+    held = np.random.default_rng(0).random(200) < 0.1
+    choice, _ = choose_ridge_held_out(rows_of(Z, Y), held)
     np.testing.assert_allclose(choice.alphas, ALPHAS * normal(Z[~held], Y[~held]).scale, rtol=1e-9)

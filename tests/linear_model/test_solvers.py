@@ -21,12 +21,13 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.linear_model.solvers.ridge import (
     ALPHAS,
+    COARSE_ALPHAS,
     RidgeDecomposition,
     alpha_grid,
     choose_gcv,
     choose_kfold,
     choose_loo,
-    loo_errors,
+    leave_one_out,
     solve,
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
@@ -140,7 +141,7 @@ def test_leave_one_out_is_that_of_scikit_learn(n, D, fit_intercept):
     alphas = np.logspace(-1, 3, 9)
     model = RidgeCV(alphas, fit_intercept=fit_intercept, store_cv_results=True).fit(Z, Y)
     spectrum = RidgeDecomposition.of(normal(Z, Y, fit_intercept=fit_intercept))
-    errors = loo_errors(spectrum, rows_of(Z, Y)(), alphas)
+    errors, _ = leave_one_out(spectrum, rows_of(Z, Y)(), alphas)
     np.testing.assert_allclose(errors, model.cv_results_.sum(axis=0).T, rtol=1e-8)
     choice = choose_loo(
         spectrum, rows_of(Z, Y, kind=lambda part: Sparse(sp.csr_array(part)), size=7)(), alphas
@@ -151,41 +152,51 @@ def test_leave_one_out_is_that_of_scikit_learn(n, D, fit_intercept):
 
 @INTERCEPT
 @pytest.mark.parametrize("rank", [None, 4])
-def test_leave_one_out_of_weighted_rows_leaves_one_of_the_equal_rows_out(fit_intercept, rank):
-    components = None if rank is None else PrincipalComponents(rank, (7,))
+def test_leave_one_out_leaves_a_row_out_with_its_weight_or_its_copies(fit_intercept, rank):
+    components = None if rank is None else PrincipalComponents(rank, (5,))
     Z, Y, w = data(25, 5)
     alphas = [0.01, 2.0]
     repeated = np.repeat(np.arange(25), w.astype(int))
-    weighted = loo_errors(
+    weighted, _ = leave_one_out(
         RidgeDecomposition.of(normal(Z, Y, w, fit_intercept), components),
         rows_of(Z, Y, w, size=4)(),
         alphas,
     )
-    plain = loo_errors(
+    copies, _ = leave_one_out(
         RidgeDecomposition.of(normal(Z[repeated], Y[repeated], None, fit_intercept), components),
-        rows_of(Z[repeated], Y[repeated])(),
+        rows_of(Z[repeated], Y[repeated], size=4)(),
         alphas,
+        left_out=w[repeated],
     )
-    np.testing.assert_allclose(weighted, plain, rtol=1e-8)
+    np.testing.assert_allclose(weighted, copies, rtol=1e-8)
     if rank is None:
         brute = [np.zeros(2), np.zeros(2)]
-        for i in repeated:
-            fewer = w - (np.arange(25) == i)
+        for i in range(25):
+            others = np.where(np.arange(25) == i, 0, w)
             for a, alpha in enumerate(alphas):
-                coef, intercept = truth(Z, Y, alpha, fewer, fit_intercept)
-                brute[a] += (Y[i] - intercept - Z[i] @ coef) ** 2
+                coef, intercept = truth(Z, Y, alpha, others, fit_intercept)
+                brute[a] += w[i] * (Y[i] - intercept - Z[i] @ coef) ** 2
         np.testing.assert_allclose(weighted, brute, rtol=1e-8)
 
 
-def test_a_row_of_weight_below_1_is_left_out_whole():
-    Z, Y, _ = data(25, 5)
-    w = np.random.default_rng(0).uniform(0.1, 0.9, 25)
-    brute = np.zeros(2)
-    for i in range(25):
-        coef, intercept = truth(Z, Y, 0.5, np.where(np.arange(25) == i, 0, w))
-        brute += w[i] * (Y[i] - intercept - Z[i] @ coef) ** 2
-    errors = loo_errors(RidgeDecomposition.of(normal(Z, Y, w)), rows_of(Z, Y, w)(), [0.5])
-    np.testing.assert_allclose(errors[0], brute, rtol=1e-8)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_leave_one_out_accuracy_is_brute_force(classes):
+    Z, _, _ = data(40, 5)
+    rng = np.random.default_rng(1)
+    centered = Z - np.median(Z, axis=0)
+    label = (centered[:, 0] + rng.normal(size=40) > 0) + (classes - 2) * (centered[:, 1] > 0)
+    Y = np.where(label[:, None] == np.arange(classes), 1.0, -1.0)[:, (classes == 2) :]
+    w = rng.integers(1, 4, 40).astype(float)
+    right = 0.0
+    for i in range(40):
+        coef, intercept = truth(Z, Y, 0.5, np.where(np.arange(40) == i, 0, w))
+        score = intercept + Z[i] @ coef
+        right += w[i] * (label[i] == (score[0] > 0 if classes == 2 else np.argmax(score)))
+    search = choose_loo(
+        RidgeDecomposition.of(normal(Z, Y, w)), rows_of(Z, Y, w)(), [0.5], labels=True
+    )
+    assert 0.3 < search.accuracy < 0.95
+    assert search.accuracy == pytest.approx(right / w.sum())
 
 
 @INTERCEPT
@@ -387,11 +398,50 @@ def test_the_default_grid_does_not_depend_on_the_scale_of_features_or_on_copies_
         np.testing.assert_allclose(choice.alphas, ALPHAS * scale, rtol=1e-12)
 
 
+@pytest.mark.parametrize("choose", ["gcv", "loo", "kfold"])
+def test_the_default_grid_reaches_columns_of_unlike_scales(choose):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(200, 4))
+    Y = Z.sum(axis=1, keepdims=True) + 0.1 * rng.normal(size=(200, 1))
+    Z *= [1e-3, 1.0, 100.0, 1e4]
+    spectrum = RidgeDecomposition.of(normal(Z, Y))
+    search = {
+        "gcv": lambda: choose_gcv(spectrum),
+        "loo": lambda: choose_loo(spectrum, rows_of(Z, Y)()),
+        "kfold": lambda: choose_kfold([normal(Z[k::5], Y[k::5]) for k in range(5)]),
+    }[choose]()
+    assert search.baseline == pytest.approx(Y.var())
+    assert search.scores.min() < 0.02 < 0.25 * search.baseline
+
+
+def test_many_features_are_searched_from_coarse_to_fine_with_the_same_result():
+    Z, Y, _ = data(300, 30, seed=4)
+    Y = Y + np.random.default_rng(0).normal(size=Y.shape) * 8
+    folds = [normal(Z[k::5], Y[k::5]) for k in range(5)]
+    every = choose_kfold(folds)
+    some = choose_kfold(folds, decompose=False)
+    tried = np.isfinite(some.scores)
+    assert tried.sum() == COARSE_ALPHAS < len(every.scores)
+    np.testing.assert_allclose(some.alphas, every.alphas[-25:])
+    np.testing.assert_allclose(some.scores[tried], every.scores[-25:][tried], rtol=1e-8)
+    assert every.alphas[-25] < some.alpha == pytest.approx(every.alpha)
+
+
+def test_a_coarse_search_is_extended_where_the_smallest_alpha_is_the_best():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(200, 4)) * [1e-2, 1.0, 1.0, 1e2]
+    Y = (Z @ [100.0, 1.0, 1.0, 0.01])[:, None]
+    search = choose_kfold([normal(Z[k::5], Y[k::5]) for k in range(5)], decompose=False)
+    assert search.alpha < 1e-3 * search.alphas[-25]
+    assert search.scores.min() < 1e-6 * search.baseline
+
+
 def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
     Z, Y, w = data(200, 20, seed=6)
     useful = [100.0, 1.0, 1e-2]
-    more, _ = choose_ridge_held_out(rows_of(Z, Y, w), [*np.logspace(30, 18, 4), *useful])
-    assert more.alpha == choose_ridge_held_out(rows_of(Z, Y, w), useful)[0].alpha
+    held, rows = np.arange(200) % 10 == 3, rows_of(Z, Y, w)
+    more, _ = choose_ridge_held_out(rows, held, [*np.logspace(30, 18, 4), *useful])
+    assert more.alpha == choose_ridge_held_out(rows, held, useful)[0].alpha
 
 
 @pytest.mark.parametrize(
@@ -441,15 +491,11 @@ def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():
             "needs rows with a weight above 0",
         ),
         (
-            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), [0.0, 1.0]),
+            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), np.arange(60) < 6, [0.0, 1.0]),
             "alphas must be above 0, got 0",
         ),
         (
-            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), share=1.5),
-            "share must be a number between 0 and 1",
-        ),
-        (
-            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), share=1e-9),
+            lambda Z, Y: choose_ridge_held_out(rows_of(Z, Y), np.zeros(60, dtype=bool)),
             "no row is held out. Give more rows",
         ),
     ],

@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
 def numbers(model):
     return [
         np.asarray(value).tobytes()
-        for value in (model.coef_, model.intercept_, model.alpha_, model.gcv_)
+        for value in (model.coef_, model.intercept_, model.alpha_, model.alpha_scores_)
     ]
 
 

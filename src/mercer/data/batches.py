@@ -15,8 +15,9 @@ import numpy as np
 
 from mercer._typing import Array, is_csr
 from mercer.data import Chunk, Stream
+from mercer.data.row_keys import row_keys
 from mercer.errors import RowError
-from mercer.maps.block import Block, Dense, as_block, matrix
+from mercer.maps.block import Block, Dense, as_block, block_to_host, matrix
 from mercer.parallel.device import Device, current_device, prefetch, tile_results
 from mercer.parallel.threads import n_threads
 from mercer.parallel.tile_size import Cost, Grid, grid, tile_rows
@@ -25,12 +26,21 @@ from mercer.validation.rows import require_finite
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A block with the targets and weights of its rows, and the index of its first row."""
+    """A block with the targets, weights and keys of its rows, and the index of its first row."""
 
     block: Block
     y: Array | None = None
     weight: Array | None = None
     start: int = 0
+    keys: Array | None = None
+
+    def add_to(self, statistic: Any) -> None:
+        """Add the batch to a statistic, on the host and with the keys of its rows as it needs."""
+        block = self.block
+        if not getattr(statistic, "accepts_device_blocks", False):
+            block = block_to_host(block)
+        keys = {"keys": self.keys} if getattr(statistic, "uses_keys", False) else {}
+        statistic.add(block, y=self.y, weight=self.weight, start=self.start, **keys)
 
 
 class Rows:
@@ -43,7 +53,14 @@ class Rows:
     stream : Stream
     feature_map : Map, optional
         The map that transforms the rows, fitted or not.
+
+    Attributes
+    ----------
+    with_keys : bool
+        Whether batches have the keys of their rows; False unless it is set.
     """
+
+    with_keys = False
 
     def __init__(self, stream: Stream, feature_map: Any = None) -> None:
         self.stream = stream
@@ -84,6 +101,8 @@ class Rows:
         """
         device = self.device
         read = self.stream.blocks(self.grid.rows, start, stop)
+        if self.with_keys:
+            read = _add_keys(read)
         with closing(_read_ahead(read) if n_threads(None) > 1 else read) as chunks:
             for chunk in chunks if device is None else _to_device(chunks, device):
                 if device is not None:
@@ -93,7 +112,7 @@ class Rows:
                     block = self._block(chunk)
                 except RowError as error:
                     raise self.stream.locate(error, chunk.start) from None
-                yield Batch(block, chunk.y, chunk.weight, chunk.start)
+                yield Batch(block, chunk.y, chunk.weight, chunk.start, chunk.keys)
 
     def _device_pieces(self, chunk: Chunk, device: Device) -> Iterator[Batch]:
         """Yield the block of a chunk, or of parts of it where the device has too little memory."""
@@ -101,7 +120,7 @@ class Rows:
         def work(rows: slice) -> Batch:
             part = chunk.part(rows.start, rows.stop)
             try:
-                return Batch(self._block(part), part.y, part.weight, part.start)
+                return Batch(self._block(part), part.y, part.weight, part.start, part.keys)
             except RowError as error:
                 raise self.stream.locate(error, part.start) from None
 
@@ -272,6 +291,13 @@ def features(stream: Stream, feature_map: Any) -> Features:
         A fitted map.
     """
     return Features(stream, feature_map)
+
+
+def _add_keys(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
+    """Yield the chunks with the keys of their rows."""
+    with closing(chunks):
+        for chunk in chunks:
+            yield replace(chunk, keys=row_keys(chunk.X))
 
 
 def _to_device(chunks: Iterable[Chunk], device: Device) -> Iterator[Chunk]:

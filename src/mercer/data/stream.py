@@ -25,26 +25,28 @@ CHUNK_BYTES: ContextVar[int] = ContextVar("chunk_bytes", default=8 * 2**20)
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive rows of a stream: X, y, weight, and the index of the first row.
+    """Consecutive rows of a stream: X, y, weight, the index of the first row, and row keys.
 
-    y and weight are None where the stream has none. The arrays may be views of the caller's data
-    and must not be written to.
+    y and weight are None where the stream has none, keys where they are not needed. The arrays may
+    be views of the caller's data and must not be written to.
     """
 
     X: Any
     y: Array | None = None
     weight: Array | None = None
     start: int = 0
+    keys: Array | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def part(self, start: int, stop: int) -> Chunk:
         """Return rows start to stop of this chunk."""
-        y, weight = (
-            None if values is None else values[start:stop] for values in (self.y, self.weight)
+        y, weight, keys = (
+            None if values is None else values[start:stop]
+            for values in (self.y, self.weight, self.keys)
         )
-        return Chunk(self.X[start:stop], y, weight, self.start + start)
+        return Chunk(self.X[start:stop], y, weight, self.start + start, keys)
 
 
 class Stream:

@@ -15,9 +15,11 @@ from sklearn.base import clone
 
 from mercer.data import open_stream
 from mercer.data.batches import features
+from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.linear_model.solvers.ridge import ALPHAS, COARSE_ALPHAS, DECOMPOSED_FEATURES
 from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.block import Block, Coded, as_block, matrix
 from mercer.parallel.threads import one_blas_thread
@@ -285,7 +287,7 @@ class Timings:
         Z p and Z'r for a row and an output: in the dtype of Z, in float64, and in float64 by one
         product for a block, as conjugate gradients on the normal equations compute them.
     eigenvectors : (float, float)
-        Solving for all alphas: seconds for D^2 and D^3.
+        A decomposition for all alphas: seconds for D^2 and D^3.
     factor : float
         A Cholesky factor: seconds for D^3.
     """
@@ -387,7 +389,7 @@ def _time_products(block: Block, dtype: Any, outputs: int, *, whole: bool = Fals
 
 
 def _time_ridge(columns: int) -> tuple[float, float]:
-    """Time ridge regression for all alphas at two sizes; return seconds for D^2 and D^3."""
+    """Time one decomposition of a scatter at two sizes; return seconds for D^2 and D^3."""
     D = max(2, min(columns, _SOLVER_COLUMNS))
     half = D // 2
     X = np.random.default_rng(0).random((D + 2, D))
@@ -395,7 +397,7 @@ def _time_ridge(columns: int) -> tuple[float, float]:
     for size in (half, D):
         solutions: list[float] = []
         for _ in range(_RUNS):
-            model = KernelRegressor("linear").partial_fit(X[:, :size], X[:, 0])
+            model = KernelRegressor("linear", alpha="gcv").partial_fit(X[:, :size], X[:, 0])
             start = time.perf_counter()
             _ = model.alpha_  # solved when it is needed
             solutions.append(time.perf_counter() - start)
@@ -491,7 +493,17 @@ def steps_of(
     stored = n * size.stored / timings.reference.stored
     if plan.route in ("moments", "two-stage"):
         steps.append(Step("normal equations", one_pass + moments))
-        steps.append(Step("solving for all alphas", square * D**2 + cubic * D**3))
+        decomposition, factor = square * D**2 + cubic * D**3, timings.factor * D**3
+        if plan.alpha_method != "kfold":
+            steps.append(Step("solving for all alphas", decomposition))
+        elif D <= DECOMPOSED_FEATURES:
+            steps.append(Step("solving for all alphas", FOLDS * decomposition + factor))
+        else:
+            steps.append(Step("solving for some alphas", (FOLDS * COARSE_ALPHAS + 1) * factor))
+        if plan.alpha_method == "loo":
+            # features times all eigenvectors, twice the work of Z'Z, then predictions by alpha
+            path = len(ALPHAS) * stored * timings.gradients / 2
+            steps.append(Step("leave-one-out", read + one_pass + 2 * moments + path))
         return tuple(steps)
     if plan.route == "passes":
         seconds = one_pass + stored * timings.images

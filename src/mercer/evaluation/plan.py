@@ -30,7 +30,7 @@ from mercer.evaluation.cost import (
 )
 from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, Plan, plan_fit
+from mercer.linear_model.routes import ROUTES, Plan, Settings, plan_alpha
 from mercer.maps.base import Map
 from mercer.parallel.device import device_context
 from mercer.parallel.threads import max_threads
@@ -238,7 +238,8 @@ class _Estimator:
 
     def __call__(self, number: int | None, memory: int | None, reason: str = "") -> CostEstimate:
         shape, fitted, widths = self.shape, self.fitted, self.sizes(number)
-        route = plan_fit(
+        route = plan_alpha(
+            Settings("plan", "auto", self.loss),
             shape.rows,
             shape.columns,
             widths.columns,

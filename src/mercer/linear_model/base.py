@@ -171,11 +171,10 @@ class KernelModel(BaseEstimator):
         return self._alpha_search().alphas
 
     @property
-    def gcv_(self) -> Array:
-        """Score of each of ``alphas_``.
+    def alpha_scores_(self) -> Array:
+        """Error of each of ``alphas_`` on rows that were left out; infinite if not tried.
 
-        Generalized cross-validation; the error on rows left out for "kfold", "loo" and for routes
-        that choose alpha on held-out rows.
+        Mean squared error, summed over outputs; the mean loss for other losses.
         """
         return self._alpha_search().scores
 
@@ -246,7 +245,7 @@ class KernelModel(BaseEstimator):
 
     # Fitting
 
-    def _settings(self, **conditions: bool) -> Settings:
+    def _settings(self, **conditions: Any) -> Settings:
         return Settings(
             type(self).__name__,
             self.alpha,
@@ -289,28 +288,27 @@ class KernelModel(BaseEstimator):
             else parse_memory(name, "max_memory", self.max_memory)
         )
         settings.validate_widths(self._map_widths)
+        settings = self._with_conditions(stream, settings)
         self.plan_ = plan_model(self, settings, stream, limit)
-        settings = self._validate_route(stream, settings)
+        ROUTES[self.plan_.route].validate(settings, self.plan_)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)
-        return settings
+        return replace(settings, alpha_method=self.plan_.alpha_method)
 
-    def _validate_route(self, stream: Stream, settings: Settings) -> Settings:
+    def _with_conditions(self, stream: Stream, settings: Settings) -> Settings:
         # without distributed there is no client
         cluster = "distributed" in sys.modules and uses_cluster(stream)
-        settings = replace(settings, cluster=cluster, device=current_device() is not None)
-        ROUTES[self.plan_.route].validate(settings, self.plan_)
-        return settings
+        return replace(settings, cluster=cluster, device=current_device() is not None)
 
     @property
     def _map_widths(self) -> tuple[int, ...]:
         return tuple(widths_of(self.feature_map_).values())
 
-    def _empty_statistics(self, settings: Settings, first: int = 0) -> Statistic:
+    def _empty_statistics(self, settings: Settings) -> Statistic:
         """Return statistics to fill, for each fold where alpha is chosen by cross-validation."""
         if not settings.uses_folds:
             return cast(Statistic, self._target_statistics())
-        return Folds(*(self._target_statistics() for _ in range(FOLDS)), first=first)
+        return Folds(*(self._target_statistics() for _ in range(FOLDS)))
 
     def _reduce(self, rows: Rows, statistics: Any, suffix: str = "") -> Any:
         """Return the statistics of all rows; partial sums are in the checkpoint, if there is one.
@@ -360,11 +358,12 @@ class KernelModel(BaseEstimator):
                 self._require_target(stream)
                 stream = self._weight_classes(stream)
                 settings.validate_widths(self._map_widths)
+                settings = self._with_alpha_method(self._with_conditions(stream, settings))
                 self._require_same_folds(settings)
-                settings = self._validate_route(stream, settings)
+                ROUTES[self.plan_.route].validate(settings, self.plan_)
             before = 0 if first else self.n_samples_seen_
             rows = features(stream, self.feature_map_)
-            part = accumulate(rows, self._empty_statistics(settings, before), n_jobs=self.n_jobs)
+            part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
         self._validate_labels(part)
         self._statistics: Any = part if first else self._statistics + part
         self.n_samples_seen_ = before + (stream.rows or 0)
@@ -377,7 +376,8 @@ class KernelModel(BaseEstimator):
             route = ROUTES["moments"]
             assert isinstance(route, NormalEquationsRoute)
             with _ignore_overflow():
-                predictor = route.solve(self, self._settings(partial=True))
+                settings = self._with_alpha_method(self._settings(partial=True))
+                predictor = route.solve(self, settings)
             self._require_finite(predictor)
             self._predictor = predictor
         return self._predictor
@@ -404,6 +404,13 @@ class KernelModel(BaseEstimator):
             "small for sums of squares: the coefficients are not finite. Scale them "
             "(sklearn.preprocessing)."
         )
+
+    def _with_alpha_method(self, settings: Settings) -> Settings:
+        """Return the settings with a method for the statistics of the rows before."""
+        methods = settings.alpha_methods(None)
+        folds = isinstance(self._statistics, Folds)
+        chosen = "kfold" if folds and "kfold" in methods else methods[-1]
+        return replace(settings, alpha_method=chosen)
 
     def _require_same_folds(self, settings: Settings) -> None:
         folds = isinstance(self._statistics, Folds)

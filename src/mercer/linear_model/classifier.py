@@ -89,7 +89,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         Sorted labels.
     n_iter_ : int
         Newton steps or conjugate gradient passes; 1 for squared loss from normal equations.
-    feature_map_, coef_, intercept_, alpha_, alphas_, gcv_, kkt_, zero_maps_, plan_
+    feature_map_, coef_, intercept_, alpha_, alphas_, alpha_scores_, kkt_, zero_maps_, plan_
         As in KernelRegressor.
     n_samples_seen_, n_features_in_, feature_names_in_
         As in KernelRegressor.

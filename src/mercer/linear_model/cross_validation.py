@@ -1,48 +1,113 @@
-"""Folds of k-fold cross-validation, whose statistics are computed in one pass."""
+"""Folds and held-out rows by the content of a row: equal rows are on the same side.
+
+A row that is repeated would otherwise be evaluated by a model that was trained on its copy, and the
+smallest alpha would be the best.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mercer._typing import Array
+from mercer.data import Chunk, Stream
+from mercer.data.row_keys import Keys, fold_numbers, row_keys
 from mercer.maps.block import Block, as_block, matrix
-from mercer.rng import Rng
-from mercer.stats.base import CombinedStatistics
+from mercer.stats.base import CombinedStatistics, frequency_weights
 
 FOLDS = 5
 """Folds of alpha="kfold"."""
 
+_READ_ROWS = 4096  # rows of a block in a pass that computes keys alone
+
 
 class Folds(CombinedStatistics):
-    """Statistics of each fold.
+    """Statistics of each fold, computed in one pass.
 
-    The fold of a row is a hash of its index; it does not depend on blocks or workers.
+    The fold of a row is a hash of its content; it depends on no other row, block or worker.
 
     Parameters
     ----------
     *parts : Statistic
         Empty statistics, one for each fold.
-    first : int, default=0
-        Number of rows of earlier calls.
     """
 
-    def __init__(self, *parts: Any, first: int = 0) -> None:
-        super().__init__(*parts)
-        self.first = first
+    uses_keys = True
 
     def add(
-        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+        self,
+        block: Block,
+        y: Array | None = None,
+        weight: Array | None = None,
+        start: int = 0,
+        keys: Keys | None = None,
     ) -> None:
-        words = Rng(0).words("folds", self.first + start, block.shape[0])
-        which, rows = words % np.uint64(len(self.parts)), matrix(block)
-        for fold, part in enumerate(self.parts):
-            chosen = np.flatnonzero(which == fold)
+        rows = matrix(block)
+        fold = fold_numbers(row_keys(rows) if keys is None else keys, len(self.parts))
+        for number, part in enumerate(self.parts):
+            chosen = np.flatnonzero(fold == number)
             if len(chosen):
                 some = (None if values is None else values[chosen] for values in (y, weight))
                 part.add(as_block(rows[chosen]), *some, start=start)
 
-    def _with_parts(self, parts: Sequence[Any]) -> Folds:
-        return Folds(*parts, first=self.first)
+
+def held_out_rows(stream: Stream, share: float = 0.1) -> Array:
+    """Return whether each row is held out: those of the smallest keys.
+
+    At least one of the different rows is held out, and at least one is not if there are two.
+
+    Parameters
+    ----------
+    stream : Stream
+    share : float, default=0.1
+        Share of the different rows that are held out.
+
+    Returns
+    -------
+    array of shape (n,), bool
+    """
+    keys = np.concatenate([keys for keys, _ in _read_keys(stream)])
+    different = np.unique(keys)
+    held_out: Array = keys < different[min(len(different) - 1, math.ceil(share * len(different)))]
+    return held_out
+
+
+def left_out_weights(stream: Stream, encode: Any) -> Array:
+    """Return the weight that is left out with each row in leave-one-out cross-validation.
+
+    A row is left out together with its copies: rows of the same content, where all of them have
+    the same target. Where targets of equal rows differ, a copy says nothing of the noise of the
+    row, and the row is left out alone. A row of weight 2 counts as two copies.
+
+    Parameters
+    ----------
+    stream : Stream
+    encode : callable
+        Encodes the targets of a chunk as numbers, of shape (n,) or (n, t).
+
+    Returns
+    -------
+    array of shape (n,)
+    """
+    read = [
+        (keys, row_keys(_columns(encode(chunk.y))), frequency_weights(len(chunk), chunk.weight))
+        for keys, chunk in _read_keys(stream)
+    ]
+    keys, targets, weights = (np.concatenate(parts) for parts in zip(*read, strict=True))
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    differs = np.bincount(group, targets != targets[first][group]) > 0
+    together = np.bincount(group, weights)
+    return np.where(differs[group], np.minimum(weights, 1.0), together[group])
+
+
+def _columns(targets: Any) -> Array:
+    values = np.asarray(targets, dtype=np.float64)
+    return values.reshape(len(values), -1)
+
+
+def _read_keys(stream: Stream) -> Iterator[tuple[Keys, Chunk]]:
+    for chunk in stream.blocks(_READ_ROWS):
+        yield row_keys(chunk.X), chunk

@@ -151,6 +151,11 @@ class NormalEquations:
         """Number of rows, with which degrees of freedom are compared."""
         return self.n if self.rows is None else self.rows
 
+    @property
+    def variance(self) -> float:
+        """Mean squared error of the best constant, summed over outputs."""
+        return float(self.target_scatter.sum()) / self.n
+
     def intercept(self, coef: Array) -> Array:
         """Return b = target_mean - mean'c."""
         return self.target_mean - self.mean @ coef

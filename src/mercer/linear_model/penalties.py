@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import Array
+from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.lasso import GroupLasso, Lasso, Solver, SparseSolution
 from mercer.linear_model.solvers.pca import PrincipalComponents
@@ -50,8 +51,8 @@ class Penalty:
         """
         if len(folds) < 2:
             raise ValueError(
-                f"alpha is chosen by cross-validation, and only {len(folds)} fold has rows: give "
-                "more rows, or a number for alpha."
+                "Choosing alpha by cross-validation needs at least two different rows, in two of "
+                f"{FOLDS} folds. Give more rows, or a number for alpha."
             )
         total = sum(folds[1:], start=folds[0])
         if alphas is None:

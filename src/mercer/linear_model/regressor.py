@@ -76,7 +76,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     intercept_ : float or array of shape (n_outputs,)
     alpha_ : float
         Regularization parameter in use.
-    alphas_, gcv_ : array
+    alphas_, alpha_scores_ : array
         Alphas that were compared, and the score of each.
     kkt_ : float
         Violation of the optimality conditions, relative to the largest gradient, for "l1" and

@@ -7,7 +7,7 @@ the first route, in the order of `ROUTES`, that applies and whose arrays fit int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from mercer._typing import Array
 from mercer.data import Stream
-from mercer.data.batches import features
+from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
-from mercer.linear_model.cross_validation import FOLDS
+from mercer.linear_model.cross_validation import FOLDS, held_out_rows, left_out_weights
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.penalties import Penalty
@@ -26,7 +26,6 @@ from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
 from mercer.linear_model.solvers.ridge import (
-    ALPHAS,
     RidgeDecomposition,
     Rows,
     choose_gcv,
@@ -51,6 +50,17 @@ _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 _THIN = 4
 
 
+LOO_ROWS = 20_000
+"""Rows up to which alpha is chosen by leave-one-out, in one more pass that costs about as much as
+the normal equations; with more rows by k-fold, whose cost does not depend on them."""
+
+ALPHA_METHODS = {
+    "loo": "leave-one-out",
+    "kfold": f"{FOLDS}-fold cross-validation",
+    "gcv": "generalized cross-validation",
+}
+
+
 @dataclass(frozen=True)
 class Plan:
     """Route of a fit, with its passes over the rows and the memory of its arrays.
@@ -70,6 +80,8 @@ class Plan:
         Purpose of each pass over the rows.
     cache_bytes : int
         Bytes of blocks that are kept in memory between passes.
+    alpha_method : {"loo", "kfold", "gcv"} or None
+        Method that chooses alpha; None where it is given, or chosen on held-out rows.
     """
 
     route: str
@@ -80,6 +92,7 @@ class Plan:
     limit: int
     passes: tuple[str, ...]
     cache_bytes: int = 0
+    alpha_method: str | None = None
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
@@ -90,6 +103,8 @@ class Plan:
         method = f"{route.method}, {note}"
         if self.cache_bytes:
             method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
+        if self.alpha_method is not None:
+            method += f"; alpha by {ALPHA_METHODS[self.alpha_method]}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
         return f"{shape}; {method}. {route.describe_passes(self.passes)}"
 
@@ -154,6 +169,8 @@ class Settings:
     unlabeled, partial, cluster, device : bool
         Whether there are rows without targets, the fit is a partial_fit, and it would run on a
         cluster or a device.
+    alpha_method : str or None
+        Method of the plan, once there is one.
     """
 
     estimator: str
@@ -166,6 +183,7 @@ class Settings:
     partial: bool = False
     cluster: bool = False
     device: bool = False
+    alpha_method: str | None = None
 
     @property
     def searches_alpha(self) -> bool:
@@ -180,7 +198,22 @@ class Settings:
     @property
     def uses_folds(self) -> bool:
         """Whether alpha is chosen by k-fold cross-validation."""
-        return self.searches_alpha if self.penalty != "l2" else self.is_alpha("kfold")
+        return self.searches_alpha if self.penalty != "l2" else self.alpha_method == "kfold"
+
+    def alpha_methods(self, rows: int | None) -> tuple[str | None, ...]:
+        """Return the methods to choose alpha for these rows, in the order of preference.
+
+        The next one serves where normal equations of the last one do not fit in memory. Leave-one-
+        out reads the rows again, which a cluster and partial_fit do not.
+        """
+        if not self.searches_alpha or self.loss != "squared" or self.penalty != "l2":
+            return (None,)
+        if isinstance(self.alpha, str) and self.alpha != "auto":
+            return (self.alpha,)
+        again = not (self.cluster or self.partial)
+        if again and rows is not None and rows <= LOO_ROWS:
+            return ("loo",)
+        return ("kfold", "loo" if again else "gcv")
 
     def is_alpha(self, method: str) -> bool:
         return isinstance(self.alpha, str) and self.alpha == method
@@ -412,9 +445,9 @@ class NormalEquationsRoute(Route):
     def passes(self, problem: Problem) -> tuple[str, ...]:
         return (
             *problem.first_passes,
-            "normal equations",
+            _name_normal_equations(problem),
             *["covariance of unlabeled rows"] * problem.unlabeled,
-            *["leverages"] * problem.leverages,
+            *["copies of rows", "leverages"] * problem.leverages,
         )
 
     def fit(
@@ -427,19 +460,22 @@ class NormalEquationsRoute(Route):
                 features(unlabeled, model.feature_map_), Moments(target=False), "unlabelled"
             )
             model._unlabeled = NormalEquations.of_rows(moments, fit_intercept=model.fit_intercept)
-        return self.solve(model, settings, lambda: model._read_blocks(rows))
+        return self.solve(model, settings, rows)
 
     def solve(
-        self, model: Any, settings: Settings, read_rows: Callable[[], Rows] | None = None
+        self, model: Any, settings: Settings, rows: Features | None = None
     ) -> LinearPredictor:
-        """Return the linear predictor of the statistics that a model has summed up."""
+        """Return the linear predictor of the statistics that a model has summed up.
+
+        rows are read again for leave-one-out.
+        """
         widths = model._map_widths
         components = None
         if settings.pca is not None:
             unlabeled = getattr(model, "_unlabeled", None)
             components = PrincipalComponents(settings.pca, widths, unlabeled)
         normals = model._normal_equations(model._statistics)
-        return _solve_normal_equations(settings, normals, read_rows, widths, components)
+        return _solve_normal_equations(model, settings, normals, rows, widths, components)
 
 
 class TwoStageRoute(Route):
@@ -474,8 +510,8 @@ class TwoStageRoute(Route):
             *problem.first_passes,
             "covariance of each map",
             *["covariance of each map, unlabeled rows"] * problem.unlabeled,
-            "normal equations of components",
-            *["leverages"] * problem.leverages,
+            f"{_name_normal_equations(problem)}, components",
+            *["copies of rows", "leverages"] * problem.leverages,
         )
 
     def fit(
@@ -491,13 +527,8 @@ class TwoStageRoute(Route):
         del moments
         rows = ComponentFeatures(stream, feature_map, basis)
         statistics = model._reduce(rows, model._empty_statistics(settings), "components")
-        predictor = _solve_normal_equations(
-            settings,
-            model._normal_equations(statistics),
-            lambda: model._read_blocks(rows),
-            basis.widths,
-            None,
-        )
+        normals = model._normal_equations(statistics)
+        predictor = _solve_normal_equations(model, settings, normals, rows, basis.widths, None)
         return replace(predictor, coef=basis.expand(predictor.coef))
 
 
@@ -533,7 +564,8 @@ class ConjugateGradientsRoute(Route):
 
         search, start = None, None
         if settings.searches_alpha:
-            search, first = choose_ridge_held_out(read_rows, settings.alphas, **options)
+            held_out = held_out_rows(stream)
+            search, first = choose_ridge_held_out(read_rows, held_out, settings.alphas, **options)
             start = first.coef
         alpha = float(settings.alpha) if search is None else search.alpha
         solution = solve_ridge(
@@ -590,7 +622,10 @@ class NewtonRoute(Route):
         with limit_threads(model.n_jobs), one_blas_thread():
             search, start = None, None
             if settings.searches_alpha:
-                search, start = newton_cg.choose_held_out(blocks, loss, settings.alphas, **options)
+                held_out = held_out_rows(stream)
+                search, start = newton_cg.choose_held_out(
+                    blocks, loss, held_out, settings.alphas, **options
+                )
             alpha = float(settings.alpha) if search is None else search.alpha
             minimum = newton_cg.minimize_loss(
                 blocks, loss, alpha, start=start, tol=model.tol, **options
@@ -663,16 +698,15 @@ def plan_fit(
 def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Plan:
     """Return the plan of a model whose map is fitted, for the rows of a stream."""
     widths = model._map_widths
-    return plan_fit(
+    return plan_alpha(
+        settings,
         stream.rows,
         stream.width,
         sum(widths),
         limit=limit,
-        folds=FOLDS if settings.uses_folds else 1,
         statistics=names_of_statistics(model.feature_map_),
         labels=not model._numeric_targets,
         class_weights=getattr(model, "class_weight", None) == "balanced",
-        leverages=settings.is_alpha("loo"),
         widths=widths,
         rank=settings.pca,
         joint_folds=settings.penalty != "l2",
@@ -681,39 +715,63 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
     )
 
 
+def plan_alpha(settings: Settings, rows: int | None, *sizes: int, **more: Any) -> Plan:
+    """Return the plan of the first method to choose alpha whose route fits in memory.
+
+    Parameters
+    ----------
+    settings : Settings
+    rows, *sizes, **more
+        Arguments of `plan_fit`, but for folds and leverages.
+    """
+    methods = settings.alpha_methods(rows)
+    for method in methods:
+        folds = FOLDS if replace(settings, alpha_method=method).uses_folds else 1
+        plan = plan_fit(rows, *sizes, folds=folds, leverages=method == "loo", **more)
+        if not ROUTES[plan.route].fallback:
+            return replace(plan, alpha_method=method)
+    # a method that was asked for is refused by the route
+    return replace(plan, alpha_method=None)
+
+
 def tolerance(itemsize: int) -> float:
     """Return the relative residual that products of features of this width can resolve."""
     return 1e-7 if itemsize == 8 else 1e-6
 
 
 def _solve_normal_equations(
+    model: Any,
     settings: Settings,
     folds: Sequence[NormalEquations],
-    read_rows: Callable[[], Rows] | None,
+    rows: Features | None,
     widths: tuple[int, ...],
     components: PrincipalComponents | None,
 ) -> LinearPredictor:
     """Solve the sum of the folds' normal equations, for the alpha given or chosen.
 
-    read_rows reads the rows again, for the leverages of alpha="loo".
+    rows are read again for leave-one-out.
     """
     if settings.penalty != "l2":
         return _solve_sparse(settings, folds, Penalty(settings.penalty, widths, components))
-    if not settings.searches_alpha and components is None:
-        alpha = float(settings.alpha)
-        coef, intercept = solve(folds[0], alpha, overwrite=True)
-        return LinearPredictor(coef, intercept, alpha, None)
-    decomposition = RidgeDecomposition.of(
-        sum(folds[1:], start=folds[0]), components, overwrite=True
-    )
+    total = sum(folds[1:], start=folds[0])
     search = None
-    if settings.is_alpha("kfold"):
-        alphas = ALPHAS * decomposition.scale
-        search = choose_kfold([fold for fold in folds if fold.n > 0], alphas, components)
-    elif settings.is_alpha("loo"):
-        assert read_rows is not None
-        search = choose_loo(decomposition, read_rows())
-    elif settings.searches_alpha:
+    if settings.alpha_method == "kfold" and len(folds) > 1:
+        scale = total.scale if components is None else components.reduced(total)[1].scale
+        search = choose_kfold(folds, settings.alphas, components, scale=scale)
+    if components is None and (search is not None or not settings.searches_alpha):
+        alpha = float(settings.alpha) if search is None else search.alpha
+        return LinearPredictor(*solve(total, alpha, overwrite=True), alpha, search)
+    decomposition = RidgeDecomposition.of(total, components, overwrite=True)
+    if settings.alpha_method == "loo":
+        assert rows is not None
+        search = choose_loo(
+            decomposition,
+            model._read_blocks(rows),
+            settings.alphas,
+            left_out_weights(rows.stream, model._encode_targets),
+            labels=not model._numeric_targets,
+        )
+    elif settings.searches_alpha and search is None:  # also where all rows are in one fold
         search = choose_gcv(decomposition, settings.alphas)
     alpha = float(settings.alpha) if search is None else search.alpha
     return LinearPredictor(decomposition.coef(alpha), decomposition.intercept(alpha), alpha, search)
@@ -739,6 +797,10 @@ def _solver_bytes(features: int, problem: Problem) -> int:
     folds = problem.folds
     more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
+
+
+def _name_normal_equations(problem: Problem) -> str:
+    return f"normal equations{f' of {problem.folds} folds' * (problem.folds > 1)}"
 
 
 def _step_bytes(problem: Problem) -> int:

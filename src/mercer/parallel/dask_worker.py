@@ -123,7 +123,7 @@ def sum_shard(
     with limit_threads(1), one_blas_thread(), collect_warnings() as warnings:
         rows = job.prepare().with_rows(in_memory, start)
         for batch in rows.batches(start, stop):
-            shard.add(batch.block, y=batch.y, weight=batch.weight, start=batch.start)
+            batch.add_to(shard)
             done = batch.start + batch.block.shape[0] - start
         rows.stream.require_same_files()
     if done != stop - start:

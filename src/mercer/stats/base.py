@@ -27,7 +27,8 @@ class Statistic(Protocol):
     ``empty_like`` can construct an empty statistic with the same settings. A statistic with
     ``state()`` and ``from_state(state)`` can be checkpointed. One whose class attribute
     ``accepts_device_blocks`` is True adds blocks on the device where they are; others are given
-    blocks in host memory.
+    blocks in host memory. One whose class attribute ``uses_keys`` is True is given the keys of the
+    rows as well (``mercer.data.row_keys``).
     """
 
     def add(

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from mercer.data import ChangedFileError, Stream, open_stream
 from mercer.data.batches import Batch, Rows
-from mercer.maps.block import Block, block_to_host, is_block
+from mercer.maps.block import Block, is_block
 from mercer.parallel import dask_cluster
 from mercer.parallel.device import arithmetic
 from mercer.parallel.threads import limit_threads, one_blas_thread
@@ -82,6 +82,8 @@ def accumulate(
     array([2., 4.])
     """
     rows = _as_rows(source)
+    if rows is not None:
+        rows.with_keys = getattr(statistic, "uses_keys", False)
     if checkpoint is not None and rows is None:
         raise ValueError(
             "accumulate: checkpoint= needs rows that can be read again: a stream, an array or "
@@ -230,7 +232,6 @@ def _sum_locally(
 ) -> None:
     batches = _read_blocks(source) if rows is None else rows.batches(total.rows)
     shard, blocks, done = empty_like(total.template), 0, total.rows
-    accepts_device_blocks = getattr(total.template, "accepts_device_blocks", False)
 
     def is_full() -> bool:
         return blocks == SHARD if rows is None else done - total.rows >= rows.step
@@ -245,8 +246,7 @@ def _sum_locally(
             if is_full():
                 finish(last=False)
                 shard, blocks = empty_like(total.template), 0
-            block = batch.block if accepts_device_blocks else block_to_host(batch.block)
-            shard.add(block, y=batch.y, weight=batch.weight, start=batch.start)
+            batch.add_to(shard)
             blocks, done = blocks + 1, batch.start + batch.block.shape[0]
             if progress is not None:
                 progress(done, None if rows is None else rows.stream.rows)

@@ -13,7 +13,6 @@ from mercer.linear_model.solvers.ridge import Rows
 from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, stack_blocks
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, TILE_ROWS, Cost
-from mercer.rng import Rng, open_interval
 from mercer.stats.base import frequency_weights
 
 ReadRows = Callable[[], Rows]
@@ -72,10 +71,10 @@ class CachedBlocks:
 
 
 class SplitBlocks:
-    """The training or the held-out part of cached blocks: other rows have weight 0."""
+    """The chosen rows of cached blocks, such as the held-out ones: other rows have weight 0."""
 
-    def __init__(self, blocks: CachedBlocks, seed: int, share: float, *, held_out: bool) -> None:
-        self.blocks, self.seed, self.share, self.held_out = blocks, seed, share, held_out
+    def __init__(self, blocks: CachedBlocks, chosen: Array) -> None:
+        self.blocks, self.chosen = blocks, chosen
 
     @property
     def cached(self) -> bool:
@@ -86,7 +85,7 @@ class SplitBlocks:
         return self.blocks.passes
 
     def __call__(self) -> Iterator[WeightedBlock]:
-        return split(self.blocks, self.seed, self.share, held_out=self.held_out)
+        return split(self.blocks, self.chosen)
 
 
 def with_weights(rows: Rows) -> Iterator[WeightedBlock]:
@@ -97,18 +96,12 @@ def with_weights(rows: Rows) -> Iterator[WeightedBlock]:
         yield block, Y, frequency_weights(n, weight)
 
 
-def split(
-    read_rows: ReadRows, seed: int, share: float, *, held_out: bool
-) -> Iterator[WeightedBlock]:
-    """Yield the blocks with weight 0 for rows of the other part.
-
-    A row is held out by a hash of (seed, row index), whatever the blocks.
-    """
+def split(read_rows: ReadRows, chosen: Array) -> Iterator[WeightedBlock]:
+    """Yield the blocks with weight 0 for rows that are not chosen, by an array of shape (n,)."""
     start = 0
     for block, Y, w in with_weights(read_rows()):
-        chosen = open_interval(Rng(seed).words("held out", start, len(w))) < share
+        yield block, Y, w * chosen[start : start + len(w)]
         start += len(w)
-        yield block, Y, w * (chosen == held_out)
 
 
 def column_squares(block: Block, w: Array) -> Array:

@@ -27,7 +27,7 @@ from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
 from mercer.maps.block import Block, Coded, OneHot, matrix
 from mercer.stats.packed_symmetric import PackedSymmetric
-from mercer.validation.parameters import validate_positive, validate_probability
+from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
 ROUNDING = 1e-13  # of the objective: smaller differences are rounding
@@ -107,26 +107,23 @@ def minimize_loss(
 def choose_held_out(
     rows: CachedBlocks,
     loss: Loss,
+    held_out: Array,
     alphas: Sequence[float] | Array | None = None,
     *,
     fit_intercept: bool = True,
     exact: bool = False,
     tol: float = 1e-3,
     max_iter: int = 100,
-    share: float = 0.1,
-    seed: int = 0,
 ) -> tuple[AlphaSearch, Minimum]:
     """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
 
-    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas, ``ridge.ALPHAS``
-    in units of the mean over columns of sum s (z - mean)^2 by default, are tried from the largest
-    down, each starting from the minimum of the last one, until two in a row are no better than the
-    best, except those so large that w is next to 0. Those that were not tried have the score
-    infinity.
+    held_out is an array of shape (n,), bool. Alphas, ``ridge.ALPHAS`` in units of the mean over
+    columns of sum s (z - mean)^2 by default, are tried from the largest down, each starting from
+    the minimum of the last one, until two in a row are no better than the best, except those so
+    large that w is next to 0. Those that were not tried have the score infinity.
     """
     name = "choose_held_out"
-    validate_probability(name, "share", share)
-    training = SplitBlocks(rows, seed, share, held_out=False)
+    training = SplitBlocks(rows, ~held_out)
     objective = Objective.of(name, training, loss, 1.0, fit_intercept)
     last: Minimum | None = None
 
@@ -141,7 +138,7 @@ def choose_held_out(
             F = minimum.intercept + multiply(block, minimum.coef)
             return loss.value(Y * F).sum(axis=1)
 
-        return held_out_mean(name, SplitBlocks(rows, seed, share, held_out=True)(), losses)
+        return held_out_mean(name, SplitBlocks(rows, held_out)(), losses)
 
     candidates = alpha_grid(name, alphas, objective.scale)
     return search_alphas(name, candidates, objective.squares.sum(), solve, score, _PATIENCE)

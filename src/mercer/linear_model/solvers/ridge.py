@@ -6,7 +6,8 @@ penalized. Coefficients may be those of principal components.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,6 +25,17 @@ ALPHAS = np.logspace(-6, 6, 25)
 """Default grid, in units of the mean eigenvalue ``NormalEquations.scale``: features times c have
 alphas times c^2, rows repeated k times alphas times k, and the choice is the same."""
 
+SMALLEST_RELATIVE_ALPHA = 1e-16
+"""Times the mean eigenvalue: to which the grid is extended at most. Columns of unlike scales need
+alphas far below the mean eigenvalue; below this one is rounding."""
+
+DECOMPOSED_FEATURES = 1024
+"""Features up to which k-fold decomposes the scatter of each fold; a decomposition costs as much as
+about 20 Cholesky factors, and beyond only COARSE_ALPHAS alphas are tried."""
+
+COARSE_ALPHAS = 11
+"""Alphas of a search from coarse to fine: every fourth of ALPHAS, then four around the best."""
+
 MAX_RELATIVE_ALPHA = 1e3
 """Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean,
 and errors that differ by rounding."""
@@ -38,12 +50,28 @@ shape (n,) or None."""
 class AlphaSearch(NamedTuple):
     """Alphas that were compared, the score of each, and the best of them.
 
-    The best has the smallest score; the larger alpha where scores are equal.
+    The best has the smallest score; the larger alpha where scores are equal. Scores are errors on
+    rows that were left out; infinite for alphas that were not tried.
+
+    Attributes
+    ----------
+    alpha : float
+    alphas, scores : array
+    method : str
+        "loo", "kfold", "gcv" or "held-out".
+    baseline : float or None
+        Score of a model without features: the mean of the targets, or the intercept alone.
+    accuracy : float or None
+        Share of rows whose label is predicted by the model that was fitted without them, for the
+        best alpha; None where there are no labels, or only sums of squares.
     """
 
     alpha: float
     alphas: Array
     scores: Array
+    method: str = ""
+    baseline: float | None = None
+    accuracy: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +126,11 @@ class RidgeDecomposition:
         rest = replace(normal, scatter=np.empty((0, 0)))
         return cls(rest, scale, float(cut), values, vectors, vectors.T @ normal.cross)
 
+    @property
+    def smallest(self) -> float:
+        """Smallest eigenvalue that is above 0 to rounding; infinite where there is none."""
+        return float(self.values[0]) if len(self.values) else np.inf
+
     def coef(self, alpha: float) -> Array:
         """Return c = U q/(l + alpha), (D, t)."""
         return self.vectors @ (self.projected / (self.values + alpha)[:, None])
@@ -145,36 +178,45 @@ def solve(normal: NormalEquations, alpha: float, *, overwrite: bool = False) -> 
     Where scatter + alpha I is singular to rounding (alpha = 0, say) the solution is that of
     RidgeDecomposition, by the pseudo-inverse. With overwrite the memory of the scatter is reused.
     """
+    alpha = float(alpha_grid("solve", [alpha])[0])
+    scatter = normal.scatter if overwrite else normal.scatter.copy()
+    coef = _solve_cholesky(scatter, alpha, normal.cross)
+    if coef is not None:
+        return coef, normal.intercept(coef)
+    decomposition = RidgeDecomposition.of(replace(normal, scatter=scatter), overwrite=True)
+    return decomposition.coef(alpha), decomposition.intercept(alpha)
+
+
+def _solve_cholesky(scatter: Array, alpha: float, cross: Array) -> Array | None:
+    """Return (scatter + alpha I)^-1 cross; None where the matrix is singular to rounding.
+
+    The upper triangle of the scatter is overwritten; the rest of it is unchanged.
+    """
     from scipy.linalg import lapack
 
-    alpha = float(alpha_grid("solve", [alpha])[0])
     device = current_device()
     if device is not None:
-        coef = torch_ops().linalg.solve(normal.scatter, alpha, normal.cross, device.torch_device)
-        if coef is not None:
-            return coef, normal.intercept(coef)
-        decomposition = RidgeDecomposition.of(normal)
-        return decomposition.coef(alpha), decomposition.intercept(alpha)
-    D = len(normal.scatter)
-    A = (normal.scatter if overwrite else normal.scatter.copy()).T  # columns, as LAPACK wants them
+        solution: Array | None = torch_ops().linalg.solve(
+            scatter, alpha, cross, device.torch_device
+        )
+        return solution
+    D = len(scatter)
+    A = scatter.T  # columns, as LAPACK wants them
     diagonal = np.diag(A).copy()
     A.flat[:: D + 1] = diagonal + alpha
     size = lapack.dlange("1", A)
     factor, failed = lapack.dpotrf(A, lower=False, clean=False, overwrite_a=True)
-    if not failed and lapack.dpocon(factor, size, uplo="U")[0] > D * _EPS:
-        coef = lapack.dpotrs(factor, normal.cross, lower=False)[0]
-        return coef, normal.intercept(coef)
-    # the factor is in the upper triangle, and eigh reads the lower one
+    regular = not failed and lapack.dpocon(factor, size, uplo="U")[0] > D * _EPS
+    coef = lapack.dpotrs(factor, cross, lower=False)[0] if regular else None
     A.flat[:: D + 1] = diagonal
-    decomposition = RidgeDecomposition.of(replace(normal, scatter=A.T), overwrite=True)
-    return decomposition.coef(alpha), decomposition.intercept(alpha)
+    return coef
 
 
 def choose_gcv(
     decomposition: RidgeDecomposition, alphas: Sequence[float] | Array | None = None
 ) -> AlphaSearch:
     """Return the alpha with the smallest sum over outputs of GCV(alpha) = n RSS/(n - df)^2."""
-    tried = alpha_grid("choose_gcv", alphas, decomposition.scale)
+    tried = alpha_grid("choose_gcv", alphas, decomposition.scale, decomposition.smallest)
     scores = np.array([decomposition.gcv(alpha).sum() for alpha in tried])
     if not np.isfinite(scores).any():
         raise ValueError(
@@ -182,56 +224,117 @@ def choose_gcv(
             f"the weights, for any alpha up to {tried.max():g}. Weights must count rows; give more "
             "rows, larger alphas, or a single alpha."
         )
-    return best_of(tried, scores)
+    return best_of(tried, scores, "gcv", decomposition.normal.variance)
 
 
 def choose_kfold(
     folds: Sequence[NormalEquations],
     alphas: Sequence[float] | Array | None = None,
     components: PrincipalComponents | None = None,
+    *,
+    scale: float | None = None,
+    decompose: bool | None = None,
 ) -> AlphaSearch:
     """Return the alpha with the smallest cross-validated squared error, summed over outputs.
 
     A model is trained on the sum of all folds less one, whose normal equations are subtracted, and
-    evaluated on that fold's: no second pass over the rows, and one decomposition for each fold.
+    evaluated on that fold's: no second pass over the rows. Up to 1,024 features a fold has one
+    decomposition for all alphas; beyond, a Cholesky factor for each of the few alphas of a search
+    from coarse to fine, since a decomposition costs about 20 factors.
+
+    Parameters
+    ----------
+    folds : sequence of NormalEquations
+        At least two, each with rows.
+    alphas : sequence of float, optional
+        The default grid, extended where its smallest alpha is the best.
+    components : PrincipalComponents, optional
+    scale : float, optional
+        Unit of the default grid; the scale of the sum of the folds by default.
+    decompose : bool, optional
+        Whether folds are decomposed; by default up to DECOMPOSED_FEATURES features.
     """
     if len(folds) < 2:
         raise ValueError(f"choose_kfold needs at least 2 folds that have rows, got {len(folds)}.")
     total = sum(folds[1:], start=folds[0])
-    tried = alpha_grid("choose_kfold", alphas, total.scale)
-    errors = np.zeros(len(tried))
-    for fold in folds:
-        decomposition = RidgeDecomposition.of(total - fold, components, overwrite=True)
-        for i, alpha in enumerate(tried):
-            coef = decomposition.coef(alpha)
-            errors[i] += fold.error(coef, decomposition.normal.intercept(coef)).sum()
-    return best_of(tried, errors / total.n)
+    if decompose is None:
+        decompose = len(total.scatter) <= DECOMPOSED_FEATURES or components is not None
+    decompositions = [
+        RidgeDecomposition.of(total - fold, components, overwrite=True)
+        for fold in folds
+        if decompose
+    ]
+
+    def evaluate(tried: Array) -> Array:
+        errors = np.zeros(len(tried))
+        for i, fold in enumerate(folds):
+            training = decompositions[i].normal if decompose else total - fold
+            for j, alpha in enumerate(tried):
+                if decompose:
+                    coef: Array | None = decompositions[i].coef(alpha)
+                else:
+                    coef = _solve_cholesky(training.scatter.copy(), alpha, training.cross)
+                errors[j] += (
+                    np.inf if coef is None else fold.error(coef, training.intercept(coef)).sum()
+                )
+        return errors / total.n
+
+    unit = total.scale if scale is None else scale
+    if alphas is None and not decompose:
+        result = _search_coarse(evaluate, unit)
+    else:
+        smallest = min((part.smallest for part in decompositions), default=np.inf)
+        tried = alpha_grid("choose_kfold", alphas, unit, smallest)
+        result = best_of(tried, evaluate(tried))
+    return result._replace(method="kfold", baseline=total.variance)
 
 
 def choose_loo(
-    decomposition: RidgeDecomposition, rows: Rows, alphas: Sequence[float] | Array | None = None
+    decomposition: RidgeDecomposition,
+    rows: Rows,
+    alphas: Sequence[float] | Array | None = None,
+    left_out: Array | None = None,
+    *,
+    labels: bool = False,
 ) -> AlphaSearch:
-    """Return the alpha with the smallest leave-one-out error, summed over outputs."""
-    tried = alpha_grid("choose_loo", alphas, decomposition.scale)
-    scores = loo_errors(decomposition, rows, tried).sum(axis=1) / decomposition.normal.n
+    """Return the alpha with the smallest leave-one-out error, summed over outputs.
+
+    Parameters
+    ----------
+    decomposition, rows, left_out, labels
+        As in `leave_one_out`.
+    alphas : sequence of float, optional
+        The default grid, down to the smallest eigenvalue.
+    """
+    normal = decomposition.normal
+    tried = alpha_grid("choose_loo", alphas, decomposition.scale, decomposition.smallest)
+    errors, accuracy = leave_one_out(decomposition, rows, tried, left_out=left_out, labels=labels)
+    scores = errors.sum(axis=1) / normal.n
     if not np.isfinite(scores).any():
         raise ValueError(
             "choose_loo: some row has leverage 1 for any alpha up to "
-            f"{tried.max():g} (n = {decomposition.normal.n:g}). Give more rows, larger alphas, or "
-            "a single alpha."
+            f"{tried.max():g} (n = {normal.n:g}). Give more rows, larger alphas, or a single alpha."
         )
-    return best_of(tried, scores)
+    search = best_of(tried, scores, "loo", normal.variance)
+    if not labels:
+        return search
+    return search._replace(accuracy=float(accuracy[tried == search.alpha][0]))
 
 
-def loo_errors(
-    decomposition: RidgeDecomposition, rows: Rows, alphas: Sequence[float] | Array
-) -> Array:
-    """Return sum w (e/(1 - h))^2, h = 1/n + sum_j (u_j'(z - mean))^2/(l_j + alpha), for all alphas.
+def leave_one_out(
+    decomposition: RidgeDecomposition,
+    rows: Rows,
+    alphas: Sequence[float] | Array,
+    *,
+    left_out: Array | None = None,
+    labels: bool = False,
+) -> tuple[Array, Array]:
+    """Return sum w (e/(1 - v h))^2, h = 1/n + sum_j (u_j'(z - mean))^2/(l_j + alpha), and accuracy.
 
-    This is exact leave-one-out in a second pass: e is a row's residual and h its leverage (without
-    1/n where there is no intercept). A weight counts equal rows, one of which is left out; a row of
-    weight below 1 is left out whole, so that its leverage is w h. The error is infinite where 1 - h
-    is 0 to rounding: a row that determines its own prediction has no leave-one-out error.
+    This is exact leave-one-out in a second pass: e is a row's residual, h its leverage (without
+    1/n where there is no intercept) and v the weight that is left out with it, that of the row and
+    its copies, which have the same residual. The error is infinite where 1 - v h is 0 to rounding:
+    a row that determines its own prediction has no leave-one-out error.
 
     Parameters
     ----------
@@ -239,39 +342,85 @@ def loo_errors(
         Of the same rows.
     rows : iterable of (block, targets, weights or None)
     alphas : sequence of float
+    left_out : array of shape (n,), optional
+        v; the weight of each row by default.
+    labels : bool, default=False
+        Whether targets are one-versus-rest labels, +1 and -1.
 
     Returns
     -------
-    array of shape (alphas, t)
+    errors : array of shape (alphas, t)
+    accuracy : array of shape (alphas,)
+        Weighted share of labels that are predicted without their row; 0 without labels.
     """
-    tried = alpha_grid("loo_errors", alphas)
+    tried = alpha_grid("leave_one_out", alphas)
     normal = decomposition.normal
     t = normal.cross.shape[1]
     inverses = 1 / (decomposition.values + tried[:, None])
     rounding = decomposition.cut * inverses.max(axis=1, initial=0.0)
     center = normal.mean @ decomposition.vectors
-    errors = np.zeros((len(tried), t))
+    errors, right = np.zeros((len(tried), t)), np.zeros(len(tried))
+    start = 0
     for block, targets, weight in rows:
         n = block.shape[0]
         w = frequency_weights(n, weight)
+        v = w if left_out is None else left_out[start : start + n]
+        start += n
         Y = np.asarray(targets, dtype=np.float64).reshape(n, t) - normal.target_mean
         P = block @ decomposition.vectors - center
-        complement = 1 - np.minimum(w, 1.0)[:, None] * (
-            normal.fit_intercept / normal.n + P**2 @ inverses.T
-        )
+        complement = 1 - v[:, None] * (normal.fit_intercept / normal.n + P**2 @ inverses.T)
         for i, inverse in enumerate(inverses):
             if np.any(complement[:, i] <= rounding[i]):
                 errors[i] = np.inf
-            else:
-                residuals = Y - P @ (inverse[:, None] * decomposition.projected)
-                errors[i] += w @ (residuals / complement[:, i, None]) ** 2
-    return errors
+                continue
+            residuals = Y - P @ (inverse[:, None] * decomposition.projected)
+            residuals /= complement[:, i, None]
+            errors[i] += w @ residuals**2
+            if labels:
+                true = Y + normal.target_mean
+                right[i] += w @ (_decode(true) == _decode(true - residuals))
+    return errors, right / normal.n
 
 
-def alpha_grid(name: str, alphas: Sequence[float] | Array | None, scale: float = 1.0) -> Array:
-    """Return the alphas as a validated array; ALPHAS times scale where none are given."""
+def _decode(scores: Array) -> Array:
+    labels: Array = scores[:, 0] > 0 if scores.shape[1] == 1 else np.argmax(scores, axis=1)
+    return labels
+
+
+def _search_coarse(evaluate: Callable[[Array], Array], scale: float) -> AlphaSearch:
+    """Return the best of the default grid: every fourth alpha is tried, then those around the best.
+
+    Where the smallest is the best, smaller ones are tried, down to SMALLEST_RELATIVE_ALPHA.
+    """
+    tried = ALPHAS * scale
+    scores = np.full(len(tried), np.inf)
+    for step in (4, 2, 1):
+        best = int(np.argmin(scores))
+        around = range(0, len(tried), 4) if step == 4 else (best - step, best + step)
+        new = [i for i in around if 0 <= i < len(tried)]
+        scores[new] = evaluate(tried[new])
+    step = ALPHAS[1] / ALPHAS[0]
+    while np.argmin(scores) == 0 and tried[0] / step >= SMALLEST_RELATIVE_ALPHA * scale:
+        tried = np.concatenate([tried[:1] / step, tried])
+        scores = np.concatenate([evaluate(tried[:1]), scores])
+    return best_of(tried, scores)
+
+
+def alpha_grid(
+    name: str,
+    alphas: Sequence[float] | Array | None,
+    scale: float = 1.0,
+    smallest: float = np.inf,
+) -> Array:
+    """Return the alphas as a validated array; ALPHAS times scale where none are given.
+
+    This default grid is extended by the same steps down to a hundredth of the smallest eigenvalue,
+    at least SMALLEST_RELATIVE_ALPHA times scale, so that no direction is shrunk by every alpha.
+    """
     if alphas is None:
-        return ALPHAS * scale
+        least = np.clip(smallest / scale / 100, SMALLEST_RELATIVE_ALPHA, ALPHAS[0])
+        more = math.ceil(2 * math.log10(ALPHAS[0] / least))
+        return np.logspace(-6 - more / 2, 6, 25 + more) * scale
     tried: Any = np.asarray(alphas)
     if (
         tried.ndim != 1
@@ -285,6 +434,9 @@ def alpha_grid(name: str, alphas: Sequence[float] | Array | None, scale: float =
     return tried.astype(np.float64)
 
 
-def best_of(alphas: Array, scores: Array) -> AlphaSearch:
+def best_of(
+    alphas: Array, scores: Array, method: str = "", baseline: float | None = None
+) -> AlphaSearch:
     """Return the search result for these scores."""
-    return AlphaSearch(float(alphas[scores == scores.min()].max()), alphas, scores)
+    best = float(alphas[scores == scores.min()].max())
+    return AlphaSearch(best, alphas, scores, method, baseline)

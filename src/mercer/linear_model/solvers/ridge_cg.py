@@ -23,7 +23,7 @@ from mercer.linear_model.solvers.blocks import (
 )
 from mercer.linear_model.solvers.ridge import MAX_RELATIVE_ALPHA, AlphaSearch, alpha_grid
 from mercer.maps.block import Block
-from mercer.validation.parameters import validate_positive, validate_probability, warn_not_converged
+from mercer.validation.parameters import validate_positive, warn_not_converged
 
 T = TypeVar("T")
 
@@ -91,10 +91,9 @@ def solve_ridge(
 
 def choose_ridge_held_out(
     read_rows: ReadRows,
+    held_out: Array,
     alphas: Sequence[float] | Array | None = None,
     *,
-    share: float = 0.1,
-    seed: int = 0,
     fit_intercept: bool = True,
     tol: float = 1e-4,
     max_iter: int = 100,
@@ -102,19 +101,18 @@ def choose_ridge_held_out(
 ) -> tuple[AlphaSearch, RidgeSolution]:
     """Return the alpha with the smallest sum w (y - b - z'c)^2/sum w on held-out rows.
 
-    A row is held out by a hash of (seed, row index), whatever the blocks. Alphas are tried from the
-    largest down, each starting from the solution of the last one, whose residual needs no pass: it
-    is r + (last alpha - alpha) c. A solution that max_iter cut short is scored as it is.
+    Alphas are tried from the largest down, each starting from the solution of the last one, whose
+    residual needs no pass: it is r + (last alpha - alpha) c. A solution that max_iter cut short is
+    scored as it is.
 
     Parameters
     ----------
     read_rows : callable
         Returns an iterable of (block, targets, weights or None), the same at each call.
+    held_out : array of shape (n,), bool
+        Rows that are held out, as ``cross_validation.held_out_rows`` returns them.
     alphas : sequence of float, optional
         Above 0; ``ridge.ALPHAS`` in units of the mean of diag(scatter) by default.
-    share : float, default=0.1
-        Probability that a row is held out.
-    seed : int, default=0
     fit_intercept : bool, default=True
     tol, max_iter : float and int
         Of each alpha.
@@ -130,8 +128,7 @@ def choose_ridge_held_out(
         That of the best alpha, from the rows that were not held out.
     """
     name = "choose_ridge_held_out"
-    validate_probability(name, "share", share)
-    system = _System.of(name, lambda: split(read_rows, seed, share, held_out=False), fit_intercept)
+    system = _System.of(name, lambda: split(read_rows, ~held_out), fit_intercept)
     coef, residual, last = np.zeros_like(system.cross), system.cross.copy(), 0.0
 
     def solve(alpha: float) -> RidgeSolution:
@@ -146,7 +143,7 @@ def choose_ridge_held_out(
             errors = Y - solution.intercept - block @ solution.coef
             return np.sum(errors**2, axis=1)
 
-        return held_out_mean(name, split(read_rows, seed, share, held_out=True), squares)
+        return held_out_mean(name, split(read_rows, held_out), squares)
 
     candidates = alpha_grid(name, alphas, float(system.diagonal.mean()) or 1.0)
     return search_alphas(name, candidates, system.diagonal.sum(), solve, score, patience)
@@ -180,7 +177,11 @@ def search_alphas(
         if patience is not None and waited >= patience:
             break
     assert best is not None
-    return AlphaSearch(float(alphas[best[0]]), alphas, scores), best[1]
+    # the largest alpha of the default grid leaves next to nothing but the intercept
+    largest = int(np.argmax(alphas))
+    baseline = float(scores[largest]) if alphas[largest] > scale else None
+    search = AlphaSearch(float(alphas[best[0]]), alphas, scores, "held-out", baseline)
+    return search, best[1]
 
 
 def held_out_mean(
