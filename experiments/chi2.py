@@ -166,7 +166,7 @@ def _table(
 
 
 _LEARNER = (
-    "KernelClassifier (least squares, out of core, alpha by generalised cross-validation), "
+    "KernelClassifier (least squares, out of core, alpha by generalized cross-validation), "
     f"gamma = {GAMMA}, {TERMS} terms; PCA from "
     f"{MORE} times the features. Small, middle, large: D = 3000, 5000, 7000 in the paper and at "
     "full size, 200, 400, 800 at standard. The "

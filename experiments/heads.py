@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 # Ridges of exact kernel ridge regression, in units of the mean of the kernel's diagonal.
 RIDGES = np.logspace(-6, 0, 7)
-# Alphas of the learner, from which generalised cross-validation chooses.
+# Alphas of the learner, from which generalized cross-validation chooses.
 ALPHAS = tuple(np.logspace(-6, 3, 19))
 
 

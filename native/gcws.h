@@ -1,4 +1,4 @@
-// Generalised consistent weighted sampling. In a cell every operation is rounded by itself, nothing is fused: all instruction sets give
+// Generalized consistent weighted sampling. In a cell every operation is rounded by itself, nothing is fused: all instruction sets give
 // the same codes as the definition in NumPy.
 #pragma once
 #include "math.h"

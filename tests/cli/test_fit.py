@@ -106,7 +106,7 @@ def test_options_of_the_estimator_reach_it(folder):
     assert (made.fit_intercept, made.random_state, made.pca) == (False, 7, 32)
 
 
-def test_several_maps_columns_weights_and_unlabelled_rows(folder):
+def test_several_maps_columns_weights_and_unlabeled_rows(folder):
     frame().assign(w=1.0).to_parquet("weighted.parquet")
     run(
         'fit weighted.parquet --target digit --weight w --drop pixel_0_0 --map "hellinger + '

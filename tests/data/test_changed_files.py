@@ -56,7 +56,7 @@ def write_folder(path: Path, sign: float) -> None:
     write_parquet(path / "b.parquet", sign)
 
 
-BANDWIDTH_RULES = {
+FORMATS = {
     "d.npy": (write_npy, {"target": -1}),
     "d.npz": (write_npz, {}),
     "d.csv": (write_csv, {"target": "y"}),
@@ -111,9 +111,9 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=BANDWIDTH_RULES)
+@pytest.fixture(params=FORMATS)
 def source(request, tmp_path):
-    write, roles = BANDWIDTH_RULES[request.param]
+    write, roles = FORMATS[request.param]
     path = tmp_path / request.param
     write(path, 1.0)
     return path, write, roles
@@ -334,7 +334,7 @@ def test_scoring_reads_one_content_in_both_of_its_passes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["d.npy", "d.csv", "d.parquet"])
 def test_mercer_fit_ends_with_an_error_and_writes_no_model(kind, tmp_path, monkeypatch):
-    write, roles = BANDWIDTH_RULES[kind]
+    write, roles = FORMATS[kind]
     path = tmp_path / kind
     write(path, 1.0)
     fit = KernelClassifier.fit

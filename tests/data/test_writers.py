@@ -15,7 +15,7 @@ from mercer.data import open_writer
 Z = np.random.default_rng(0).normal(size=(1000, 6)) * 10.0 ** np.random.default_rng(1).integers(
     -300, 300, size=(1000, 6)
 )
-BANDWIDTH_RULES = ["parquet", "npy", "csv"]
+FORMATS = ["parquet", "npy", "csv"]
 
 
 def write(path, columns, parts, **options) -> None:
@@ -24,7 +24,7 @@ def write(path, columns, parts, **options) -> None:
             sink.write(part)
 
 
-@pytest.mark.parametrize("kind", BANDWIDTH_RULES)
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_is_written_is_read_back_bit_for_bit(kind, dtype, tmp_path):
     path = tmp_path / f"d.{kind}"
@@ -77,14 +77,14 @@ def test_small_blocks_make_large_row_groups(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("kind", BANDWIDTH_RULES)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_no_rows_are_a_file_too(kind, tmp_path):
     write(tmp_path / f"d.{kind}", ["a", "b"], [])
     with pytest.raises(ValueError, match=f"d.{kind} has no rows"):
         open_stream(tmp_path / f"d.{kind}")
 
 
-@pytest.mark.parametrize("kind", BANDWIDTH_RULES)
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_nothing_half_written_and_the_old_file_untouched(kind, error, tmp_path):
     path = tmp_path / f"d.{kind}"
@@ -108,7 +108,7 @@ def test_an_error_leaves_nothing_half_written_and_the_old_file_untouched(kind, e
     assert len(next(open_stream(path).blocks(9))) == 3
 
 
-@pytest.mark.parametrize("kind", BANDWIDTH_RULES)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_who_reads_the_old_file_goes_on_reading_it(kind, tmp_path):
     path = tmp_path / f"d.{kind}"
     write(path, 6, [Z])
@@ -118,7 +118,7 @@ def test_who_reads_the_old_file_goes_on_reading_it(kind, tmp_path):
         assert reader.read() == before != path.read_bytes()
 
 
-@pytest.mark.parametrize("kind", BANDWIDTH_RULES)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_rows_that_cannot_be_finished_leave_nothing(kind, tmp_path, monkeypatch):
     def full(*_):
         raise OSError("no space left on the device")
@@ -129,7 +129,7 @@ def test_rows_that_cannot_be_finished_leave_nothing(kind, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", BANDWIDTH_RULES)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_rows_that_do_not_fit_are_refused(kind, tmp_path):
     path = tmp_path / f"d.{kind}"
     with pytest.raises(

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from tests.helpers.code_cases import CODES
+from tests.helpers.elementwise_cases import ELEMENTWISE
 from tests.helpers.gram_cases import GRAMS
 from tests.helpers.lift_cases import LIFTS
 from tests.helpers.op_arguments import Args, Array, Case, reference, wide
-from tests.helpers.wave_cases import WAVES
 
-CASES: dict[str, Case] = {**CODES, **LIFTS, **WAVES, **GRAMS}
+CASES: dict[str, Case] = {**CODES, **LIFTS, **ELEMENTWISE, **GRAMS}
 
 
 def result(form: Any, name: str, args: Args) -> Array:

@@ -145,7 +145,7 @@ def test_sparse_and_coded_features_have_components_too():
         assert np.allclose(model.predict(rows), models[0].predict(rows), rtol=0, atol=1e-8)
 
 
-def test_unlabelled_rows_count_for_the_basis_alone():
+def test_unlabeled_rows_count_for_the_basis_alone():
     expected = Ridge(0.01).fit(reduced(4, X, np.vstack([X, MORE])), t)
     for memory in (None, TWO_PASSES):
         model = KernelRegressor(MAPS, alpha=0.01, pca=4, max_memory=memory).fit(
@@ -176,7 +176,7 @@ def test_as_many_components_as_features_need_no_basis():
     )
 
 
-def test_unlabelled_rows_come_from_files_and_their_errors_name_the_place(tmp_path):
+def test_unlabeled_rows_come_from_files_and_their_errors_name_the_place(tmp_path):
     np.save(tmp_path / "more.npy", MORE)
     from_file = KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=tmp_path / "more.npy")
     assert np.array_equal(
@@ -195,7 +195,7 @@ def test_unlabelled_rows_come_from_files_and_their_errors_name_the_place(tmp_pat
         KernelRegressor(MAPS, alpha=0.01).fit(X, t, unlabeled=MORE)
 
 
-def test_a_missing_target_is_not_an_unlabelled_row():
+def test_a_missing_target_is_not_an_unlabeled_row():
     missing = t.copy()
     missing[5] = np.nan
     for source in ((X, missing), (open_stream((X, missing)), None)):

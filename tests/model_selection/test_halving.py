@@ -7,12 +7,14 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer.linear_model.routes import plan_fit
+from mercer.model_selection import candidates as candidate_module
 from mercer.model_selection import sample, schedule, summary
 from mercer.model_selection.candidates import ALTERNATIVES, candidates
 from mercer.model_selection.halving import Result, keep_best, rank
@@ -27,6 +29,14 @@ def test_every_registered_map_takes_part_or_is_named_with_a_reason():
     named, refused, _ = candidates(X, sorted(ALTERNATIVES), 0, domain="nonnegative")
     assert set(ALTERNATIVES) <= {word for one in named for word in one.name.split()}
     assert not refused
+
+
+def test_a_grid_of_a_parameter_that_its_map_does_not_estimate_is_an_error(monkeypatch):
+    grid = candidate_module.BandwidthGrid({}, "degree", (1, 2))
+    monkeypatch.setitem(candidate_module.GRIDS, "homogeneous", (grid,))
+    X = np.random.default_rng(0).dirichlet(np.ones(60), size=300)
+    with pytest.raises(AttributeError, match="'degree_'"):
+        candidates(X, ["homogeneous"], 0, domain="nonnegative")
 
 
 def test_trees_predict_on_as_many_threads_as_they_grow_on():

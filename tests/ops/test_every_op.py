@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.helpers import torch_ops
+from tests.helpers.elementwise_cases import hadamard_arrays, promise
 from tests.helpers.op_arguments import Array, apart, wide
 from tests.helpers.op_cases import CASES, agree, call, check, result, truth
 from tests.helpers.op_forms import every_dtype, every_form, every_numpy_form, every_op
-from tests.helpers.wave_cases import hadamard_arrays, promise
 
 from mercer import ops
 from mercer.ops import cpu

@@ -1,6 +1,7 @@
 """An element of an op's result does not depend on its position in memory, in its row or tile.
 
-Bits are compared, for every compiled op, both dtypes and every instruction set of this CPU.
+Bits of the compiled forms are compared, in both dtypes and on every instruction set of this CPU:
+of all ops for alignment, for rows and columns of those whose case has such axes.
 """
 
 from __future__ import annotations

@@ -243,11 +243,11 @@ def test_rows_in_memory_are_cut_and_files_are_named(tmp_path):
         part = pickle.dumps(stream.values_in_memory(BLOCK, 2 * BLOCK))
         assert len(job) < 3000 and len(part) < 6000
         again = pickle.loads(job).rows.with_rows(pickle.loads(part), BLOCK)
-        (piece,) = again.batches(BLOCK, 2 * BLOCK)
+        (batch,) = again.batches(BLOCK, 2 * BLOCK)
         (same,) = Rows(stream).batches(BLOCK, 2 * BLOCK)
-        assert piece.start == BLOCK and piece.y.tolist() == y[BLOCK : 2 * BLOCK].tolist()
-        np.testing.assert_array_equal(piece.block.toarray(), same.block.toarray())
-        np.testing.assert_array_equal(piece.weight, w[BLOCK : 2 * BLOCK])
+        assert batch.start == BLOCK and batch.y.tolist() == y[BLOCK : 2 * BLOCK].tolist()
+        np.testing.assert_array_equal(batch.block.toarray(), same.block.toarray())
+        np.testing.assert_array_equal(batch.weight, w[BLOCK : 2 * BLOCK])
 
 
 def test_several_targets_and_partial_fit_on_a_cluster(cluster):

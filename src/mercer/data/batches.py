@@ -106,7 +106,7 @@ class Rows:
         with closing(_read_ahead(read) if n_threads(None) > 1 else read) as chunks:
             for chunk in chunks if device is None else _to_device(chunks, device):
                 if device is not None:
-                    yield from self._device_pieces(chunk, device)
+                    yield from self._device_batches(chunk, device)
                     continue
                 try:
                     block = self._block(chunk)
@@ -114,8 +114,8 @@ class Rows:
                     raise self.stream.locate(error, chunk.start) from None
                 yield Batch(block, chunk.y, chunk.weight, chunk.start, chunk.keys)
 
-    def _device_pieces(self, chunk: Chunk, device: Device) -> Iterator[Batch]:
-        """Yield the block of a chunk, or of parts of it where the device has too little memory."""
+    def _device_batches(self, chunk: Chunk, device: Device) -> Iterator[Batch]:
+        """Yield a batch of a chunk, or of parts of it where the device has too little memory."""
 
         def work(rows: slice) -> Batch:
             part = chunk.part(rows.start, rows.stop)

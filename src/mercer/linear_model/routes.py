@@ -457,7 +457,7 @@ class NormalEquationsRoute(Route):
         model._statistics = model._reduce(rows, model._empty_statistics(settings))
         if unlabeled is not None:
             moments = model._reduce(
-                features(unlabeled, model.feature_map_), Moments(target=False), "unlabelled"
+                features(unlabeled, model.feature_map_), Moments(target=False), "unlabeled"
             )
             model._unlabeled = NormalEquations.of_rows(moments, fit_intercept=model.fit_intercept)
         return self.solve(model, settings, rows)
@@ -521,7 +521,7 @@ class TwoStageRoute(Route):
         moments = model._reduce(features(stream, feature_map), PerMapMoments.empty(widths))
         if unlabeled is not None:
             moments += model._reduce(
-                features(unlabeled, feature_map), PerMapMoments.empty(widths), "unlabelled"
+                features(unlabeled, feature_map), PerMapMoments.empty(widths), "unlabeled"
             )
         basis = moments.basis(settings.pca, fit_intercept=model.fit_intercept)
         del moments

@@ -361,7 +361,7 @@ class Map(
     # Fitting.
 
     def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Batch] | Tiles]) -> Self:
-        """Fit to validated rows, or to features of another map; a Piece has weights too."""
+        """Fit to validated rows, or to features of another map; a Batch has weights too."""
         validate_parameters(self)
         self.check(d)
         n_threads(getattr(self, "n_jobs", None), type(self).__name__)

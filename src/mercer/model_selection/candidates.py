@@ -42,7 +42,8 @@ class BandwidthGrid:
     options : dict
         Parameters of the map that choose the kernel.
     parameter : str
-        The bandwidth; "" where there is none.
+        The bandwidth, which the map estimates by default (fitted attribute `parameter_`); "" where
+        there is none.
     factors : tuple of float
     """
 
@@ -125,7 +126,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class MapCandidate(Candidate):
-    """Map with ridge regression, alpha chosen by generalised cross-validation.
+    """Map with ridge regression, alpha chosen by generalized cross-validation.
 
     Attributes
     ----------
@@ -290,15 +291,18 @@ def _variants(
 
 
 def _estimate_bandwidth(base: Map, parameter: str, rows: Any) -> float:
-    """Return the map's own estimate; without one, the median distance or the mean above 0."""
+    """Return the map's own estimate, its fitted attribute `parameter_`.
+
+    A skew is the mean of the numbers above 0; gamma of exp-chi2, the median distance.
+    """
     if parameter == "skew":
         stored = rows.data if is_csr(rows) else rows
         positive = stored[stored > 0]
         return float(positive.mean()) if positive.size else 1.0
-    if isinstance(getattr(base, parameter), str):
-        fitted = base.with_size(_PROBE_SIZE).fit(rows)
-        return float(getattr(fitted, f"{parameter}_"))
-    return Gamma(type(base).__name__, "exp-chi2", "median").value(rows.shape[1], _Rows(rows))
+    if base.name == "exp-chi2":
+        return Gamma(type(base).__name__, base.name, "median").value(rows.shape[1], _Rows(rows))
+    fitted = base.with_size(_PROBE_SIZE).fit(rows)
+    return float(getattr(fitted, f"{parameter}_"))
 
 
 @dataclass(frozen=True)

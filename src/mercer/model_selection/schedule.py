@@ -15,7 +15,7 @@ _FEW_ROWS = 5000
 _FOLDS = 3
 # steps of conjugate gradients over a grid of alphas, each slower than products of matrices
 _PASSES = 5000.0
-# D x D arrays of float64 that least squares from moments holds, as in mercer.parallel.tile_size
+# D x D arrays of float64 that least squares from moments holds, as in mercer.linear_model.routes
 _SOLVER_ARRAYS = 4
 
 

@@ -167,7 +167,7 @@ def select(
 
     Each round trains on three times as many rows with twice as many features and keeps the best
     third of the candidates. Bandwidths are factors of an estimate from the data, and alphas are
-    chosen by generalised cross-validation from moments. The finalists are cross-validated on rows
+    chosen by generalized cross-validation from moments. The finalists are cross-validated on rows
     of no round, and get more features for as long as their scores rise. Linear is always a
     candidate, and wins where no map is better by more than one standard error of the difference.
     Gradient boosting of trees and exact kernels are references: they are listed and cannot win.
@@ -282,7 +282,7 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
         settings={
             **settings,
             "random_state": search.seed,
-            "alphas": "generalised cross-validation",
+            "alphas": "generalized cross-validation",
             "rows": sample.rows,
             "rounds": schedule.rounds,
             "held_out": schedule.held_out,

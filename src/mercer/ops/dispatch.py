@@ -19,18 +19,18 @@ _device_types: tuple[type, ...] = ()  # empty until mercer.ops.torch is imported
 
 
 class Op(Generic[P, R]):
-    """Array function with a NumPy definition and optional compiled and torch forms.
+    """Array function with three forms: a NumPy definition, a compiled form and a torch form.
 
-    A call with a device array runs the torch form. Any other call runs the compiled form, or the
-    definition where there is none or it returns NotImplemented: for a dtype or a memory layout that
-    the compiled core does not support.
+    A call with a device array runs the torch form. Any other call runs the compiled form. The
+    definition runs where that returns NotImplemented, for a dtype or a memory layout that the
+    compiled core does not support, and where there is no core (MERCER_PURE=1).
 
     Attributes
     ----------
     reference : callable
         The definition, on NumPy arrays.
     compiled, torch : callable or None
-        The other forms, with the same parameters.
+        The other forms, with the same parameters; None without the core and without torch.
     """
 
     __name__: str

@@ -18,7 +18,7 @@ from mercer.report.labels import place_labels, shorten
 # inches; with this font size, text is legible on a phone and not too large on a screen
 WIDTH = 5.6
 BEST, GREY, INK, RED = "#0b5fa5", "#9a9a9a", "#222222", "#b3261e"
-BANDWIDTH_RULES = {  # kind of an entry -> (name in legends, marker, colour)
+MARKERS = {  # kind of an entry -> (name in legends, marker, colour)
     "map": ("map", "o", BEST),
     "linear": ("linear", "s", INK),
     "exact": ("exact kernel", "^", "#b35c00"),
@@ -77,7 +77,7 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
             rank for rank, _ in ranked
         }
         handles: dict[str, Any] = {}
-        for kind, (legend, marker, colour) in BANDWIDTH_RULES.items():
+        for kind, (legend, marker, colour) in MARKERS.items():
             for final, size, opacity in ((True, 5.5, 1.0), (False, 3.5, 0.45)):
                 group = [
                     point
@@ -100,7 +100,7 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
             handles.values(),
             handles.keys(),
             loc="outside upper left",
-            ncols=len(BANDWIDTH_RULES),
+            ncols=len(MARKERS),
             handletextpad=0.2,
         )
         labels = [
@@ -108,7 +108,7 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
             + [str(rank)] * (rank in named or rank in finalists)
             for rank, entry in ranked
         ]
-        colours = [BANDWIDTH_RULES[entry.kind][2] for _, entry in ranked]
+        colours = [MARKERS[entry.kind][2] for _, entry in ranked]
         order = sorted(range(len(ranked)), key=lambda i: ranked[i][0] not in named)
         place_labels(axes, points, labels, colours, order)
         return _svg(figure, "scores")
@@ -232,10 +232,10 @@ def memory(ranked: Ranked, rows: int) -> Svg:
         ]
         figure, axes = _axes(1.25 + 0.27 * len(best))
         for at, (_, entry) in enumerate(best):
-            _, marker, colour = BANDWIDTH_RULES[entry.kind]
+            _, marker, colour = MARKERS[entry.kind]
             axes.plot([entry.bytes_per_row], [at], marker, color=colour, markersize=6)
         exact = 8.0 * rows
-        axes.axvline(exact, color=BANDWIDTH_RULES["exact"][2], linewidth=1.4)
+        axes.axvline(exact, color=MARKERS["exact"][2], linewidth=1.4)
         axes.set_xscale("log")
         sizes = [exact, *(entry.bytes_per_row for _, entry in best)]
         axes.set_xlim(min(sizes) / 2, max(sizes) * 2)
@@ -252,7 +252,7 @@ def memory(ranked: Ranked, rows: int) -> Svg:
             f"exact kernel, {rows:,} rows: {in_words(exact)}",
             loc="right",
             fontsize=10,
-            color=BANDWIDTH_RULES["exact"][2],
+            color=MARKERS["exact"][2],
         )
         return _svg(figure, "memory")
 

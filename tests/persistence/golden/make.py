@@ -1,8 +1,9 @@
 """Write golden model files, and their features and predictions to expected.npz.
 
-Every map of the registry has one; extend models() for other models, and run
-python -m tests.persistence.golden.make. Existing files are never written again: each stays as the
-version named in it has written it.
+Every map of the registry has one; extend models() for other models. In the root of the repository:
+.venv/bin/python -m tests.persistence.golden.make. Existing files are never written again: each
+stays as the version named in it has written it. To write a new one again, delete it and
+`git checkout` expected.npz.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def require(valid: bool, record: object, needs: str) -> None:
 class Stage(FrozenArrays):
     """stage(tile) -> tile, row by row.
 
-    A tile is a 2-d array or a CSR matrix. A stage does not write into its input.
+    A tile is a 2-d array or a CSR matrix. The first stage of a chain does not write into its input;
+    a later one may, if its docstring says so.
     """
 
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out

@@ -37,9 +37,11 @@ class Lift(Stage):
         return bool(getattr(self, "signed", False))
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
-        """Write out[i, N j + q] = lift_q(X[i, j]) for X >= 0.
+        """Write out[i, N j + q] = lift_q(X[i, j]).
 
-        A stage that validates its input sets bad[0] to whether a number is not in [0, inf).
+        X has the magnitudes of a signed lift, else the input itself, in the domain of the map. A
+        stage that validates its input gets any numbers and sets bad[0] to whether one is not in
+        [0, inf).
         """
         raise NotImplementedError
 
@@ -212,7 +214,8 @@ class Cos(Stage):
 class CosSin(Stage):
     """t_1, t_2, ... -> scale (cos 2 pi t_1, sin 2 pi t_1, cos 2 pi t_2, ...).
 
-    With one phase, the last t becomes a single cosine, scale cos(2 pi (t + phase)).
+    With one phase, the last t becomes a single cosine, scale cos(2 pi (t + phase)), and is
+    overwritten.
     """
 
     scale: float

@@ -1,4 +1,4 @@
-"""Cases of links, Hadamard transforms and products, with and without a link."""
+"""Cases of elementwise ops (links), Hadamard transforms and products, with and without a link."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def sparse_decay_bound(truth: Array, args: Args) -> Array:
 
 HADAMARD = {"X": 0}, {"lengths": 0, "phases": 0}
 # product_cos and product_cossin have no axes: BLAS uses other kernels for other shapes.
-WAVES: dict[str, Case] = {
+ELEMENTWISE: dict[str, Case] = {
     "cos_": Case(
         lambda rng, t, n, d, m: {
             "T": 5 * normal(rng, t, n, m),
