@@ -141,7 +141,7 @@ def test_leave_one_out_is_that_of_scikit_learn(n, D, fit_intercept):
     alphas = np.logspace(-1, 3, 9)
     model = RidgeCV(alphas, fit_intercept=fit_intercept, store_cv_results=True).fit(Z, Y)
     spectrum = RidgeDecomposition.of(normal(Z, Y, fit_intercept=fit_intercept))
-    errors, _ = leave_one_out(spectrum, rows_of(Z, Y)(), alphas)
+    errors = leave_one_out(spectrum, rows_of(Z, Y)(), alphas).errors
     np.testing.assert_allclose(errors, model.cv_results_.sum(axis=0).T, rtol=1e-8)
     choice = choose_loo(
         spectrum, rows_of(Z, Y, kind=lambda part: Sparse(sp.csr_array(part)), size=7)(), alphas
@@ -157,18 +157,18 @@ def test_leave_one_out_leaves_a_row_out_with_its_weight_or_its_copies(fit_interc
     Z, Y, w = data(25, 5)
     alphas = [0.01, 2.0]
     repeated = np.repeat(np.arange(25), w.astype(int))
-    weighted, _ = leave_one_out(
+    weighted = leave_one_out(
         RidgeDecomposition.of(normal(Z, Y, w, fit_intercept), components),
         rows_of(Z, Y, w, size=4)(),
         alphas,
     )
-    copies, _ = leave_one_out(
+    copies = leave_one_out(
         RidgeDecomposition.of(normal(Z[repeated], Y[repeated], None, fit_intercept), components),
         rows_of(Z[repeated], Y[repeated], size=4)(),
         alphas,
         left_out=w[repeated],
     )
-    np.testing.assert_allclose(weighted, copies, rtol=1e-8)
+    np.testing.assert_allclose(weighted.errors, copies.errors, rtol=1e-8)
     if rank is None:
         brute = [np.zeros(2), np.zeros(2)]
         for i in range(25):
@@ -176,7 +176,7 @@ def test_leave_one_out_leaves_a_row_out_with_its_weight_or_its_copies(fit_interc
             for a, alpha in enumerate(alphas):
                 coef, intercept = truth(Z, Y, alpha, others, fit_intercept)
                 brute[a] += w[i] * (Y[i] - intercept - Z[i] @ coef) ** 2
-        np.testing.assert_allclose(weighted, brute, rtol=1e-8)
+        np.testing.assert_allclose(weighted.errors, brute, rtol=1e-8)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -197,6 +197,7 @@ def test_leave_one_out_accuracy_is_brute_force(classes):
     )
     assert 0.3 < search.accuracy < 0.95
     assert search.accuracy == pytest.approx(right / w.sum())
+    assert search.majority == pytest.approx(np.bincount(label, w).max() / w.sum())
 
 
 @INTERCEPT

@@ -246,6 +246,14 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
         f"Fitted on {rows:,} rows in {seconds:.1f} s: {', '.join(parts)}. "
         f"Wrote {output} ({format_bytes(output.stat().st_size)})."
     )
+    score = getattr(model, "validation_score_", None)
+    if score is not None:
+        console.print(f"{score}.")
+        if score.is_chance:
+            console.note(
+                "on rows left out the model is no better than a constant prediction. The columns "
+                "may say nothing about the target; compare other maps with mercer compare."
+            )
     if model.penalty == "group" and model.zero_maps_:
         console.print(f"Maps with all-zero coefficients: {', '.join(model.zero_maps_)}.")
     console.event(
@@ -256,4 +264,5 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
         features=features,
         classes=classes,
         alpha=float(model.alpha_),
+        validation=None if score is None else score._asdict(),
     )

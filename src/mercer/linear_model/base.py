@@ -28,7 +28,7 @@ from mercer.data.column_roles import TARGET
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
 from mercer.errors import ParameterError, RowError, Setting
-from mercer.linear_model.cross_validation import FOLDS, Folds
+from mercer.linear_model.cross_validation import FOLDS, Folds, ValidationScore
 from mercer.linear_model.labels import probabilities
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
@@ -177,6 +177,28 @@ class KernelModel(BaseEstimator):
         Mean squared error, summed over outputs; the mean loss for other losses.
         """
         return self._alpha_search().scores
+
+    @property
+    def validation_score_(self) -> ValidationScore:
+        """Score on rows that were left out to choose alpha, beside that of a constant prediction.
+
+        R2, accuracy where labels of left-out rows were predicted, or the mean loss.
+        """
+        search = self._alpha_search()
+        if search.baseline is None:
+            raise AttributeError(
+                f"{type(self).__name__}: the model has no score of left-out rows: it was fitted by "
+                "an earlier version, or alpha was chosen from a list without a large one."
+            )
+        error, rows = float(search.scores.min()), self.n_samples_seen_
+        explained = 1 - error / search.baseline if search.baseline > 0 else 0.0
+        if search.accuracy is not None and search.majority is not None:
+            scores = ("accuracy", search.accuracy, search.majority)
+        elif getattr(self, "loss", "squared") == "squared":
+            scores = ("R2", explained, 0.0)
+        else:
+            scores = ("loss", error, search.baseline)
+        return ValidationScore(search.method, *scores, explained, rows)
 
     @property
     def kkt_(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,50 @@ from mercer.stats.base import CombinedStatistics, frequency_weights
 FOLDS = 5
 """Folds of alpha="kfold"."""
 
+_CHANCE = 5  # 95% quantile of n R2 of random targets, for n from 30 to 1,000
 _READ_ROWS = 4096  # rows of a block in a pass that computes keys alone
+
+
+class ValidationScore(NamedTuple):
+    """Score of a model on rows that were left out, beside that of a model without features.
+
+    Attributes
+    ----------
+    method : {"loo", "kfold", "gcv", "held-out"}
+        How rows were left out: "gcv" estimates leave-one-out.
+    metric : {"R2", "accuracy", "loss"}
+        1 - error/variance of the targets (of the class indicators where there is no accuracy), the
+        share of right labels, or the mean loss.
+    score, baseline : float
+        Of the model, and of the mean of the targets, the most frequent class or the intercept.
+    explained : float
+        1 - error/error of the model without features.
+    rows : int
+        Number of rows.
+    """
+
+    method: str
+    metric: str
+    score: float
+    baseline: float
+    explained: float
+    rows: int
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether the error is no smaller than targets without any relation to X would give.
+
+        The share explained times the number of rows is below 5 for 95% of such targets.
+        """
+        return self.explained * self.rows <= _CHANCE
+
+    def __str__(self) -> str:
+        method = {"loo": "Leave-one-out", "held-out": "Held-out"}.get(self.method)
+        name = f"{method or 'Cross-validated'} {self.metric}"
+        if self.metric == "accuracy":
+            return f"{name} {self.score:.2%} (most frequent class: {self.baseline:.2%})"
+        guess = {"R2": "constant", "loss": "intercept alone"}[self.metric]
+        return f"{name} {self.score:.4g} ({guess}: {self.baseline:.4g})"
 
 
 class Folds(CombinedStatistics):

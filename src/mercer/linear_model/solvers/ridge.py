@@ -64,6 +64,8 @@ class AlphaSearch(NamedTuple):
     accuracy : float or None
         Share of rows whose label is predicted by the model that was fitted without them, for the
         best alpha; None where there are no labels, or only sums of squares.
+    majority : float or None
+        Share of the most frequent label, where there is an accuracy.
     """
 
     alpha: float
@@ -72,6 +74,7 @@ class AlphaSearch(NamedTuple):
     method: str = ""
     baseline: float | None = None
     accuracy: float | None = None
+    majority: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,8 +311,8 @@ def choose_loo(
     """
     normal = decomposition.normal
     tried = alpha_grid("choose_loo", alphas, decomposition.scale, decomposition.smallest)
-    errors, accuracy = leave_one_out(decomposition, rows, tried, left_out=left_out, labels=labels)
-    scores = errors.sum(axis=1) / normal.n
+    result = leave_one_out(decomposition, rows, tried, left_out=left_out, labels=labels)
+    scores = result.errors.sum(axis=1) / normal.n
     if not np.isfinite(scores).any():
         raise ValueError(
             "choose_loo: some row has leverage 1 for any alpha up to "
@@ -318,7 +321,20 @@ def choose_loo(
     search = best_of(tried, scores, "loo", normal.variance)
     if not labels:
         return search
-    return search._replace(accuracy=float(accuracy[tried == search.alpha][0]))
+    accuracy = float(result.accuracy[tried == search.alpha][0])
+    return search._replace(accuracy=accuracy, majority=result.majority)
+
+
+class LeftOut(NamedTuple):
+    """Squared errors of rows that were left out, (alphas, t), and shares of labels.
+
+    accuracy, of shape (alphas,), is the weighted share of the labels that are predicted without
+    their row; majority that of the most frequent label. Both are 0 without labels.
+    """
+
+    errors: Array
+    accuracy: Array
+    majority: float
 
 
 def leave_one_out(
@@ -328,8 +344,8 @@ def leave_one_out(
     *,
     left_out: Array | None = None,
     labels: bool = False,
-) -> tuple[Array, Array]:
-    """Return sum w (e/(1 - v h))^2, h = 1/n + sum_j (u_j'(z - mean))^2/(l_j + alpha), and accuracy.
+) -> LeftOut:
+    """Return sum w (e/(1 - v h))^2, h = 1/n + sum_j (u_j'(z - mean))^2/(l_j + alpha), by alpha.
 
     This is exact leave-one-out in a second pass: e is a row's residual, h its leverage (without
     1/n where there is no intercept) and v the weight that is left out with it, that of the row and
@@ -349,9 +365,7 @@ def leave_one_out(
 
     Returns
     -------
-    errors : array of shape (alphas, t)
-    accuracy : array of shape (alphas,)
-        Weighted share of labels that are predicted without their row; 0 without labels.
+    LeftOut
     """
     tried = alpha_grid("leave_one_out", alphas)
     normal = decomposition.normal
@@ -360,6 +374,7 @@ def leave_one_out(
     rounding = decomposition.cut * inverses.max(axis=1, initial=0.0)
     center = normal.mean @ decomposition.vectors
     errors, right = np.zeros((len(tried), t)), np.zeros(len(tried))
+    counts = np.zeros(max(t, 2))
     start = 0
     for block, targets, weight in rows:
         n = block.shape[0]
@@ -369,6 +384,9 @@ def leave_one_out(
         Y = np.asarray(targets, dtype=np.float64).reshape(n, t) - normal.target_mean
         P = block @ decomposition.vectors - center
         complement = 1 - v[:, None] * (normal.fit_intercept / normal.n + P**2 @ inverses.T)
+        truth = _decode(Y + normal.target_mean)
+        if labels:
+            counts += np.bincount(truth, w, minlength=len(counts))
         for i, inverse in enumerate(inverses):
             if np.any(complement[:, i] <= rounding[i]):
                 errors[i] = np.inf
@@ -377,14 +395,15 @@ def leave_one_out(
             residuals /= complement[:, i, None]
             errors[i] += w @ residuals**2
             if labels:
-                true = Y + normal.target_mean
-                right[i] += w @ (_decode(true) == _decode(true - residuals))
-    return errors, right / normal.n
+                right[i] += w @ (_decode(Y + normal.target_mean - residuals) == truth)
+    return LeftOut(errors, right / normal.n, float(counts.max() / normal.n))
 
 
 def _decode(scores: Array) -> Array:
-    labels: Array = scores[:, 0] > 0 if scores.shape[1] == 1 else np.argmax(scores, axis=1)
-    return labels
+    """Return the class of each row by one-versus-rest scores."""
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0).astype(np.intp)
+    return np.argmax(scores, axis=1)
 
 
 def _search_coarse(evaluate: Callable[[Array], Array], scale: float) -> AlphaSearch:
