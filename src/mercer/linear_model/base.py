@@ -36,7 +36,7 @@ from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Settings, plan_model
 from mercer.linear_model.solvers.pca import spans
 from mercer.linear_model.solvers.ridge import AlphaSearch
-from mercer.maps import registry
+from mercer.maps import registry, suggest_maps
 from mercer.maps.base import Map, convert_tensor
 from mercer.maps.block import Block, block_to_host
 from mercer.maps.compose import Stacked, clone_sharing_generators
@@ -692,7 +692,9 @@ def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None)
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
     elif isinstance(feature_map, str):
-        built = registry()[validate_option(name, "feature_map", feature_map, sorted(registry()))]()
+        hint = suggest_maps(feature_map)
+        maps = registry()
+        built = maps[validate_option(name, "feature_map", feature_map, sorted(maps), hint)]()
     elif isinstance(feature_map, Map):
         built = clone_sharing_generators(feature_map)
     else:
