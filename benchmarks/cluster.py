@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from distributed import Client, LocalCluster
@@ -42,6 +44,7 @@ def workers(count: int) -> Iterator[Client]:
         "memory_limit": 0,
     }
     with (
+        patch.dict(os.environ),  # where Dask leaves OMP_NUM_THREADS=1 for later benchmarks
         LocalCluster(n_workers=count, **options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

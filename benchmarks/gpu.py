@@ -343,7 +343,7 @@ def ridge(top: Ceilings, rows: int, cpu_rows: int) -> Iterator[Row]:
     for precision in ("float32", "tf32", "bf16"):
         model = mercer.KernelRegressor(phi, alpha=1.0, device="cuda", precision=precision)
         spent[precision] = seconds(lambda model=model: model.fit(X, y))
-        coef[precision] = model.coef_
+        coef[precision] = model.feature_coef_
         off = float(
             np.linalg.norm(coef[precision] - coef["float32"]) / np.linalg.norm(coef["float32"])
         )

@@ -42,7 +42,7 @@ def rows(rounds: int) -> Iterator[Row]:
     tol, ours_at = next(
         (tol, value)
         for tol in OUR_TOLS
-        if (value := objective(ours(tol).fit(X, y).coef_, Z, y)) <= (1 + NEAR) * least
+        if (value := objective(ours(tol).fit(X, y).feature_coef_, Z, y)) <= (1 + NEAR) * least
     )
     dual, their_tol, theirs_at = cheapest(Z, y, least)
     rival = f"LinearSVC(dual={dual}, tol={their_tol:g})"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -106,6 +108,7 @@ def cluster(preload):
         "distributed.scheduler.active-memory-manager.start": False,
     }
     with (
+        patch.dict(os.environ),  # where Dask leaves OMP_NUM_THREADS=1 and the like
         dask.config.set(config),
         distributed.LocalCluster(
             n_workers=1,

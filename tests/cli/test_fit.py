@@ -22,7 +22,7 @@ def test_the_model_is_that_of_python(model):
     expected = KernelClassifier(RandomFourier(64), random_state=0).fit(
         open_stream("data.parquet", target="digit")
     )
-    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    np.testing.assert_array_equal(model.feature_coef_, expected.feature_coef_)
     assert model.alpha_ == expected.alpha_
     assert list(model.feature_names_in_) == list(frame().columns[:64])
 
@@ -124,7 +124,9 @@ def test_columns_of_matrices_are_chosen_by_number(folder):
     np.save("m.npy", frame().to_numpy(dtype=float))
     run(f"fit m.npy --target -1 {SMALL} -o a.mercer")
     run(f"fit m.npy --target 64 --columns 0:64 {SMALL} -o b.mercer")
-    np.testing.assert_array_equal(mercer.load("a.mercer").coef_, mercer.load("b.mercer").coef_)
+    np.testing.assert_array_equal(
+        mercer.load("a.mercer").feature_coef_, mercer.load("b.mercer").feature_coef_
+    )
     run("predict a.mercer m.npy --columns 0:64 -o p.npy")
     assert np.mean(np.load("p.npy")[:, 0] == frame()["digit"]) > 0.8
     sentence = fails("predict a.mercer m.npy -o q.npy")

@@ -121,7 +121,9 @@ def test_fit_chooses_the_map_by_itself(folder):
     output = run("fit data.parquet --target digit --map auto --max-seconds 4 -o model.mercer")
     words = re.search(r"Using --map (.*)\.$", output, flags=re.MULTILINE)[1]
     assert run(f"fit data.parquet --target digit --map {words} -o same.mercer")
-    assert np.array_equal(mercer.load("model.mercer").coef_, mercer.load("same.mercer").coef_)
+    assert np.array_equal(
+        mercer.load("model.mercer").feature_coef_, mercer.load("same.mercer").feature_coef_
+    )
 
 
 def test_maps_lists_every_registered_map():

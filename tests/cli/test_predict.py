@@ -50,8 +50,9 @@ def test_two_classes_have_the_score_of_the_second(folder):
     np.testing.assert_array_equal(found["prediction"] == "other", found["score_other"] > 0)
 
 
-def test_probabilities_are_those_of_predict_proba(folder):
-    run(f"fit data.parquet --target digit {SMALL} --loss logistic --alpha 1 -o model.mercer")
+@pytest.mark.parametrize("loss", ["logistic", "log_loss"])
+def test_probabilities_are_those_of_predict_proba(loss, folder):
+    run(f"fit data.parquet --target digit {SMALL} --loss {loss} --alpha 1 -o model.mercer")
     model, X = mercer.load("model.mercer"), frame().drop(columns="digit")
     run("predict model.mercer data.parquet --proba -o p.parquet")
     found = pd.read_parquet("p.parquet")

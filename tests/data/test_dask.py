@@ -53,7 +53,7 @@ def test_dask_arrays_go_to_the_current_client(cluster):
         assert any("sum_shard" in key for key in current.run_on_scheduler(_done))
         np.testing.assert_array_equal(there.predict(chunks).compute(), here.predict(X))
         assert there.score(chunks, da.from_array(y, chunks=777)) == here.score(X, y)
-    np.testing.assert_array_equal(there.coef_, here.coef_)
+    np.testing.assert_array_equal(there.feature_coef_, here.feature_coef_)
 
 
 def _done(dask_scheduler):

@@ -69,7 +69,7 @@ def test_csv_and_parquet_of_the_same_rows_give_the_same_model(written):
         said[kind] = run("fit", folder / f"d.{kind}", *FIT, "-o", folder / f"{kind}.mercer").stdout
     first, other = (load(folder / f"{kind}.mercer") for kind in ("csv", "parquet"))
     assert first.feature_names_in_.tolist() == other.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert first.coef_.tobytes() == other.coef_.tobytes()
+    assert first.feature_coef_.tobytes() == other.feature_coef_.tobytes()
     assert first.intercept_ == other.intercept_
     assert "Ignoring" not in said["csv"]
     listed = ", ".join(map(repr, names))

@@ -11,6 +11,7 @@ from mercer import (
     KernelRegressor,
     RandomFourier,
 )
+from mercer.linear_model.base import KernelModel
 
 N, D = 240, 4
 NAMES = [f"c{i}" for i in range(D)]
@@ -37,9 +38,10 @@ def classifier(alpha=0.3, feature_map=None, **more) -> KernelClassifier:
 
 
 def same(model, other, tol=1e-8) -> None:
-    scale = np.abs(other.coef_).max()
-    assert np.shape(model.coef_) == np.shape(np.squeeze(other.coef_))
-    assert np.allclose(model.coef_, np.squeeze(other.coef_), rtol=0, atol=tol * scale)
+    expected = np.squeeze(other.feature_coef_ if isinstance(other, KernelModel) else other.coef_)
+    scale = np.abs(expected).max()
+    assert np.shape(model.feature_coef_) == expected.shape
+    assert np.allclose(model.feature_coef_, expected, rtol=0, atol=tol * scale)
     assert np.allclose(model.intercept_, other.intercept_, rtol=0, atol=tol * scale)
 
 

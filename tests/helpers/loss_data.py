@@ -10,6 +10,7 @@ from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.maps.block import Dense
 
 LOSS = pytest.mark.parametrize("loss", sorted(LOSSES))
+MARGIN_LOSS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 PLENTY = 10**9
 
 

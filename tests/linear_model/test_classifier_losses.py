@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -63,7 +65,7 @@ def test_without_an_intercept_it_is_linear_svc_on_features(rows, labels, memory)
     )
     assert model.plan_.route == ("newton" if memory is None else "newton-cg")
     theirs = np.squeeze(other.coef_)
-    assert np.abs(model.coef_ - theirs).max() <= 1e-6 * np.abs(theirs).max()
+    assert np.abs(model.feature_coef_ - theirs).max() <= 1e-6 * np.abs(theirs).max()
     assert np.array_equal(model.predict(X), other.predict(features()))
 
 
@@ -75,7 +77,7 @@ def test_two_classes_are_logistic_regression_on_features(fit_intercept, memory):
     other = LogisticRegression(
         C=1 / 0.3, fit_intercept=fit_intercept, solver="newton-cholesky", tol=1e-12
     ).fit(features(), labels)
-    assert np.abs(model.coef_ - other.coef_[0]).max() <= 1e-6 * np.abs(other.coef_).max()
+    assert np.abs(model.feature_coef_ - other.coef_[0]).max() <= 1e-6 * np.abs(other.coef_).max()
     assert model.intercept_ == pytest.approx(other.intercept_[0], abs=1e-6)
     np.testing.assert_allclose(
         model.predict_proba(X), other.predict_proba(features()), rtol=0, atol=1e-6
@@ -90,7 +92,10 @@ def test_classes_are_weighted(loss, weight):
     each = len(y) / (3 * counts) if weight == "balanced" else np.array([3.0, 1.0, 0.5])
     other = classifier(loss).fit(X, y, sample_weight=each[y])
     np.testing.assert_allclose(
-        model.coef_, other.coef_, rtol=0, atol=1e-6 * np.abs(other.coef_).max()
+        model.feature_coef_,
+        other.feature_coef_,
+        rtol=0,
+        atol=1e-6 * np.abs(other.feature_coef_).max(),
     )
 
 
@@ -100,7 +105,7 @@ def test_hashes_are_linear_svc_on_their_features():
     other = LinearSVC(C=1 / 0.3, fit_intercept=False, dual=False, tol=1e-10, max_iter=100_000)
     other.fit(hashing.fit_transform(X), y)
     assert (model.plan_.route, model.plan_.features) == ("newton-cg", 1024)
-    assert np.abs(model.coef_ - other.coef_).max() <= 1e-6 * np.abs(other.coef_).max()
+    assert np.abs(model.feature_coef_ - other.coef_).max() <= 1e-6 * np.abs(other.coef_).max()
 
 
 @pytest.mark.parametrize("labels", [y, y == 1], ids=["three", "two"])
@@ -121,19 +126,32 @@ def test_probabilities_add_up_and_follow_the_scores(labels):
     )
 
 
-def test_probabilities_of_rows_that_no_class_wants_are_numbers():
+@pytest.mark.parametrize("loss", ["logistic", "log_loss"])
+def test_probabilities_of_rows_that_no_class_wants_are_numbers(loss):
     from mercer.linear_model.labels import probabilities
 
-    P = probabilities(np.array([[-1000.0, -1001.0, -2000.0], [900.0, 900.0, -5.0]]))
+    F = np.array([[-1000.0, -1001.0, -2000.0], [900.0, 900.0, -5.0]])
+    P = probabilities(F, loss)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     np.testing.assert_allclose(P[0, 1] / P[0, 0], np.exp(-1.0))
-    np.testing.assert_allclose(probabilities(np.array([[-1000.0]])), [[1.0, 0.0]])
+    np.testing.assert_allclose(probabilities(np.array([[-1000.0]]), loss), [[1.0, 0.0]])
 
 
-def test_only_logistic_loss_has_probabilities():
-    assert hasattr(classifier("logistic"), "predict_proba")
+def test_a_loss_without_probabilities_says_which_has_them():
+    for loss in ("logistic", "log_loss"):
+        assert hasattr(classifier(loss), "predict_proba")
     for loss in ("squared", "squared_hinge"):
         assert not hasattr(classifier(loss), "predict_proba")
+        words = f"needs loss='log_loss' .*, got loss='{loss}'. Fit .*CalibratedClassifierCV"
+        with pytest.raises(AttributeError, match=words):
+            classifier(loss).fit(X, y).predict_proba(X)
+    assert inspect.signature(KernelClassifier.predict_proba).parameters.keys() == {"self", "X"}
+    assert "softmax" in KernelClassifier.predict_proba.__doc__
+
+
+def test_calibration_gives_probabilities_to_other_losses():
+    model = CalibratedClassifierCV(classifier("squared_hinge")).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
 @LOSS
@@ -143,7 +161,10 @@ def test_auto_and_a_list_choose_and_are_fitted_to_all_rows(loss):
         assert model.alpha_ == model.alphas_[np.argmin(model.alpha_scores_)]
         plain = classifier(loss, model.alpha_).fit(X, y)
         np.testing.assert_allclose(
-            model.coef_, plain.coef_, rtol=0, atol=1e-6 * np.abs(plain.coef_).max()
+            model.feature_coef_,
+            plain.feature_coef_,
+            rtol=0,
+            atol=1e-6 * np.abs(plain.feature_coef_).max(),
         )
     assert len(classifier(loss, "auto").fit(X, y).alphas_) == 25
 
@@ -157,7 +178,9 @@ def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
             pa.table({**part, "y": y[start : start + 50]}), tmp_path / f"part-{i}.parquet"
         )
     model = classifier(loss, max_memory=memory).fit(open_stream(tmp_path, target="y"))
-    assert np.array_equal(model.coef_, classifier(loss, max_memory=memory).fit(X, y).coef_)
+    assert np.array_equal(
+        model.feature_coef_, classifier(loss, max_memory=memory).fit(X, y).feature_coef_
+    )
 
 
 @LOSS
@@ -170,7 +193,7 @@ def test_streams_give_the_model_of_arrays(loss, memory, tmp_path):
 def test_threads_change_no_bit(feature_map, memory, loss):
     def fit(jobs):
         model = classifier(loss, 3.0, feature_map, n_jobs=jobs, max_memory=memory, tol=1e-3)
-        return model.fit(X, y).coef_
+        return model.fit(X, y).feature_coef_
 
     with override_limits(thread_flops=0):
         one, two, again = (fit(jobs) for jobs in (1, 2, 2))
@@ -288,6 +311,6 @@ def test_partial_fit_needs_squared_loss():
         model.partial_fit(X, y, classes=[0, 1, 2])
     assert (
         "partial_fit adds the normal equations of loss='squared', got loss='squared_hinge'. Use fit"
-        in str(error.value.__cause__)
+        in str(error.value)
     )
     assert hasattr(classifier("squared"), "partial_fit")

@@ -128,7 +128,7 @@ def test_a_failed_fit_leaves_no_model():
         model.fit(np.where(X[3, 1] == X, np.nan, X), t)
     with pytest.raises(NotFittedError):
         model.predict(X)
-    assert np.array_equal(model.fit(X, t).coef_, regressor().fit(X, t).coef_)
+    assert np.array_equal(model.fit(X, t).feature_coef_, regressor().fit(X, t).feature_coef_)
     for wrong in ({"alpha": "none"}, {"loss": "none"}, {"max_iter": 0}, {"pca": 0}):
         labels = classifier().fit(X, y).set_params(**wrong)
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):

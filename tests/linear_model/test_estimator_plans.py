@@ -32,8 +32,8 @@ def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, small_grid):
     resumed = model().fit(tmp_path / "rows.npz")  # without a seed: the checkpoint has it
     assert resumed.seed_ == broken.seed_
     whole = KernelClassifier(free, alpha=0.3, random_state=resumed.seed_).fit(tmp_path / "rows.npz")
-    assert np.array_equal(resumed.coef_, whole.coef_)
-    assert np.array_equal(model().fit(tmp_path / "rows.npz").coef_, whole.coef_)
+    assert np.array_equal(resumed.feature_coef_, whole.feature_coef_)
+    assert np.array_equal(model().fit(tmp_path / "rows.npz").feature_coef_, whole.feature_coef_)
     with pytest.raises(ValueError, match="cannot be resumed"):
         model(random_state=1).fit(tmp_path / "rows.npz")
 

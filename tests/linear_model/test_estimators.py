@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -36,6 +37,7 @@ from tests.helpers.estimator_data import (
 from mercer import (
     GCWS,
     Chi2Series,
+    Identity,
     KernelClassifier,
     KernelRegressor,
     RandomFourier,
@@ -78,8 +80,8 @@ def test_a_regressor_is_ridge_on_features(rows, intercept):
 def test_several_outputs_are_ridge_on_features(targets):
     model = regressor().fit(X, targets)
     other = Ridge(0.3).fit(features(), targets)
-    assert model.coef_.shape == (targets.shape[1], 48)
-    assert np.allclose(model.coef_, other.coef_, rtol=0, atol=1e-8)
+    assert model.feature_coef_.shape == (targets.shape[1], 48)
+    assert np.allclose(model.feature_coef_, other.coef_, rtol=0, atol=1e-8)
     assert model.predict(X).shape == targets.shape
     assert np.allclose(
         model.predict(X), other.predict(features()).reshape(N, -1), rtol=0, atol=1e-8
@@ -234,7 +236,10 @@ def test_passes_give_what_moments_give(alpha):
             other = make(one.alpha_, fit_intercept=intercept).fit(X, targets)
             assert other.plan_.route == "moments"
             assert np.allclose(
-                one.coef_, other.coef_, rtol=0, atol=1e-5 * np.abs(other.coef_).max()
+                one.feature_coef_,
+                other.feature_coef_,
+                rtol=0,
+                atol=1e-5 * np.abs(other.feature_coef_).max(),
             )
 
 
@@ -252,7 +257,9 @@ def test_many_coded_columns_go_by_passes():
     other = RidgeClassifier(1.0, solver="lsqr", tol=1e-10).fit(
         GCWS(256, bits=8, random_state=0).fit_transform(X), y
     )
-    assert np.allclose(model.coef_, other.coef_, rtol=0, atol=1e-5 * np.abs(other.coef_).max())
+    assert np.allclose(
+        model.feature_coef_, other.coef_, rtol=0, atol=1e-5 * np.abs(other.coef_).max()
+    )
     assert model.score(X, y) > 0.9
 
 
@@ -312,12 +319,12 @@ def test_clone_pickle_and_parameters():
     model = classifier(alpha="gcv", class_weight="balanced", max_memory="1GB", n_jobs=1).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.decision_function(X), model.decision_function(X))
-    assert np.array_equal(clone(model).fit(X, y).coef_, model.coef_)
+    assert np.array_equal(clone(model).fit(X, y).feature_coef_, model.feature_coef_)
     assert clone(model).get_params()["feature_map__gamma"] == 2.0
     with pytest.raises(NotFittedError):
         clone(model).predict(X)
     with pytest.raises(NotFittedError):
-        clone(model).coef_  # noqa: B018
+        clone(model).feature_coef_  # noqa: B018
 
 
 def test_grid_search_and_pipelines():
@@ -333,10 +340,12 @@ def test_grid_search_and_pipelines():
 def test_the_seed_of_the_map_wins():
     free = RandomFourier(48, gamma=2.0)
     one = KernelRegressor(free, alpha=0.3, random_state=0).fit(X, t)
-    assert np.array_equal(one.coef_, regressor().fit(X, t).coef_)  # the map's own seed is 0 there
-    assert np.array_equal(regressor(random_state=7).fit(X, t).coef_, one.coef_)
+    assert np.array_equal(
+        one.feature_coef_, regressor().fit(X, t).feature_coef_
+    )  # the map's own seed is 0 there
+    assert np.array_equal(regressor(random_state=7).fit(X, t).feature_coef_, one.feature_coef_)
     assert not np.allclose(
-        KernelRegressor(free, alpha=0.3, random_state=1).fit(X, t).coef_, one.coef_
+        KernelRegressor(free, alpha=0.3, random_state=1).fit(X, t).feature_coef_, one.feature_coef_
     )
     assert free.random_state is None and not hasattr(free, "drawn_")
 
@@ -347,13 +356,15 @@ def test_two_maps_get_seeds_of_their_own():
     Z = model.feature_map_.transform(X)
     assert not np.allclose(Z[:, :16], Z[:, 16:])
     again = KernelRegressor(both, alpha=0.3, random_state=0).fit(X, t)
-    assert np.array_equal(again.coef_, model.coef_)
+    assert np.array_equal(again.feature_coef_, model.feature_coef_)
 
 
 @pytest.mark.parametrize("alpha", ["kfold", "loo", "gcv"])
 def test_a_map_with_a_seed_makes_one_model(alpha):
-    assert np.array_equal(regressor(alpha).fit(X, t).coef_, regressor(alpha).fit(X, t).coef_)
-    passes = [regressor("auto", max_memory=SMALL).fit(X, t).coef_ for _ in range(2)]
+    assert np.array_equal(
+        regressor(alpha).fit(X, t).feature_coef_, regressor(alpha).fit(X, t).feature_coef_
+    )
+    passes = [regressor("auto", max_memory=SMALL).fit(X, t).feature_coef_ for _ in range(2)]
     assert np.array_equal(*passes)
 
 
@@ -377,5 +388,28 @@ def test_threads_change_no_bit():
             for n in (1, 2)
         ]
         for one, two in (models[:2], models[2:]):
-            assert np.array_equal(one.coef_, two.coef_)
+            assert np.array_equal(one.feature_coef_, two.feature_coef_)
             assert np.array_equal(one.predict(rows), two.predict(rows))
+
+
+@pytest.mark.parametrize(("make", "targets"), [(regressor, t), (classifier, y)])
+def test_coefficients_of_features_are_not_taken_for_those_of_columns(make, targets):
+    model = make().fit(X, targets)
+    assert model.feature_coef_.shape[-1] == 48
+    assert not hasattr(model, "coef_")
+    words = "no coef_: it is linear in the 48 features of its map, not in the 4 columns of X.*feat"
+    with pytest.raises(AttributeError, match=words):
+        model.coef_  # noqa: B018
+    with pytest.raises(ValueError, match="importance_getter"):
+        SelectFromModel(model, prefit=True).transform(X)
+    as_wide = make(feature_map=RandomFourier(4, random_state=0)).fit(X, targets)
+    assert as_wide.feature_coef_.shape[-1] == 4
+    assert not hasattr(as_wide, "coef_")
+
+
+def test_a_linear_model_has_coefficients_of_columns():
+    for feature_map in ("linear", Identity()):
+        model = KernelRegressor(feature_map, alpha=0.3).fit(X, t)
+        np.testing.assert_allclose(model.coef_, Ridge(0.3).fit(X, t).coef_, rtol=0, atol=1e-9)
+        chosen = SelectFromModel(model, prefit=True, max_features=1, threshold=-np.inf)
+        assert chosen.transform(X).shape == (N, 1)

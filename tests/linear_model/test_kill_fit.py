@@ -32,8 +32,8 @@ def attempt(path, answer, seed, n_jobs):
         checkpoint=path, random_state=seed, n_jobs=n_jobs
     )
     model.fit(folder / "rows.npz")
-    np.savez(folder / answer, coef=model.coef_, intercept=model.intercept_, alpha=model.alpha_,
-             seed=model.seed_)
+    np.savez(folder / answer, coef=model.feature_coef_, intercept=model.intercept_,
+             alpha=model.alpha_, seed=model.seed_)
 
 
 def child(*args):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit
-from tests.helpers.loss_data import LOSS, PLENTY, data, rows_of
+from tests.helpers.loss_data import MARGIN_LOSS, PLENTY, data, rows_of
 from tests.helpers.normal_equations_data import INTERCEPT
 
 from mercer.linear_model.losses import LOSSES
@@ -122,7 +122,7 @@ def assert_minimum(found, loss, Z, Y, alpha, w, fit_intercept):
     assert not found.unconverged.any()
 
 
-@LOSS
+@MARGIN_LOSS
 def test_slope_and_curvature_are_derivatives(loss):
     f = LOSSES[loss]
     m = np.concatenate([np.linspace(-30, 0.999, 200), np.linspace(1.001, 30, 200)])
@@ -136,7 +136,7 @@ def test_slope_and_curvature_are_derivatives(loss):
     np.testing.assert_allclose(f.value(m), value(loss, m), rtol=1e-14)
 
 
-@LOSS
+@MARGIN_LOSS
 def test_losses_are_finite_for_margins_to_1e4(loss):
     f = LOSSES[loss]
     m = np.array([-1e4, -800.0, -1.0, 0.0, 800.0, 1e4])
@@ -159,7 +159,7 @@ def test_products_over_threads_are_those_of_the_matrix(make):
     np.testing.assert_allclose(multiply_transposed(Dense(Z), R), Z.T @ R, atol=1e-12)
 
 
-@LOSS
+@MARGIN_LOSS
 @INTERCEPT
 @pytest.mark.parametrize("exact", [True, False], ids=["matrices", "conjugate gradients"])
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, exact, fit_intercept, 
         assert_minimum(found, loss, Z, Y, alpha, w, fit_intercept)
 
 
-@LOSS
+@MARGIN_LOSS
 @INTERCEPT
 @pytest.mark.parametrize(
     "make", [pytest.param(hashes, marks=pytest.mark.full), tabled], ids=["one-hot", "tables"]
@@ -217,7 +217,7 @@ def test_sweeps_alone_come_to_the_minimum():
     assert np.abs(span.coef(a) - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
-@LOSS
+@MARGIN_LOSS
 def test_float32_features_have_the_minimum_of_those_numbers(loss):
     Z, Y, w = data()
     Z = Z.astype(np.float32)
@@ -234,7 +234,7 @@ def test_float32_features_have_the_minimum_of_those_numbers(loss):
 
 
 @INTERCEPT
-@LOSS
+@MARGIN_LOSS
 def test_a_weight_is_a_number_of_equal_rows(loss, fit_intercept):
     Z, Y, w = data()
     again = np.repeat(np.arange(len(Z)), w.astype(int))
@@ -253,7 +253,7 @@ def test_a_weight_is_a_number_of_equal_rows(loss, fit_intercept):
         np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-7 * np.abs(one.coef).max())
 
 
-@LOSS
+@MARGIN_LOSS
 @pytest.mark.parametrize(
     "make", [lambda Y, w: rows_of(data()[0], Y, w), lambda Y, w: coded_rows(hashes(90), Y, w)]
 )
@@ -268,7 +268,7 @@ def test_warm_starts_end_where_cold_ones_do(make, loss):
     assert minimize_loss(rows, LOSSES[loss], 0.3, start=cold).steps == 0
 
 
-@LOSS
+@MARGIN_LOSS
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_large_mean_costs_no_digits(exact, loss):
     Z, Y, w = data()
@@ -277,7 +277,7 @@ def test_a_large_mean_costs_no_digits(exact, loss):
     np.testing.assert_allclose(near.coef, away.coef, rtol=0, atol=1e-5 * np.abs(near.coef).max())
 
 
-@LOSS
+@MARGIN_LOSS
 @pytest.mark.parametrize("alpha", [1e-2, 1.0])
 @pytest.mark.parametrize("exact", [True, False])
 def test_separable_rows_and_constant_features_have_a_minimum(exact, alpha, loss):
@@ -294,7 +294,7 @@ def test_separable_rows_and_constant_features_have_a_minimum(exact, alpha, loss)
 
 
 @pytest.mark.full
-@LOSS
+@MARGIN_LOSS
 def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
     Z, Y, w = data(200, 6)
     held = np.random.default_rng(0).random(200) < 0.1
@@ -310,7 +310,7 @@ def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
 
 
 @pytest.mark.full
-@LOSS
+@MARGIN_LOSS
 def test_alphas_so_large_that_w_is_next_to_0_do_not_end_the_search(loss):
     Z, Y, w = data(200, 6)
     useful = [100.0, 1.0, 1e-2]
@@ -336,7 +336,7 @@ def test_an_output_without_progress_is_unconverged_while_others_continue(monkeyp
 
 
 @pytest.mark.full
-@LOSS
+@MARGIN_LOSS
 def test_the_choice_does_not_depend_on_the_scale_of_features_or_repeated_rows(loss):
     Z, Y, _ = data(150, 6)
     held = np.arange(150) % 10 == 3

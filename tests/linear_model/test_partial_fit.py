@@ -66,14 +66,14 @@ def test_map_statistics_are_those_of_the_first_batch():
 
 def test_a_batch_that_is_refused_changes_nothing():
     model = classifier().partial_fit(X[:100], y[:100], classes=[0, 1, 2])
-    before = model.coef_
+    before = model.feature_coef_
     with pytest.raises(ValueError, match=r"y has the label 7, which is not among \[0, 1, 2\]"):
         model.partial_fit(X[100:], np.where(y[100:] == 1, 7, y[100:]))
     with pytest.raises(ValueError, match="not the same as on the first call"):
         model.partial_fit(X[100:], y[100:], classes=[0, 1])
     with pytest.raises(ValueError, match="requires y"):
         model.partial_fit(X[100:])
-    assert np.array_equal(model.coef_, before)
+    assert np.array_equal(model.feature_coef_, before)
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         classifier().partial_fit(X, y)
     for wrong in ({"alpha": "loo"}, {"max_memory": SMALL}):

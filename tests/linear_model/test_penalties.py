@@ -312,8 +312,10 @@ def features(rows=X) -> np.ndarray:
 def test_a_regressor_with_an_l1_penalty_is_scikit_learns_lasso_on_features():
     model = KernelRegressor(MAPS, penalty="l1", alpha=0.2).fit(X, t)
     theirs = sklearns(features(), t, 0.2)
-    assert np.allclose(model.coef_, theirs.coef_, rtol=0, atol=1e-8 * np.abs(theirs.coef_).max())
-    assert np.array_equal(model.coef_ == 0, theirs.coef_ == 0)
+    assert np.allclose(
+        model.feature_coef_, theirs.coef_, rtol=0, atol=1e-8 * np.abs(theirs.coef_).max()
+    )
+    assert np.array_equal(model.feature_coef_ == 0, theirs.coef_ == 0)
     assert np.allclose(model.predict(X), theirs.predict(features()), rtol=0, atol=1e-8)
     assert model.kkt_ < 1e-9
 
@@ -322,13 +324,13 @@ def test_a_classifier_has_a_lasso_for_each_class():
     model = KernelClassifier(MAPS, penalty="l1", alpha=0.5).fit(X, y)
     for k in range(3):
         theirs = sklearns(features(), np.where(y == k, 1.0, -1.0), 0.5)
-        assert np.allclose(model.coef_[k], theirs.coef_, rtol=0, atol=1e-7)
+        assert np.allclose(model.feature_coef_[k], theirs.coef_, rtol=0, atol=1e-7)
 
 
 def test_maps_without_coefficients_are_named():
     model = KernelRegressor(MAPS, penalty="group", alpha=2.0).fit(X, t)
     assert model.zero_maps_ == ["randomfourier-2"]
-    assert not model.coef_[-24:].any() and model.coef_[:24].any()
+    assert not model.feature_coef_[-24:].any() and model.feature_coef_[:24].any()
     assert model.kkt_ < 1e-9
     assert KernelRegressor(MAPS, alpha=0.5).fit(X, t).zero_maps_ == []
     everything = KernelRegressor(MAPS, penalty="group", alpha=1e6).fit(X, t)
@@ -356,7 +358,7 @@ def test_batches_of_a_sparse_model_are_the_whole():
     parts = KernelRegressor(MAPS[0], penalty="l1", alpha=0.2)
     for start in (0, 100, 200):
         parts.partial_fit(X[start : start + 100], t[start : start + 100])
-    assert np.allclose(parts.coef_, whole.coef_, rtol=0, atol=1e-9)
+    assert np.allclose(parts.feature_coef_, whole.feature_coef_, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,10 @@ def reduced(rank, rows=X, seen=X) -> np.ndarray:
 def test_a_list_of_maps_is_their_sum():
     by_list = KernelRegressor(MAPS, alpha=0.3).fit(X, t)
     by_sum = KernelRegressor(MAPS[0] + MAPS[1] + MAPS[2], alpha=0.3).fit(X, t)
-    assert np.array_equal(by_list.coef_, by_sum.coef_)
+    assert np.array_equal(by_list.feature_coef_, by_sum.feature_coef_)
     expected = Ridge(0.3).fit(np.hstack(parts()), t)
     assert np.allclose(
-        by_list.coef_, expected.coef_, rtol=0, atol=1e-8 * np.abs(expected.coef_).max()
+        by_list.feature_coef_, expected.coef_, rtol=0, atol=1e-8 * np.abs(expected.coef_).max()
     )
     assert repr(clone(by_list).feature_map) == repr(MAPS)
 
@@ -63,7 +63,7 @@ def test_names_and_maps_go_together_in_a_list_and_draw_different_weights():
     again = KernelRegressor(
         ["fourier", RandomFourier(16), "chi2-series"], alpha=1.0, random_state=0
     ).fit(X, t)
-    assert np.array_equal(model.coef_, again.coef_)
+    assert np.array_equal(model.feature_coef_, again.feature_coef_)
 
 
 @pytest.mark.parametrize("memory", [None, TWO_PASSES], ids=["one pass", "two passes"])
@@ -113,7 +113,7 @@ def test_one_pass_and_two_choose_alike(alpha):
         assert np.allclose(two.alpha_scores_, one.alpha_scores_, rtol=0.1)
     else:
         assert np.allclose(two.alpha_scores_, one.alpha_scores_, rtol=1e-6)
-        assert np.allclose(two.coef_, one.coef_, rtol=0, atol=1e-7)
+        assert np.allclose(two.feature_coef_, one.feature_coef_, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("penalty", ["l1", "group"])
@@ -166,13 +166,16 @@ def test_alpha_is_chosen_on_labelled_rows(alpha):
     model = KernelRegressor(MAPS[0], alpha=alpha, pca=20).fit(X, t, unlabeled=MORE)
     assert model.score(X, t) > 0.9
     plain = KernelRegressor(MAPS[0], alpha=[model.alpha_], pca=20).fit(X, t, unlabeled=MORE)
-    assert np.allclose(plain.coef_, model.coef_, rtol=0, atol=1e-9)
+    assert np.allclose(plain.feature_coef_, model.feature_coef_, rtol=0, atol=1e-9)
 
 
 def test_as_many_components_as_features_need_no_basis():
     model = KernelRegressor(MAPS[0], alpha=0.1, pca=40).fit(X, t, unlabeled=MORE)
     assert np.allclose(
-        model.coef_, KernelRegressor(MAPS[0], alpha=0.1).fit(X, t).coef_, rtol=0, atol=1e-8
+        model.feature_coef_,
+        KernelRegressor(MAPS[0], alpha=0.1).fit(X, t).feature_coef_,
+        rtol=0,
+        atol=1e-8,
     )
 
 
@@ -180,7 +183,8 @@ def test_unlabeled_rows_come_from_files_and_their_errors_name_the_place(tmp_path
     np.save(tmp_path / "more.npy", MORE)
     from_file = KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=tmp_path / "more.npy")
     assert np.array_equal(
-        from_file.coef_, KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=MORE).coef_
+        from_file.feature_coef_,
+        KernelRegressor(MAPS, alpha=0.01, pca=4).fit(X, t, unlabeled=MORE).feature_coef_,
     )
     bad = MORE.copy()
     bad[7, 2] = np.nan
@@ -270,7 +274,7 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, small_gri
             broken.fit(rows, targets)
     resumed = model().fit(rows, targets)
     whole = KernelRegressor(MAPS, alpha=0.3, pca=4, max_memory=TWO_PASSES).fit(rows, targets)
-    assert np.array_equal(resumed.coef_, whole.coef_)
+    assert np.array_equal(resumed.feature_coef_, whole.feature_coef_)
 
 
 def test_a_checkpoint_of_one_pass_is_refused_by_two(tmp_path):
@@ -287,7 +291,7 @@ def test_too_many_components_are_refused():
         ValueError, match="pca must be at most the number of features of a map, 40, got 41"
     ):
         KernelRegressor(MAPS, pca=41).fit(X, t)
-    assert KernelRegressor(MAPS, alpha=1.0, pca=39).fit(X, t).coef_.shape == (84,)
+    assert KernelRegressor(MAPS, alpha=1.0, pca=39).fit(X, t).feature_coef_.shape == (84,)
 
 
 SEVEN = """

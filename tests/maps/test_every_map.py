@@ -32,6 +32,7 @@ from sklearn.utils.estimator_checks import (
 )
 from tests.helpers.battery import CHECKS, data, dense, same
 
+from mercer import KernelRegressor
 from mercer.maps import every_map, registry
 from mercer.maps._transform import Chain
 from mercer.maps.base import Map, Rate
@@ -365,3 +366,22 @@ def test_the_registry_has_every_named_map_under_its_name():
     assert maps["fourier"] is RandomFourier
     assert all(cls.name == name for name, cls in maps.items())
     assert all(cls.paper and cls.__doc__ and cls.cases() for cls in maps.values())
+
+
+@pytest.mark.filterwarnings("ignore:Nystroem. n_components=256 is more than the:UserWarning")
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(12, 5), (12, 1), (2, 5), (2, 1)], ids=lambda n: f"{n}"
+)
+@pytest.mark.parametrize("map_name", sorted(registry()))
+def test_defaults_run_on_few_columns_and_few_rows(map_name, rows, columns):
+    X = np.random.default_rng(0).normal(size=(rows, columns))
+    feature_map = registry()[map_name]()
+    if feature_map.domain == "nonnegative" or map_name == "skewed":  # whose domain is x > -skew
+        X = np.abs(X)
+    for numbers in (X, X.astype(np.float32), np.ones_like(X)):
+        Z = dense(clone(feature_map).fit(numbers).transform(numbers))
+        assert Z.shape[0] == rows and Z.shape[1] >= 1
+        assert np.isfinite(Z).all()
+    model = KernelRegressor(map_name, alpha=1.0, random_state=0).fit(X, np.arange(rows))
+    assert np.isfinite(model.predict(X)).all()
+    assert np.shape(model.predict(X)) == (rows,)

@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.full, pytest.mark.usefixtures("small_blocks")]
 def numbers(model):
     return [
         np.asarray(value).tobytes()
-        for value in (model.coef_, model.intercept_, model.alpha_, model.alpha_scores_)
+        for value in (model.feature_coef_, model.intercept_, model.alpha_, model.alpha_scores_)
     ]
 
 
@@ -256,14 +256,16 @@ def test_several_targets_and_partial_fit_on_a_cluster(cluster):
     model = KernelRegressor(RandomFourier(20, gamma=0.5, random_state=0), alpha=1.0)
     there = clone(model).set_params(cluster=cluster.scheduler_address)
     chunks = da.from_array(X, chunks=(777, 4)), da.from_array(Y, chunks=(500, 1))
-    np.testing.assert_array_equal(clone(there).fit(*chunks).coef_, clone(model).fit(X, Y).coef_)
+    np.testing.assert_array_equal(
+        clone(there).fit(*chunks).feature_coef_, clone(model).fit(X, Y).feature_coef_
+    )
     lazy = there.fit(*chunks).predict(chunks[0])
     assert lazy.shape == (N, 2) and lazy.dtype == np.float64
     one, other = (
         clone(each).partial_fit(X[:3000], w[:3000]).partial_fit(X[3000:], w[3000:])
         for each in (model, there)
     )
-    np.testing.assert_array_equal(one.coef_, other.coef_)
+    np.testing.assert_array_equal(one.feature_coef_, other.feature_coef_)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +286,7 @@ def test_components_of_several_maps_are_those_of_one_process(penalty, memory, ro
         for where in (None, cluster.scheduler_address)
     )
     assert many.plan_.route == route
-    assert np.array_equal(one.coef_, many.coef_)
+    assert np.array_equal(one.feature_coef_, many.feature_coef_)
 
 
 def test_the_three_statements_of_the_guide_run(cluster, tmp_path):
@@ -306,4 +308,6 @@ def test_the_three_statements_of_the_guide_run(cluster, tmp_path):
     exec(code, names)
     assert Checkpoint.read(tmp_path / "sum").complete
     alone = KernelClassifier(RandomFourier(64, random_state=0)).fit(X, y)
-    np.testing.assert_allclose(names["model"].coef_, alone.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        names["model"].feature_coef_, alone.feature_coef_, rtol=1e-6, atol=1e-9
+    )

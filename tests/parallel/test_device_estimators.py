@@ -27,7 +27,7 @@ def test_moments_are_right_after_tiles_were_halved(
     rng = np.random.default_rng(5)
     X, y = rng.random((3000, 4)), rng.random(3000)
     model = mercer.KernelRegressor(mercer.RandomFourier(48, random_state=0), alpha=0.1)
-    expected = clone(model).fit(X, y).coef_
+    expected = clone(model).fit(X, y).feature_coef_
     add_gram = matmul.add_gram
 
     def limited(Z: Any, panels: Any) -> None:
@@ -37,7 +37,7 @@ def test_moments_are_right_after_tiles_were_halved(
 
     monkeypatch.setattr(matmul, "add_gram", limited)
     with on_device(), pytest.warns(UserWarning, match="halved"):
-        found = clone(model).fit(X, y).coef_
+        found = clone(model).fit(X, y).feature_coef_
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
@@ -81,7 +81,7 @@ def test_models_of_a_device_are_those_of_the_cpu(name: str, dtype: Any) -> None:
     assert abs(beside.score(to_tensor(X), to_tensor(Y)) - fitted.score(X, Y)) < 1e-3
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge", "log_loss"])
 def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
     from sklearn.datasets import load_digits
 
@@ -92,13 +92,16 @@ def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
     expected = clone(model).fit(X, words)
     fitted = clone(model).fit(to_tensor(X), words)
     np.testing.assert_allclose(
-        fitted.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max()
+        fitted.feature_coef_,
+        expected.feature_coef_,
+        rtol=0,
+        atol=1e-6 * np.abs(expected.feature_coef_).max(),
     )
     assert (fitted.predict(to_tensor(X)) == expected.predict(X)).all()
     scores = fitted.decision_function(to_tensor(X))
     assert isinstance(scores, torch.Tensor)
     np.testing.assert_allclose(to_numpy(scores), expected.decision_function(X), atol=1e-6)
-    if loss == "logistic":
+    if loss in ("logistic", "log_loss"):
         np.testing.assert_allclose(
             to_numpy(fitted.predict_proba(to_tensor(X))), expected.predict_proba(X), atol=1e-6
         )
@@ -128,11 +131,11 @@ def test_moments_of_cpu_and_device_add_up() -> None:
     rng = np.random.default_rng(10)
     X, y = rng.random((500, 4)), rng.random(500)
     model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=1.0, random_state=0), alpha=0.1)
-    expected = clone(model).fit(X, y).coef_
+    expected = clone(model).fit(X, y).feature_coef_
     for first, second in ((X, to_tensor(X)), (to_tensor(X), X), (to_tensor(X), to_tensor(X))):
         parts = clone(model).partial_fit(first[:200], y[:200]).partial_fit(second[200:], y[200:])
         np.testing.assert_allclose(
-            parts.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max()
+            parts.feature_coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max()
         )
 
 
@@ -142,7 +145,9 @@ def test_the_precision_of_a_model_holds_for_tensors_too() -> None:
     model = mercer.KernelRegressor(mercer.RandomFourier(30, gamma=0.1, random_state=0), alpha=1.0)
     exact = clone(model).fit(to_tensor(X), y)
     short = clone(model).set_params(precision="bf16").fit(to_tensor(X), y)
-    off = np.abs(short.coef_ - exact.coef_).max() / np.abs(exact.coef_).max()
+    off = (
+        np.abs(short.feature_coef_ - exact.feature_coef_).max() / np.abs(exact.feature_coef_).max()
+    )
     assert 1e-5 < off < 0.3
 
 

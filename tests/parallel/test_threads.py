@@ -6,9 +6,11 @@ Each test fails by a time limit.
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -16,7 +18,7 @@ import pytest
 from tests.helpers.waiting import LIMIT
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mercer import RandomFourier
+from mercer import KernelClassifier, KernelRegressor, RandomFourier
 from mercer.parallel import threads as pool
 from mercer.parallel.tile_size import Cost, is_worth_threads, tile_rows
 
@@ -134,6 +136,151 @@ def test_blas_is_restored_when_several_threads_leave_in_any_order():
     assert all(count == 1 for count in blas_threads())
     second.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+def test_blas_that_somebody_else_has_set_meanwhile_keeps_that_number():
+    held, release, gone = (threading.Event() for _ in range(3))
+
+    def other():
+        with threadpool_limits(1, user_api="blas"):
+            held.set()
+            release.wait(LIMIT)
+        gone.set()
+
+    before = blas_threads()
+    with pool.one_blas_thread():  # which finds the libraries
+        pass
+    for library in pool._blas:
+        pool._set_threads(library, 2)
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert held.wait(LIMIT)
+    with pool.one_blas_thread():  # which sees 1, the limit of the other thread
+        release.set()
+        assert gone.wait(LIMIT)
+        assert blas_threads() == [2] * len(before)  # lifted by the other thread
+    thread.join()
+    after = blas_threads()
+    for library, number in zip(pool._blas, before, strict=True):
+        pool._set_threads(library, number)
+    assert after == [2] * len(before)
+
+
+def fit_some(index: int) -> None:
+    """Fit a model of one of four kinds; every fifth fails in the middle of its rows."""
+    X = np.random.default_rng(index).random((1500, 6))
+    y = X[:, 0] + X[:, 1]
+    if index % 5 == 4:
+        X[1400, 3] = np.inf
+        with pytest.raises(ValueError, match="infinity"):
+            KernelRegressor(RandomFourier(64, gamma=1.0, random_state=0)).fit(X, y)
+        return
+    phi = RandomFourier(64, gamma=1.0, random_state=index)
+    if index % 2:
+        KernelClassifier(phi, loss="log_loss", alpha=1.0, tol=1e-3).fit(X, (2 * y).astype(int))
+    else:
+        KernelRegressor(phi, alpha="kfold" if index % 4 else "gcv").fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("way", ["pool", "joblib", "nested"])
+def test_fits_in_threads_leave_blas_as_it_was(way):
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+
+        def work():
+            if way == "joblib":
+                joblib.Parallel(8, backend="threading")(
+                    joblib.delayed(fit_some)(i) for i in range(16)
+                )
+                return True
+            with ThreadPoolExecutor(8) as executor:
+                if way == "nested":
+                    with pool.one_blas_thread():
+                        list(executor.map(fit_some, range(8)))
+                else:
+                    list(executor.map(fit_some, range(16)))
+            return True
+
+        within_limit(work)
+        assert blas_threads() == before == [2] * len(before)
+
+
+class FakeBlas:
+    """A BLAS whose number of threads holds for the process, or for each thread that calls it."""
+
+    def __init__(self, internal_api: str, *, of_threads: bool) -> None:
+        self.internal_api = internal_api
+        self.threading_layer = "openmp" if of_threads else "pthreads"
+        self.numbers = threading.local() if of_threads else SimpleNamespace()
+
+    def get_num_threads(self) -> int:
+        return getattr(self.numbers, "number", 4)
+
+    def set_num_threads(self, number: int) -> None:
+        self.numbers.number = number
+
+    _real_set_num_threads = set_num_threads
+
+
+@pytest.fixture
+def fake_blas(monkeypatch):
+    """Replace the libraries that are found by a list, which a test may extend."""
+    loaded: list[FakeBlas] = []
+    found = SimpleNamespace(select=lambda user_api: SimpleNamespace(lib_controllers=[*loaded]))
+    monkeypatch.setattr("threadpoolctl.ThreadpoolController", lambda: found)
+    for name in ("_blas", "_blas_of_threads"):
+        monkeypatch.setattr(pool, name, [])
+    monkeypatch.setattr(pool, "_modules", 0)
+    return loaded
+
+
+@pytest.mark.parametrize("internal_api", ["mkl", "openblas"])
+def test_blas_with_a_limit_for_each_thread_is_restored_in_each(internal_api, fake_blas):
+    library = FakeBlas(internal_api, of_threads=True)
+    fake_blas.append(library)
+    entered, leave, inside = threading.Event(), threading.Event(), []
+
+    def other():
+        with pool.one_blas_thread():
+            entered.set()
+            leave.wait(LIMIT)
+            inside.append(library.get_num_threads())
+        return library.get_num_threads()
+
+    with ThreadPoolExecutor(1) as executor:
+        with pool.one_blas_thread():  # the first user, which leaves before the last one
+            task = executor.submit(other)
+            assert entered.wait(LIMIT)
+            assert library.get_num_threads() == 1
+        assert library.get_num_threads() == 4
+        leave.set()
+        assert task.result(LIMIT) == 4
+        assert inside == [1]
+    seen = []
+    pool.for_each_tile(lambda rows: seen.append(library.get_num_threads()), 640, HEAVY, 3)
+    assert set(seen) == {1}  # on the threads of the pool too
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="tile"):
+        executor.submit(pool.for_each_tile, raise_error, 64, HEAVY, 2).result(LIMIT)
+    assert library.get_num_threads() == 4
+
+
+def raise_error(rows):
+    raise ValueError("tile")
+
+
+def test_a_library_that_a_later_import_has_loaded_is_limited_and_restored(fake_blas, monkeypatch):
+    first, later = (FakeBlas("openblas", of_threads=False) for _ in range(2))
+    fake_blas.append(first)
+    with pool.one_blas_thread():
+        assert first.get_num_threads() == 1
+        fake_blas.append(later)
+        monkeypatch.setitem(sys.modules, "a_module_with_a_blas", SimpleNamespace())
+        with pool.one_blas_thread():
+            pass
+    assert (first.get_num_threads(), later.get_num_threads()) == (4, 4)
+    with pool.one_blas_thread():
+        assert (first.get_num_threads(), later.get_num_threads()) == (1, 1)
+    assert (first.get_num_threads(), later.get_num_threads()) == (4, 4)
 
 
 def test_a_tile_inside_a_tile_runs_where_it_is():

@@ -72,7 +72,7 @@ def test_a_loaded_regressor_equals_the_saved_one(model, targets, tmp_path):
     back = save_and_load(model, tmp_path)
     for rows in (X, X.astype(np.float32), sp.csr_array(X)):
         np.testing.assert_array_equal(back.predict(rows), model.predict(rows))
-    for name in ("coef_", "intercept_", "alpha_", "seed_", "n_features_in_"):
+    for name in ("feature_coef_", "intercept_", "alpha_", "seed_", "n_features_in_"):
         np.testing.assert_array_equal(getattr(back, name), getattr(model, name))
     assert str(back.plan_) == str(model.plan_)
     assert back.score(X, targets) == model.score(X, targets)

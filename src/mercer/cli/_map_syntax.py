@@ -211,8 +211,10 @@ class _Parser:
                 "compare selects on your data."
             )
         if name not in self.maps:
-            names = ", ".join(self.maps)
-            raise ValueError(f"There is no map {name!r}: maps are {names}.{_hint(name, self.maps)}")
+            from mercer.maps import suggest_maps
+
+            hint = suggest_maps(name) or _hint(name, self.maps)
+            raise ValueError(f"There is no map {name!r}: maps are {', '.join(self.maps)}.{hint}")
         return self.maps[name]
 
     def _option(self, name: str, cls: type[Map], options: dict[str, Any]) -> None:

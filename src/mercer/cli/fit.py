@@ -239,7 +239,7 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
     parts = [] if classes is None else [f"{classes:,} classes"]
     used = ""
     if model.penalty != "l2":
-        coef = model.coef_.reshape(-1, features)
+        coef = model.feature_coef_.reshape(-1, features)
         used = f"{int((coef != 0).any(axis=0).sum()):,} used of "
     parts += [f"{used}{features:,} features", f"alpha {model.alpha_:.3g}"]
     console.print(

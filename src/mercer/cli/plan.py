@@ -36,7 +36,10 @@ _SPLIT_FROM = 8  # rows of a sample that is split into halves
 @click.option("--max-memory", metavar="SIZE", help="Memory limit of the fit: 2GB.")
 @click.option("--max-seconds", type=float, help="Time limit of the fit.")
 @click.option(
-    "--loss", default="squared", show_default=True, help="squared, squared_hinge or logistic."
+    "--loss",
+    default="squared",
+    show_default=True,
+    help="squared, squared_hinge, logistic or log_loss.",
 )
 @shared_options("task", "columns", "drop", "weight", "max-classes", "seed")
 @output_options

@@ -164,7 +164,7 @@ def plan(
     rate : Certificate, Law or Table, optional
         Convergence of the error with the size, as ``certify`` measures it: a certificate, or its
         ``rate``.
-    loss : {"squared", "squared_hinge", "logistic"}, default="squared"
+    loss : {"squared", "squared_hinge", "logistic", "log_loss"}, default="squared"
     outputs : int, default=1
         Targets, or classes.
     timings : Timings, optional
@@ -246,6 +246,7 @@ class _Estimator:
             limit=system.physical_memory() // 2 if memory is None else memory,
             statistics=widths.statistics,
             outputs=0 if self.loss == "squared" else self.outputs,
+            loss=self.loss,
         )
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None
         if self.rate is not None and number is not None:

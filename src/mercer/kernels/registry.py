@@ -1,4 +1,8 @@
-"""Kernel classes by name: "jensen-shannon" is JensenShannon, "rbf" and "gaussian" are Gaussian."""
+"""Kernel classes by name: "jensen-shannon" is JensenShannon, "rbf" and "gaussian" are Gaussian.
+
+scikit-learn's names are aliases, and "_" in a name is "-". Its "chi2", exp(-gamma sum (x - z)^2/(x
++ z)), is "exp-chi2" here; "chi2" is the additive kernel of the literature, its "additive_chi2".
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,24 @@ from functools import cache
 from mercer.kernels import additive, elementwise, euclidean, hashing
 from mercer.kernels.additive import Additive
 from mercer.kernels.base import Kernel
+from mercer.validation.parameters import Option
 
-ALIASES = {"rbf": "gaussian"}  # scikit-learn's names of the same kernels
+ALIASES = {"additive_chi2": "chi2", "rbf": "gaussian"}  # scikit-learn's names of the same kernels
+
+
+class KernelOption(Option):
+    """One of some kernels by name, or an alias of one."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names, *(alias for alias, name in ALIASES.items() if name in names))
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and canonical_name(value) in self.options
+
+
+def canonical_name(name: str) -> str:
+    """Return the name of a kernel from an alias of it: "gaussian" for "rbf"."""
+    return ALIASES.get(name, name.replace("_", "-"))
 
 
 @cache
@@ -36,4 +56,4 @@ def additive_classes() -> dict[str, type[Additive]]:
 
 def kernel_class(name: str) -> type[Kernel]:
     """Return the kernel class of a name or an alias."""
-    return kernel_classes()[ALIASES.get(name, name)]
+    return kernel_classes()[canonical_name(name)]

@@ -36,10 +36,11 @@ from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Settings, plan_model
 from mercer.linear_model.solvers.pca import spans
 from mercer.linear_model.solvers.ridge import AlphaSearch
-from mercer.maps import registry
+from mercer.maps import registry, suggest_maps
 from mercer.maps.base import Map, convert_tensor
 from mercer.maps.block import Block, block_to_host
 from mercer.maps.compose import Stacked, clone_sharing_generators
+from mercer.maps.identity import Identity
 from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
 from mercer.parallel.device import (
     current_device,
@@ -149,10 +150,23 @@ class KernelModel(BaseEstimator):
         return self
 
     @property
-    def coef_(self) -> Array:
+    def feature_coef_(self) -> Array:
         """Coefficients of the features, (n_outputs, D), or (D,) for a single output."""
         coef = self._fitted_predictor().coef
         return coef.T if self._is_2d else coef[:, 0]
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients of the columns of X, which a model has whose map is the identity."""
+        coef = self.feature_coef_
+        if not isinstance(self.feature_map_, Identity):
+            raise AttributeError(
+                f"{type(self).__name__} has no coef_: it is linear in the {coef.shape[-1]} "
+                f"features of its map, not in the {self.n_features_in_} columns of X. Their "
+                "coefficients are feature_coef_; for importances of columns use "
+                "sklearn.inspection.permutation_importance."
+            )
+        return coef
 
     @property
     def intercept_(self) -> Any:
@@ -670,7 +684,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def _is_2d(self) -> bool:
-        """Whether coef_ is 2-d."""
+        """Whether feature_coef_ is 2-d."""
         raise NotImplementedError
 
     @property
@@ -707,7 +721,9 @@ def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None)
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
     elif isinstance(feature_map, str):
-        built = registry()[validate_option(name, "feature_map", feature_map, sorted(registry()))]()
+        hint = suggest_maps(feature_map)
+        maps = registry()
+        built = maps[validate_option(name, "feature_map", feature_map, sorted(maps), hint)]()
     elif isinstance(feature_map, Map):
         built = clone_sharing_generators(feature_map)
     else:
@@ -791,7 +807,7 @@ def write_predictions(
             predictions = model._decode_scores(scores)
             columns = [*predictions.reshape(len(predictions), -1).T]
             if extra is not None:
-                columns += [*(scores if extra == "score" else probabilities(scores)).T]
+                columns += [*(scores if extra == "score" else probabilities(scores, model.loss)).T]
             writer.write(dict(zip(types, columns, strict=True)))
     return writer.rows
 
@@ -805,8 +821,8 @@ def _classes_with(model: Any, extra: str) -> list[Any]:
         raise ParameterError(
             "",
             f"This {name} has no probabilities, which come with ",
-            Setting("loss", "'logistic'"),
-            ": write scores, or fit it with that loss.",
+            Setting("loss", "'log_loss'"),
+            " and 'logistic': write scores, or fit it with such a loss.",
         )
     classes: list[Any] = model.classes_.tolist()
     return classes[1:] if extra == "score" and len(classes) == 2 else classes

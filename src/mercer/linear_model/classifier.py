@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -36,8 +38,28 @@ from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
 
 
+class _available_if:
+    """Make a method an attribute of the instances for which a check raises no AttributeError.
+
+    scikit-learn's decorator of this name replaces the message of the check by its own.
+    """
+
+    def __init__(self, check: Callable[[Any], None]) -> None:
+        self.check = check
+
+    def __call__(self, method: Callable[..., Any]) -> Any:
+        self.method = method
+        return update_wrapper(self, method)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.method
+        self.check(instance)
+        return MethodType(self.method, instance)
+
+
 class KernelClassifier(ClassifierMixin, KernelModel):
-    """One-versus-rest classification on the features of a map: argmax_c b_c + w_c'phi(x).
+    """Classification by linear functions of the features of a map: argmax_c b_c + w_c'phi(x).
 
     Each f_c(x) = b_c + w_c'phi(x) is fitted to y = +1 in the class and -1 outside; two classes have
     one f. The objective of each output, s being the weights of rows, is for the loss
@@ -46,18 +68,23 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     - "squared_hinge": sum s max(0, 1 - y f(x))^2 + alpha/2 |w|^2, that of LinearSVC with
       C = 1/alpha, but b is not penalized;
     - "logistic": sum s log(1 + exp(-y f(x))) + alpha/2 |w|^2, that of LogisticRegression with
-      C = 1/alpha.
+      C = 1/alpha, for two classes;
+    - "log_loss": sum s (log sum_c exp f_c(x) - f_y(x)) + alpha/2 sum_c |w_c|^2 of all outputs
+      together, multinomial logistic regression: that of LogisticRegression with C = 1/alpha, and
+      the same as "logistic" for two classes.
 
     Squared loss needs the sums of each class beside the moments of all rows, so that classes are
     determined in the same pass. The other losses take several passes of Newton's method, with the
-    Hessian matrix of each output where there are few features, by conjugate gradients otherwise;
-    blocks of features stay in memory where they fit into ``max_memory``.
+    Hessian matrix of each output where there are few features, by conjugate gradients otherwise and
+    for log loss of more than two classes; blocks of features stay in memory where they fit into
+    ``max_memory``.
 
     Parameters
     ----------
     feature_map : map, composition, name or list of these, default="fourier"
         As in KernelRegressor.
-    loss : {"squared", "squared_hinge", "logistic"}, default="squared"
+    loss : {"squared", "squared_hinge", "logistic", "log_loss"}, default="squared"
+        "logistic" and "log_loss" have ``predict_proba``.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of
         a list, of a grid of 25 for "auto", that has the smallest mean loss on a tenth of the rows,
@@ -72,7 +99,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen;
         with alpha="loo" they do.
     max_iter : int, default=100
-        Maximum number of Newton steps; a ConvergenceWarning names the classes that need more.
+        Maximum number of Newton steps; a ConvergenceWarning says where more are needed.
     tol : float, default=1e-7
         Newton's method ends when w is within tol |w| of the minimum, which |gradient| <= tol alpha
         |w| ensures, or when the gradient is 1e-12 of that at w = 0.
@@ -89,7 +116,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         Sorted labels.
     n_iter_ : int
         Newton steps or conjugate gradient passes; 1 for squared loss from normal equations.
-    feature_map_, coef_, intercept_, alpha_, alphas_, alpha_scores_, kkt_, zero_maps_, plan_
+    feature_map_, feature_coef_, coef_, intercept_, alpha_, alphas_, alpha_scores_
+    validation_score_, kkt_, zero_maps_, plan_
         As in KernelRegressor.
     n_samples_seen_, n_features_in_, feature_names_in_
         As in KernelRegressor.
@@ -154,7 +182,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self.max_iter = max_iter
         self.tol = tol
 
-    @available_if(lambda model: model._supports_partial_fit())
+    @_available_if(lambda model: model._require_partial_fit())
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -216,9 +244,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         scores = np.concatenate(list(self._scores(X)[1]))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    @available_if(lambda model: model.loss == "logistic")
+    @_available_if(lambda model: model._require_probabilities())
     def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities 1/(1 + exp(-f)), normalized for more than two classes.
+        """Return softmax(f) for log loss; for logistic loss 1/(1 + exp(-f)), divided by their sum.
 
         Parameters
         ----------
@@ -237,7 +265,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             return to_tensor_like(self._probabilities(X), X)
 
     def _probabilities(self, X: Any) -> Array:
-        return np.concatenate([probabilities(part) for part in self._scores(X)[1]])
+        return np.concatenate([probabilities(part, self.loss) for part in self._scores(X)[1]])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of the predictions.
@@ -343,14 +371,22 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         """Newton steps or conjugate gradient passes; 1 for squared loss from normal equations."""
         return self._fitted_predictor().n_iter
 
-    def _supports_partial_fit(self) -> bool:
-        """Return True, or raise an AttributeError with the reason."""
+    def _require_probabilities(self) -> None:
+        """Raise an AttributeError that says how to get probabilities, unless there are any."""
+        if self.loss not in ("logistic", "log_loss"):
+            raise AttributeError(
+                f"predict_proba needs loss='log_loss' (or 'logistic'), got loss={self.loss!r}. Fit "
+                "with loss='log_loss', or wrap the classifier in "
+                "sklearn.calibration.CalibratedClassifierCV."
+            )
+
+    def _require_partial_fit(self) -> None:
+        """Raise an AttributeError with the reason unless the loss has normal equations."""
         if self.loss in LOSSES:
             raise AttributeError(
                 "partial_fit adds the normal equations of loss='squared', got "
                 f"loss={self.loss!r}. Use fit, on a stream where there are many rows."
             )
-        return True
 
     @property
     def _n_outputs(self) -> int:

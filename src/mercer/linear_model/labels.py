@@ -116,10 +116,13 @@ def encode_one_versus_rest(labels: Iterable[Any], classes: Array) -> Array:
     return Y[:, 1:] if len(classes) == 2 else Y
 
 
-def probabilities(scores: Array) -> Array:
-    """Return 1/(1 + exp(-f)) of each class, divided by their sum.
+def probabilities(scores: Array, loss: str) -> Array:
+    """Return 1/(1 + exp(-f)) of each class, divided by their sum; softmax(f) for log loss.
 
-    Two classes have one score, f of the second; the first has -f.
+    Two classes have one score, f of the second, and 1/(1 + exp(-f)) for both losses; the first has
+    -f.
     """
+    if loss == "log_loss" and scores.shape[1] > 1:
+        return np.asarray(softmax(scores, axis=1))
     F = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
     return np.asarray(softmax(log_expit(F), axis=1))  # of logarithms, so that not all are 0

@@ -1,4 +1,7 @@
-"""Losses of the margin m = y f(x), y = +1 or -1, with their derivatives."""
+"""Losses of targets of +1 and -1, with their derivatives.
+
+A margin loss is a function of m = y f(x), one output at a time; log loss couples the outputs.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,44 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
 from mercer._typing import Array
 
 
 class Loss(Protocol):
-    """Convex function of the margin with its first two derivatives, which are finite."""
+    """Convex function of the scores F of rows with targets Y, both (n, outputs)."""
 
     @property
     def name(self) -> str: ...
-    def value(self, m: Array) -> Array: ...
-    def slope(self, m: Array) -> Array: ...
-    def curvature(self, m: Array) -> Array: ...
+    def row_values(self, Y: Array, F: Array) -> Array:
+        """Return the loss of each row, (n,)."""
+
+    def gradient(self, Y: Array, F: Array) -> Array:
+        """Return the derivative in F, (n, outputs)."""
+
+
+class MarginLoss:
+    """Sum over outputs of a convex function of m = y f, with two derivatives, which are finite."""
+
+    def value(self, m: Array) -> Array:
+        raise NotImplementedError
+
+    def slope(self, m: Array) -> Array:
+        raise NotImplementedError
+
+    def curvature(self, m: Array) -> Array:
+        raise NotImplementedError
+
+    def row_values(self, Y: Array, F: Array) -> Array:
+        return self.value(Y * F).sum(axis=1)
+
+    def gradient(self, Y: Array, F: Array) -> Array:
+        return Y * self.slope(Y * F)
 
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHinge(MarginLoss):
     """max(0, 1 - m)^2.
 
     Its curvature is 2 below the margin 1 and 0 from there on, a generalized second derivative at
@@ -42,7 +66,7 @@ class SquaredHinge:
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(MarginLoss):
     """log(1 + exp(-m))."""
 
     name: str = "logistic"
@@ -58,4 +82,22 @@ class Logistic:
         return expit(m) * expit(-m)
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredHinge(), Logistic())}
+@dataclass(frozen=True)
+class LogLoss:
+    """-log p_y with p = softmax(f), one score for each class; y is +1 in the class, -1 outside."""
+
+    name: str = "log_loss"
+
+    def row_values(self, Y: Array, F: Array) -> Array:
+        return np.asarray(logsumexp(F, axis=1)) - np.sum(F, axis=1, where=Y > 0)
+
+    def gradient(self, Y: Array, F: Array) -> Array:
+        return np.asarray(softmax(F, axis=1)) - (Y > 0)
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredHinge(), Logistic(), LogLoss())}
+
+
+def loss_of(name: str, outputs: int) -> Loss:
+    """Return the loss of a name: log loss of a single output, that of two classes, is logistic."""
+    return LOSSES["logistic" if name == "log_loss" and outputs == 1 else name]

@@ -91,8 +91,8 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
     ),
     "loss": Parameter(
         "squared",
-        "squared, squared_hinge or logistic.",
-        (Option("squared", "squared_hinge", "logistic"),),
+        "squared, squared_hinge, logistic (one versus rest) or log_loss (multinomial).",
+        (Option("squared", "squared_hinge", "logistic", "log_loss"),),
         classifier_only=True,
     ),
     "alpha": Parameter(

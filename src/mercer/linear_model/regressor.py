@@ -71,8 +71,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
     ----------
     feature_map_ : Map
         Fitted feature map.
-    coef_ : array of shape (D,) or (n_outputs, D)
+    feature_coef_ : array of shape (D,) or (n_outputs, D)
         Coefficients of the features.
+    coef_ : array of shape (n_features,) or (n_outputs, n_features)
+        Coefficients of the columns, with the map ``Identity()`` ("linear") only.
     intercept_ : float or array of shape (n_outputs,)
     alpha_ : float
         Regularization parameter in use.
@@ -93,7 +95,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     See Also
     --------
-    KernelClassifier : Classification, with squared, squared hinge or logistic loss.
+    KernelClassifier : Classification, with squared, squared hinge, logistic or log loss.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from mercer.data import Stream
 from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
 from mercer.linear_model.cross_validation import FOLDS, held_out_rows, left_out_weights
-from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.losses import LOSSES, loss_of
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.penalties import Penalty
 from mercer.linear_model.predictor import LinearPredictor
@@ -133,6 +133,7 @@ class Problem:
         Whether all folds are solved at the same time, and whether there are rows without targets.
     outputs : int
         Outputs of a loss that needs Newton's method; 0 for squared loss.
+    loss : str
     """
 
     rows: int | None
@@ -149,6 +150,12 @@ class Problem:
     joint_folds: bool = False
     unlabeled: bool = False
     outputs: int = 0
+    loss: str = "squared"
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the outputs have one Hessian: log loss of more than two classes."""
+        return self.loss == "log_loss" and self.outputs > 1
 
     @property
     def first_passes(self) -> tuple[str, ...]:
@@ -591,8 +598,10 @@ class NewtonRoute(Route):
 
         For a row and a Newton step the Hessians of t outputs cost t D^2; conjugate gradients cost
         2 D t for each of their steps, as thin products, and the features, d D, which are computed
-        anew in each pass.
+        anew in each pass. Outputs that are coupled have no Hessian of their own.
         """
+        if problem.coupled:
+            return False
         d, D, t = problem.columns, problem.features, problem.outputs
         matrices = t * D**2 + d * D
         return t > 0 and matrices <= _STEP_PRODUCTS * (2 * _THIN * D * t + d * D)
@@ -613,7 +622,7 @@ class NewtonRoute(Route):
     ) -> LinearPredictor:
         rows = features(stream, model.feature_map_)
         blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
-        loss = LOSSES[settings.loss]
+        loss = loss_of(settings.loss, model._n_outputs)
         options: Any = {
             "fit_intercept": model.fit_intercept,
             "exact": self.matrices,
@@ -712,6 +721,7 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
         joint_folds=settings.penalty != "l2",
         unlabeled=settings.unlabeled,
         outputs=0 if settings.loss == "squared" else model._n_outputs,
+        loss=settings.loss,
     )
 
 
@@ -818,9 +828,10 @@ def _warn_unconverged(model: Any, minimum: newton_cg.Minimum) -> None:
     classes: Array = model.classes_
     names = [repr(label) for label in classes[late + (len(classes) == 2)].tolist()]
     some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    where = "" if model.loss == "log_loss" else f" for class {some}"
     warn_not_converged(
-        f"{type(model).__name__}: Newton's method has not reached tol={model.tol:g} for class "
-        f"{some}: the gradient is {minimum.gradient[late].max():.2g} of the first after "
+        f"{type(model).__name__}: Newton's method has not reached tol={model.tol:g}{where}: the "
+        f"gradient is {minimum.gradient[late].max():.2g} of the first after "
         f"{minimum.steps} steps and {minimum.passes} passes. Take a larger max_iter (it is "
         f"{model.max_iter}), alpha or tol."
     )

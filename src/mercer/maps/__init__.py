@@ -21,6 +21,14 @@ def registry() -> dict[str, type[Map]]:
     return {cls.name: cls for cls in every_map() if cls.name is not None}
 
 
+def suggest_maps(name: str) -> str:
+    """Return a sentence with the maps that have a kernel of this name or alias; "" for none."""
+    from mercer.kernels.registry import canonical_name
+
+    maps = [each for each, cls in registry().items() if canonical_name(name) in cls.kernels]
+    return f" Maps with the kernel {name!r}: {', '.join(sorted(maps))}." if maps else ""
+
+
 @cache
 def _classes() -> tuple[type[Map], ...]:
     """Import the modules of this folder and collect their maps."""

@@ -13,7 +13,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive
 from mercer.kernels.gram import gram
-from mercer.kernels.registry import additive_classes
+from mercer.kernels.registry import KernelOption, additive_classes
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._landmarks import CUTOFF
 from mercer.maps._transform import Chain
@@ -98,7 +98,7 @@ class AdditiveNystroem(AdditiveMap):
     statistics_name = "landmarks"
     parameter_constraints = {
         "n_terms": (Integer(),),
-        "kernel": (Option(*_KERNELS), InstanceOf(Additive, "an additive kernel")),
+        "kernel": (KernelOption(*_KERNELS), InstanceOf(Additive, "an additive kernel")),
         "landmarks": (Option("greedy", "sample"), PositiveNumbers()),
         "per_column": (Flag(),),
         "signed": (Flag(),),
@@ -134,10 +134,10 @@ class AdditiveNystroem(AdditiveMap):
     @property
     def rate(self) -> Decay:
         """Fast for smooth kernels; 1/(4n) at best for the intersection kernel, which has a cusp."""
-        return Decay((2, 4, 8), 0.75 if self.kernel == "intersection" else 0.2)
+        return Decay((2, 4, 8), 0.75 if self._kernel_name == "intersection" else 0.2)
 
     def additive(self) -> Additive:
-        return _KERNELS[self.kernel]() if isinstance(self.kernel, str) else self.kernel
+        return _KERNELS[self._kernel_name]() if isinstance(self.kernel, str) else self.kernel
 
     def check(self, d: int) -> None:
         given = not isinstance(self.landmarks, str)

@@ -14,7 +14,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Additive, Kernel
 from mercer.kernels.additive import CustomAdditive
-from mercer.kernels.registry import additive_classes
+from mercer.kernels.registry import KernelOption, additive_classes
 from mercer.maps import _anchor_grid
 from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps._transform import Chain
@@ -112,7 +112,7 @@ class Anchors(CodedMap):
     parameter_constraints = {
         "n_anchors": (Integer(2), Missing()),
         "kernel": (
-            Option(*_KERNELS),
+            KernelOption(*_KERNELS),
             InstanceOf(Additive, "an additive kernel (a sum over columns)"),
             Function("a callable k(x, z)", excluded=Kernel),
         ),
@@ -166,7 +166,7 @@ class Anchors(CodedMap):
     def kernel_(self) -> Additive:
         """The exact kernel."""
         if isinstance(self.kernel, str):
-            return _KERNELS[self.kernel]()
+            return _KERNELS[self._kernel_name]()
         return self.kernel if isinstance(self.kernel, Additive) else CustomAdditive(self.kernel)
 
     @property

@@ -24,6 +24,7 @@ from mercer.data.batches import Batch, Tiles, blocks_of
 from mercer.data.stream import as_float, is_lazy
 from mercer.errors import RowError
 from mercer.kernels import Kernel
+from mercer.kernels.registry import canonical_name
 from mercer.maps._transform import TileTransform, adapt_transform, cast_transform
 from mercer.maps.block import (
     Block,
@@ -172,6 +173,12 @@ class Map(
     def kernel_(self) -> Kernel:
         """The exact kernel that the features approximate."""
         raise NotImplementedError
+
+    @property
+    def _kernel_name(self) -> Any:
+        """The parameter kernel: its name where it is an alias, as it is where it is no string."""
+        kernel = getattr(self, "kernel", None)
+        return canonical_name(kernel) if isinstance(kernel, str) else kernel
 
     @property
     def limit_(self) -> Kernel | None:

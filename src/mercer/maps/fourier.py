@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
+from mercer.kernels.registry import KernelOption
 from mercer.maps._bandwidth import GAMMA, Gamma
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
@@ -68,7 +69,7 @@ class RandomFourier(Map):
         offset feature.
     kernel : {"gaussian", "laplacian", "cauchy", "matern", "cosine-rbf"}, default="gaussian"
         exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma),
-        exp(-gamma (1 - rho)) with rho = cos(x, z).
+        exp(-gamma (1 - rho)) with rho = cos(x, z). "rbf" is "gaussian".
     gamma : float or {"auto", "scale", "median"}, default="auto"
         Bandwidth parameter of the kernel. "scale" is scikit-learn's 1 / (d var(X)), for squared
         distances; 1.0 when the variance is 0. "median" is 1 over the median of the distance that
@@ -131,7 +132,7 @@ class RandomFourier(Map):
     statistics_name = "bandwidth statistics"
     parameter_constraints = {
         "n_components": (Integer(),),
-        "kernel": (Option(*_DENSITIES),),
+        "kernel": (KernelOption(*_DENSITIES),),
         "gamma": GAMMA,
         "nu": (NumberOption(0.5, 1.5, 2.5),),
         "form": (Option("paired", "offset"),),
@@ -170,14 +171,14 @@ class RandomFourier(Map):
     def kernel_(self) -> Kernel:
         """The exact kernel."""
         check_is_fitted(self)
-        nu = {"nu": self.nu} if self.kernel == "matern" else {}
-        return _DENSITIES[self.kernel].kernel(**nu, gamma=self.gamma_)
+        nu = {"nu": self.nu} if self._kernel_name == "matern" else {}
+        return _DENSITIES[self._kernel_name].kernel(**nu, gamma=self.gamma_)
 
     @property
     def rate(self) -> Rate:
         """-1/2 for independent frequencies; at most slightly more for the other designs."""
         plain = self.design == "iid" or (
-            self.design == "auto" and not _DENSITIES[self.kernel].normal
+            self.design == "auto" and not _DENSITIES[self._kernel_name].normal
         )
         return INDEPENDENT if plain else STRUCTURED
 
@@ -188,7 +189,7 @@ class RandomFourier(Map):
 
     def check(self, d: int) -> None:
         self._gamma().check()
-        if self.design in ("orthogonal", "hadamard") and not _DENSITIES[self.kernel].normal:
+        if self.design in ("orthogonal", "hadamard") and not _DENSITIES[self._kernel_name].normal:
             why = (
                 " needs frequencies whose density is invariant under rotation; that of "
                 f"kernel={self.kernel!r} is not. Use design='iid' or 'sobol'."
@@ -199,7 +200,7 @@ class RandomFourier(Map):
         return self._gamma().required_statistics(self.seed_)
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
-        density = _DENSITIES[self.kernel]
+        density = _DENSITIES[self._kernel_name]
         self.gamma_ = self._gamma().value(d, statistics)
         self.design_ = self._design(d) if self.design == "auto" else self.design
         count = count_frequencies(self.n_components, self.form)
@@ -207,7 +208,7 @@ class RandomFourier(Map):
         if not np.isfinite(projection.max_norm()):
             why = " gives frequencies beyond float64. Use a smaller one."
             raise ParameterError(type(self).__name__, Setting("gamma", f"{self.gamma_:g}"), why)
-        before = (RowNorm(),) if self.kernel == "cosine-rbf" else ()
+        before = (RowNorm(),) if self._kernel_name == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
         return Chain(
             (*before, build_fourier_features(rng, projection, self.n_components, self.form), *after)
@@ -237,7 +238,7 @@ class RandomFourier(Map):
         self, rng: Rng, count: int, d: int, scale: float
     ) -> linear.Matrix | linear.Hadamard:
         """Return the projection W, in turns: a whole circle is 1."""
-        density = _DENSITIES[self.kernel]
+        density = _DENSITIES[self._kernel_name]
         stretch: Any = scale
         if self.design_ == "sobol":
             points = linear.sample_sobol(rng, count, d + (density.stretch is not None))
@@ -255,9 +256,9 @@ class RandomFourier(Map):
 
     def _design(self, d: int) -> str:
         """Return the design of "auto", by kernel and d alone: a larger D extends the map."""
-        if not _DENSITIES[self.kernel].normal or d > 16384:
+        if not _DENSITIES[self._kernel_name].normal or d > 16384:
             return "iid"
         return "sobol" if d <= 32 else "orthogonal" if d < 64 else "hadamard"
 
     def _gamma(self) -> Gamma:
-        return Gamma(type(self).__name__, self.kernel, self.gamma)
+        return Gamma(type(self).__name__, self._kernel_name, self.gamma)

@@ -16,6 +16,7 @@ import numpy as np
 from mercer import kernels
 from mercer._typing import Array
 from mercer.kernels import Additive, Kernel
+from mercer.kernels.registry import KernelOption
 from mercer.maps._additive import AdditiveMap
 from mercer.maps._transform import Chain
 from mercer.maps.base import Decay, Map
@@ -77,7 +78,7 @@ class Homogeneous(AdditiveMap):
     n_terms : int, default=1
         n, the number of sampled frequencies; 0 gives a scaled square root.
     kernel : {"chi2", "intersection", "jensen-shannon"}, default="chi2"
-        An additive kernel that is homogeneous of degree 1.
+        An additive kernel that is homogeneous of degree 1. "additive_chi2" is "chi2".
     window : {"rectangular", "uniform"}, default="rectangular"
         "uniform" samples the spectrum, c_j = L kappa(j L); "rectangular" has the Fourier
         coefficients of the kernel cut to one period, without the frequencies whose coefficient is
@@ -120,7 +121,7 @@ class Homogeneous(AdditiveMap):
     )
     parameter_constraints = {
         "n_terms": (Integer(0),),
-        "kernel": (Option(*_SIGNATURES),),
+        "kernel": (KernelOption(*_SIGNATURES),),
         "window": (Option("rectangular", "uniform"),),
         "period": (Positive(), Option("auto")),
         "degree": (Positive(),),
@@ -150,7 +151,7 @@ class Homogeneous(AdditiveMap):
         self.n_jobs = n_jobs
 
     def additive(self) -> Additive:
-        kernel: Additive = _SIGNATURES[self.kernel].kernel()
+        kernel: Additive = _SIGNATURES[self._kernel_name].kernel()
         return kernel if self.degree == 1 else kernels.Homogeneous(kernel, float(self.degree))
 
     @property
@@ -161,10 +162,10 @@ class Homogeneous(AdditiveMap):
     @property
     def rate(self) -> Decay:
         """Faster for chi2 and Jensen-Shannon than for the intersection kernel, which has a cusp."""
-        return Decay((1, 4, 16), 0.9 if self.kernel == "intersection" else 0.5)
+        return Decay((1, 4, 16), 0.9 if self._kernel_name == "intersection" else 0.5)
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
-        signature = _SIGNATURES[self.kernel]
+        signature = _SIGNATURES[self._kernel_name]
         if self.period == "auto":
             auto = signature.rectangular if self.window == "rectangular" else signature.uniform
             self.period_ = max(1.0, float(auto(self.n_terms)))

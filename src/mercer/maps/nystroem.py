@@ -16,7 +16,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel
 from mercer.kernels.gram import gram
-from mercer.kernels.registry import ALIASES, kernel_class, kernel_classes
+from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
 from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, Gamma
 from mercer.maps._landmarks import (
     POOL,
@@ -66,9 +66,9 @@ class Nystroem(Map):
         landmarks, with a warning.
     kernel : str, Kernel or callable, default="gaussian"
         A kernel of ``mercer.kernels`` by name ("gaussian", "exp-chi2", "jensen-shannon", "min-max",
-        ...; "rbf" is "gaussian"), any kernel object, or a function k(X, Z, **kernel_params) of two
-        float64 arrays of rows that returns their Gram matrix. scikit-learn's "chi2" is "exp-chi2"
-        here; "chi2" here is the additive kernel sum 2xz/(x + z).
+        ...; "rbf" is "gaussian", "additive_chi2" is "chi2"), any kernel object, or a function
+        k(X, Z, **kernel_params) of two float64 arrays of rows that returns their Gram matrix.
+        scikit-learn's "chi2" is "exp-chi2" here; "chi2" is the additive kernel sum 2xz/(x + z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
         Bandwidth parameter of kernels by name that have one, as in RandomFourier. "auto" is
         "median" for exp-chi2: 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
@@ -124,7 +124,7 @@ class Nystroem(Map):
     parameter_constraints = {
         "n_components": (Integer(),),
         "kernel": (
-            Option(*kernel_classes(), *ALIASES),
+            KernelOption(*kernel_classes()),
             InstanceOf(Kernel, "a kernel such as mercer.kernels.Chi2()"),
             Function("a function k(X, Z)"),
         ),
@@ -252,7 +252,7 @@ class Nystroem(Map):
         """Return the gamma of a kernel by name that has one, else None."""
         if not isinstance(self.kernel, str):
             return None
-        name = ALIASES.get(self.kernel, self.kernel)
+        name = self._kernel_name
         return Gamma(type(self).__name__, name, self.gamma) if name in BANDWIDTH_RULES else None
 
     def _kernel(self, gamma: float | None) -> Kernel:

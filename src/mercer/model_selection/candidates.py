@@ -13,7 +13,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.regressor import KernelRegressor
-from mercer.maps import registry
+from mercer.maps import registry, suggest_maps
 from mercer.maps._bandwidth import Gamma
 from mercer.maps.base import Map
 from mercer.maps.block import as_block, matrix
@@ -250,7 +250,7 @@ def _parse_kernels(kernels: Any) -> tuple[list[str], list[Map]]:
     if isinstance(listed, set | frozenset):
         listed = sorted(listed, key=str)  # a set has no order of its own
     names = [
-        validate_option("select", "kernels", item, sorted(registry()))
+        validate_option("select", "kernels", item, sorted(registry()), suggest_maps(str(item)))
         for item in listed
         if not isinstance(item, Map)
     ]

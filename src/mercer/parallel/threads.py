@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,11 @@ _thread = threading.local()
 _blas_users = 0
 # Threads of each BLAS before it was limited; empty where none is limited.
 _blas_before: list[int | None] = []
-_blas: list[Any] = []  # threadpoolctl's controllers of the BLAS libraries
+# threadpoolctl's controllers of the BLAS libraries: those whose number of threads holds for the
+# process, and those that have one for each thread that calls them.
+_blas: list[Any] = []
+_blas_of_threads: list[Any] = []
+_modules = 0  # imported when the libraries were looked for; a later import may load another
 
 
 def max_threads() -> int:
@@ -105,12 +110,13 @@ def for_each(
     def run() -> None:
         _thread.in_tile = True
         try:
-            while queue:
-                try:
-                    item = queue.popleft()
-                except IndexError:  # another thread took the last one
-                    return
-                work(item)
+            with _one_thread_here():
+                while queue:
+                    try:
+                        item = queue.popleft()
+                    except IndexError:  # another thread took the last one
+                        return
+                    work(item)
         except BaseException:
             queue.clear()  # the other threads stop after their current item
             raise
@@ -150,27 +156,26 @@ def _get_pool() -> ThreadPoolExecutor:
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread until the last user of this context has left it.
 
-    The limit holds for the whole process, hence the count of users. A signal handler may raise at
-    any call. The count is right whenever it does, and the threads that BLAS had are stored before
-    it is limited: where a signal prevents the limit from being lifted, the next user lifts it.
+    The limit of most libraries holds for the whole process, hence the count of users. A signal
+    handler may raise at any call. The count is right whenever it does, and the threads that BLAS
+    had are stored before it is limited: where a signal prevents the limit from being lifted, the
+    next user lifts it.
     """
-    global _blas_users, _blas_before, _blas
+    global _blas_users, _blas_before
     inside = False
     try:
         with _lock:
             if _blas_users == 0:
-                if not _blas:
-                    from threadpoolctl import ThreadpoolController
-
-                    # BLAS alone: querying OpenMP too takes longer.
-                    _blas = ThreadpoolController().select(user_api="blas").lib_controllers
                 _restore_blas()
+                if _modules != len(sys.modules):
+                    _find_blas()
                 _blas_before = [library.get_num_threads() for library in _blas]
                 for library in _blas:
                     _set_threads(library, 1)
             _blas_users += 1
             inside = True
-        yield
+        with _one_thread_here():
+            yield
     finally:
         with _lock:
             if inside:
@@ -179,11 +184,50 @@ def one_blas_thread() -> Iterator[None]:
                 _restore_blas()
 
 
+@contextmanager
+def _one_thread_here() -> Iterator[None]:
+    """Limit the libraries that have a number of threads for each caller, in this thread."""
+    limited: list[tuple[Any, int]] = []
+    try:
+        for library in _blas_of_threads:
+            limited.append((library, library.get_num_threads()))
+            _set_threads(library, 1)
+        yield
+    finally:
+        for library, before in limited:
+            _set_threads(library, before)
+
+
+def _find_blas() -> None:
+    """Look for the BLAS libraries that the imported modules have loaded."""
+    global _blas, _blas_of_threads, _modules
+    from threadpoolctl import ThreadpoolController
+
+    _modules = len(sys.modules)
+    # BLAS alone: querying OpenMP too takes longer.
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    _blas_of_threads = [each for each in libraries if _is_limited_by_thread(each)]
+    _blas = [each for each in libraries if not _is_limited_by_thread(each)]
+
+
+def _is_limited_by_thread(library: Any) -> bool:
+    """Return whether a limit holds only for the thread that sets it.
+
+    That is MKL, and OpenBLAS with OpenMP since threadpoolctl 3.7.
+    """
+    if library.internal_api == "openblas":
+        return library.threading_layer == "openmp" and hasattr(library, "_real_set_num_threads")
+    return bool(library.internal_api == "mkl")
+
+
 def _restore_blas() -> None:
-    """Restore the threads that BLAS had before it was limited."""
+    """Restore the threads that BLAS had before it was limited.
+
+    A library that has more than one thread now was set by somebody else, whose number stays.
+    """
     global _blas_before
     for library, before in zip(_blas, _blas_before, strict=False):
-        if before is not None:
+        if before is not None and library.get_num_threads() == 1:
             _set_threads(library, before)
     _blas_before = []
 

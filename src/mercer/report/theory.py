@@ -80,7 +80,7 @@ class _Moments(NamedTuple):
 
 
 def _fourier(fitted: Any, rows: Any, pairs: Pairs, k: Array, scale: float) -> _Moments:
-    gaussian = fitted.kernel in ("gaussian", "cosine-rbf")
+    gaussian = fitted._kernel_name in ("gaussian", "cosine-rbf")
     if fitted.normalize and fitted.form == "offset":
         if not gaussian:
             return _Moments(math.nan)
@@ -104,7 +104,7 @@ def _cosine_moments(form: str, k: Array, k_twice: Array, uniform_size: int | Non
 
 
 def _uniform_size(fitted: Any, rows: Any, scale: float) -> int | None:
-    if fitted.kernel != "gaussian":
+    if fitted._kernel_name != "gaussian":
         return None
     d = rows.shape[1]
     squares = rows.multiply(rows).sum(axis=1) if is_csr(rows) else (rows * rows).sum(axis=1)

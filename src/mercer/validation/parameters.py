@@ -310,13 +310,15 @@ def validate_arguments(**constraints: Constraint) -> Callable[[Callable[P, T]], 
     return decorate
 
 
-def validate_option(estimator_name: str, name: str, value: object, options: Iterable[str]) -> str:
-    """Return a value that is one of the options; otherwise raise with the nearest of them."""
+def validate_option(
+    estimator_name: str, name: str, value: object, options: Iterable[str], hint: str = ""
+) -> str:
+    """Return a value that is one of the options; otherwise raise with a hint or the nearest."""
     options = list(options)
     if isinstance(value, str) and value in options:
         return value
     near = difflib.get_close_matches(str(value), options, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = hint or (f" Did you mean {near[0]!r}?" if near else "")
     text = f" must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}"
     raise ParameterError(estimator_name, Setting(name), text)
 

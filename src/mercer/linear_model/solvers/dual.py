@@ -56,13 +56,14 @@ class DualProblem:
         Returns the number of steps, |gradient| of each output, and which are unconverged.
         """
         objective, alpha = self.objective, self.objective.alpha
+        loss = objective.margin_loss
         F = (self.multiply(a) if a.any() else np.zeros_like(a)) + b
         norms, unconverged = np.zeros(self.t), np.zeros(self.t, bool)
         active, steps = np.arange(self.t), 0
         while True:
             Y, A, S = self.Y[:, active], a[:, active], F[:, active]
             M = Y * S
-            R, C = self.w * Y * objective.loss.slope(M), self.w * objective.loss.curvature(M)
+            R, C = self.w * Y * loss.slope(M), self.w * loss.curvature(M)
             g = h = np.zeros(len(active))
             if objective.fit_intercept:
                 g, h = R.sum(axis=0), C.sum(axis=0)
@@ -111,7 +112,7 @@ class DualProblem:
         predicted: Array,
     ) -> Array:
         """Return the largest step size with sufficient decrease; 0 where there is none."""
-        loss, alpha = self.objective.loss, self.objective.alpha
+        loss, alpha = self.objective.margin_loss, self.objective.alpha
         mixed, square = np.sum(A * (dF - db), axis=0), np.sum(x * (dF - db), axis=0)
         M, dM = Y * S, Y * dF
         here = np.sum(self.w * loss.value(M), axis=0) + alpha / 2 * energy

@@ -2,7 +2,8 @@
 
 The objective is sum s loss(y f(x)) + alpha/2 |w|^2 with f(x) = b + w'z, for all outputs at once;
 its value and derivatives take one pass over blocks. The intercept b is not penalized. Where there
-is one, features are taken about their mean, so that a large mean costs no digits.
+is one, features are taken about their mean, so that a large mean costs no digits. Log loss, whose
+outputs are coupled, has steps of its own (`solvers.softmax`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from mercer._typing import Array, is_csr
-from mercer.linear_model.losses import Loss, SquaredHinge
+from mercer.linear_model.losses import LogLoss, Loss, MarginLoss, SquaredHinge
 from mercer.linear_model.solvers.blocks import (
     CachedBlocks,
     SplitBlocks,
@@ -33,8 +34,8 @@ SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient p
 ROUNDING = 1e-13  # of the objective: smaller differences are rounding
 INNER_STEPS = 250  # maximum number of conjugate gradient steps for a Newton step
 
-_STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
-_LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
+STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
+LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
 # Smallest gradients that are required, relative to the first: for the minimum, and for a search.
 _GRADIENT_FLOOR, _SEARCH_FLOOR = 1e-12, 1e-4
 # Bounds of the tolerance of coordinate descent: change of the weights in a sweep, relative to them.
@@ -76,6 +77,7 @@ def minimize_loss(
     gradients, a pass for each of their steps, to a tolerance that follows the gradient. One pass
     more computes the gradient at the end of the step and the objective at eight step sizes, of
     which the largest with sufficient decrease is taken. Outputs that have converged are left out.
+    Log loss has one Newton step for all outputs, always by conjugate gradients.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ def minimize_loss(
     tol : float, default=1e-6
         An output has converged when w is within tol |w| of the minimum, which |gradient| <= tol
         alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0, b = 0, where rounding
-        begins.
+        begins. The outputs of log loss converge together, by the norm of all of w.
     max_iter : int, default=100
         Maximum number of Newton steps.
 
@@ -136,7 +138,7 @@ def choose_held_out(
     def score(minimum: Minimum) -> float:
         def losses(block: Block, Y: Array) -> Array:
             F = minimum.intercept + multiply(block, minimum.coef)
-            return loss.value(Y * F).sum(axis=1)
+            return loss.row_values(Y, F)
 
         return held_out_mean(name, SplitBlocks(rows, held_out)(), losses)
 
@@ -183,8 +185,9 @@ class Objective:
             n += float(w.sum())
             sums += block.T @ w
             squares += column_squares(block, w)
-            cross += multiply_transposed(block, w[:, None] * Y)
-            balance += w @ Y
+            R = w[:, None] * loss.gradient(Y, np.zeros_like(Y))
+            cross += multiply_transposed(block, R)
+            balance += R.sum(axis=0)
         if sums is None:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
         if not (np.isfinite(squares.sum()) and np.isfinite(cross.sum())):
@@ -194,10 +197,14 @@ class Objective:
         mean = sums / n if fit_intercept else np.zeros(D)
         centered = np.maximum(squares - n * mean**2, _EPS * squares)
         cross -= np.multiply.outer(mean, balance)
-        slope = abs(float(loss.slope(np.zeros(1))[0]))
         objective = cls(rows, loss, alpha, fit_intercept, n, mean, centered, np.zeros(t))
-        first = slope * gradient_norms(cross, fit_intercept * balance, objective.unit)
+        first = gradient_norms(cross, fit_intercept * balance, objective.unit)
         return replace(objective, first=first)
+
+    @property
+    def margin_loss(self) -> MarginLoss:
+        assert isinstance(self.loss, MarginLoss)
+        return self.loss
 
     @property
     def scale(self) -> float:
@@ -288,7 +295,7 @@ class Iterate:
     def curvatures(self) -> Iterator[tuple[int, Block, Array]]:
         """Yield (index, block, s loss'') of blocks with weights: one pass."""
         for i, block, Y, w, F in self.blocks():
-            yield i, block, w * self.objective.loss.curvature(Y * F)
+            yield i, block, w * self.objective.margin_loss.curvature(Y * F)
 
     def evaluate(
         self, d: Array | None = None, db: Array | None = None, step_sizes: Array | None = None
@@ -297,7 +304,7 @@ class Iterate:
 
         The second array has the objective at each of the step sizes, (step sizes, t).
         """
-        objective, loss = self.objective, self.objective.loss
+        objective, loss = self.objective, self.objective.margin_loss
         D, t = self.W.shape
         G, g, h, value = np.zeros((D, t)), np.zeros(t), np.zeros(t), np.zeros(t)
         H = np.zeros((D, t if objective.fit_intercept else 0))
@@ -362,6 +369,10 @@ def _descend(
     floor: float = _GRADIENT_FLOOR,
 ) -> Minimum:
     """Take Newton steps until every output has converged or no longer improves."""
+    if isinstance(objective.loss, LogLoss):
+        from mercer.linear_model.solvers.softmax import descend
+
+        return descend(objective, start, tol, max_iter, floor)
     D, t = len(objective.mean), len(objective.first)
     before, norms = objective.rows.passes, np.zeros(t)
     if objective.rows.cached and not exact:
@@ -437,15 +448,15 @@ def _line_search(point: Iterate, here: Derivatives, d: Array) -> tuple[Array, De
     predicted = np.sum(here.G * d, axis=0) + here.g * db
     rounding = ROUNDING * np.abs(here.value)
     scales = np.ones(len(db))
-    for _ in range(_LINE_SEARCHES):
-        ahead, values = point.evaluate(scales * d, scales * db, _STEP_SIZES)
-        decrease = SUFFICIENT_DECREASE * np.multiply.outer(_STEP_SIZES, scales * predicted)
+    for _ in range(LINE_SEARCHES):
+        ahead, values = point.evaluate(scales * d, scales * db, STEP_SIZES)
+        decrease = SUFFICIENT_DECREASE * np.multiply.outer(STEP_SIZES, scales * predicted)
         sufficient = values <= here.value + decrease + rounding
         accepted = sufficient.any(axis=0)
         if accepted.all():
             break
-        scales = np.where(accepted, scales, scales * _STEP_SIZES[-1] / 2)
-    step_sizes = np.where(accepted, _STEP_SIZES[np.argmax(sufficient, axis=0)], 0.0)
+        scales = np.where(accepted, scales, scales * STEP_SIZES[-1] / 2)
+    step_sizes = np.where(accepted, STEP_SIZES[np.argmax(sufficient, axis=0)], 0.0)
     point.move(d, db, scales, step_sizes)
     if np.any(step_sizes != 1):
         ahead = point.evaluate()[0]

@@ -1,0 +1,202 @@
+"""Newton's method for log loss, -log softmax(f)_y, whose Hessian couples the outputs.
+
+With p = softmax(f), the gradient in the scores of a row is r = s (p - e_y), and its Hessian s
+(diag(p) - p p'). A step of all outputs is found by conjugate gradients, with one pass over blocks
+for each Hessian product. f is unchanged where all intercepts move by one number: the solution is
+the one whose intercepts have mean 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import softmax
+
+from mercer._typing import Array
+from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.linear_model.solvers.newton_cg import (
+    INNER_STEPS,
+    LINE_SEARCHES,
+    ROUNDING,
+    STEP_SIZES,
+    SUFFICIENT_DECREASE,
+    Derivatives,
+    Iterate,
+    Minimum,
+    Objective,
+    divide,
+)
+from mercer.linear_model.solvers.ridge_cg import conjugate_gradients
+from mercer.maps.block import Block
+
+
+def descend(
+    objective: Objective,
+    start: Minimum | None,
+    tol: float,
+    max_iter: int,
+    floor: float,
+) -> Minimum:
+    """Take Newton steps until |gradient| <= max(tol alpha |w|, floor |gradient at 0|)."""
+    D, t = len(objective.mean), len(objective.first)
+    before, first = objective.rows.passes, float(np.linalg.norm(objective.first))
+    W = np.zeros((D, t)) if start is None else start.coef.copy()
+    b = np.zeros(t) if start is None else start.intercept + objective.mean @ W
+    point, steps, moved = SoftmaxIterate(objective, W, b, np.arange(t), {}), 0, True
+    here = point.evaluate()[0]
+    while True:
+        norm = float(np.linalg.norm(here.norms))
+        goal = max(tol * objective.alpha * float(np.linalg.norm(point.W)), floor * first)
+        if norm <= goal or not moved or steps == max_iter:
+            break
+        reached = norm / first if first else 1.0
+        forcing = max(min(0.1, reached**0.5), 0.1 * goal / norm)
+        d, db = _newton_step(point, here, forcing * norm)
+        moved, here = _line_search(point, here, d, db)
+        steps += 1
+    intercept = point.b - point.b.mean() - objective.mean @ point.W
+    relative = np.full(t, norm / first if first else 0.0)
+    passes = objective.rows.passes - before
+    return Minimum(point.W, intercept, steps, passes, relative, np.full(t, norm > goal))
+
+
+class SoftmaxIterate(Iterate):
+    """w and b of all outputs."""
+
+    def probabilities(self) -> Iterator[tuple[int, Block, Array, Array]]:
+        """Yield (index, block, weights as a column, p) of blocks with weights: one pass."""
+        for i, block, _, w, F in self.blocks():
+            yield i, block, w, np.asarray(softmax(F, axis=1))
+
+    def evaluate(
+        self, d: Array | None = None, db: Array | None = None, step_sizes: Array | None = None
+    ) -> tuple[Derivatives, Array]:
+        """Return the derivatives here, or at the end of the step (d, db): one pass.
+
+        The value and the objective at each of the step sizes are those of all outputs. H is empty;
+        h has the diagonal of the Hessian in b.
+        """
+        objective, loss = self.objective, self.objective.loss
+        G, g, h = np.zeros_like(self.W), np.zeros_like(self.b), np.zeros_like(self.b)
+        value, values = 0.0, np.zeros(0 if step_sizes is None else len(step_sizes))
+        for i, block, Y, w, F in self.blocks():
+            if d is not None and db is not None and step_sizes is not None:
+                dF = objective.scores(block, d, db)
+                if objective.rows.cached:
+                    self._score_steps[i] = dF
+                for k, step_size in enumerate(step_sizes):
+                    values[k] += w[:, 0] @ loss.row_values(Y, F + step_size * dF)
+                F = F + dF
+            value += float(w[:, 0] @ loss.row_values(Y, F))
+            R = loss.gradient(Y, F)
+            P = R + (Y > 0)
+            h += np.sum(w * P * (1 - P), axis=0)
+            R *= w
+            G += multiply_transposed(block, R)
+            g += R.sum(axis=0)
+        W = self.W if d is None else self.W + d
+        if objective.fit_intercept:
+            G -= np.multiply.outer(objective.mean, g)
+        else:
+            g = np.zeros_like(g)
+        G += objective.alpha * W
+        value += objective.alpha / 2 * np.sum(W**2)
+        if d is not None and step_sizes is not None:
+            ww, wd, dd = (float(np.sum(A * B)) for A, B in ((self.W,) * 2, (self.W, d), (d, d)))
+            values += objective.alpha / 2 * (ww + 2 * step_sizes * wd + step_sizes**2 * dd)
+        H = np.zeros((len(G), 0))
+        return Derivatives(np.array([value]), G, g, H, h, objective.unit), values
+
+
+def _newton_step(point: SoftmaxIterate, here: Derivatives, goal: float) -> tuple[Array, Array]:
+    """Return the Newton step of w and b by conjugate gradients, to a residual of `goal`.
+
+    All outputs are one column; b is in the unit in which `Derivatives.norms` has its gradient.
+    Steps are preconditioned by 1/(alpha + mean of p (1 - p) times sum s (z - mean)^2), for b by
+    1/sum s p (1 - p): the Hessian of each output as a matrix saves few steps, and takes longer.
+    """
+    objective, (D, t), unit = point.objective, point.W.shape, here.unit
+    diagonal = objective.alpha + np.multiply.outer(objective.squares, here.h / objective.n)
+    cached: dict[int, Array] = {}
+
+    def join(W: Array, b: Array) -> Array:
+        return np.concatenate([W.ravel(), b])[:, None]
+
+    def split(x: Array) -> tuple[Array, Array]:
+        return x[: D * t, 0].reshape(D, t), x[D * t :, 0]
+
+    def apply(x: Array, _: Array) -> tuple[Array, Array]:
+        W, b = split(x)
+        image, total, curvature = _multiply_hessian(point, W, unit * b, cached)
+        return join(image, unit * total), np.array([curvature])
+
+    residual = join(-here.G, -unit * here.g)
+    x = np.zeros_like(residual)
+    preconditioner = join(1 / diagonal, divide(np.ones(t), unit**2 * here.h))
+    conjugate_gradients(apply, x, residual, preconditioner, np.array([goal]), INNER_STEPS)
+    d, db = split(x)
+    return d, unit * (db - db.mean())
+
+
+def _multiply_hessian(
+    point: SoftmaxIterate, W: Array, b: Array, cached: dict[int, Array]
+) -> tuple[Array, Array, float]:
+    """Return the product of the Hessian with (W, b), and its inner product with them: one pass.
+
+    Probabilities of blocks in memory are cached.
+    """
+    objective = point.objective
+    image, total, bend = np.zeros_like(W), np.zeros_like(b), 0.0
+    center = b - objective.mean @ W
+    for i, block, w, P in point.probabilities() if not cached else _reread(point, cached):
+        if objective.rows.cached:
+            cached[i] = P
+        U = multiply(block, W.astype(block.dtype)) + center
+        U -= np.sum(P * U, axis=1, keepdims=True)
+        R = w * P * U  # s (diag(p) - p p') u
+        bend += float(np.sum(R * U))
+        total += R.sum(axis=0)
+        image += multiply_transposed(block, R.astype(block.dtype))
+    if objective.fit_intercept:
+        image -= np.multiply.outer(objective.mean, total)
+    else:
+        total = np.zeros_like(b)
+    image += objective.alpha * W
+    return image, total, bend + objective.alpha * float(np.sum(W**2))
+
+
+def _reread(
+    point: SoftmaxIterate, cached: dict[int, Array]
+) -> Iterator[tuple[int, Block, Array, Array]]:
+    for i, (block, _, w) in enumerate(point.objective.rows()):
+        if w.any():
+            yield i, block, w[:, None], cached[i]
+
+
+def _line_search(
+    point: SoftmaxIterate, here: Derivatives, d: Array, db: Array
+) -> tuple[bool, Derivatives]:
+    """Take the largest step with sufficient decrease.
+
+    Returns whether the objective or the gradient has become smaller, and the derivatives at the new
+    point.
+    """
+    predicted = float(np.sum(here.G * d) + here.g @ db)
+    value = float(here.value[0])
+    rounding, scale, step_size = ROUNDING * abs(value), 1.0, 0.0
+    for _ in range(LINE_SEARCHES):
+        ahead, values = point.evaluate(scale * d, scale * db, STEP_SIZES)
+        decrease = SUFFICIENT_DECREASE * STEP_SIZES * scale * predicted
+        sufficient = values <= value + decrease + rounding
+        if sufficient.any():
+            step_size = float(STEP_SIZES[np.argmax(sufficient)])
+            break
+        scale *= STEP_SIZES[-1] / 2
+    t = len(db)
+    point.move(d, db, np.full(t, scale), np.full(t, step_size))
+    if step_size != 1:
+        ahead = point.evaluate()[0]
+    smaller = ahead.value[0] < value - rounding
+    norms = [float(np.linalg.norm(at.norms)) for at in (ahead, here)]
+    return bool(step_size and (smaller or norms[0] < 0.5 * norms[1])), ahead
