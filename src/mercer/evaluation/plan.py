@@ -30,8 +30,10 @@ from mercer.evaluation.cost import (
 )
 from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, Plan, plan_fit
+from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
+from mercer.linear_model.routes import ROUTES, SCALED, Plan, plan_fit
 from mercer.maps.base import Map
+from mercer.maps.compose import is_scaled, scale_columns
 from mercer.parallel.device import device_context
 from mercer.parallel.threads import max_threads
 from mercer.parallel.tile_size import dtype_for_error, format_bytes
@@ -39,6 +41,7 @@ from mercer.validation.parameters import (
     parse_memory,
     validate_integer,
     validate_option,
+    validate_parameter,
     validate_positive,
     validate_probability,
 )
@@ -105,6 +108,7 @@ class CostEstimate(Plan):
         small, large = self.timings.sample
         facts = {
             "error": None if self.error is None else f"about {format_percent(self.error)}",
+            "columns": SCALED if self.scaled else None,
             "route": f"{ROUTES[self.route].method}; passes: {', '.join(self.passes)}",
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
             "memory": f"about {format_bytes(self.bytes)} beside the rows",
@@ -113,7 +117,8 @@ class CostEstimate(Plan):
             "timed on": f"samples of {small:,} and {large:,} rows",
         }
         if self.size is not None:
-            facts = {str(self.size_parameter): f"{self.size:,}: {self.reason}", **facts}
+            name = str(self.size_parameter).split("__")[-1]
+            facts = {name: f"{self.size:,}: {self.reason}", **facts}
         return "\n".join(
             [
                 f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> "
@@ -129,6 +134,7 @@ def plan(
     source: Any,
     feature_map: Any = "fourier",
     *,
+    scale: bool | str = "auto",
     error: float | None = None,
     confidence: float = 0.95,
     max_memory: int | str | None = None,
@@ -150,6 +156,8 @@ def plan(
         of this shape are timed, in float32 where the wanted error is far above its rounding.
     feature_map : map, composition, name, or list of these
         Fitted or not.
+    scale : bool or "auto", default="auto"
+        As of the estimators; a fitted map is planned as it is.
     error : float, optional
         Relative error of kernel values that is wanted. The size for it comes from ``rate``;
         without it, from a bound that holds for any data, where the map has one that needs fewer
@@ -185,11 +193,14 @@ def plan(
     ('moments', 512, True)
     """
     estimator_name = "plan"
-    fitted = (
+    validate_parameter(estimator_name, "scale", scale, *ESTIMATOR_PARAMETERS["scale"].constraints)
+    given = (
         feature_map
         if isinstance(feature_map, Map)
         else make_map(estimator_name, feature_map, None, None)
     )
+    is_fitted = hasattr(given, "tile_transform_")
+    fitted = given if is_fitted else scale_columns(given, scale)
     if error is not None:
         validate_positive(estimator_name, "error", error)
     validate_probability(estimator_name, "confidence", confidence)
@@ -221,7 +232,8 @@ def plan(
     over = _over_budget(estimate, seconds, memory)
     if over and chosen is not None:
         over += (_largest_fitting(lambda n: estimator(n, memory), chosen, seconds, memory),)
-    return replace(estimate, shortfalls=unreachable + over)
+    scaled = is_scaled(fitted) and not is_scaled(given)
+    return replace(estimate, shortfalls=unreachable + over, scaled=scaled)
 
 
 @dataclass(frozen=True, eq=False)

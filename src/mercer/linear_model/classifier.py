@@ -57,6 +57,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     feature_map : map, composition, name or list of these, default="fourier"
         As in KernelRegressor.
+    scale : bool or "auto", default="auto"
+        As in KernelRegressor.
     loss : {"squared", "squared_hinge", "logistic"}, default="squared"
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of
@@ -117,6 +119,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self,
         feature_map: Any = "fourier",
         *,
+        scale: bool | str = "auto",
         loss: str = "squared",
         alpha: Any = "auto",
         penalty: str = "l2",
@@ -136,6 +139,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ) -> None:
         super().__init__(
             feature_map,
+            scale=scale,
             alpha=alpha,
             penalty=penalty,
             fit_intercept=fit_intercept,

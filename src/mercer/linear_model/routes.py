@@ -70,6 +70,8 @@ class Plan:
         Purpose of each pass over the rows.
     cache_bytes : int
         Bytes of blocks that are kept in memory between passes.
+    scaled : bool
+        Whether the estimator put ``Scaled`` in front of a map.
     """
 
     route: str
@@ -80,6 +82,7 @@ class Plan:
     limit: int
     passes: tuple[str, ...]
     cache_bytes: int = 0
+    scaled: bool = False
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
@@ -91,7 +94,11 @@ class Plan:
         if self.cache_bytes:
             method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
-        return f"{shape}; {method}. {route.describe_passes(self.passes)}"
+        scaled = f" Columns {SCALED}." if self.scaled else ""
+        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}"
+
+
+SCALED = "centred and divided by their spread; scale=False keeps them"
 
 
 @dataclass(frozen=True)
