@@ -157,10 +157,10 @@ def test_maps_of_numbers_of_at_least_0_take_columns_that_are_not_centred():
 
 
 def test_ids_and_nanoseconds_are_features_like_any_other():
-    """Numbers near 2^53 and 2^60, whose differences are some units, are centred before a product."""
+    """Numbers near 2^53 and 2^60 are centred before they are multiplied."""
     rng = np.random.default_rng(0)
     small = rng.normal(size=(400, 3)) * [1.0, 1e3, 1e9]
-    large = np.round(small) + [0.0, 2.0**52, 2.0**60]
+    large = np.round(small) + np.array([0.0, 2.0**52, 2.0**60])
     y = np.sin(np.round(small)[:, 1] / 1e3)
     R2 = KernelRegressor(random_state=0).fit(large[:300], y[:300]).score(large[300:], y[300:])
     assert R2 > 0.9

@@ -33,7 +33,8 @@ from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
 from mercer.linear_model.routes import ROUTES, SCALED, Plan, plan_fit
 from mercer.maps.base import Map
-from mercer.maps.compose import is_scaled, scale_columns
+from mercer.maps.compose import count_scaled
+from mercer.maps.scaled import Scaled
 from mercer.parallel.device import device_context
 from mercer.parallel.threads import max_threads
 from mercer.parallel.tile_size import dtype_for_error, format_bytes
@@ -117,8 +118,7 @@ class CostEstimate(Plan):
             "timed on": f"samples of {small:,} and {large:,} rows",
         }
         if self.size is not None:
-            name = str(self.size_parameter).split("__")[-1]
-            facts = {name: f"{self.size:,}: {self.reason}", **facts}
+            facts = {str(self.size_parameter): f"{self.size:,}: {self.reason}", **facts}
         return "\n".join(
             [
                 f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> "
@@ -157,7 +157,7 @@ def plan(
     feature_map : map, composition, name, or list of these
         Fitted or not.
     scale : bool or "auto", default="auto"
-        As of the estimators; a fitted map is planned as it is.
+        As of the estimators, which fit a fitted map again.
     error : float, optional
         Relative error of kernel values that is wanted. The size for it comes from ``rate``;
         without it, from a bound that holds for any data, where the map has one that needs fewer
@@ -194,13 +194,11 @@ def plan(
     """
     estimator_name = "plan"
     validate_parameter(estimator_name, "scale", scale, *ESTIMATOR_PARAMETERS["scale"].constraints)
-    given = (
+    fitted = (
         feature_map
         if isinstance(feature_map, Map)
         else make_map(estimator_name, feature_map, None, None)
     )
-    is_fitted = hasattr(given, "tile_transform_")
-    fitted = given if is_fitted else scale_columns(given, scale)
     if error is not None:
         validate_positive(estimator_name, "error", error)
     validate_probability(estimator_name, "confidence", confidence)
@@ -216,7 +214,9 @@ def plan(
         timings = measure_timings(
             *sizes.reference(chosen), sample, shape, read=read, outputs=outputs
         )
-    estimator = _Estimator(shape, fitted, sizes, timings, measured, loss, outputs)
+    estimator = _Estimator(
+        shape, fitted, sizes, timings, measured, loss, outputs, count_scaled(fitted, scale)
+    )
 
     def budget(name: str, value: Any, validate: Callable[[str, str, Any], Any]) -> Any:
         """Validate a budget; a refusal states the least that is needed."""
@@ -232,8 +232,7 @@ def plan(
     over = _over_budget(estimate, seconds, memory)
     if over and chosen is not None:
         over += (_largest_fitting(lambda n: estimator(n, memory), chosen, seconds, memory),)
-    scaled = is_scaled(fitted) and not is_scaled(given)
-    return replace(estimate, shortfalls=unreachable + over, scaled=scaled)
+    return replace(estimate, shortfalls=unreachable + over)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +246,12 @@ class _Estimator:
     rate: Law | Table | None
     loss: str
     outputs: int
+    scaled: int  # maps that the estimator puts Scaled in front of
 
     def __call__(self, number: int | None, memory: int | None, reason: str = "") -> CostEstimate:
         shape, fitted, widths = self.shape, self.fitted, self.sizes(number)
+        scales = (Scaled.statistics_name,) * self.scaled
+        widths = replace(widths, statistics=scales + widths.statistics)
         route = plan_fit(
             shape.rows,
             shape.columns,
@@ -262,7 +264,7 @@ class _Estimator:
         if self.rate is not None and number is not None:
             error = self.rate.error(number)
         return CostEstimate(
-            **vars(route),
+            **{**vars(route), "scaled": self.scaled > 0},
             feature_map=type(fitted).__name__ if number is None else repr(fitted.with_size(number)),
             size_parameter=fitted.size_parameter,
             size=number,

@@ -43,6 +43,7 @@ from mercer.maps.compose import (
     Composed,
     Stacked,
     clone_sharing_generators,
+    count_scaled,
     is_scaled,
     names_of,
     scale_columns,
@@ -300,8 +301,7 @@ class KernelModel(BaseEstimator):
         settings.validate_widths(self._map_widths)
         plan = plan_model(self, settings, stream, limit)
         given = make_map(name, self.feature_map, None, None)
-        scaled = is_scaled(self.feature_map_) and not is_scaled(given)
-        self.plan_ = replace(plan, scaled=scaled)
+        self.plan_ = replace(plan, scaled=count_scaled(given, self.scale) > 0)
         settings = self._validate_route(stream, settings)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)

@@ -504,10 +504,15 @@ def scale_columns(feature_map: Map, scale: bool | str) -> Map:
     return Scaled() >> feature_map if wanted and not is_scaled(feature_map) else feature_map
 
 
-def is_scaled(feature_map: Map) -> bool:
-    """Return whether a map, or one of several side by side, begins with Scaled."""
+def count_scaled(feature_map: Map, scale: bool | str) -> int:
+    """Return the number of maps side by side that scale_columns puts ``Scaled`` in front of."""
     if isinstance(feature_map, Stacked):
-        return any(map(is_scaled, feature_map.maps))
+        return sum(count_scaled(part, scale) for part in feature_map.maps)
+    return int(scale_columns(feature_map, scale) is not feature_map)
+
+
+def is_scaled(feature_map: Map) -> bool:
+    """Return whether a map begins with Scaled."""
     first = feature_map.maps[0] if isinstance(feature_map, Composed) else feature_map
     return isinstance(first, Scaled)
 
