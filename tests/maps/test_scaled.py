@@ -83,9 +83,9 @@ def test_a_column_that_is_constant_in_the_sample_has_the_size_of_its_range():
 
 def test_the_spread_of_many_columns_is_that_of_each():
     X = np.random.default_rng(0).normal(size=(20, 9000)) * np.arange(9000)
-    centers, scales = column_spread(X)
+    centers, scales = column_spread(X, np.ones(20))
     for i in (0, 4095, 4096, 8999):
-        center, scale = column_spread(X[:, [i]])
+        center, scale = column_spread(X[:, [i]], np.ones(20))
         assert (centers[i], scales[i]) == (center[0], scale[0])
 
 
@@ -282,3 +282,18 @@ def test_neither_chunks_nor_the_kind_of_source_change_the_scales(tmp_path):
     for one in (fitted, Scaled().fit(sp.csr_array(X))):
         np.testing.assert_array_equal(one.scale_, expected.scale_)
         np.testing.assert_array_equal(one.center_, expected.center_)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_row_of_weight_2_counts_as_two_rows(form):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)) * (rng.random((60, 4)) < [1.0, 0.9, 0.5, 0.1])
+    w, y = rng.integers(0, 4, 60), X.sum(axis=1)
+    phi = RandomFourier(16, gamma=0.1, random_state=0)
+    weighted = KernelRegressor(phi, scale=True, alpha=1.0).fit(form(X), y, sample_weight=w)
+    repeated = KernelRegressor(phi, scale=True, alpha=1.0)
+    repeated.fit(form(np.repeat(X, w, axis=0)), np.repeat(y, w))
+    one, other = weighted.feature_map_.maps_[0], repeated.feature_map_.maps_[0]
+    np.testing.assert_allclose(one.scale_, other.scale_, rtol=1e-12)
+    np.testing.assert_array_equal(one.center_, other.center_)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=0, atol=1e-9)

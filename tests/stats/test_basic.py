@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer import accumulate
-from mercer.maps.block import Dense, Sparse
+from mercer.maps.block import Dense, Sparse, as_block
 from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import ColumnSpread, Range, Reservoir, RowMean, Spread
 from mercer.stats.histogram import ColumnHistogram, Histogram
@@ -374,3 +374,16 @@ def test_accumulate_takes_what_users_have():
         accumulate(np.array([["a"]], dtype=object), Spread())
     with pytest.raises(ValueError, match="is empty"):
         _ = Reservoir(3, 0).rows
+
+
+def test_the_frequencies_of_a_sample_are_the_weights_of_all_rows_or_1():
+    X, w = np.arange(6.0)[:, None], np.array([1.0, 0.0, 2.0, 0.5, 3.0, 1.0])
+    whole = Reservoir(5, 0)
+    whole.add(as_block(X[:4]), weight=w[:4])
+    rest = Reservoir(5, 0)
+    rest.add(as_block(X[4:]), weight=w[4:], start=4)
+    merged = whole + rest
+    np.testing.assert_array_equal(merged.frequencies, w[merged.rows[:, 0].astype(int)])
+    part = Reservoir(4, 0)
+    part.add(as_block(X), weight=w)
+    np.testing.assert_array_equal(part.frequencies, np.ones(4))

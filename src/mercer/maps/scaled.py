@@ -106,7 +106,7 @@ class Scaled(Map):
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         column_range, sample = statistics.parts
-        median, spread = column_spread(sample.rows)
+        median, spread = column_spread(sample.rows, sample.frequencies)
         # A column that is constant in the sample: two values, as far as is known.
         width = column_range.high - column_range.low
         self.scale_ = np.where(spread > 0, spread, np.sqrt(0.5) * width)
@@ -127,7 +127,7 @@ def is_of_differences(gamma: Gamma | None) -> bool:
     return gamma is not None and isinstance(gamma.given, str) and gamma.kernel in _OF_DIFFERENCES
 
 
-def column_spread(rows: Any) -> tuple[Array, Array]:
+def column_spread(rows: Any, weights: Array) -> tuple[Array, Array]:
     """Return the median and the spread of each column, by the formula of Scaled.
 
     The median is a value of the column, the lower one of two. The spread is 0 for a constant
@@ -136,24 +136,41 @@ def column_spread(rows: Any) -> tuple[Array, Array]:
     Parameters
     ----------
     rows : array or CSR matrix
+    weights : array
+        Frequencies of the rows.
     """
-    n, d = rows.shape
+    d = rows.shape[1]
     median, spread = np.zeros(d), np.zeros(d)
+    total = float(weights.sum())
     columns = np.unique(rows.indices) if is_csr(rows) else np.arange(d)
     rows = rows.tocsc() if is_csr(rows) else rows
     for start in range(0, len(columns), _COLUMNS_AT_ONCE):
         part = columns[start : start + _COLUMNS_AT_ONCE]
         values = rows[:, part]
         values = values.toarray() if hasattr(values, "toarray") else values
-        values = np.sort(values.astype(np.float64), axis=0)
-        median[part] = values[(n - 1) // 2]
-        deviations = np.sort(np.abs(values - median[part]), axis=0)
-        other = (deviations > 0).sum(axis=0)
-        place = n - other + np.floor(_QUANTILE * (other - 1) + 0.5).astype(np.int64)
-        quantile = np.take_along_axis(deviations, np.minimum(place, n - 1)[None], axis=0)
+        values = values.astype(np.float64)
+        sums, ordered, _ = _sort(values, weights)
+        median[part] = _first_from(ordered, sums, np.full(len(part), 0.5 * total))
+        sums, deviations, sorted_weights = _sort(np.abs(values - median[part]), weights)
+        other = np.sum(sorted_weights * (deviations > 0), axis=0)
+        place = np.floor(_QUANTILE * np.maximum(other - 1, 0.0) + 0.5)
+        quantile = _first_from(deviations, sums, np.minimum(total - other + place + 1, total))
         # Divided by the quantile: squares of tiny numbers do not underflow.
         unit = np.where(quantile > 0, quantile, 1.0)
-        squares = np.sum(np.minimum(deviations / unit, 1.0) ** 2, axis=0)
-        mean = squares / np.maximum(other, 1)
-        spread[part] = unit[0] * np.sqrt(np.maximum(other / n, 0.5) * mean)
+        squares = np.sum(sorted_weights * np.minimum(deviations / unit, 1.0) ** 2, axis=0)
+        mean = squares / np.where(other > 0, other, 1.0)
+        spread[part] = unit * np.sqrt(np.maximum(other / total, 0.5) * mean)
     return median, spread
+
+
+def _sort(values: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Return the cumulative weights, the values and their weights, each column in order."""
+    order = np.argsort(values, axis=0, kind="stable")
+    sorted_weights = weights[order]
+    return sorted_weights.cumsum(axis=0), np.take_along_axis(values, order, axis=0), sorted_weights
+
+
+def _first_from(ordered: Array, sums: Array, wanted: Array) -> Array:
+    """Return the first value of each column whose cumulative weight is at least that wanted."""
+    place = np.sum(sums < wanted * (1 - 1e-12), axis=0)  # cumulative sums of weights are rounded
+    return np.take_along_axis(ordered, np.minimum(place, len(ordered) - 1)[None], axis=0)[0]
