@@ -33,7 +33,7 @@ _MAPS: dict[str, tuple[str, Callable[[str], Map]]] = {
 def _row_of_squares(
     kernel: str, make: Callable[[str], Map], z: float, bench: Bench
 ) -> dict[str, Measured]:
-    """Compute mean |<phi(x), phi(z)> - k(x, z)| over each square centered at this z."""
+    """Compute mean |<phi(x), phi(z)> - k(x, z)| over each square centred at this z."""
     steps = (np.arange(_POINTS) + 0.5) / _POINTS / _SQUARES
     xs = (np.arange(_SQUARES)[:, None] / _SQUARES + steps).reshape(-1, 1)
     zs = (z - 0.5 / _SQUARES + steps)[:, None]

@@ -281,7 +281,8 @@ def _two_stage(
     The memory is too small for the moments of all maps together.
     """
     maps = [make(gamma, MORE * D, 7 * seed + i) for i, gamma in enumerate(BANDWIDTHS)]
-    model = KernelClassifier(maps, pca=D, max_memory=8 * (len(maps) * MORE * D) ** 2)
+    memory = 8 * (len(maps) * MORE * D) ** 2
+    model = KernelClassifier(maps, scale=False, pca=D, max_memory=memory)
     start = time.perf_counter()
     model.fit(split.X, split.y, unlabeled=split.X_test if unlabeled else None)
     seconds = time.perf_counter() - start

@@ -102,9 +102,8 @@ def learner(
 
     With ``unlabeled`` the test rows contribute to the components of ``pca``.
     """
-    model = KernelClassifier(
-        feature_map, pca=pca, alpha=list(alpha) if isinstance(alpha, tuple) else alpha, **how
-    )
+    alpha = list(alpha) if isinstance(alpha, tuple) else alpha
+    model = KernelClassifier(feature_map, scale=False, pca=pca, alpha=alpha, **how)
     start = time.perf_counter()
     model.fit(split.X, split.y, unlabeled=split.X_test if unlabeled else None)
     seconds = time.perf_counter() - start

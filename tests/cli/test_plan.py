@@ -12,11 +12,12 @@ from mercer import RandomFourier, plan
 
 
 def test_the_pilot_says_which_size_an_error_needs(folder):
-    said = run("plan data.parquet --target digit --map fourier --error 0.05")
+    spec = "fourier:gamma=0.0004"  # of the order of one over the squared distance of digits
+    said = run(f"plan data.parquet --target digit --map {spec} --error 0.05")
     assert said.startswith("1,797 rows x 64 columns, float64 -> ")
     assert "for an error of 5%, by the rate that was measured" in said
     told = json.loads(
-        call("plan data.csv --target digit --map fourier --error 0.05 --json").stdout.splitlines()[
+        call(f"plan data.csv --target digit --map {spec} --error 0.05 --json").stdout.splitlines()[
             -1
         ]
     )

@@ -119,6 +119,11 @@ def test_inspect_shows_the_map_in_its_language(folder):
         "checksum",
     ):
         assert words in output
+    assert "divided by their spread" not in output
+    run("fit data.parquet --target digit --map fourier:n_components=16 -o scaled.mercer")
+    output = " ".join(run("inspect scaled.mercer").split())
+    assert "scaled columns centered and divided by their spread" in output
+    assert ".over(Scaled(d=64))" in output
     run("transform data.parquet --drop digit --map pca:n_components=3 --save pca.mercer -o z.npy")
     assert json.loads(run("inspect pca.mercer --json"))["map"] == "pca:n_components=3"
 

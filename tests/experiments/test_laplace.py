@@ -38,10 +38,10 @@ def rows(n: int = 120, d: int = 40, classes: int = 4, noise: float = 0.1) -> Spl
 def test_axes_keep_the_inner_products_of_rows_about_the_mean(d):
     split = rows(d=d)
     axes = Axes.of(split.X, split.X_test)
-    centred, held_out = split.X - split.X.mean(axis=0), split.X_test - split.X.mean(axis=0)
-    np.testing.assert_allclose(axes.train @ axes.train.T, centred @ centred.T, atol=1e-8)
-    np.testing.assert_allclose(axes.test @ axes.train.T, held_out @ centred.T, atol=1e-8)
-    assert axes.scale == pytest.approx(np.mean(np.sum(centred**2, axis=1)))
+    centered, held_out = split.X - split.X.mean(axis=0), split.X_test - split.X.mean(axis=0)
+    np.testing.assert_allclose(axes.train @ axes.train.T, centered @ centered.T, atol=1e-8)
+    np.testing.assert_allclose(axes.test @ axes.train.T, held_out @ centered.T, atol=1e-8)
+    assert axes.scale == pytest.approx(np.mean(np.sum(centered**2, axis=1)))
 
 
 def test_axes_of_sparse_rows_and_of_a_kernel_are_those_of_features():

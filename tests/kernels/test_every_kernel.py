@@ -117,7 +117,7 @@ def test_every_kernel_of_the_module_has_a_reference_value():
         "Sum",
         "Signed",
         "Homogeneous",
-        "Centred",
+        "Centered",
         "Scaled",
         "CallableKernel",
     }

@@ -72,7 +72,7 @@ def test_underscores_are_hyphens():
 def test_the_command_line_and_model_files_accept_aliases(tmp_path):
     built = build(parse("fourier:n_components=8,kernel=rbf"))
     model = KernelClassifier(built, alpha=1.0, random_state=0).fit(X, X[:, 0] > 0.5)
-    assert isinstance(model.feature_map_.kernel_, Gaussian)
+    assert isinstance(model.feature_map_.maps_[-1].kernel_, Gaussian)
     save(model, tmp_path / "model.mercer")
     assert np.array_equal(load(tmp_path / "model.mercer").predict(X), model.predict(X))
 

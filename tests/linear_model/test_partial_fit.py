@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers.estimator_data import SMALL, N, X, classifier, regressor, same, t, w, y
 
-from mercer import (
-    RandomFourier,
-)
+from mercer import RandomFourier, Scaled
 
 
 @pytest.mark.parametrize("alpha", [0.3, "gcv", "kfold"])
@@ -59,9 +57,12 @@ def test_parameters_that_change_between_batches_are_validated(changed, words):
 
 def test_map_statistics_are_those_of_the_first_batch():
     model = regressor(feature_map=RandomFourier(32, random_state=0)).partial_fit(X[:50], t[:50])
-    gamma = model.feature_map_.kernel_.gamma
-    assert model.partial_fit(10 * X[50:], t[50:]).feature_map_.kernel_.gamma == gamma
-    assert gamma == RandomFourier(32, random_state=0).fit(X[:50]).kernel_.gamma
+    scaled, fourier = model.feature_map_.maps_
+    scale, gamma = scaled.scale_, fourier.gamma_
+    scaled, fourier = model.partial_fit(10 * X[50:], t[50:]).feature_map_.maps_
+    assert np.array_equal(scaled.scale_, scale) and fourier.gamma_ == gamma
+    first = (Scaled() >> RandomFourier(32, random_state=0)).fit(X[:50])
+    assert np.array_equal(scale, first.maps_[0].scale_) and gamma == first.maps_[1].gamma_
 
 
 def test_a_batch_that_is_refused_changes_nothing():

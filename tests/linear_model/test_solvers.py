@@ -107,8 +107,8 @@ def test_rss_keeps_its_digits_where_the_fit_is_near_perfect():
     """yy - sum q^2 (l + 2a)/(l + a)^2 would be rounding alone: the RSS is 1e-18 of yy."""
     Z, Y, _ = data(20, 45)
     alpha = 1e-8
-    centred, targets = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
-    l, V = np.linalg.eigh(centred @ centred.T)
+    centered, targets = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
+    l, V = np.linalg.eigh(centered @ centered.T)
     residuals = (alpha / (l[1:] + alpha))[:, None] * (V[:, 1:].T @ targets)
     spectrum = RidgeDecomposition.of(normal(Z, Y))
     np.testing.assert_allclose(spectrum.rss(alpha), (residuals**2).sum(axis=0), rtol=1e-6)

@@ -171,15 +171,15 @@ class ThreePerCent(RandomFourier):
         return Chain((replace(stage, link=Cos(1.03 * stage.link.scale, stage.link.phases)),))
 
 
-class CentredTiles(RandomFourier):
-    """Wrong: each row is centred by the mean of its tile."""
+class CenteredTiles(RandomFourier):
+    """Wrong: each row is centered by the mean of its tile."""
 
     def build(self, rng, d, statistics):
-        class Centred(Stage):
+        class Centered(Stage):
             def __call__(self, X, out=None):
                 return X - X.mean(axis=0)
 
-        return Chain((Centred(), *super().build(rng, d, statistics).stages))
+        return Chain((Centered(), *super().build(rng, d, statistics).stages))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ class CentredTiles(RandomFourier):
             ["inner_products_approach_the_limit_at_the_stated_rate", "draws_average_to_the_limit"],
         ),
         (ThreePerCent, ["draws_average_to_the_limit"]),
-        (CentredTiles, ["rows_are_independent_of_each_other"]),
+        (CenteredTiles, ["rows_are_independent_of_each_other"]),
     ],
 )
 def test_the_battery_detects_a_wrong_map(wrong, checks):

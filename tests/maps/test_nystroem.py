@@ -117,7 +117,7 @@ def test_names_are_computed_from_the_kernels():
         "Additive",
         "Bits",
         "CallableKernel",
-        "Centred",
+        "Centered",
         "CustomAdditive",
         "Euclidean",
         "Homogeneous",

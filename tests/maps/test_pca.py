@@ -59,12 +59,12 @@ def test_without_centring_it_is_the_singular_value_decomposition():
     np.testing.assert_array_equal(fitted.mean_, np.zeros(6))
 
 
-def test_alone_its_kernel_is_centred():
+def test_alone_its_kernel_is_centered():
     fitted = FeaturePCA().fit(X)
     np.testing.assert_allclose(
         fitted.kernel_(X, X[:9]), (X - X.mean(axis=0)) @ (X[:9] - X.mean(axis=0)).T, atol=1e-11
     )
-    assert repr(fitted.kernel_) == "Centred(d=6)"
+    assert repr(fitted.kernel_) == "Centered(d=6)"
     np.testing.assert_allclose(fitted.kernel_.squared_distance(X), Linear().squared_distance(X))
     assert FeaturePCA(center=False).fit(X).kernel_ == Linear()
 
@@ -74,14 +74,14 @@ def test_after_a_map_it_has_the_maps_kernel_unless_it_centres():
     assert (Chi2Series(3) >> FeaturePCA(2, center=False) >> fourier()).fit(
         np.abs(X)
     ).kernel_ == Gaussian(0.05).over(Chi2())
-    centred = (fourier() >> FeaturePCA(5)).fit(X)
+    centered = (fourier() >> FeaturePCA(5)).fit(X)
     with pytest.raises(
-        AttributeError, match=r"no exact kernel: Centred\(d=40\) is centred .* With center=False"
+        AttributeError, match=r"no exact kernel: Centered\(d=40\) is centered .* With center=False"
     ):
-        _ = centred.kernel_
-    features = centred.maps_[0].transform(X)
+        _ = centered.kernel_
+    features = centered.maps_[0].transform(X)
     np.testing.assert_allclose(
-        centred.limit_(X), (features - features.mean(0)) @ (features - features.mean(0)).T
+        centered.limit_(X), (features - features.mean(0)) @ (features - features.mean(0)).T
     )
 
 

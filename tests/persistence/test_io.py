@@ -126,7 +126,7 @@ def test_set_output_is_stored(tmp_path):
 PARAMETERS = [
     Nystroem(6, kernel=kernels.Gaussian(0.4).over(kernels.Chi2()), random_state=0),
     Nystroem(6, kernel=kernels.Chi2() + kernels.MinMax(), random_state=0),
-    Nystroem(6, kernel=kernels.Centred(np.ones(5)), random_state=0),
+    Nystroem(6, kernel=kernels.Centered(np.ones(5)), random_state=0),
     Nystroem(6, kernel=ExpChi2(8, random_state=0).fit(X).limit_, random_state=0),
     Nystroem(
         6,

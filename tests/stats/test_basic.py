@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer import accumulate
-from mercer.maps.block import Dense, Sparse
+from mercer.maps.block import Dense, Sparse, as_block
 from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import ColumnSpread, Range, Reservoir, RowMean, Spread
 from mercer.stats.histogram import ColumnHistogram, Histogram
@@ -209,10 +209,10 @@ def test_moments_are_those_of_numpy():
     seen = Moments()
     seen.add(Dense(X[:11]), y=y[:11])
     seen.add(Dense(X[11:]), y=y[11:])
-    centred = X - X.mean(axis=0)
+    centered = X - X.mean(axis=0)
     np.testing.assert_allclose(seen.mean, X.mean(axis=0), atol=1e-13)
-    np.testing.assert_allclose(seen.scatter, centred.T @ centred, atol=1e-12)
-    np.testing.assert_allclose(seen.cross[:, 0], centred.T @ (y - y.mean()), atol=1e-12)
+    np.testing.assert_allclose(seen.scatter, centered.T @ centered, atol=1e-12)
+    np.testing.assert_allclose(seen.cross[:, 0], centered.T @ (y - y.mean()), atol=1e-12)
     np.testing.assert_allclose(seen.target_scatter[0, 0], ((y - y.mean()) ** 2).sum(), rtol=1e-13)
 
 
@@ -374,3 +374,16 @@ def test_accumulate_takes_what_users_have():
         accumulate(np.array([["a"]], dtype=object), Spread())
     with pytest.raises(ValueError, match="is empty"):
         _ = Reservoir(3, 0).rows
+
+
+def test_the_frequencies_of_a_sample_are_the_weights_of_all_rows_or_1():
+    X, w = np.arange(6.0)[:, None], np.array([1.0, 0.0, 2.0, 0.5, 3.0, 1.0])
+    whole = Reservoir(5, 0)
+    whole.add(as_block(X[:4]), weight=w[:4])
+    rest = Reservoir(5, 0)
+    rest.add(as_block(X[4:]), weight=w[4:], start=4)
+    merged = whole + rest
+    np.testing.assert_array_equal(merged.frequencies, w[merged.rows[:, 0].astype(int)])
+    part = Reservoir(4, 0)
+    part.add(as_block(X), weight=w)
+    np.testing.assert_array_equal(part.frequencies, np.ones(4))

@@ -23,8 +23,8 @@ WIDE = 2 * PANEL + 77
 
 def scatter_of(X, w=None):
     X = X.astype(np.float64)
-    centred = X - np.average(X, axis=0, weights=w)
-    return centred.T @ (centred if w is None else centred * w[:, None])
+    centered = X - np.average(X, axis=0, weights=w)
+    return centered.T @ (centered if w is None else centered * w[:, None])
 
 
 @pytest.mark.parametrize("size", [1, 5, PANEL - 1, PANEL, PANEL + 1, WIDE])
@@ -72,8 +72,8 @@ def test_many_blocks_of_many_panels_have_the_moments_of_numpy(dtype, weighted):
     np.testing.assert_allclose(
         seen.mean, np.average(X.astype(float), axis=0, weights=w), atol=digits
     )
-    centred = y - np.average(y, axis=0, weights=w)
-    cross = X.astype(float).T @ (centred if w is None else centred * w[:, None])
+    centered = y - np.average(y, axis=0, weights=w)
+    cross = X.astype(float).T @ (centered if w is None else centered * w[:, None])
     np.testing.assert_allclose(seen.cross, cross, atol=digits * np.abs(cross).max())
 
 

@@ -64,8 +64,8 @@ def test_sums_are_those_of_all_features_at_once(small_grid):
     mapped = fourier(X, 600)
     moments, classes = accumulate(features(open_stream((X, y, w)), mapped), both()).parts
     Z = mapped.transform(X.astype(np.float64))
-    centred = Z - np.average(Z, axis=0, weights=w)
-    scatter = (centred * w[:, None]).T @ centred
+    centered = Z - np.average(Z, axis=0, weights=w)
+    scatter = (centered * w[:, None]).T @ centered
     assert moments.n == pytest.approx(w.sum(), rel=1e-12)
     np.testing.assert_allclose(moments.mean, np.average(Z, axis=0, weights=w), atol=1e-8)
     np.testing.assert_allclose(moments.scatter, scatter, atol=3e-6 * np.diag(scatter).max())

@@ -172,6 +172,8 @@ def _format_model(
         }
         if description["classes"] is not None:
             rows["classes"] = _format_list(loaded.classes_.tolist())
+    if feature_map is not loaded and loaded.plan_.scaled:
+        rows["scaled"] = "columns centered and divided by their spread"
     rows["columns"] = f"{description['columns']:,}"
     if description["feature_names"] is not None:
         rows["columns"] += f": {_format_list(loaded.feature_names_in_)}"

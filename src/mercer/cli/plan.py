@@ -117,10 +117,13 @@ def _count_outputs(stream: Any, requested: str | None, max_classes: int, loss: s
 def _measure(feature_map: Any, stream: Any, error: float | None, seed: int) -> tuple[Any, Any]:
     """Fit the map to half of a sample and measure its rate of convergence on the other half.
 
-    The rate is None for a map without an exact kernel.
+    Columns are scaled where the estimators scale them. The rate is None for a map without an exact
+    kernel.
     """
     from mercer.data.batches import Rows
     from mercer.evaluation.certificate import certify
+    from mercer.maps.compose import is_scaled, scale_columns
+    from mercer.maps.scaled import Scaled
     from mercer.stats.basic import Reservoir
     from mercer.stats.reduce import accumulate
 
@@ -131,6 +134,9 @@ def _measure(feature_map: Any, stream: Any, error: float | None, seed: int) -> t
             "plan without it."
         )
     fitted_on, held_out = (rows[::2], rows[1::2]) if rows.shape[0] >= _SPLIT_FROM else (rows, rows)
+    if is_scaled(scale_columns(feature_map, "auto")) and not is_scaled(feature_map):
+        scaled = Scaled().fit(fitted_on)
+        fitted_on, held_out = scaled.transform(fitted_on), scaled.transform(held_out)
     names = [name for name in feature_map.get_params() if name.split("__")[-1] == "random_state"]
     seeds = {name: seed + i for i, name in enumerate(names)}
     fitted = feature_map.set_params(**seeds).fit(fitted_on)

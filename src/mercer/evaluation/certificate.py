@@ -124,21 +124,21 @@ class Certificate:
             why = "is exact" if exact else "has no single parameter that buys accuracy"
             reached = "" if self.relative <= wanted else "not "
             return f"an error of {format_percent(wanted)} is {reached}reached: this map {why}"
+        parameter = self.size_parameter.rpartition("__")[2]  # of the last map of a composition
         if self.rate is None:
             return (
-                f"which {self.size_parameter} has an error of {format_percent(wanted)} is not "
+                f"which {parameter} has an error of {format_percent(wanted)} is not "
                 "known: the "
                 "exact kernel is 0 for every pair that pilots are measured on. Give more rows"
             )
         if self.needed is None:
             return (
-                f"an error of {format_percent(wanted)} is not reachable by {self.size_parameter}: "
+                f"an error of {format_percent(wanted)} is not reachable by {parameter}: "
                 f"{self.rate.why_not(wanted)}"
             )
         return (
-            f"an error of {format_percent(wanted)} needs {self.size_parameter} = {self.needed:,} "
-            "(it "
-            f"is {self.size:,})"
+            f"an error of {format_percent(wanted)} needs {parameter} = {self.needed:,} "
+            f"(it is {self.size:,})"
         )
 
 

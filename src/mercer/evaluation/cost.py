@@ -561,7 +561,7 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     kept = plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
     blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
     if plan.route == "newton":
-        # centred rows, those with a weight, and these times the root of it
+        # centered rows, those with a weight, and these times the root of it
         return round(always + blocks + 3 * block + plan.solver_bytes)
     # a block in float64, for products
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0

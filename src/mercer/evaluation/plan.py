@@ -30,8 +30,11 @@ from mercer.evaluation.cost import (
 )
 from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, Plan, Settings, plan_alpha
+from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
+from mercer.linear_model.routes import ROUTES, SCALED, Plan, Settings, plan_alpha
 from mercer.maps.base import Map
+from mercer.maps.compose import count_scaled
+from mercer.maps.scaled import Scaled
 from mercer.parallel.device import device_context
 from mercer.parallel.threads import max_threads
 from mercer.parallel.tile_size import dtype_for_error, format_bytes
@@ -39,6 +42,7 @@ from mercer.validation.parameters import (
     parse_memory,
     validate_integer,
     validate_option,
+    validate_parameter,
     validate_positive,
     validate_probability,
 )
@@ -105,6 +109,7 @@ class CostEstimate(Plan):
         small, large = self.timings.sample
         facts = {
             "error": None if self.error is None else f"about {format_percent(self.error)}",
+            "columns": SCALED if self.scaled else None,
             "route": f"{ROUTES[self.route].method}; passes: {', '.join(self.passes)}",
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
             "memory": f"about {format_bytes(self.bytes)} beside the rows",
@@ -129,6 +134,7 @@ def plan(
     source: Any,
     feature_map: Any = "fourier",
     *,
+    scale: bool | str = "auto",
     error: float | None = None,
     confidence: float = 0.95,
     max_memory: int | str | None = None,
@@ -150,6 +156,8 @@ def plan(
         of this shape are timed, in float32 where the wanted error is far above its rounding.
     feature_map : map, composition, name, or list of these
         Fitted or not.
+    scale : bool or "auto", default="auto"
+        As of the estimators, which fit a fitted map again.
     error : float, optional
         Relative error of kernel values that is wanted. The size for it comes from ``rate``;
         without it, from a bound that holds for any data, where the map has one that needs fewer
@@ -185,6 +193,7 @@ def plan(
     ('moments', 512, True)
     """
     estimator_name = "plan"
+    validate_parameter(estimator_name, "scale", scale, *ESTIMATOR_PARAMETERS["scale"].constraints)
     fitted = (
         feature_map
         if isinstance(feature_map, Map)
@@ -205,7 +214,9 @@ def plan(
         timings = measure_timings(
             *sizes.reference(chosen), sample, shape, read=read, outputs=outputs
         )
-    estimator = _Estimator(shape, fitted, sizes, timings, measured, loss, outputs)
+    estimator = _Estimator(
+        shape, fitted, sizes, timings, measured, loss, outputs, count_scaled(fitted, scale)
+    )
 
     def budget(name: str, value: Any, validate: Callable[[str, str, Any], Any]) -> Any:
         """Validate a budget; a refusal states the least that is needed."""
@@ -235,9 +246,12 @@ class _Estimator:
     rate: Law | Table | None
     loss: str
     outputs: int
+    scaled: int  # maps that the estimator puts Scaled in front of
 
     def __call__(self, number: int | None, memory: int | None, reason: str = "") -> CostEstimate:
         shape, fitted, widths = self.shape, self.fitted, self.sizes(number)
+        scales = (Scaled.statistics_name,) * self.scaled
+        widths = replace(widths, statistics=scales + widths.statistics)
         route = plan_alpha(
             Settings("plan", "auto", self.loss),
             shape.rows,
@@ -252,7 +266,7 @@ class _Estimator:
         if self.rate is not None and number is not None:
             error = self.rate.error(number)
         return CostEstimate(
-            **vars(route),
+            **{**vars(route), "scaled": self.scaled > 0},
             feature_map=type(fitted).__name__ if number is None else repr(fitted.with_size(number)),
             size_parameter=fitted.size_parameter,
             size=number,

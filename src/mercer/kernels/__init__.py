@@ -37,7 +37,7 @@ from mercer.kernels.elementwise import (
 )
 from mercer.kernels.euclidean import (
     Cauchy,
-    Centred,
+    Centered,
     ComposedKernel,
     Cosine,
     CosineRBF,
@@ -56,7 +56,7 @@ __all__ = [
     "Bits",
     "CallableKernel",
     "Cauchy",
-    "Centred",
+    "Centered",
     "Chi2",
     "ComposedKernel",
     "Cosine",

@@ -28,6 +28,7 @@ class Kernel:
     expensive: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
     ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes no value
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}  # of numbers; else Positive()
+    scales_columns: ClassVar[bool] = False  # its features are columns, each shifted and divided
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -65,6 +66,8 @@ class Kernel:
 
         Gaussian(gamma).over(Chi2()) is the exponentiated chi2 kernel.
         """
+        if inner.scales_columns:
+            return OfScaledColumns(self, inner)
         raise TypeError(
             f"{self!r} depends on more than inner products and Euclidean distances, so it has no "
             f"value over {inner!r}. "
@@ -77,6 +80,10 @@ class Kernel:
 
     def _value(self, X: Array, Z: Array) -> Array:
         """Return the kernel of broadcast rows: columns lie along the last axis."""
+        raise NotImplementedError
+
+    def _scale(self, X: Array) -> Array:
+        """Return the scaled columns of rows, where the kernel ``scales_columns``."""
         raise NotImplementedError
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
@@ -142,6 +149,40 @@ class Sum(Kernel):
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))
+
+
+@dataclass(frozen=True)
+class OfScaledColumns(Kernel):
+    """k(x, z) = outer((x - center)/scale, (z - center)/scale), for an outer of any kind.
+
+    Attributes
+    ----------
+    outer, inner : Kernel
+        ``inner`` is the kernel of the scaled columns.
+    """
+
+    ignores_zeros: ClassVar[bool] = False  # rows must have a column for each scale
+    outer: Kernel
+    inner: Kernel
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        return self.outer.domain
+
+    def over(self, inner: Kernel) -> Kernel:
+        return self.inner.over(inner)  # which refuses
+
+    def check(self, X: Any) -> None:
+        self.outer.check(self.inner._scale(X.toarray() if hasattr(X, "toarray") else X))
+
+    def _value(self, X: Array, Z: Array) -> Array:
+        return self.outer._value(self.inner._scale(X), self.inner._scale(Z))
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        return self.outer._squared_distance(self.inner._scale(X), self.inner._scale(Z))
+
+    def __repr__(self) -> str:
+        return f"{self.outer!r}.over({self.inner!r})"
 
 
 def _terms(kernel: Kernel) -> tuple[Kernel, ...]:

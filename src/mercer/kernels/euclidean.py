@@ -46,7 +46,7 @@ class Linear(Euclidean):
 
 
 @dataclass(frozen=True, eq=False)
-class Centred(Kernel):
+class Centered(Kernel):
     """k(x, z) = <x - mean, z - mean>."""
 
     ignores_zeros: ClassVar[bool] = False  # the mean of a column of zeros need not be 0
@@ -54,7 +54,7 @@ class Centred(Kernel):
 
     def over(self, inner: Kernel) -> Kernel:
         raise TypeError(
-            f"{self!r} is centred at a mean of features, which is no function of inner products, "
+            f"{self!r} is centered at a mean of features, which is no function of inner products, "
             f"so it has no value over {inner!r}. With center=False, FeaturePCA keeps the kernel of "
             "the map before it."
         )
@@ -66,24 +66,29 @@ class Centred(Kernel):
         return Linear()._squared_distance(X, Z)
 
     def __repr__(self) -> str:
-        return f"Centred(d={len(self.mean)})"
+        return f"Centered(d={len(self.mean)})"
 
 
 @dataclass(frozen=True, eq=False)
 class Scaled(Kernel):
-    """k(x, z) = sum_i x_i z_i/scale_i^2."""
+    """k(x, z) = sum_i (x_i - center_i)(z_i - center_i)/scale_i^2; None is a center of 0."""
 
     ignores_zeros: ClassVar[bool] = False  # rows must have a column for each scale
+    scales_columns: ClassVar[bool] = True
     scales: Array
+    center: Array | None = None
 
     def over(self, inner: Kernel) -> Kernel:
         raise TypeError(f"{self!r} has a scale for each column, so it has no value over {inner!r}.")
 
     def _value(self, X: Array, Z: Array) -> Array:
-        return Linear()._value(X / self.scales, Z / self.scales)
+        return Linear()._value(self._scale(X), self._scale(Z))
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
-        return Linear()._squared_distance(X / self.scales, Z / self.scales)
+        return Linear()._squared_distance(self._scale(X), self._scale(Z))
+
+    def _scale(self, X: Array) -> Array:
+        return (X if self.center is None else X - self.center) / self.scales
 
     def __repr__(self) -> str:
         return f"Scaled(d={len(self.scales)})"

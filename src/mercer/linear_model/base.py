@@ -39,7 +39,15 @@ from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps import registry, suggest_maps
 from mercer.maps.base import Map, convert_tensor
 from mercer.maps.block import Block, block_to_host
-from mercer.maps.compose import Stacked, clone_sharing_generators
+from mercer.maps.compose import (
+    Composed,
+    Stacked,
+    clone_sharing_generators,
+    count_scaled,
+    is_scaled,
+    names_of,
+    scale_columns,
+)
 from mercer.maps.identity import Identity
 from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
 from mercer.parallel.device import (
@@ -86,6 +94,7 @@ class KernelModel(BaseEstimator):
         self,
         feature_map: Any = "fourier",
         *,
+        scale: bool | str = "auto",
         alpha: Any = "auto",
         penalty: str = "l2",
         fit_intercept: bool = True,
@@ -100,6 +109,7 @@ class KernelModel(BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.feature_map = feature_map
+        self.scale = scale
         self.alpha = alpha
         self.penalty = penalty
         self.fit_intercept = fit_intercept
@@ -302,7 +312,7 @@ class KernelModel(BaseEstimator):
     def _fit_map(self, stream: Stream) -> None:
         name = type(self).__name__
         self.seed_ = self._choose_seed(name)
-        feature_map = make_map(name, self.feature_map, self.seed_, self.n_jobs)
+        feature_map = make_map(name, self.feature_map, self.seed_, self.n_jobs, scale=self.scale)
         self.feature_map_ = feature_map._fit_stream(stream)
 
     def _choose_seed(self, name: str) -> int:
@@ -325,7 +335,9 @@ class KernelModel(BaseEstimator):
         )
         settings.validate_widths(self._map_widths)
         settings = self._with_conditions(stream, settings)
-        self.plan_ = plan_model(self, settings, stream, limit)
+        plan = plan_model(self, settings, stream, limit)
+        given = make_map(name, self.feature_map, None, None)
+        self.plan_ = replace(plan, scaled=count_scaled(given, self.scale) > 0)
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)
@@ -707,7 +719,14 @@ class KernelModel(BaseEstimator):
         """Raise for labels that partial_fit was not given."""
 
 
-def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None) -> Map:
+def make_map(
+    name: str,
+    feature_map: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    *,
+    scale: bool | str = False,
+) -> Map:
     """Return an unfitted copy of a map, or of several side by side.
 
     Parameters
@@ -717,6 +736,8 @@ def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None)
     feature_map : map, composition, registered name, or list of these
     random_state, n_jobs
         Set where the map's own are None; several parts get different seeds.
+    scale : bool or "auto"
+        As in ``scale_columns``.
     """
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
@@ -733,6 +754,7 @@ def make_map(name: str, feature_map: Any, random_state: Any, n_jobs: int | None)
             " must be a mercer map, a composition of maps, a registered name such as 'fourier', "
             f"or a list of these, got {feature_map!r}.",
         )
+    built = scale_columns(built, scale)
     params = built.get_params()
 
     def unset(parameter: str) -> list[str]:
@@ -775,10 +797,13 @@ def widths_of(fitted: Map) -> dict[str, int]:
     """Return the number of features of each map side by side, by the name of the map."""
     if not isinstance(fitted, Stacked):
         return {type(fitted).__name__.lower(): fitted._n_features_out}
-    return {
-        name: part._n_features_out
-        for (name, _), part in zip(fitted._named, fitted.maps_, strict=True)
-    }
+    names = names_of(
+        [
+            part.maps[-1] if isinstance(part, Composed) and is_scaled(part) else part
+            for part in fitted.maps
+        ]
+    )
+    return {name: part._n_features_out for name, part in zip(names, fitted.maps_, strict=True)}
 
 
 def write_predictions(

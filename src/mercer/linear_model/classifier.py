@@ -83,6 +83,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     feature_map : map, composition, name or list of these, default="fourier"
         As in KernelRegressor.
+    scale : bool or "auto", default="auto"
+        As in KernelRegressor.
     loss : {"squared", "squared_hinge", "logistic", "log_loss"}, default="squared"
         "logistic" and "log_loss" have ``predict_proba``.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
@@ -145,6 +147,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self,
         feature_map: Any = "fourier",
         *,
+        scale: bool | str = "auto",
         loss: str = "squared",
         alpha: Any = "auto",
         penalty: str = "l2",
@@ -164,6 +167,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ) -> None:
         super().__init__(
             feature_map,
+            scale=scale,
             alpha=alpha,
             penalty=penalty,
             fit_intercept=fit_intercept,

@@ -89,6 +89,12 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
         "A feature map, or several side by side.",
         (FeatureMaps(),),
     ),
+    "scale": Parameter(
+        "auto",
+        "Centre columns and divide them by their spread: true, false, or auto, which does so for "
+        "kernels of differences whose bandwidth comes from the data.",
+        (Flag(), Option("auto")),
+    ),
     "loss": Parameter(
         "squared",
         "squared, squared_hinge, logistic (one versus rest) or log_loss (multinomial).",

@@ -28,6 +28,12 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ``RandomFourier(2048)``, ``Chi2Series() >> RandomFourier()``, or the registered name of a
         map with its defaults ("exp-chi2"). The maps of a list stand side by side, as those of ``a +
         b`` do.
+    scale : bool or "auto", default="auto"
+        Whether columns are centered and divided by their spread: ``Scaled() >> map`` is fitted in
+        place of the map, each one of a list by itself. "auto" does so for kernels of differences
+        (gaussian, laplacian, cauchy, matern) whose gamma is computed from the data; a gamma that is
+        a number is in the units of the columns. Maps of histograms and compositions are fitted as
+        they are. True does so for every map that does not begin with Scaled, False for none.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         Regularization. A number; a list to choose from by generalized cross-validation; "gcv",
         the same over a grid of 25; "kfold", five folds by a hash of the row's index, from the same
@@ -70,7 +76,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     Attributes
     ----------
     feature_map_ : Map
-        Fitted feature map.
+        Fitted feature map; with scaled columns ``feature_map_.maps_`` are Scaled and the map.
     feature_coef_ : array of shape (D,) or (n_outputs, D)
         Coefficients of the features.
     coef_ : array of shape (n_features,) or (n_outputs, n_features)

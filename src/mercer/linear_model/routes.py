@@ -82,6 +82,8 @@ class Plan:
         Bytes of blocks that are kept in memory between passes.
     alpha_method : {"loo", "kfold", "gcv"} or None
         Method that chooses alpha; None where it is given, or chosen on held-out rows.
+    scaled : bool
+        Whether the estimator put ``Scaled`` in front of a map.
     """
 
     route: str
@@ -93,6 +95,7 @@ class Plan:
     passes: tuple[str, ...]
     cache_bytes: int = 0
     alpha_method: str | None = None
+    scaled: bool = False
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
@@ -106,7 +109,11 @@ class Plan:
         if self.alpha_method is not None:
             method += f"; alpha by {ALPHA_METHODS[self.alpha_method]}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
-        return f"{shape}; {method}. {route.describe_passes(self.passes)}"
+        scaled = f" Columns {SCALED}." if self.scaled else ""
+        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}"
+
+
+SCALED = "centered and divided by their spread; scale=False keeps them"
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,24 @@ class Map(
         """The range of values that the map was fitted for; None for the whole domain."""
         return None
 
+    @property
+    def depends_on_units(self) -> bool:
+        """Whether the bandwidth is computed from differences of rows.
+
+        Columns of large numbers then outweigh the others, whatever they mean, unless all columns
+        are scaled first.
+        """
+        return False
+
+    def before(self, following: Map) -> Map:
+        """Return this map as it is fitted in front of another: itself, or a copy.
+
+        Parameters
+        ----------
+        following : Map
+        """
+        return self
+
     def size_for(self, error: float, delta: float) -> int | None:
         """Return the size for which a pair's error is below `error` with probability 1 - delta.
 

@@ -28,6 +28,7 @@ from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transfo
 from mercer.maps.base import Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.scaled import Scaled
 from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
@@ -82,7 +83,7 @@ class _Composite(_BaseComposition, Map):
 
     @property
     def _named(self) -> list[tuple[str, Map]]:
-        return list(zip(_names(self._parts), self._parts, strict=True))
+        return list(zip(names_of(self._parts), self._parts, strict=True))
 
     @_named.setter
     def _named(self, pairs: list[tuple[str, Map]]) -> None:
@@ -212,6 +213,10 @@ class Composed(_Composite):
         """The convergence rate of the last map."""
         return self._parts[-1].rate if self._parts else None
 
+    def size_for(self, error: float, delta: float) -> int | None:
+        """Return the size of the last map: its bound holds for any data."""
+        return self._parts[-1].size_for(error, delta) if self._parts else None
+
     @property
     def kernel_(self) -> Kernel:
         """The kernel of the last map over that of the maps before."""
@@ -257,10 +262,11 @@ class Composed(_Composite):
         self.n_features_in_ = d
         self.maps_ = []
         for i, part in enumerate(self.maps):
-            fitted = clone_sharing_generators(part)._fit_blocks(d, blocks)
+            following = self.maps[i + 1] if i + 1 < len(self.maps) else None
+            adapted = part if following is None else part.before(following)
+            fitted = clone_sharing_generators(adapted)._fit_blocks(d, blocks)
             self.maps_.append(fitted)
             d = fitted._n_features_out
-            following = self.maps[i + 1] if i + 1 < len(self.maps) else None
             blocks = partial(_transform_blocks, fitted, following, blocks)
         self.tile_transform_ = self._combine_transforms()
         return self
@@ -354,7 +360,7 @@ class Stacked(_Composite):
             Only validated.
         """
         super().get_feature_names_out(input_features)
-        parts = zip(_names(self.maps), self.maps_, strict=True)
+        parts = zip(names_of(self.maps), self.maps_, strict=True)
         names = [
             f"{name}__{feature}" for name, part in parts for feature in part.get_feature_names_out()
         ]
@@ -482,6 +488,35 @@ class StackedTransform(TileTransform):
         return sum((part.cost(d) for part in self.parts), Cost(0, 0))
 
 
+def scale_columns(feature_map: Map, scale: bool | str) -> Map:
+    """Return a map with ``Scaled`` in front of each of its maps side by side that needs it.
+
+    Parameters
+    ----------
+    feature_map : Map
+    scale : bool or "auto"
+        False for none; True for all but those that begin with Scaled; "auto" for those that
+        ``depends_on_units``. A composition is what it was made to be, and depends on none.
+    """
+    if isinstance(feature_map, Stacked):
+        return Stacked([scale_columns(part, scale) for part in feature_map.maps])
+    wanted = feature_map.depends_on_units if scale == "auto" else scale
+    return Scaled() >> feature_map if wanted and not is_scaled(feature_map) else feature_map
+
+
+def count_scaled(feature_map: Map, scale: bool | str) -> int:
+    """Return the number of maps side by side that scale_columns puts ``Scaled`` in front of."""
+    if isinstance(feature_map, Stacked):
+        return sum(count_scaled(part, scale) for part in feature_map.maps)
+    return int(scale_columns(feature_map, scale) is not feature_map)
+
+
+def is_scaled(feature_map: Map) -> bool:
+    """Return whether a map begins with Scaled."""
+    first = feature_map.maps[0] if isinstance(feature_map, Composed) else feature_map
+    return isinstance(first, Scaled)
+
+
 def clone_sharing_generators(part: Map) -> Map:
     """Return a clone that shares the random generators of the original.
 
@@ -520,5 +555,6 @@ def _iterate_features(
         start += block.shape[0]
 
 
-def _names(maps: Sequence[Map]) -> list[str]:
+def names_of(maps: Sequence[Map]) -> list[str]:
+    """Return the names of maps as in a pipeline: class names, numbered where they repeat."""
     return [name for name, _ in _name_estimators(maps)]

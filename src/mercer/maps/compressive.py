@@ -14,6 +14,7 @@ from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Map, Rate
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.projection import RandomProjection, as_basis, check_projection, projection_size
+from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages.fourier import FourierFeatures
 from mercer.maps.stages.projection import CheckedProjection, sample_projection
 from mercer.rng import Rng
@@ -153,6 +154,11 @@ class CompressiveFourier(Map):
     def rate(self) -> Rate:
         """The rate of RandomFourier."""
         return self._fourier(self.gamma).rate
+
+    @property
+    def depends_on_units(self) -> bool:
+        """Whether gamma is computed from differences of rows; a basis is one of rows as given."""
+        return self.basis is None and is_of_differences(self._gamma())
 
     def check(self, d: int) -> None:
         estimator_name, m = type(self).__name__, self.n_measurements

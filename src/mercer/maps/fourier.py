@@ -25,6 +25,7 @@ from mercer.kernels.registry import KernelOption
 from mercer.maps._bandwidth import GAMMA, Gamma
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
+from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import RowNorm
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
@@ -181,6 +182,11 @@ class RandomFourier(Map):
             self.design == "auto" and not _DENSITIES[self._kernel_name].normal
         )
         return INDEPENDENT if plain else STRUCTURED
+
+    @property
+    def depends_on_units(self) -> bool:
+        """Whether gamma is computed from differences of rows, not of angles."""
+        return is_of_differences(self._gamma())
 
     def size_for(self, error: float, delta: float) -> int | None:
         """Return the size by Hoeffding's inequality, for independent frequencies."""

@@ -27,6 +27,7 @@ from mercer.maps._landmarks import (
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Decay, Map
 from mercer.maps.block import Block, Dense
+from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
@@ -244,6 +245,11 @@ class Nystroem(Map):
                 stacklevel=2,
             )
         return pool[_SAMPLERS[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
+
+    @property
+    def depends_on_units(self) -> bool:
+        """Whether gamma is computed from differences of rows; given landmarks have its units."""
+        return isinstance(self.landmarks, str) and is_of_differences(self._gamma())
 
     def _given_landmarks(self) -> Any:
         return validate_rows(f"{type(self).__name__}: landmarks", self.landmarks)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
-from mercer.kernels import Centred, Kernel, Linear
+from mercer.kernels import Centered, Kernel, Linear
 from mercer.maps._transform import Chain
 from mercer.maps.base import Decay, Map
 from mercer.maps.stages.linear import Components
@@ -101,7 +101,7 @@ class FeaturePCA(Map):
     def kernel_(self) -> Kernel:
         """<x - mean_, z - mean_>, or <x, z> with center=False."""
         check_is_fitted(self)
-        return Centred(self.mean_) if self.center else Linear()
+        return Centered(self.mean_) if self.center else Linear()
 
     @property
     def rate(self) -> Decay | None:

@@ -286,6 +286,8 @@ def _variants(
                 for value in values
             }
         for label, feature_map in maps.items():
+            if first is not None and feature_map.depends_on_units:
+                continue  # the estimators scale its columns by themselves
             whole = feature_map if first is None else clone(first) >> feature_map
             yield from _probe(label, family, whole, X, refused)
 

@@ -12,6 +12,7 @@ CLASSES: dict[str, str] = {
     "After": "CompositionTransform",
     "Beside": "StackedTransform",
     "Between": "AnchorInterpolation",
+    "Centred": "Centered",
     "Choice": "AlphaSearch",
     "Decays": "LaplaceFeatures",
     "Featured": "KernelOnFeatures",

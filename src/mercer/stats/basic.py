@@ -264,7 +264,9 @@ class Reservoir:
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
         self.seed = seed
+        self.count = 0  # rows of a weight above 0
         self.keys: Array = np.empty(0)
+        self._weights: Array = np.empty(0)
         self._rows: list[Block] = []  # at most one block, ordered by key
 
     def add(
@@ -273,19 +275,22 @@ class Reservoir:
         """Add the rows of a block; ``start`` is the index of its first row in the stream."""
         n = block.shape[0]
         keys = -np.log(open_interval(Rng(self.seed).words("reservoir", start, n)))
+        weights = frequency_weights(n, weight)
         if weight is not None:
             with np.errstate(divide="ignore"):
-                keys = keys / frequency_weights(n, weight)
+                keys = keys / weights
+        self.count += int(np.count_nonzero(weights))
         smallest = np.argsort(keys, kind="stable")[: self.size]
         smallest = smallest[np.isfinite(keys[smallest])]
-        self._merge(keys[smallest], as_block(matrix(block)[smallest]))
+        self._merge(keys[smallest], weights[smallest], as_block(matrix(block)[smallest]))
 
     def __add__(self, other: Reservoir) -> Reservoir:
         if (self.size, self.seed) != (other.size, other.seed):
             raise ValueError("Reservoirs of different size or seed do not merge.")
         merged = copy.copy(self)
         for block in other._rows:
-            merged._merge(other.keys, block)
+            merged._merge(other.keys, other._weights, block)
+        merged.count += other.count
         return merged
 
     @property
@@ -295,11 +300,20 @@ class Reservoir:
             raise ValueError("This Reservoir is empty: add rows first.")
         return matrix(self._rows[0])
 
-    def _merge(self, keys: Array, block: Block) -> None:
+    @property
+    def frequencies(self) -> Array:
+        """Number of rows that each sampled row stands for, up to a factor.
+
+        Its weight where all rows are in the sample; 1 otherwise, since it is sampled by its weight.
+        """
+        return self._weights if self.count <= self.size else np.ones(len(self.keys))
+
+    def _merge(self, keys: Array, weights: Array, block: Block) -> None:
         all_keys = np.concatenate([self.keys, keys])
         order = np.argsort(all_keys, kind="stable")[: self.size]
         stacked = _stack([*self._rows, block])
         self.keys = all_keys[order]
+        self._weights = np.concatenate([self._weights, weights])[order]
         self._rows = [as_block(stacked[order])]
 
 

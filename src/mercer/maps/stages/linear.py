@@ -68,29 +68,57 @@ class IdentityStage(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Divide(Stage):
-    """x -> (x_1/s_1, ..., x_d/s_d)."""
+    """x -> ((x_1 - c_1)/s_1, ..., (x_d - c_d)/s_d), x/s without a center.
+
+    CSR rows stay CSR: columns whose center is not 0 get an entry in every row.
+    """
 
     keeps_sparse: ClassVar[bool] = True
-    scales: Array  # (d,)
+    scales: Array  # s, (d,)
+    center: Array | None = None  # c, (d,)
 
     def check(self, d: int) -> None:
         super().check(d)
         valid = self.scales.shape == (d,) and self.scales.dtype == np.float64
         valid = valid and bool(np.all(self.scales > 0))
         require(valid, self, f"a scale above 0 for each of {d} columns")
+        if self.center is not None:
+            valid = self.center.shape == (d,) and self.center.dtype == np.float64
+            require(valid, self, f"a center for each of {d} columns")
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         if not is_csr(X):
             with np.errstate(over="ignore"):
-                Z = np.divide(X, self.scales, out=out)
+                if self.center is None:
+                    Z = np.divide(X, self.scales, out=out)
+                else:
+                    Z = np.subtract(X, self.center, out=out)
+                    Z /= self.scales
             require_finite_features(X, Z)
             return Z
-        scaled = X.copy()
+        scaled = X.copy() if self.center is None else _subtract(X, self.center)
         with np.errstate(over="ignore"):
-            scaled.data /= self.scales[X.indices]
+            scaled.data /= self.scales[scaled.indices]
         if not np.isfinite(scaled.data).all():
             require_finite_features(X, scaled.toarray())
         return scaled
+
+
+def _subtract(X: Any, center: Array) -> Any:
+    """Return CSR rows minus a center, CSR again: zeros of columns with center 0 are not stored."""
+    columns = np.flatnonzero(center)
+    n = X.shape[0]
+    shift = type(X)(
+        (
+            np.tile(center[columns], n),
+            np.tile(columns.astype(X.indices.dtype), n),
+            np.arange(n + 1, dtype=X.indptr.dtype) * len(columns),
+        ),
+        shape=X.shape,
+    )
+    difference = X - shift
+    difference.sort_indices()
+    return difference
 
 
 @dataclass(frozen=True, eq=False)
