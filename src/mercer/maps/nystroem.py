@@ -71,7 +71,7 @@ class Nystroem(Map):
         here; "chi2" here is the additive kernel sum 2xz/(x + z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
         Bandwidth parameter of kernels by name that have one, as in RandomFourier. "auto" is
-        "median" for exp-chi2: 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
+        "median": for exp-chi2, 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
         rows.
     kernel_params : dict or None, default=None
         Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function.
@@ -203,7 +203,7 @@ class Nystroem(Map):
 
     def required_statistics(self, d: int) -> Statistic | None:
         gamma = self._gamma()
-        parts = [] if gamma is None else [gamma.required_statistics(self.seed_)]
+        parts = [] if gamma is None else [gamma.required_statistics(d, self.seed_)]
         if self.random:
             size = self.n_components * (1 if self.landmarks == "uniform" else POOL)
             parts.append(Reservoir(size, self.seed_))

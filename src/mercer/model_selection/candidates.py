@@ -14,7 +14,6 @@ from mercer.errors import ParameterError, Setting
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.maps import registry
-from mercer.maps._bandwidth import Gamma
 from mercer.maps.base import Map
 from mercer.maps.block import as_block, matrix
 from mercer.maps.compose import Composed
@@ -56,7 +55,7 @@ GRIDS: dict[str, tuple[BandwidthGrid, ...]] = {
     "fourier": (
         BandwidthGrid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
         BandwidthGrid({"kernel": "laplacian"}, "gamma", (1, 1 / 4, 4, 1 / 16)),
-        BandwidthGrid({"kernel": "cosine-rbf"}, "gamma", (4, 1, 16)),
+        BandwidthGrid({"kernel": "cosine-rbf"}, "gamma", (1, 4, 1 / 4)),
     ),
     "gcws": (BandwidthGrid({"bits": _BITS}),),
     "exp-chi2": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
@@ -64,7 +63,7 @@ GRIDS: dict[str, tuple[BandwidthGrid, ...]] = {
         BandwidthGrid({}, "beta", (1, 1 / 4, 4)),
         BandwidthGrid({"kernel": "reciprocal"}, "beta", (1,)),
     ),
-    "skewed": (BandwidthGrid({}, "skew", (1, 1 / 10)),),
+    "skewed": (BandwidthGrid({}, "skew", (1, 1 / 4, 4)),),
     "nystroem": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
 }
 # Maps for a kernel that another map already stands for: candidates only when they are named.
@@ -271,10 +270,11 @@ def _variants(
         maps = {family: base}
         if grid.parameter:
             try:
-                auto = _estimate_bandwidth(base, grid.parameter, rows)
+                fitted = base.with_size(_PROBE_SIZE).fit(rows)
             except ValueError as error:
                 refused.setdefault(family, str(error))
                 continue
+            auto = float(getattr(fitted, f"{grid.parameter}_"))
             factors = grid.factors[:1] if X.shape[1] > _WIDE else grid.factors
             # rounded as it is printed, so that what is typed is what was tried
             values = [float(f"{auto * factor:.3g}") for factor in factors]
@@ -287,25 +287,6 @@ def _variants(
         for label, feature_map in maps.items():
             whole = feature_map if first is None else clone(first) >> feature_map
             yield from _probe(label, family, whole, X, refused)
-
-
-def _estimate_bandwidth(base: Map, parameter: str, rows: Any) -> float:
-    """Return the map's own estimate; without one, the median distance or the mean above 0."""
-    if parameter == "skew":
-        stored = rows.data if is_csr(rows) else rows
-        positive = stored[stored > 0]
-        return float(positive.mean()) if positive.size else 1.0
-    if isinstance(getattr(base, parameter), str):
-        fitted = base.with_size(_PROBE_SIZE).fit(rows)
-        return float(getattr(fitted, f"{parameter}_"))
-    return Gamma(type(base).__name__, "exp-chi2", "median").value(rows.shape[1], _Rows(rows))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Sample of rows in the form that Gamma takes."""
-
-    rows: Any
 
 
 def _probe(
