@@ -44,8 +44,12 @@ HISTOGRAMS = [
     Nystroem(12, kernel="exp-chi2", random_state=0),
     SkewedFourier(8, random_state=0),
     SkewedFourier(8, kernel="intersection", random_state=0),
+    Nystroem(12, kernel="skewed-chi2", random_state=0),
+    Nystroem(12, kernel="skewed-intersection", random_state=0),
     RandomLaplace(8, random_state=0),
     RandomLaplace(8, kernel="reciprocal", random_state=0),
+    Nystroem(12, kernel="exponential-semigroup", random_state=0),
+    Nystroem(12, kernel="reciprocal-semigroup", random_state=0),
 ]
 COSINE = [
     RandomFourier(8, kernel="cosine-rbf", random_state=0),
@@ -56,8 +60,10 @@ BANDWIDTHS = ("gamma", "skew", "beta")
 
 def bandwidth(feature_map, rows) -> float:
     fitted = feature_map.fit(rows)
-    (name,) = (name for name in BANDWIDTHS if hasattr(fitted, f"{name}_"))
-    return getattr(fitted, f"{name}_")
+    values = [getattr(fitted, f"{name}_", None) for name in BANDWIDTHS]
+    values += (getattr(fitted, "kernel_params_", None) or {}).values()
+    (value,) = (value for value in values if value is not None)
+    return value
 
 
 def kernel_matrix(feature_map, rows) -> np.ndarray:
@@ -90,7 +96,7 @@ def test_ids_and_float32_do_not_change_a_bandwidth(feature_map):
 
 
 @pytest.mark.parametrize("change", ["constant column", "permuted"])
-@pytest.mark.parametrize("feature_map", HISTOGRAMS[:4], ids=str)
+@pytest.mark.parametrize("feature_map", HISTOGRAMS[:6], ids=str)
 def test_kernels_of_histograms_depend_on_columns_that_vary(feature_map, change):
     other = changed(COUNTS, change)
     assert bandwidth(feature_map, other) == pytest.approx(bandwidth(feature_map, COUNTS), rel=1e-9)
@@ -99,7 +105,7 @@ def test_kernels_of_histograms_depend_on_columns_that_vary(feature_map, change):
     )
 
 
-@pytest.mark.parametrize("feature_map", HISTOGRAMS[4:], ids=str)
+@pytest.mark.parametrize("feature_map", HISTOGRAMS[6:], ids=str)
 def test_kernels_of_sums_do_not_depend_on_columns_of_zeros(feature_map):
     other = np.column_stack([np.zeros(len(COUNTS)), COUNTS[:, ::-1]])
     assert bandwidth(feature_map, other) == pytest.approx(bandwidth(feature_map, COUNTS))
@@ -208,6 +214,21 @@ def test_exp_chi2_of_given_poles_needs_the_sample_alone():
     chi2 = Chi2().squared_distance(COUNTS)[np.triu_indices(120, 1)]
     assert phi.gamma_ == pytest.approx(1 / np.median(chi2))
     assert ExpChi2(8, gamma=0.5, n_terms=2, poles=[3.0, 0.3]).fit(COUNTS).gamma_ == 0.5
+
+
+def test_nystroem_estimates_what_the_maps_of_the_same_kernel_do():
+    for kernel, feature_map in (
+        ("skewed-chi2", SkewedFourier(8, random_state=0)),
+        ("skewed-intersection", SkewedFourier(8, kernel="intersection", random_state=0)),
+        ("exponential-semigroup", RandomLaplace(8, random_state=0)),
+        ("reciprocal-semigroup", RandomLaplace(8, kernel="reciprocal", random_state=0)),
+    ):
+        phi = Nystroem(12, kernel=kernel, random_state=0).fit(COUNTS)
+        assert phi.kernel_ == feature_map.fit(COUNTS).kernel_
+        (name,) = phi.kernel_params_
+        given = Nystroem(12, kernel=kernel, kernel_params={name: 0.5}).fit(COUNTS)
+        assert given.kernel_params_ == {name: 0.5}
+        assert getattr(given.kernel_, name) == 0.5
 
 
 def test_every_bandwidth_is_estimated_by_default():

@@ -8,8 +8,9 @@ cosine-rbf                  1 - rho
 
 gamma="auto" is "median": 1 over the median distance of pairs of sampled rows, so that the kernel
 exp(-gamma distance) of half of the pairs is above 1/e. The skewed kernels have the shift at which
-this holds. Where more than half of the pairs have distance 0 it is the median of the others, and
-1.0 where all have. Distances are sums of differences, in float64: neither the origin nor a constant
+this holds; the semigroup kernels, of sums, have the beta at which k(x, x) is about 1/e. Where more
+than half of the distances (or sums) are 0, the median is that of the others; a bandwidth is 1.0
+where all are. Distances are sums of differences, in float64: neither the origin nor a constant
 column nor a few rows far away change the median.
 """
 
@@ -25,6 +26,7 @@ from scipy.optimize import brentq
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
+from mercer.kernels import SkewedChi2, SkewedIntersection
 from mercer.kernels.elementwise import Skewed
 from mercer.stats.base import Statistic
 from mercer.stats.basic import Reservoir, Spread
@@ -91,6 +93,16 @@ def median_skew(kernel: Callable[[float], Skewed], rows: Any) -> float:
     return float(np.exp(brentq(excess, low, high, xtol=1e-12)))
 
 
+def exponential_beta(rows: Any) -> float:
+    """Return 1 over the median of sum sqrt(2x) over sampled rows: exp(-beta sum) is then 1/e."""
+    return 1 / (median_above_zero(np.sqrt(2 * dense_columns(rows)).sum(axis=1)) or 1.0)
+
+
+def reciprocal_beta(rows: Any) -> float:
+    """Return the median of sum 2x over sampled rows: prod beta/(2x + beta) is then about 1/e."""
+    return median_above_zero(2 * dense_columns(rows).sum(axis=1)) or 1.0
+
+
 def _squared(rows: Array) -> Array:
     from scipy.spatial.distance import pdist
 
@@ -121,6 +133,14 @@ BANDWIDTH_RULES: dict[str, Callable[[Array], Array]] = {
     "matern": _squared,
     "cosine-rbf": _cosine,
     "exp-chi2": _chi2,
+}
+
+# Another parameter than gamma, by kernel, and its value from sampled rows.
+OTHER_RULES: dict[str, tuple[str, Callable[[Any], float]]] = {
+    "exponential-semigroup": ("beta", exponential_beta),
+    "reciprocal-semigroup": ("beta", reciprocal_beta),
+    "skewed-chi2": ("skew", lambda rows: median_skew(SkewedChi2, rows)),
+    "skewed-intersection": ("skew", lambda rows: median_skew(SkewedIntersection, rows)),
 }
 
 

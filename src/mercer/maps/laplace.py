@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import Array
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
-from mercer.maps._bandwidth import dense_columns, median_above_zero, sample_rows
+from mercer.maps._bandwidth import exponential_beta, reciprocal_beta, sample_rows
 from mercer.maps._transform import Chain, KernelOnFeatures
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
 from mercer.maps.stages import linear
@@ -40,12 +40,11 @@ _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and
 
 @dataclass(frozen=True)
 class _Density:
-    """Sampling density of the weights of a semigroup kernel, and beta="auto" from a row sum."""
+    """Sampling density of the weights of a semigroup kernel, and beta="auto" from sampled rows."""
 
     kernel: Callable[[float], Kernel]
     quantile: Callable[[Array, float], Array]
-    term: Callable[[Array], Array]
-    auto: Callable[[float], float]
+    auto: Callable[[Any], float]
 
 
 def _levy(u: Array, beta: float) -> Array:
@@ -56,17 +55,9 @@ def _exponential(u: Array, beta: float) -> Array:
     return -np.log(u) / beta
 
 
-def _root_term(x: Array) -> Array:
-    return np.sqrt(2 * x)
-
-
-def _term(x: Array) -> Array:
-    return 2 * x
-
-
 _DENSITIES = {
-    "exponential": _Density(ExponentialSemigroup, _levy, _root_term, lambda total: 1 / total),
-    "reciprocal": _Density(ReciprocalSemigroup, _exponential, _term, lambda total: total),
+    "exponential": _Density(ExponentialSemigroup, _levy, exponential_beta),
+    "reciprocal": _Density(ReciprocalSemigroup, _exponential, reciprocal_beta),
 }
 
 
@@ -194,12 +185,8 @@ class RandomLaplace(Map):
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         density = _DENSITIES[self.kernel]
-        if statistics is None:
-            self.beta_ = float(self.beta)
-        else:
-            sums = density.term(dense_columns(statistics.rows)).sum(axis=1)
-            typical = median_above_zero(sums)
-            self.beta_ = density.auto(typical) if typical > 0 else 1.0
+        auto = isinstance(self.beta, str)
+        self.beta_ = density.auto(statistics.rows) if auto else float(self.beta)
         weights = self._weights(rng, d, lambda u: density.quantile(u, self.beta_))
         panel = np.minimum(weights, _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None

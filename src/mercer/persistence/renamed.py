@@ -34,7 +34,10 @@ ATTRIBUTES: dict[str, str] = {
 }
 """Old name of a fitted attribute, of any model -> current name."""
 
-FROM_PARAMETERS: dict[str, dict[str, str]] = {"ExpChi2": {"gamma_": "gamma"}}
+FROM_PARAMETERS: dict[str, dict[str, str]] = {
+    "ExpChi2": {"gamma_": "gamma"},
+    "Nystroem": {"kernel_params_": "kernel_params"},
+}
 """Current name of a model class -> {fitted attribute that older files lack: its parameter}."""
 
 FIELDS: dict[str, dict[str, str]] = {
