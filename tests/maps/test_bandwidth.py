@@ -229,6 +229,10 @@ def test_nystroem_estimates_what_the_maps_of_the_same_kernel_do():
         given = Nystroem(12, kernel=kernel, kernel_params={name: 0.5}).fit(COUNTS)
         assert given.kernel_params_ == {name: 0.5}
         assert getattr(given.kernel_, name) == 0.5
+    with pytest.raises(ValueError, match="needs X >= 0, got -0.5"):
+        Nystroem(12, kernel="skewed-chi2").fit(COUNTS - 0.5)
+    signed = Nystroem(12, kernel="skewed-chi2", kernel_params={"skew": 1.0}).fit(COUNTS - 0.5)
+    assert np.isfinite(signed.transform(COUNTS - 0.5)).all()
 
 
 def test_every_bandwidth_is_estimated_by_default():

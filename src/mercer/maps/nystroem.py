@@ -164,7 +164,9 @@ class Nystroem(Map):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """The domain of the kernel."""
+        """The domain of the kernel; nonnegative where a skew is estimated."""
+        if self._estimated() is not None:
+            return "nonnegative"
         kernel = self._kernel_or_none()
         return "real" if kernel is None else kernel.domain
 
