@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -229,10 +230,18 @@ def test_nystroem_estimates_what_the_maps_of_the_same_kernel_do():
         given = Nystroem(12, kernel=kernel, kernel_params={name: 0.5}).fit(COUNTS)
         assert given.kernel_params_ == {name: 0.5}
         assert getattr(given.kernel_, name) == 0.5
-    with pytest.raises(ValueError, match="needs X >= 0, got -0.5"):
+    with pytest.raises(ValueError, match=r"needs X >= 0, got -0\.5"):
         Nystroem(12, kernel="skewed-chi2").fit(COUNTS - 0.5)
     signed = Nystroem(12, kernel="skewed-chi2", kernel_params={"skew": 1.0}).fit(COUNTS - 0.5)
     assert np.isfinite(signed.transform(COUNTS - 0.5)).all()
+
+
+@pytest.mark.parametrize("feature_map", [*DIFFERENCES[:5], *HISTOGRAMS[2:4]], ids=str)
+def test_a_fitted_map_holds_no_rows(feature_map):
+    X = np.arange(40_000.0).reshape(100, 400)
+    fitted = feature_map.with_size(4096).fit(X)
+    assert pickle.dumps(fitted).find(X[70].tobytes()) == -1
+    assert pickle.dumps(Nystroem(100, gamma=1.0).fit(X)).find(X[70].tobytes()) > 0
 
 
 def test_every_bandwidth_is_estimated_by_default():

@@ -39,10 +39,23 @@ _DIFFERENCES = 2**26  # of all pairs together: 0.1 to 0.2 s
 _FACTORS = 2**20  # of the pairs that a skew is tried on: 10 to 20 ms, a dozen times
 
 
-def sample_rows(d: int, seed: int) -> Reservoir:
+class BandwidthSample(Reservoir):
+    """Sample of rows that becomes one number, so that a fitted map holds no rows."""
+
+    value: float | None = None
+
+    def estimate(self, bandwidth: Callable[[Any], float]) -> float:
+        """Return bandwidth(rows), computed once; the rows are dropped."""
+        if self.value is None:
+            self.value = bandwidth(self.rows)
+            self.keys, self._rows = np.empty(0), []
+        return self.value
+
+
+def sample_rows(d: int, seed: int) -> BandwidthSample:
     """Return the empty sample of rows of d columns that bandwidths are computed from."""
     affordable = int(np.sqrt(2 * _DIFFERENCES / max(d, 1)))
-    return Reservoir(max(_FEWEST_ROWS, min(_ROWS, affordable)), seed)
+    return BandwidthSample(max(_FEWEST_ROWS, min(_ROWS, affordable)), seed)
 
 
 def median_above_zero(values: Array) -> float:
@@ -175,7 +188,9 @@ class Gamma:
             size = d * statistics.variance
         else:
             distances = BANDWIDTH_RULES[self.kernel]
-            size = median_above_zero(distances(dense_columns(statistics.rows)))
+            size = statistics.estimate(
+                lambda rows: median_above_zero(distances(dense_columns(rows)))
+            )
         if size == 0:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):

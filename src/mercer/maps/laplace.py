@@ -186,7 +186,7 @@ class RandomLaplace(Map):
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         density = _DENSITIES[self.kernel]
         auto = isinstance(self.beta, str)
-        self.beta_ = density.auto(statistics.rows) if auto else float(self.beta)
+        self.beta_ = statistics.estimate(density.auto) if auto else float(self.beta)
         weights = self._weights(rng, d, lambda u: density.quantile(u, self.beta_))
         panel = np.minimum(weights, _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None

@@ -228,7 +228,7 @@ class Nystroem(Map):
         params = self.kernel_params
         if estimated is not None:
             name, estimate = estimated
-            params = {**(params or {}), name: estimate(parts[0].rows)}
+            params = {**(params or {}), name: parts[0].estimate(estimate)}
         self.kernel_params_ = None if params is None else dict(params)
         kernel = self._kernel(self.gamma_, self.kernel_params_)
         try:

@@ -7,6 +7,7 @@ intersection   prod sqrt(min(x + c, z + c)/max(x + c, z + c))       Cauchy, scal
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class SkewedFourier(Map):
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         kernel, quantile = _DENSITIES[self.kernel]
         auto = isinstance(self.skew, str)
-        skew = median_skew(kernel, statistics.rows) if auto else float(self.skew)
+        skew = statistics.estimate(partial(median_skew, kernel)) if auto else float(self.skew)
         count = count_frequencies(self.n_components, self.form)
         panel = Matrix(sample_independent(rng, count, d, quantile) / (2 * np.pi))
         waves = build_fourier_features(rng, panel, self.n_components, self.form)

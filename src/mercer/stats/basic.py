@@ -249,7 +249,7 @@ class Reservoir:
         smallest = smallest[np.isfinite(keys[smallest])]
         self._merge(keys[smallest], as_block(matrix(block)[smallest]))
 
-    def __add__(self, other: Reservoir) -> Reservoir:
+    def __add__(self, other: Self) -> Self:
         if (self.size, self.seed) != (other.size, other.seed):
             raise ValueError("Reservoirs of different size or seed do not merge.")
         merged = copy.copy(self)
