@@ -87,7 +87,6 @@ class ExpChi2(Map):
         "random_state": (Seed(),),
         "n_jobs": (Threads(),),
     }
-    statistics_name = "histogram and bandwidth statistics"
     domain = "nonnegative"
     gamma_: float
 
@@ -109,6 +108,11 @@ class ExpChi2(Map):
         self.design = design
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    @property
+    def statistics_name(self) -> str:  # type: ignore[override]
+        """The histogram that poles are fitted to, and a sample of rows for gamma."""
+        return "histogram of values" + (", bandwidth" if isinstance(self.gamma, str) else "")
 
     @property
     def kernel_(self) -> Kernel:
