@@ -21,6 +21,7 @@ PARTS = (
     "cluster",
     "command",
     "plan",
+    "defaults",
     "maps",
     "ops",
     "slopes",

@@ -15,10 +15,8 @@ name = "sklearn RBFSampler"
 
 
 def rival(feature_map: Map) -> Any:
-    """RBFSampler of the same size and gamma, for the Gaussian kernel."""
+    """RBFSampler of the same size and gamma as a fitted map, for the Gaussian kernel."""
     if not isinstance(feature_map, RandomFourier) or feature_map.kernel != "gaussian":
         return None
-    gamma = "scale" if feature_map.gamma == "auto" else feature_map.gamma
-    if gamma == "median":
-        return None
+    gamma = feature_map.gamma_
     return RBFSampler(gamma=gamma, n_components=feature_map.n_components, random_state=0)

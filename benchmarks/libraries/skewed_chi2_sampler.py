@@ -13,9 +13,9 @@ name = "sklearn SkewedChi2Sampler"
 
 
 def rival(feature_map: Map) -> Any:
-    """SkewedChi2Sampler of the same size and skew."""
+    """SkewedChi2Sampler of the same size and skew as a fitted map."""
     if not isinstance(feature_map, SkewedFourier) or feature_map.kernel != "chi2":
         return None
     return SkewedChi2Sampler(
-        skewedness=feature_map.skew, n_components=feature_map.n_components, random_state=0
+        skewedness=feature_map.skew_, n_components=feature_map.n_components, random_state=0
     )

@@ -35,6 +35,8 @@ def test_median_is_one_over_the_median_of_the_distance_that_gamma_multiplies():
     )
     laplacian = RandomFourier(8, kernel="laplacian", gamma="median").fit(X)
     assert laplacian.gamma_ == pytest.approx(1 / np.median(pdist(X, "cityblock")))
+    cosine = RandomFourier(8, kernel="cosine-rbf", gamma="median").fit(X)
+    assert cosine.gamma_ == pytest.approx(1 / np.median(pdist(X, "cosine")))
 
 
 def test_median_of_many_rows_is_that_of_a_sample():
@@ -45,19 +47,10 @@ def test_median_of_many_rows_is_that_of_a_sample():
     )
 
 
-@pytest.mark.parametrize(
-    ("kernel", "word"),
-    [
-        ("gaussian", "scale"),
-        ("cauchy", "scale"),
-        ("matern", "scale"),
-        ("laplacian", "median"),
-        ("cosine-rbf", 1.0),
-    ],
-)
-def test_auto_gamma_goes_by_kernel(kernel, word):
+@pytest.mark.parametrize("kernel", ["gaussian", "cauchy", "matern", "laplacian", "cosine-rbf"])
+def test_auto_gamma_is_the_median(kernel):
     auto, named = (
-        RandomFourier(8, kernel=kernel, gamma=gamma).fit(X).gamma_ for gamma in ("auto", word)
+        RandomFourier(8, kernel=kernel, gamma=gamma).fit(X).gamma_ for gamma in ("auto", "median")
     )
     assert auto == named
 
@@ -207,8 +200,8 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
             r"gamma='scale' is for kernels of squared distances.* Use 'median'",
         ),
         (
-            {"kernel": "cosine-rbf", "gamma": "median"},
-            r"gamma='median' needs a kernel of a distance",
+            {"kernel": "cosine-rbf", "gamma": "scale"},
+            r"gamma='scale' is for kernels of squared distances.* Use 'median'",
         ),
         ({"gamma": 1e308}, r"gamma=1e\+308 gives frequencies beyond float64. Use a smaller one"),
         (

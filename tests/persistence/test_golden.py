@@ -45,6 +45,16 @@ def test_a_model_of_an_older_file_can_be_saved_again(path, tmp_path):
     assert was["parameters"].items() <= now["parameters"].items()
 
 
+def test_kernels_of_older_files_have_the_parameters_that_were_given():
+    old = {
+        name: mercer.load(HERE / f"{name}.mercer") for name in ("exp-chi2", "skewed", "nystroem")
+    }
+    assert old["exp-chi2"].gamma_ == old["exp-chi2"].gamma == 1.0
+    assert old["exp-chi2"].kernel_ == mercer.kernels.ExpChi2(1.0)
+    assert old["skewed"].kernel_ == mercer.kernels.SkewedChi2(1.0)
+    assert old["nystroem"].kernel_params_ is old["nystroem"].kernel_params is None
+
+
 def _sizes(description):
     return sorted((one["dtype"], one["shape"]) for one in description["arrays"].values())
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mercer import accumulate
 from mercer.maps.block import Dense, Sparse, as_block
 from mercer.stats.base import CombinedStatistics
-from mercer.stats.basic import ColumnSpread, Range, Reservoir, RowMean, Spread
+from mercer.stats.basic import ColumnSpread, Range, Reservoir, Spread
 from mercer.stats.histogram import ColumnHistogram, Histogram
 from mercer.stats.moments import Moments
 
@@ -22,7 +22,6 @@ MAKERS = {
     "histogram": Histogram,
     "reservoir": lambda: Reservoir(7, seed=3),
     "moments": Moments,
-    "row mean": lambda: RowMean(np.abs),
     "histogram by column": ColumnHistogram,
     "together": lambda: CombinedStatistics(Range(), Spread()),
 }
@@ -61,8 +60,6 @@ def facts(summary) -> dict[str, np.ndarray]:
             for name, part in enumerate(summary.parts)
             for key, value in facts(part).items()
         }
-    if isinstance(summary, RowMean):
-        return {"mean": summary.mean, "weight": summary.weight}
     assert isinstance(summary, Moments)
     return {
         name: getattr(summary, name)

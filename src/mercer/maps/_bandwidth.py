@@ -1,10 +1,17 @@
 """Bandwidth: gamma as a number, or as one over the size of the distance that it multiplies.
 
-kernel                      gamma multiplies       gamma="auto" is
-gaussian, cauchy, matern    |x - z|^2              "scale"
-laplacian                   |x - z|_1              "median"
-exp-chi2                    (x - z)^2/(x + z)      "median"
-cosine-rbf                  1 - rho                1.0
+kernel                      gamma multiplies
+gaussian, cauchy, matern    |x - z|^2
+laplacian                   |x - z|_1
+exp-chi2                    sum (x - z)^2/(x + z)
+cosine-rbf                  1 - rho
+
+gamma="auto" is "median": 1 over the median distance of pairs of sampled rows, so that the kernel
+exp(-gamma distance) of half of the pairs is above 1/e. The skewed kernels have the shift at which
+this holds; the semigroup kernels, of sums, have the beta at which k(x, x) is about 1/e. Where more
+than half of the distances (or sums) are 0, the median is that of the others; a bandwidth is 1.0
+where all are. Distances are sums of differences, in float64: neither the origin nor a constant
+column nor a few rows far away change the median.
 """
 
 from __future__ import annotations
@@ -14,16 +21,99 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
+from mercer.kernels import SkewedChi2, SkewedIntersection
+from mercer.kernels.elementwise import Skewed
 from mercer.stats.base import Statistic
 from mercer.stats.basic import Reservoir, Spread
 from mercer.validation.parameters import Option, Positive
 
 GAMMA = (Positive(), Option("auto", "scale", "median"))
-_MEDIAN_ROWS = 512  # rows whose pairwise distances give gamma="median"
+_ROWS = 512  # sampled rows, up to 512 columns
+_FEWEST_ROWS = 64  # of wide data; the median of their 2,016 pairs is within some per cent
+_DIFFERENCES = 2**26  # of all pairs together: 0.1 to 0.2 s
+_FACTORS = 2**20  # of the pairs that a skew is tried on: 10 to 20 ms, a dozen times
+
+
+class BandwidthSample(Reservoir):
+    """Sample of rows that becomes one number, so that a fitted map holds no rows."""
+
+    value: float | None = None
+
+    def estimate(self, bandwidth: Callable[[Any], float]) -> float:
+        """Return bandwidth(rows), computed once; the rows are dropped."""
+        if self.value is None:
+            self.value = bandwidth(self.rows)
+            self.keys, self._rows = np.empty(0), []
+        return self.value
+
+
+def sample_rows(d: int, seed: int) -> BandwidthSample:
+    """Return the empty sample of rows of d columns that bandwidths are computed from."""
+    affordable = int(np.sqrt(2 * _DIFFERENCES / max(d, 1)))
+    return BandwidthSample(max(_FEWEST_ROWS, min(_ROWS, affordable)), seed)
+
+
+def median_above_zero(values: Array) -> float:
+    """Return the median; where it is 0, that of the values above 0; 0.0 without any."""
+    median = float(np.median(values)) if len(values) else 0.0
+    if median == 0 and np.any(values > 0):
+        return float(np.median(values[values > 0]))
+    return median
+
+
+def dense_columns(rows: Any) -> Array:
+    """Return rows as a float64 array; of CSR rows, the columns that are not zero in all of them."""
+    if is_csr(rows):
+        rows = rows[:, np.unique(rows.indices)].toarray()
+    return np.asarray(rows, dtype=np.float64)
+
+
+def median_skew(kernel: Callable[[float], Skewed], rows: Any) -> float:
+    """Return the skew at which the median of the kernel over pairs of sampled rows is 1/e.
+
+    It is the smallest number above 0 where no skew has so small a kernel, 1.0 where rows are equal.
+    """
+    rows = dense_columns(rows)
+    rows = rows[:, rows.min(axis=0, initial=np.inf) < rows.max(axis=0, initial=-np.inf)]
+    first, second = np.triu_indices(len(rows), 1)
+    count = max(_FEWEST_ROWS, _FACTORS // max(rows.shape[1], 1))
+    # Neighbours in the sample first: as many rows as possible are in some pair.
+    pairs = np.argsort(second - first, kind="stable")[:count]
+    left, right = rows[first[pairs]], rows[second[pairs]]
+    distinct = (left != right).any(axis=1)
+    if not distinct.any():
+        return 1.0
+    if 2 * distinct.sum() <= len(distinct):
+        left, right = left[distinct], right[distinct]
+
+    def excess(logarithm: float) -> float:
+        skew = float(np.exp(logarithm))
+        factors = kernel(skew).factor(left + skew, right + skew)
+        return float(np.median(factors.prod(axis=1))) - np.exp(-1)
+
+    smallest = float(rows[rows > 0].min())
+    low = float(np.log(smallest)) - np.log(1024)
+    if excess(low) >= 0:
+        return smallest
+    high = low + np.log(1024)
+    while excess(high) < 0:
+        high += np.log(16)
+    return float(np.exp(brentq(excess, low, high, xtol=1e-12)))
+
+
+def exponential_beta(rows: Any) -> float:
+    """Return 1 over the median of sum sqrt(2x) over sampled rows: exp(-beta sum) is then 1/e."""
+    return 1 / (median_above_zero(np.sqrt(2 * dense_columns(rows)).sum(axis=1)) or 1.0)
+
+
+def reciprocal_beta(rows: Any) -> float:
+    """Return the median of sum 2x over sampled rows: prod beta/(2x + beta) is then about 1/e."""
+    return median_above_zero(2 * dense_columns(rows).sum(axis=1)) or 1.0
 
 
 def _squared(rows: Array) -> Array:
@@ -43,21 +133,27 @@ def _chi2(rows: Array) -> Array:
     return ops.gram_chi2_distance(rows, rows, np.empty((n, n)))[np.triu_indices(n, 1)]
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """The meaning of "auto", and the pairwise distances that gamma multiplies; None for angles."""
-
-    auto: str | float
-    distances: Callable[[Array], Array] | None
+def _cosine(rows: Array) -> Array:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return _squared(rows / np.where(norms > 0, norms, 1.0)) / 2
 
 
-BANDWIDTH_RULES = {
-    "gaussian": _Rule("scale", _squared),
-    "laplacian": _Rule("median", _absolute),
-    "cauchy": _Rule("scale", _squared),
-    "matern": _Rule("scale", _squared),
-    "cosine-rbf": _Rule(1.0, None),
-    "exp-chi2": _Rule("median", _chi2),
+# The pairwise distances that gamma multiplies, by kernel.
+BANDWIDTH_RULES: dict[str, Callable[[Array], Array]] = {
+    "gaussian": _squared,
+    "laplacian": _absolute,
+    "cauchy": _squared,
+    "matern": _squared,
+    "cosine-rbf": _cosine,
+    "exp-chi2": _chi2,
+}
+
+# Another parameter than gamma, by kernel, and its value from sampled rows.
+OTHER_RULES: dict[str, tuple[str, Callable[[Any], float]]] = {
+    "exponential-semigroup": ("beta", exponential_beta),
+    "reciprocal-semigroup": ("beta", reciprocal_beta),
+    "skewed-chi2": ("skew", lambda rows: median_skew(SkewedChi2, rows)),
+    "skewed-intersection": ("skew", lambda rows: median_skew(SkewedIntersection, rows)),
 }
 
 
@@ -70,30 +166,31 @@ class Gamma:
     given: float | str
 
     def check(self) -> None:
-        """Raise a ValueError for "scale" or "median" with a kernel that does not have it."""
-        distances = BANDWIDTH_RULES[self.kernel].distances
-        if self.given == "scale" and distances is not _squared:
+        """Raise a ValueError for "scale" with a kernel that does not have it."""
+        if self.given == "scale" and BANDWIDTH_RULES[self.kernel] is not _squared:
             why = (
                 f" is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
                 "Use 'median' or a number."
             )
             raise ParameterError(self.estimator_name, Setting("gamma", "'scale'"), why)
-        if self.given == "median" and distances is None:
-            why = f" needs a kernel of a distance, and kernel={self.kernel!r} is not one."
-            raise ParameterError(self.estimator_name, Setting("gamma", "'median'"), why)
 
-    def required_statistics(self, seed: int) -> Statistic | None:
+    def required_statistics(self, d: int, seed: int) -> Statistic | None:
         """Return the statistic that gamma needs: the variance, a sample of rows, or None."""
-        if self._rule == "scale":
+        if self.given == "scale":
             return Spread()
-        return Reservoir(_MEDIAN_ROWS, seed) if self._rule == "median" else None
+        return sample_rows(d, seed) if isinstance(self.given, str) else None
 
     def value(self, d: int, statistics: Any) -> float:
         """Return gamma for d columns, from the required statistics of all rows; 1.0 for size 0."""
-        if not isinstance(self._rule, str):
-            return float(self._rule)
-        scale = self._rule == "scale"
-        size = d * statistics.variance if scale else self._median(statistics.rows)
+        if not isinstance(self.given, str):
+            return float(self.given)
+        if self.given == "scale":
+            size = d * statistics.variance
+        else:
+            distances = BANDWIDTH_RULES[self.kernel]
+            size = statistics.estimate(
+                lambda rows: median_above_zero(distances(dense_columns(rows)))
+            )
         if size == 0:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):
@@ -101,17 +198,5 @@ class Gamma:
                 f" needs data whose spread is a finite number, got {size:g}. Scale the data "
                 "(sklearn.preprocessing.StandardScaler) or give gamma as a number."
             )
-            raise ParameterError(self.estimator_name, Setting("gamma", repr(self._rule)), why)
+            raise ParameterError(self.estimator_name, Setting("gamma", repr(self.given)), why)
         return float(1 / size)
-
-    @property
-    def _rule(self) -> float | str:
-        return BANDWIDTH_RULES[self.kernel].auto if self.given == "auto" else self.given
-
-    def _median(self, rows: Any) -> float:
-        """Return the median distance of the pairs of rows."""
-        if is_csr(rows):  # columns that are zero in every row change no distance
-            rows = rows[:, np.unique(rows.indices)].toarray()
-        distances = BANDWIDTH_RULES[self.kernel].distances
-        values = np.empty(0) if distances is None else distances(rows.astype(np.float64))
-        return float(np.median(values)) if len(values) else 0.0

@@ -165,7 +165,7 @@ class CompressiveFourier(Map):
         check_projection(estimator_name, "n_measurements", m, d, self.method, self.basis)
 
     def required_statistics(self, d: int) -> Statistic | None:
-        return self._gamma().required_statistics(self.seed_)
+        return self._gamma().required_statistics(d, self.seed_)
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         m = projection_size(self.n_measurements, d, self.method)

@@ -9,13 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import Array
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
+from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Map, Rate
 from mercer.maps.chi2_series import Chi2Series
 from mercer.maps.fourier import RandomFourier
 from mercer.rng import Rng
-from mercer.stats.base import Statistic
-from mercer.validation.parameters import Integer, Positive, Seed, Threads
+from mercer.stats.base import CombinedStatistics, Statistic
+from mercer.validation.parameters import Integer, Option, Positive, Seed, Threads
 
 
 class ExpChi2(Map):
@@ -29,9 +30,9 @@ class ExpChi2(Map):
     ----------
     n_components : int, default=1024
         Number of output columns.
-    gamma : float, default=1.0
-        Bandwidth parameter, as in scikit-learn. For rows with sum 1, D is at most 2 and gamma = 1 a
-        fair start; for other rows use 1 over a typical D.
+    gamma : float or {"auto", "median"}, default="auto"
+        Bandwidth parameter, as in scikit-learn. "auto" and "median" are 1 over the median of D over
+        pairs of sampled rows, as in RandomFourier.
     n_terms : int, default=5
         Terms of the series; 5 are enough for up to about 1e5 components.
     poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"
@@ -45,6 +46,8 @@ class ExpChi2(Map):
 
     Attributes
     ----------
+    gamma_ : float
+        The gamma in use.
     kernel_ : Kernel
         The exact kernel.
     limit_ : Kernel
@@ -77,7 +80,7 @@ class ExpChi2(Map):
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     parameter_constraints = {
         "n_components": (Integer(),),
-        "gamma": (Positive(),),
+        "gamma": (Positive(), Option("auto", "median")),
         "n_terms": (Integer(),),
         "poles": Chi2Series.parameter_constraints["poles"],
         "design": RandomFourier.parameter_constraints["design"],
@@ -85,12 +88,13 @@ class ExpChi2(Map):
         "n_jobs": (Threads(),),
     }
     domain = "nonnegative"
+    gamma_: float
 
     def __init__(
         self,
         n_components: int = 1024,
         *,
-        gamma: float = 1.0,
+        gamma: float | str = "auto",
         n_terms: int = 5,
         poles: str | Array = "fit",
         design: str = "auto",
@@ -106,40 +110,59 @@ class ExpChi2(Map):
         self.n_jobs = n_jobs
 
     @property
+    def statistics_name(self) -> str:  # type: ignore[override]
+        """The histogram that poles are fitted to, and a sample of rows for gamma."""
+        return "histogram of values" + (", bandwidth" if isinstance(self.gamma, str) else "")
+
+    @property
     def kernel_(self) -> Kernel:
         """The exact kernel."""
-        return ExpChi2Kernel(float(self.gamma))
+        check_is_fitted(self)
+        return ExpChi2Kernel(self.gamma_)
 
     @property
     def limit_(self) -> Kernel:
         """The Gaussian kernel of the series' features."""
         check_is_fitted(self)
-        return kernel_on_first_stage(Gaussian(float(self.gamma)), self.tile_transform_, self.domain)
+        return kernel_on_first_stage(Gaussian(self.gamma_), self.tile_transform_, self.domain)
 
     @property
     def rate(self) -> Rate:
         """The rate of RandomFourier."""
-        return self._fourier().rate
+        return self._fourier(self.gamma).rate
 
     def check(self, d: int) -> None:
         self._series().check(d)
 
     def required_statistics(self, d: int) -> Statistic | None:
-        return self._series().required_statistics(d)
+        parts = (
+            self._series().required_statistics(d),
+            self._gamma().required_statistics(d, self.seed_),
+        )
+        required = [part for part in parts if part is not None]
+        return CombinedStatistics(*required) if required else None
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
-        series = self._series().build(rng, d, statistics)
-        return Chain((*series.stages, *self._fourier().build(rng, d * self.n_terms, None).stages))
+        parts = [] if statistics is None else list(statistics.parts)
+        sample = parts.pop() if isinstance(self.gamma, str) else None
+        self.gamma_ = self._gamma().value(d, sample)
+        series = self._series().build(rng, d, parts[0] if parts else None)
+        fourier = self._fourier(self.gamma_).build(rng, d * self.n_terms, None)
+        return Chain((*series.stages, *fourier.stages))
 
     @classmethod
     def cases(cls) -> list[Map]:
         return [
             cls(64, gamma=0.3, design="iid", random_state=0),
             cls(64, gamma=0.3, n_terms=3, poles="minimax", random_state=0),
+            cls(64, design="iid", random_state=0),
         ]
 
     def _series(self) -> Chi2Series:
         return Chi2Series(self.n_terms, poles=self.poles)
 
-    def _fourier(self) -> RandomFourier:
-        return RandomFourier(self.n_components, gamma=self.gamma, design=self.design)
+    def _gamma(self) -> Gamma:
+        return Gamma(type(self).__name__, "exp-chi2", self.gamma)
+
+    def _fourier(self, gamma: float | str) -> RandomFourier:
+        return RandomFourier(self.n_components, gamma=gamma, design=self.design)

@@ -72,10 +72,12 @@ class RandomFourier(Map):
         exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma),
         exp(-gamma (1 - rho)) with rho = cos(x, z). "rbf" is "gaussian".
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        Bandwidth parameter of the kernel. "scale" is scikit-learn's 1 / (d var(X)), for squared
-        distances; 1.0 when the variance is 0. "median" is 1 over the median of the distance that
-        gamma multiplies, over pairs of sampled rows. "auto" is "scale" for gaussian, cauchy and
-        matern, "median" for laplacian, 1.0 for cosine-rbf.
+        Bandwidth parameter of the kernel. "auto" and "median" are 1 over the median of the distance
+        that gamma multiplies, over all pairs of at most 512 sampled rows (fewer of more than 512
+        columns, at least 64): it depends neither on the origin nor on constant columns, and hardly
+        on single outliers. Where it is 0, since rows are equal, it is that of the pairs that
+        differ; 1.0 where none does. "scale" is scikit-learn's 1 / (d var(X)), for squared
+        distances; 1.0 when the variance is 0.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel.
     form : {"paired", "offset"}, default="paired"
@@ -203,7 +205,7 @@ class RandomFourier(Map):
             raise ParameterError(type(self).__name__, Setting("design", repr(self.design)), why)
 
     def required_statistics(self, d: int) -> Statistic | None:
-        return self._gamma().required_statistics(self.seed_)
+        return self._gamma().required_statistics(d, self.seed_)
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         density = _DENSITIES[self._kernel_name]

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import Array
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
+from mercer.maps._bandwidth import exponential_beta, reciprocal_beta, sample_rows
 from mercer.maps._transform import Chain, KernelOnFeatures
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
 from mercer.maps.stages import linear
@@ -24,7 +25,6 @@ from mercer.maps.stages.elementwise import Shift
 from mercer.maps.stages.laplace import Exponent, LaplaceFeatures
 from mercer.rng import Rng
 from mercer.stats.base import Statistic
-from mercer.stats.basic import RowMean
 from mercer.validation.parameters import (
     Flag,
     Integer,
@@ -40,12 +40,11 @@ _LARGEST = 1e30  # a weight at which exp(-w x) is 0 for every x above 1e-28, and
 
 @dataclass(frozen=True)
 class _Density:
-    """Sampling density of the weights of a semigroup kernel, and beta="auto" from mean row sums."""
+    """Sampling density of the weights of a semigroup kernel, and beta="auto" from sampled rows."""
 
     kernel: Callable[[float], Kernel]
     quantile: Callable[[Array, float], Array]
-    term: Callable[[Array], Array]
-    auto: Callable[[float], float]
+    auto: Callable[[Any], float]
 
 
 def _levy(u: Array, beta: float) -> Array:
@@ -56,17 +55,9 @@ def _exponential(u: Array, beta: float) -> Array:
     return -np.log(u) / beta
 
 
-def _root_term(x: Array) -> Array:
-    return np.sqrt(2 * x)
-
-
-def _term(x: Array) -> Array:
-    return 2 * x
-
-
 _DENSITIES = {
-    "exponential": _Density(ExponentialSemigroup, _levy, _root_term, lambda mean: 1 / mean),
-    "reciprocal": _Density(ReciprocalSemigroup, _exponential, _term, lambda mean: mean),
+    "exponential": _Density(ExponentialSemigroup, _levy, exponential_beta),
+    "reciprocal": _Density(ReciprocalSemigroup, _exponential, reciprocal_beta),
 }
 
 
@@ -83,8 +74,8 @@ class RandomLaplace(Map):
         exp(-beta sum sqrt(x + z)) or prod beta/(x + z + beta).
     beta : float or "auto", default="auto"
         The kernel's parameter (the paper's lambda for the reciprocal one). "auto" makes k(x, x)
-        about 1/e: 1 over the mean of sum sqrt(2x) for exponential, the mean of sum 2x for
-        reciprocal.
+        about 1/e: 1 over the median of sum sqrt(2x) over sampled rows for exponential, the median
+        of sum 2x for reciprocal; of the sums above 0 where it is 0, and 1.0 where all are 0.
     shift : float, default=0.0
         The paper's delta, added to every coordinate: limit_ is then k(x + delta, z + delta).
         ``theory.laplace_shift`` has the shift for a given error. CSR rows stay sparse.
@@ -190,14 +181,12 @@ class RandomLaplace(Map):
         return KernelOnFeatures(self.kernel_, (Chain((Shift(self.shift),)),), self.domain)
 
     def required_statistics(self, d: int) -> Statistic | None:
-        return RowMean(_DENSITIES[self.kernel].term) if isinstance(self.beta, str) else None
+        return sample_rows(d, self.seed_) if isinstance(self.beta, str) else None
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         density = _DENSITIES[self.kernel]
-        if statistics is None:
-            self.beta_ = float(self.beta)
-        else:
-            self.beta_ = density.auto(statistics.mean) if statistics.mean > 0 else 1.0
+        auto = isinstance(self.beta, str)
+        self.beta_ = statistics.estimate(density.auto) if auto else float(self.beta)
         weights = self._weights(rng, d, lambda u: density.quantile(u, self.beta_))
         panel = np.minimum(weights, _LARGEST)
         exponent = Exponent(self.kernel, self.beta_) if self.normalize else None

@@ -17,7 +17,7 @@ from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel
 from mercer.kernels.gram import gram
 from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
-from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, Gamma
+from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, OTHER_RULES, Gamma, sample_rows
 from mercer.maps._landmarks import (
     POOL,
     inverse_square_root,
@@ -72,10 +72,11 @@ class Nystroem(Map):
         scikit-learn's "chi2" is "exp-chi2" here; "chi2" is the additive kernel sum 2xz/(x + z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
         Bandwidth parameter of kernels by name that have one, as in RandomFourier. "auto" is
-        "median" for exp-chi2: 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
+        "median": for exp-chi2, 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
         rows.
     kernel_params : dict or None, default=None
-        Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function.
+        Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function. A skew or a
+        beta that is not given is estimated, as in SkewedFourier and RandomLaplace.
     landmarks : {"uniform", "kmeans++", "leverage"} or array-like, default="uniform"
         "uniform" is a sample without replacement. "kmeans++" and "leverage" choose from a uniform
         sample of ten rows for each landmark: by squared distances in the kernel's feature space, or
@@ -96,6 +97,8 @@ class Nystroem(Map):
         The number of landmarks.
     gamma_ : float or None
         The gamma in use, for kernels by name that have one.
+    kernel_params_ : dict or None
+        kernel_params, with the skew or the beta that was estimated.
     kernel_, limit_ : Kernel
         The exact kernel.
 
@@ -138,6 +141,7 @@ class Nystroem(Map):
     domain_advice = "For signed data use a kernel of all numbers, such as 'gaussian'."
     nested = False
     gamma_: float | None
+    kernel_params_: dict[str, Any] | None
     rate = Decay((10, 20, 40), 0.75)  # it depends on the data; exact where all rows are landmarks
 
     def __init__(
@@ -161,7 +165,9 @@ class Nystroem(Map):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        """The domain of the kernel."""
+        """The domain of the kernel; nonnegative where a skew is estimated."""
+        if self._estimated() is not None:
+            return "nonnegative"
         kernel = self._kernel_or_none()
         return "real" if kernel is None else kernel.domain
 
@@ -174,7 +180,7 @@ class Nystroem(Map):
     def kernel_(self) -> Kernel:
         """The exact kernel."""
         check_is_fitted(self)
-        return self._kernel(self.gamma_)
+        return self._kernel(self.gamma_, self.kernel_params_)
 
     @property
     def landmarks_(self) -> Any:
@@ -204,7 +210,9 @@ class Nystroem(Map):
 
     def required_statistics(self, d: int) -> Statistic | None:
         gamma = self._gamma()
-        parts = [] if gamma is None else [gamma.required_statistics(self.seed_)]
+        parts = [] if gamma is None else [gamma.required_statistics(d, self.seed_)]
+        if self._estimated() is not None:
+            parts.append(sample_rows(d, self.seed_))
         if self.random:
             size = self.n_components * (1 if self.landmarks == "uniform" else POOL)
             parts.append(Reservoir(size, self.seed_))
@@ -217,7 +225,13 @@ class Nystroem(Map):
         sample = parts.pop() if self.random else None
         gamma = self._gamma()
         self.gamma_ = None if gamma is None else gamma.value(d, parts[0] if parts else None)
-        kernel = self._kernel(self.gamma_)
+        estimated = self._estimated()
+        params = self.kernel_params
+        if estimated is not None:
+            name, estimate = estimated
+            params = {**(params or {}), name: parts[0].estimate(estimate)}
+        self.kernel_params_ = None if params is None else dict(params)
+        kernel = self._kernel(self.gamma_, self.kernel_params_)
         try:
             rows = self._given_landmarks() if sample is None else self._sample(rng, kernel, sample)
             return Landmarks.of(estimator_name, kernel, rows.astype(np.float64))
@@ -232,6 +246,7 @@ class Nystroem(Map):
             cls(12, kernel="min-max", landmarks="kmeans++", random_state=0),
             cls(12, kernel="laplacian", landmarks="leverage", random_state=0),
             cls(12, kernel="matern", kernel_params={"nu": 0.5}, random_state=0),
+            cls(12, kernel="skewed-chi2", random_state=0),
         ]
 
     def _sample(self, rng: Rng, kernel: Kernel, sample: Reservoir) -> Any:
@@ -261,10 +276,20 @@ class Nystroem(Map):
         name = self._kernel_name
         return Gamma(type(self).__name__, name, self.gamma) if name in BANDWIDTH_RULES else None
 
-    def _kernel(self, gamma: float | None) -> Kernel:
-        """Return the kernel with a gamma; raise where the parameters contradict each other."""
+    def _estimated(self) -> tuple[str, Callable[[Any], float]] | None:
+        """Return the parameter beside gamma that is not given, and its value from rows, or None."""
+        if not isinstance(self.kernel, str):
+            return None
+        rule = OTHER_RULES.get(self._kernel_name)
+        return None if rule is None or rule[0] in (self.kernel_params or {}) else rule
+
+    def _kernel(self, gamma: float | None, given: Mapping[str, Any] | None = None) -> Kernel:
+        """Return the kernel with a gamma and the given parameters, kernel_params by default.
+
+        Raise where the parameters contradict each other.
+        """
         estimator_name = type(self).__name__
-        params = dict(self.kernel_params or {})
+        params = dict(given or self.kernel_params or {})
         if isinstance(self.kernel, str):
             cls = kernel_class(self.kernel)
             allowed = {field.name for field in fields(cls)} - {"gamma"}

@@ -7,18 +7,22 @@ intersection   prod sqrt(min(x + c, z + c)/max(x + c, z + c))       Cauchy, scal
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import Array
 from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
+from mercer.maps._bandwidth import median_skew, sample_rows
 from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.elementwise import LogSkew
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.maps.stages.linear import Matrix, sample_independent
 from mercer.rng import Rng
+from mercer.stats.base import Statistic
 from mercer.validation.parameters import Integer, Option, Positive, Seed, Threads
 
 
@@ -46,8 +50,10 @@ class SkewedFourier(Map):
     kernel : {"chi2", "intersection"}, default="chi2"
         prod 2 sqrt((x + c)(z + c)) / (x + z + 2c), or
         prod sqrt(min(x + c, z + c)/max(x + c, z + c)).
-    skew : float, default=1.0
-        c; the smaller it is, the more differ 0 and small numbers.
+    skew : float or "auto", default="auto"
+        c; the smaller it is, the more differ 0 and small numbers. With "auto" the kernel of the
+        median pair of sampled rows is 1/e, as it is for the gamma of RandomFourier; it is the
+        smallest number above 0 where no c has so small a kernel, and 1.0 where all rows are equal.
     form : {"paired", "offset"}, default="paired"
         As in RandomFourier.
     random_state : int, Generator, RandomState or None, default=None
@@ -57,6 +63,8 @@ class SkewedFourier(Map):
 
     Attributes
     ----------
+    skew_ : float
+        The skew in use.
     kernel_, limit_ : Kernel
         The exact kernel, which is also the limit as n_components grows.
 
@@ -78,10 +86,11 @@ class SkewedFourier(Map):
     name = "skewed"
     kernels = tuple(_DENSITIES)
     paper = "Li, Ionescu and Sminchisescu, DAGM 2010; a comparator of Yang et al., CVPR 2014"
+    statistics_name = "bandwidth statistics"
     parameter_constraints = {
         "n_components": (Integer(),),
         "kernel": (Option(*_DENSITIES),),
-        "skew": (Positive(),),
+        "skew": (Positive(), Option("auto")),
         "form": (Option("paired", "offset"),),
         "random_state": (Seed(),),
         "n_jobs": (Threads(),),
@@ -93,7 +102,7 @@ class SkewedFourier(Map):
         n_components: int = 1024,
         *,
         kernel: str = "chi2",
-        skew: float = 1.0,
+        skew: float | str = "auto",
         form: str = "paired",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -106,24 +115,33 @@ class SkewedFourier(Map):
         self.n_jobs = n_jobs
 
     @property
+    def skew_(self) -> float:
+        """The skew in use."""
+        check_is_fitted(self)
+        chain: Any = self.tile_transform_
+        return float(chain.stages[0].skew)
+
+    @property
     def kernel_(self) -> Kernel:
         """The exact kernel."""
-        return _DENSITIES[self.kernel][0](float(self.skew))
+        return _DENSITIES[self.kernel][0](self.skew_)
 
-    def build(self, rng: Rng, d: int, statistics: None) -> Chain:
-        quantile = _DENSITIES[self.kernel][1]
+    def required_statistics(self, d: int) -> Statistic | None:
+        return sample_rows(d, self.seed_) if isinstance(self.skew, str) else None
+
+    def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
+        kernel, quantile = _DENSITIES[self.kernel]
+        auto = isinstance(self.skew, str)
+        skew = statistics.estimate(partial(median_skew, kernel)) if auto else float(self.skew)
         count = count_frequencies(self.n_components, self.form)
         panel = Matrix(sample_independent(rng, count, d, quantile) / (2 * np.pi))
-        return Chain(
-            (
-                LogSkew(float(self.skew)),
-                build_fourier_features(rng, panel, self.n_components, self.form),
-            )
-        )
+        waves = build_fourier_features(rng, panel, self.n_components, self.form)
+        return Chain((LogSkew(skew), waves))
 
     @classmethod
     def cases(cls) -> list[Map]:
         return [
             cls(64, random_state=0),
+            cls(64, skew=1.0, random_state=0),
             cls(64, kernel="intersection", form="offset", skew=2.0, random_state=0),
         ]

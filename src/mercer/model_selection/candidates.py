@@ -14,7 +14,6 @@ from mercer.errors import ParameterError, Setting
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.maps import registry, suggest_maps
-from mercer.maps._bandwidth import Gamma
 from mercer.maps.base import Map
 from mercer.maps.block import as_block, matrix
 from mercer.maps.compose import Composed
@@ -57,7 +56,7 @@ GRIDS: dict[str, tuple[BandwidthGrid, ...]] = {
     "fourier": (
         BandwidthGrid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
         BandwidthGrid({"kernel": "laplacian"}, "gamma", (1, 1 / 4, 4, 1 / 16)),
-        BandwidthGrid({"kernel": "cosine-rbf"}, "gamma", (4, 1, 16)),
+        BandwidthGrid({"kernel": "cosine-rbf"}, "gamma", (1, 4, 1 / 4)),
     ),
     "gcws": (BandwidthGrid({"bits": _BITS}),),
     "exp-chi2": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
@@ -65,7 +64,7 @@ GRIDS: dict[str, tuple[BandwidthGrid, ...]] = {
         BandwidthGrid({}, "beta", (1, 1 / 4, 4)),
         BandwidthGrid({"kernel": "reciprocal"}, "beta", (1,)),
     ),
-    "skewed": (BandwidthGrid({}, "skew", (1, 1 / 10)),),
+    "skewed": (BandwidthGrid({}, "skew", (1, 1 / 4, 4)),),
     "nystroem": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
 }
 # Maps for a kernel that another map already stands for: candidates only when they are named.
@@ -272,10 +271,11 @@ def _variants(
         maps = {family: base}
         if grid.parameter:
             try:
-                auto = _estimate_bandwidth(base, grid.parameter, rows)
+                fitted = base.with_size(_PROBE_SIZE).fit(rows)
             except ValueError as error:
                 refused.setdefault(family, str(error))
                 continue
+            auto = float(getattr(fitted, f"{grid.parameter}_"))
             factors = grid.factors[:1] if X.shape[1] > _WIDE else grid.factors
             # rounded as it is printed, so that what is typed is what was tried
             values = [float(f"{auto * factor:.3g}") for factor in factors]
@@ -290,28 +290,6 @@ def _variants(
                 continue  # the estimators scale its columns by themselves
             whole = feature_map if first is None else clone(first) >> feature_map
             yield from _probe(label, family, whole, X, refused)
-
-
-def _estimate_bandwidth(base: Map, parameter: str, rows: Any) -> float:
-    """Return the map's own estimate, its fitted attribute `parameter_`.
-
-    A skew is the mean of the numbers above 0; gamma of exp-chi2, the median distance.
-    """
-    if parameter == "skew":
-        stored = rows.data if is_csr(rows) else rows
-        positive = stored[stored > 0]
-        return float(positive.mean()) if positive.size else 1.0
-    if base.name == "exp-chi2":
-        return Gamma(type(base).__name__, base.name, "median").value(rows.shape[1], _Rows(rows))
-    fitted = base.with_size(_PROBE_SIZE).fit(rows)
-    return float(getattr(fitted, f"{parameter}_"))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Sample of rows in the form that Gamma takes."""
-
-    rows: Any
 
 
 def _probe(

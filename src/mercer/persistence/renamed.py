@@ -1,7 +1,7 @@
 """Current names of classes, attributes and fields that were renamed after files were written.
 
-Every renamed class, fitted attribute and field of a record gets a line here, so that all files
-still load.
+Every renamed class, fitted attribute and field of a record gets a line here, and every fitted
+attribute that was only a parameter before, so that all files still load.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ ATTRIBUTES: dict[str, str] = {
 }
 """Old name of a fitted attribute, of any model -> current name."""
 
+FROM_PARAMETERS: dict[str, dict[str, str]] = {
+    "ExpChi2": {"gamma_": "gamma"},
+    "Nystroem": {"kernel_params_": "kernel_params"},
+}
+"""Current name of a model class -> {fitted attribute that older files lack: its parameter}."""
+
 FIELDS: dict[str, dict[str, str]] = {
     "CompositionTransform": {"guards": "checks"},
     "FourierFeatures": {"reach": "max_norm"},
@@ -65,6 +71,10 @@ def with_current_names(stored: Any) -> Any:
             if len(body) > position and isinstance(body[position], dict):
                 table = ATTRIBUTES if tag == "model" else FIELDS.get(str(body[0]), {})
                 body[position] = _rename_keys(body[position], table)
+                if tag == "model" and isinstance(body[1], dict):
+                    for attribute, parameter in FROM_PARAMETERS.get(str(body[0]), {}).items():
+                        if parameter in body[1] and not isinstance(body[1][parameter], str):
+                            body[position].setdefault(attribute, body[1][parameter])
     return current
 
 

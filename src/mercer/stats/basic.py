@@ -1,9 +1,8 @@
-"""Simple mergeable statistics: magnitude, range, mean and variance, row means, a sample of rows."""
+"""Simple mergeable statistics: magnitude, range, mean and variance, a sample of rows."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -217,36 +216,6 @@ class ColumnSpread(_Deviations):
         self._merge(count, mean, squares + zeros * mean**2)
 
 
-class RowMean:
-    """Mean over rows of sum_i term(x_i), for a term with term(0) = 0."""
-
-    def __init__(self, term: Callable[[Array], Array]) -> None:
-        self.term = term
-        self.weight = 0.0
-        self.total = 0.0
-
-    @property
-    def mean(self) -> float:
-        """The mean; 0 without rows."""
-        return self.total / self.weight if self.weight else 0.0
-
-    def add(
-        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
-    ) -> None:
-        """Add the rows of a block."""
-        weights = frequency_weights(block.shape[0], weight)
-        csr = block.tocsr()
-        terms = self.term(csr.data.astype(np.float64))
-        self.total += float(np.sum(np.repeat(weights, np.diff(csr.indptr)) * terms))
-        self.weight += float(weights.sum())
-
-    def __add__(self, other: RowMean) -> RowMean:
-        merged = copy.copy(self)
-        merged.weight += other.weight
-        merged.total += other.total
-        return merged
-
-
 class Reservoir:
     """Uniform sample of rows without replacement: those with the smallest keys.
 
@@ -284,7 +253,7 @@ class Reservoir:
         smallest = smallest[np.isfinite(keys[smallest])]
         self._merge(keys[smallest], weights[smallest], as_block(matrix(block)[smallest]))
 
-    def __add__(self, other: Reservoir) -> Reservoir:
+    def __add__(self, other: Self) -> Self:
         if (self.size, self.seed) != (other.size, other.seed):
             raise ValueError("Reservoirs of different size or seed do not merge.")
         merged = copy.copy(self)

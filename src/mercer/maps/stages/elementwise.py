@@ -101,7 +101,11 @@ class LogSkew(Lift):
         require(0 < self.skew < np.inf, self, f"a skew above 0, got {self.skew}")
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
-        np.log1p(X / X.dtype.type(self.skew), out=out)
+        skew = X.dtype.type(self.skew)
+        with np.errstate(over="ignore"):
+            np.log1p(X / skew, out=out)
+        if skew < 1 and np.isinf(out).any():  # x/skew is beyond the dtype, its logarithm is not
+            out[...] = np.where(np.isinf(out), np.log(X) - np.log(skew), out)
 
 
 @dataclass(frozen=True, eq=False)
