@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import Array
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
+from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Map, Rate
 from mercer.maps.chi2_series import Chi2Series
@@ -27,8 +28,8 @@ class ExpChi2(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        Number of output columns.
+    n_components : int or "auto", default="auto"
+        Number of output columns; "auto" as in RandomFourier.
     gamma : float, default=1.0
         Bandwidth parameter, as in scikit-learn. For rows with sum 1, D is at most 2 and gamma = 1 a
         fair start; for other rows use 1 over a typical D.
@@ -45,6 +46,8 @@ class ExpChi2(Map):
 
     Attributes
     ----------
+    n_components_ : int
+        The number of columns in use.
     kernel_ : Kernel
         The exact kernel.
     limit_ : Kernel
@@ -76,7 +79,7 @@ class ExpChi2(Map):
     kernels = ("exp-chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "gamma": (Positive(),),
         "n_terms": (Integer(),),
         "poles": Chi2Series.parameter_constraints["poles"],
@@ -85,10 +88,12 @@ class ExpChi2(Map):
         "n_jobs": (Threads(),),
     }
     domain = "nonnegative"
+    size_follows_rows = True
+    n_components_: int
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         gamma: float = 1.0,
         n_terms: int = 5,
@@ -129,7 +134,9 @@ class ExpChi2(Map):
 
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         series = self._series().build(rng, d, statistics)
-        return Chain((*series.stages, *self._fourier().build(rng, d * self.n_terms, None).stages))
+        fourier = self._fourier()
+        fourier.n_components_ = self.n_components_
+        return Chain((*series.stages, *fourier.build(rng, d * self.n_terms, None).stages))
 
     @classmethod
     def cases(cls) -> list[Map]:

@@ -13,13 +13,14 @@ import numpy as np
 
 from mercer._typing import Array
 from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
+from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.elementwise import LogSkew
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.maps.stages.linear import Matrix, sample_independent
 from mercer.rng import Rng
-from mercer.validation.parameters import Integer, Option, Positive, Seed, Threads
+from mercer.validation.parameters import Option, Positive, Seed, Threads
 
 
 def _secant(u: Array) -> Array:
@@ -41,8 +42,8 @@ class SkewedFourier(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        D, the number of output columns.
+    n_components : int or "auto", default="auto"
+        D, the number of output columns; "auto" as in RandomFourier.
     kernel : {"chi2", "intersection"}, default="chi2"
         prod 2 sqrt((x + c)(z + c)) / (x + z + 2c), or
         prod sqrt(min(x + c, z + c)/max(x + c, z + c)).
@@ -57,6 +58,8 @@ class SkewedFourier(Map):
 
     Attributes
     ----------
+    n_components_ : int
+        The D in use.
     kernel_, limit_ : Kernel
         The exact kernel, which is also the limit as n_components grows.
 
@@ -79,7 +82,7 @@ class SkewedFourier(Map):
     kernels = tuple(_DENSITIES)
     paper = "Li, Ionescu and Sminchisescu, DAGM 2010; a comparator of Yang et al., CVPR 2014"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "kernel": (Option(*_DENSITIES),),
         "skew": (Positive(),),
         "form": (Option("paired", "offset"),),
@@ -87,10 +90,12 @@ class SkewedFourier(Map):
         "n_jobs": (Threads(),),
     }
     domain = "nonnegative"
+    size_follows_rows = True
+    n_components_: int
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         kernel: str = "chi2",
         skew: float = 1.0,
@@ -112,12 +117,12 @@ class SkewedFourier(Map):
 
     def build(self, rng: Rng, d: int, statistics: None) -> Chain:
         quantile = _DENSITIES[self.kernel][1]
-        count = count_frequencies(self.n_components, self.form)
+        count = count_frequencies(self.n_components_, self.form)
         panel = Matrix(sample_independent(rng, count, d, quantile) / (2 * np.pi))
         return Chain(
             (
                 LogSkew(float(self.skew)),
-                build_fourier_features(rng, panel, self.n_components, self.form),
+                build_fourier_features(rng, panel, self.n_components_, self.form),
             )
         )
 

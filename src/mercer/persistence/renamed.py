@@ -1,4 +1,4 @@
-"""Current names of classes, attributes and fields that were renamed after files were written.
+"""Names that were renamed, and attributes that were added, after files were written.
 
 Every renamed class, fitted attribute and field of a record gets a line here, so that all files
 still load.
@@ -42,9 +42,20 @@ FIELDS: dict[str, dict[str, str]] = {
 }
 """Current name of a record class -> {old name of a field: current name}."""
 
+_SIZE = {"n_components_": "n_components"}
+ADDED: dict[str, dict[str, str]] = {
+    "CompressiveFourier": _SIZE,
+    "ExpChi2": _SIZE,
+    "RandomFourier": _SIZE,
+    "RandomLaplace": _SIZE,
+    "SignCauchy": _SIZE,
+    "SkewedFourier": _SIZE,
+}
+"""Current name of a model class -> {attribute that older files do not have: its parameter}."""
+
 
 def with_current_names(stored: Any) -> Any:
-    """Return an encoded value with current names.
+    """Return an encoded value with current names, and with attributes that were added.
 
     Raises
     ------
@@ -64,6 +75,10 @@ def with_current_names(stored: Any) -> Any:
             if len(body) > position and isinstance(body[position], dict):
                 table = ATTRIBUTES if tag == "model" else FIELDS.get(str(body[0]), {})
                 body[position] = _rename_keys(body[position], table)
+                if tag == "model" and isinstance(body[1], dict):
+                    added = ADDED.get(str(body[0]), {})
+                    given = {key: body[1][name] for key, name in added.items() if name in body[1]}
+                    body[position] = given | body[position]
     return current
 
 
