@@ -89,6 +89,7 @@ def test_auto_is_the_map_of_that_size(cls, n, size):
     X = rows(n)
     phi = cls(random_state=0).fit(X)
     assert phi.n_components_ == size
+    assert phi._n_features_out == size * (2 if cls is SignCauchy else 1)
     given = cls(size, random_state=0).fit(X)
     assert given.n_components_ == size
     assert abs(phi.transform(X) - given.transform(X)).max() == 0
