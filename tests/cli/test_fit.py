@@ -29,7 +29,7 @@ def test_the_model_is_that_of_python(model):
 
 def test_fit_says_what_it_chose_what_it_will_do_and_what_is_next(folder):
     output = run(f"fit data.parquet --target digit {SMALL} -o model.mercer --test data.csv")
-    first, plan, done, score, following = output.splitlines()
+    first, plan, done, half, score, following = output.splitlines()
     assert first.startswith(
         "data.parquet: 1,797 rows x 64 columns. Target 'digit': 10 distinct integers in the first "
         "1,797 rows; fitting a classifier (override with --task regress)."
@@ -40,6 +40,9 @@ def test_fit_says_what_it_chose_what_it_will_do_and_what_is_next(folder):
     )
     assert done.startswith("Fitted on 1,797 rows in ")
     assert "10 classes, 64 features, alpha " in done and "Wrote model.mercer" in done
+    assert half.startswith("Leave-one-out accuracy of 1,797 rows: ")
+    assert " with 64 features, " in half and " with 32 of them; more features are" in half
+    assert half.endswith(" Try --map fourier:n_components=128.")
     assert float(score.removeprefix("accuracy on data.csv: ").rstrip("%")) > 80
     assert following == "Next: mercer predict model.mercer data.parquet -o predictions.parquet"
 
@@ -50,11 +53,14 @@ def test_json_lines_are_json_and_tell_of_every_pass(folder):
     ).splitlines()
     events = [json.loads(line) for line in lines]
     kinds = [one["event"] for one in events if one["event"] != "progress"]
-    assert kinds == ["plan", "done", "score"]
+    assert kinds == ["plan", "done", "half_size", "score"]
     passes = [one for one in events if one["event"] == "progress"]
     assert passes[-1]["rows"] == 1797
     assert passes[-1]["rate"] > 0
-    assert events[-2]["classes"] == 10 and events[-2]["rows"] == 1797
+    assert events[-3]["classes"] == 10 and events[-3]["rows"] == 1797
+    half = events[-2]
+    assert (half["features"], half["half"], half["rows"], half["more_help"]) == (64, 32, 1797, True)
+    assert 0.8 < half["half_score"] < half["score"] < 1
 
 
 @pytest.mark.parametrize(

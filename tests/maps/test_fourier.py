@@ -177,10 +177,10 @@ def test_data_whose_squares_are_beyond_float64_are_refused():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"n_components": 0}, r"n_components must be an integer of at least 1, got 0"),
-        ({"n_components": -5}, r"at least 1, got -5"),
-        ({"n_components": 2.5}, r"an integer of at least 1, got 2.5"),
-        ({"n_components": True}, r"an integer of at least 1, got True"),
+        ({"n_components": 0}, r"n_components must be an integer of at least 1, or 'auto', got 0"),
+        ({"n_components": -5}, r"at least 1, or 'auto', got -5"),
+        ({"n_components": 2.5}, r"an integer of at least 1, or 'auto', got 2.5"),
+        ({"n_components": True}, r"an integer of at least 1, or 'auto', got True"),
         (
             {"kernel": "gausian"},
             r"kernel must be one of 'gaussian', .* got 'gausian'. Did you mean 'gaussian'\?",

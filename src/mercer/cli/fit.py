@@ -164,6 +164,7 @@ def fit(
     )
     save(model, output)
     _print_summary(model, stream, seconds, output, console)
+    _print_half_size(model, stream, seed, console)
     if test_stream is not None:
         score = float(model.score(test_stream))
         measure = "accuracy" if inferred.name == CLASSIFY else "R^2"
@@ -226,6 +227,34 @@ def _column_ranges(names: Sequence[str]) -> str:
         else:
             runs.append([number, number + 1])
     return ",".join(f"{start}:{stop}" for start, stop in runs)
+
+
+def _print_half_size(model: Any, stream: Any, seed: int, console: Console) -> None:
+    """Print the score with half of the features, and the option for more where they would help."""
+    from mercer.evaluation.convergence import fitted_size
+    from mercer.model_selection.half_size import score_half
+
+    compared = score_half(model, stream.with_progress(lambda row, total: None), seed)
+    if compared is None:
+        return
+    size = fitted_size(model.feature_map_)
+    option = ""
+    if compared.more_help and size is not None:
+        larger = _map_syntax.spec_of_map(model.feature_map_.with_size(2 * size))
+        option = f" Try --map {shlex.quote(_map_syntax.format_spec(larger))}."
+    console.print(f"{compared}{option}")
+    console.event(
+        "half_size",
+        measure=compared.measure,
+        rows=compared.rows,
+        features=compared.features,
+        score=compared.score,
+        half=compared.half,
+        half_score=compared.half_score,
+        deviation=compared.deviation,
+        more_help=compared.more_help,
+        fewer_suffice=compared.fewer_suffice,
+    )
 
 
 def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:

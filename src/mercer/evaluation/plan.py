@@ -155,7 +155,7 @@ def plan(
         rows. A shape stands for dense rows in memory, or sparse ones with a density; random rows
         of this shape are timed, in float32 where the wanted error is far above its rounding.
     feature_map : map, composition, name, or list of these
-        Fitted or not.
+        Fitted or not. A size that is "auto" is the one for these rows.
     scale : bool or "auto", default="auto"
         As of the estimators, which fit a fitted map again.
     error : float, optional
@@ -206,9 +206,11 @@ def plan(
     validate_integer(estimator_name, "outputs", outputs)
     measured = _validate_rate(estimator_name, rate, fitted)
     shape, sample, read = _sample(estimator_name, source, error)
+    unsized, fitted = fitted, fitted.for_rows(shape.rows)
+    given = "as given" if fitted is unsized else f"auto, for {shape.rows:,} rows"
     sizes = MapSizes(fitted, shape.columns, shape.density)
     chosen, reason, unreachable = _choose_size(
-        estimator_name, fitted, sizes.own_size, error, confidence, measured, shape.rows
+        estimator_name, fitted, sizes.own_size, given, error, confidence, measured, shape.rows
     )
     if timings is None:
         timings = measure_timings(
@@ -350,6 +352,7 @@ def _choose_size(
     estimator_name: str,
     fitted: Map,
     own: int | None,
+    given: str,
     error: float | None,
     confidence: float,
     measured: Law | Table | None,
@@ -358,7 +361,7 @@ def _choose_size(
     """Return the size to plan with, the reason for it, and why an error is out of reach."""
     name = type(fitted).__name__
     if error is None:
-        return own, "as given", ()
+        return own, given, ()
     if own is None:
         if fitted.rate is None and fitted.size_parameter is None:
             return None, "exact", ()
@@ -366,7 +369,7 @@ def _choose_size(
             f"{name} has no single parameter that buys accuracy: certify measures the error that "
             "it has"
         )
-        return None, "as given", (several,)
+        return None, given, (several,)
     if measured is not None:
         needed = measured.size_for(error)
         if needed is not None:
@@ -379,7 +382,7 @@ def _choose_size(
             f"an error of {format_percent(error)} is not reachable by {fitted.size_parameter}: "
             f"{measured.why_not(error)}"
         )
-        return own, "as given", (unreachable,)
+        return own, given, (unreachable,)
     bound = fitted.size_for(error, 1 - confidence)
     if bound is not None and bound <= rows:
         reason = (

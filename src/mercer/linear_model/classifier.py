@@ -192,6 +192,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ) -> Self:
         """Add the normal equations of more rows, for squared loss.
 
+        The map, and its size where that is "auto", is fitted to the rows of the first call: give
+        the size as a number where these are few.
+
         Parameters
         ----------
         X, y, sample_weight

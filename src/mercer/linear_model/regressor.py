@@ -133,6 +133,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add the normal equations of more rows; the map is fitted to those of the first call.
 
+        So is its size where that is "auto": give it as a number where the first call has few rows.
+
         Parameters
         ----------
         X, y, sample_weight

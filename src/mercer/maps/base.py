@@ -25,6 +25,7 @@ from mercer.data.stream import as_float, is_lazy
 from mercer.errors import RowError
 from mercer.kernels import Kernel
 from mercer.kernels.registry import canonical_name
+from mercer.maps._size import AUTO, auto_size
 from mercer.maps._transform import TileTransform, adapt_transform, cast_transform
 from mercer.maps.block import (
     Block,
@@ -60,7 +61,7 @@ from mercer.parallel.tile_size import (
 )
 from mercer.rng import Rng, seed_from
 from mercer.stats.base import CombinedStatistics, Statistic
-from mercer.stats.basic import Magnitude
+from mercer.stats.basic import Magnitude, RowCount
 from mercer.stats.reduce import accumulate
 from mercer.validation.parameters import Constraints, validate_parameters
 from mercer.validation.rows import (
@@ -151,6 +152,7 @@ class Map(
     # What to do with rows outside the domain.
     domain_advice: ClassVar[str] = "For signed data use GCWS or RandomFourier."
     size_parameter: ClassVar[str | None] = "n_components"  # a larger value lowers the error
+    size_follows_rows: ClassVar[bool] = False  # the size may be "auto": see maps/_size.py
     nested: ClassVar[bool] = True  # a larger size extends the weights of a smaller one, up to scale
     # Fitted attributes are NumPy arrays for every kind of X, which the array API does not allow.
     numpy_attributes: ClassVar[bool] = False
@@ -163,6 +165,7 @@ class Map(
     seed_: Any
     tile_transform_: TileTransform
     _statistics_: Any = None  # the filled statistics, where they are small beside the weights
+    _counted_: Any = False  # whether a pass over the rows had no other purpose than to count them
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
@@ -286,7 +289,8 @@ class Map(
         if is_lazy(X):
             return self._fit_stream(open_stream(X))
         rows = self._validate_input(X, reset=True)
-        return self._fit_blocks(rows.shape[1], lambda: blocks_of(rows))
+        n, d = rows.shape
+        return self._fit_blocks(d, lambda: blocks_of(rows), lambda: int(n))
 
     def transform(self, X: Any, out: Array | None = None) -> Any:
         """Compute the features of X.
@@ -358,6 +362,20 @@ class Map(
         """
         return clone(self).set_params(**{str(self.size_parameter): size})
 
+    def for_rows(self, n: int) -> Self:
+        """Return an unfitted copy whose size, where it is "auto", is the one for n rows.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        Map
+            The map itself where it has no such size.
+        """
+        return self.with_size(auto_size(n)) if self._has_auto_size else self
+
     def __rshift__(self, other: Map) -> Map:
         """Return the composition self >> other: other on the features of self."""
         from mercer.maps.compose import Composed
@@ -385,30 +403,48 @@ class Map(
 
     # Fitting.
 
-    def _fit_blocks(self, d: int, blocks: Callable[[], Iterator[Block | Batch] | Tiles]) -> Self:
-        """Fit to validated rows, or to features of another map; a Batch has weights too."""
+    def _fit_blocks(
+        self,
+        d: int,
+        blocks: Callable[[], Iterator[Block | Batch] | Tiles],
+        n_rows: Callable[[], int | None],
+    ) -> Self:
+        """Fit to validated rows, or to features of another map; a Batch has weights too.
+
+        n_rows() is None where the rows have not been counted yet.
+        """
         validate_parameters(self)
         self.check(d)
         n_threads(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
-        required = self.required_statistics(d)
+        required, statistics, n = self.required_statistics(d), None, n_rows()
+        uncounted = self._has_auto_size and n is None
+        self._counted_ = uncounted and required is None
         with _reproducible_arithmetic():
-            statistics = (
-                None
-                if required is None
-                else _compute_statistics(type(self).__name__, blocks(), required)
-            )
+            if uncounted or required is not None:
+                n, statistics = _compute_statistics(type(self).__name__, blocks(), required)
+            if self.size_follows_rows:
+                size = auto_size(n or 0) if self._has_auto_size else self._size
+                setattr(self, f"{self.size_parameter}_", int(size))
             self.tile_transform_ = self.build(Rng(self.seed_), d, statistics)
         self._store_statistics(statistics)
         return self
 
     def _fit_stream(self, stream: Stream) -> Self:
         """Fit to the rows of a stream, which are read once for each pass that the map needs."""
-        self._fit_blocks(stream.width, lambda: Tiles(stream, clone(self)))
+        self._fit_blocks(stream.width, lambda: Tiles(stream, clone(self)), lambda: stream.rows)
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
+
+    @property
+    def _size(self) -> Any:
+        return getattr(self, str(self.size_parameter))
+
+    @property
+    def _has_auto_size(self) -> bool:
+        return self.size_follows_rows and isinstance(self._size, str) and self._size == AUTO
 
     # Features, tile by tile.
 
@@ -723,7 +759,7 @@ class Map(
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return the fitted attributes: beside the parameters, all that a model file holds."""
-        left_out = {*self.get_params(deep=False), "_statistics_"}
+        left_out = {*self.get_params(deep=False), "_statistics_", "_counted_"}
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
@@ -748,25 +784,27 @@ def _reproducible_arithmetic() -> Iterator[None]:
 
 
 def _compute_statistics(
-    estimator_name: str, blocks: Iterator[Block | Batch] | Tiles, required: Statistic
-) -> Statistic:
-    """Return the statistics of all rows.
+    estimator_name: str, blocks: Iterator[Block | Batch] | Tiles, required: Statistic | None
+) -> tuple[int, Statistic | None]:
+    """Return the number of rows and the statistics of all rows.
 
     Raises
     ------
     ValueError
         If numbers are too large or too small for statistics.
     """
+    if required is None:
+        return accumulate(blocks, RowCount()).rows, None
     try:
-        magnitude, statistics = accumulate(
-            blocks, CombinedStatistics(Magnitude(estimator_name), required)
+        count, magnitude, statistics = accumulate(
+            blocks, CombinedStatistics(RowCount(), Magnitude(estimator_name), required)
         ).parts
     except RowError as error:
         if isinstance(blocks, Tiles) and not error.location:
             raise blocks.stream.locate(error) from None
         raise
     magnitude.require_representable()
-    return statistics
+    return count.rows, statistics
 
 
 def _dense_cost(X: Any, transform: TileTransform) -> tuple[Cost, int]:
@@ -854,5 +892,6 @@ def names_of_statistics(fitted: Map) -> tuple[str, ...]:
     parts = getattr(fitted, "maps_", None)
     if parts is not None:
         return tuple(name for part in parts for name in names_of_statistics(part))
-    needed = fitted.required_statistics(fitted.n_features_in_) is not None
-    return (fitted.statistics_name,) if needed else ()
+    if fitted.required_statistics(fitted.n_features_in_) is not None:
+        return (fitted.statistics_name,)
+    return ("row count",) if fitted._counted_ else ()

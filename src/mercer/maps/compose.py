@@ -116,6 +116,17 @@ class _Composite(_BaseComposition, Map):
         check_is_fitted(self)
         return [part.seed_ for part in self.maps_]
 
+    def for_rows(self, n: int) -> Self:
+        """Return an unfitted copy whose parts of size "auto" have the one for n rows.
+
+        Parameters
+        ----------
+        n : int
+        """
+        parts = [part.for_rows(n) for part in self._parts]
+        changed = any(new is not old for new, old in zip(parts, self._parts, strict=True))
+        return type(self)(parts) if changed else self
+
     def check(self, d: int) -> None:
         if not self._parts:
             raise ValueError(
@@ -257,14 +268,14 @@ class Composed(_Composite):
         super().get_feature_names_out(input_features)
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Blocks) -> Self:
+    def _fit_blocks(self, d: int, blocks: Blocks, n_rows: Callable[[], int | None]) -> Self:
         self.check(d)
         self.n_features_in_ = d
         self.maps_ = []
         for i, part in enumerate(self.maps):
             following = self.maps[i + 1] if i + 1 < len(self.maps) else None
             adapted = part if following is None else part.before(following)
-            fitted = clone_sharing_generators(adapted)._fit_blocks(d, blocks)
+            fitted = clone_sharing_generators(adapted)._fit_blocks(d, blocks, n_rows)
             self.maps_.append(fitted)
             d = fitted._n_features_out
             blocks = partial(_transform_blocks, fitted, following, blocks)
@@ -366,9 +377,11 @@ class Stacked(_Composite):
         ]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Blocks) -> Self:
+    def _fit_blocks(self, d: int, blocks: Blocks, n_rows: Callable[[], int | None]) -> Self:
         self.check(d)
-        self.maps_ = [clone_sharing_generators(part)._fit_blocks(d, blocks) for part in self.maps]
+        self.maps_ = [
+            clone_sharing_generators(part)._fit_blocks(d, blocks, n_rows) for part in self.maps
+        ]
         self.n_features_in_ = d
         self.tile_transform_ = self._combine_transforms()
         return self

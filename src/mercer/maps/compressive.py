@@ -30,8 +30,8 @@ class CompressiveFourier(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        D, the number of output columns.
+    n_components : int or "auto", default="auto"
+        D, the number of output columns; "auto" as in RandomFourier.
     n_measurements : int or "auto", default="auto"
         m, at most d, the columns of X; with method="gaussian" it may be more. "auto" is
         min(50, d), and 50 with method="gaussian". An orthoprojector of m = d is exact.
@@ -52,7 +52,7 @@ class CompressiveFourier(Map):
 
     Attributes
     ----------
-    gamma_, design_, n_measurements_ : float, str, int
+    n_components_, gamma_, design_, n_measurements_ : int, float, str, int
         The values in use.
     kernel_ : Kernel
         The Gaussian kernel of the original rows.
@@ -105,12 +105,14 @@ class CompressiveFourier(Map):
         "random_state": RandomFourier.parameter_constraints["random_state"],
         "n_jobs": RandomFourier.parameter_constraints["n_jobs"],
     }
+    size_follows_rows = True
+    n_components_: int
     gamma_: float
     design_: str
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         n_measurements: int | str = "auto",
         gamma: float | str = "auto",
@@ -171,6 +173,7 @@ class CompressiveFourier(Map):
         m = projection_size(self.n_measurements, d, self.method)
         self.gamma_ = self._gamma().value(d, statistics)
         fourier = self._fourier(self.gamma_)
+        fourier.n_components_ = self.n_components_
         (waves,) = fourier.build(rng, m, None).stages
         assert isinstance(waves, FourierFeatures)
         self.design_ = fourier.design_

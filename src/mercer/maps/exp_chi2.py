@@ -10,6 +10,7 @@ from mercer._typing import Array
 from mercer.kernels import ExpChi2 as ExpChi2Kernel
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps._bandwidth import Gamma
+from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Map, Rate
 from mercer.maps.chi2_series import Chi2Series
@@ -28,8 +29,8 @@ class ExpChi2(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        Number of output columns.
+    n_components : int or "auto", default="auto"
+        Number of output columns; "auto" as in RandomFourier.
     gamma : float or {"auto", "median"}, default="auto"
         Bandwidth parameter, as in scikit-learn. "auto" and "median" are 1 over the median of D over
         pairs of sampled rows, as in RandomFourier.
@@ -48,6 +49,8 @@ class ExpChi2(Map):
     ----------
     gamma_ : float
         The gamma in use.
+    n_components_ : int
+        The number of columns in use.
     kernel_ : Kernel
         The exact kernel.
     limit_ : Kernel
@@ -79,7 +82,7 @@ class ExpChi2(Map):
     kernels = ("exp-chi2",)
     paper = "Li, Lebanon and Sminchisescu, arXiv 1206.4074"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "gamma": (Positive(), Option("auto", "median")),
         "n_terms": (Integer(),),
         "poles": Chi2Series.parameter_constraints["poles"],
@@ -89,10 +92,12 @@ class ExpChi2(Map):
     }
     domain = "nonnegative"
     gamma_: float
+    size_follows_rows = True
+    n_components_: int
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         gamma: float | str = "auto",
         n_terms: int = 5,
@@ -147,8 +152,9 @@ class ExpChi2(Map):
         sample = parts.pop() if isinstance(self.gamma, str) else None
         self.gamma_ = self._gamma().value(d, sample)
         series = self._series().build(rng, d, parts[0] if parts else None)
-        fourier = self._fourier(self.gamma_).build(rng, d * self.n_terms, None)
-        return Chain((*series.stages, *fourier.stages))
+        fourier = self._fourier(self.gamma_)
+        fourier.n_components_ = self.n_components_
+        return Chain((*series.stages, *fourier.build(rng, d * self.n_terms, None).stages))
 
     @classmethod
     def cases(cls) -> list[Map]:

@@ -23,6 +23,7 @@ from mercer.errors import ParameterError, Setting
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
 from mercer.kernels.registry import KernelOption
 from mercer.maps._bandwidth import GAMMA, Gamma
+from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
 from mercer.maps.scaled import is_of_differences
@@ -32,7 +33,7 @@ from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.rng import Rng, chi_quantile
 from mercer.stats.base import Statistic
 from mercer.theory import components_for_pair
-from mercer.validation.parameters import Flag, Integer, NumberOption, Option, Seed, Threads
+from mercer.validation.parameters import Flag, NumberOption, Option, Seed, Threads
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,10 @@ class RandomFourier(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        D, the number of output columns. Where it is odd, the last column of the paired form is an
-        offset feature.
+    n_components : int or "auto", default="auto"
+        D, the number of output columns. "auto" is a power of two by the number of rows: 1024 from
+        129 to 262,144 of them, about 4 n below, about 2 sqrt(n) up to 8192 above. Where it is odd,
+        the last column of the paired form is an offset feature.
     kernel : {"gaussian", "laplacian", "cauchy", "matern", "cosine-rbf"}, default="gaussian"
         exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma),
         exp(-gamma (1 - rho)) with rho = cos(x, z). "rbf" is "gaussian".
@@ -99,6 +101,8 @@ class RandomFourier(Map):
 
     Attributes
     ----------
+    n_components_ : int
+        The D in use.
     gamma_ : float
         The gamma in use.
     design_ : str
@@ -134,7 +138,7 @@ class RandomFourier(Map):
     paper = "Rahimi and Recht, NIPS 2007; Li, KDD 2017 (normalized)"
     statistics_name = "bandwidth statistics"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "kernel": (KernelOption(*_DENSITIES),),
         "gamma": GAMMA,
         "nu": (NumberOption(0.5, 1.5, 2.5),),
@@ -144,12 +148,14 @@ class RandomFourier(Map):
         "random_state": (Seed(),),
         "n_jobs": (Threads(),),
     }
+    size_follows_rows = True
+    n_components_: int
     gamma_: float
     design_: str
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         kernel: str = "gaussian",
         gamma: float | str = "auto",
@@ -211,7 +217,7 @@ class RandomFourier(Map):
         density = _DENSITIES[self._kernel_name]
         self.gamma_ = self._gamma().value(d, statistics)
         self.design_ = self._design(d) if self.design == "auto" else self.design
-        count = count_frequencies(self.n_components, self.form)
+        count = count_frequencies(self.n_components_, self.form)
         projection = self._projection(rng, count, d, density.scale(self.gamma_) / (2 * np.pi))
         if not np.isfinite(projection.max_norm()):
             why = " gives frequencies beyond float64. Use a smaller one."
@@ -219,7 +225,11 @@ class RandomFourier(Map):
         before = (RowNorm(),) if self._kernel_name == "cosine-rbf" else ()
         after = (RowNorm(),) if self.normalize else ()
         return Chain(
-            (*before, build_fourier_features(rng, projection, self.n_components, self.form), *after)
+            (
+                *before,
+                build_fourier_features(rng, projection, self.n_components_, self.form),
+                *after,
+            )
         )
 
     @classmethod

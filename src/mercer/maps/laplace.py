@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import Array
 from mercer.kernels import ExponentialSemigroup, Kernel, ReciprocalSemigroup
 from mercer.maps._bandwidth import exponential_beta, reciprocal_beta, sample_rows
+from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain, KernelOnFeatures
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
 from mercer.maps.stages import linear
@@ -27,7 +28,6 @@ from mercer.rng import Rng
 from mercer.stats.base import Statistic
 from mercer.validation.parameters import (
     Flag,
-    Integer,
     Nonnegative,
     Option,
     Positive,
@@ -68,8 +68,8 @@ class RandomLaplace(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        D, the number of output columns.
+    n_components : int or "auto", default="auto"
+        D, the number of output columns; "auto" as in RandomFourier.
     kernel : {"exponential", "reciprocal"}, default="exponential"
         exp(-beta sum sqrt(x + z)) or prod beta/(x + z + beta).
     beta : float or "auto", default="auto"
@@ -92,6 +92,8 @@ class RandomLaplace(Map):
 
     Attributes
     ----------
+    n_components_ : int
+        The D in use.
     beta_ : float
         The beta in use.
     kernel_ : Kernel
@@ -124,7 +126,7 @@ class RandomLaplace(Map):
     paper = "Yang, Sindhwani, Fan, Avron and Mahoney, CVPR 2014"
     statistics_name = "bandwidth statistics"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "kernel": (Option(*_DENSITIES),),
         "beta": (Positive(), Option("auto")),
         "shift": (Nonnegative(),),
@@ -134,11 +136,13 @@ class RandomLaplace(Map):
         "n_jobs": (Threads(),),
     }
     domain = "nonnegative"
+    size_follows_rows = True
+    n_components_: int
     beta_: float
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         kernel: str = "exponential",
         beta: float | str = "auto",
@@ -207,6 +211,6 @@ class RandomLaplace(Map):
 
     def _weights(self, rng: Rng, d: int, quantile: Callable[[Array], Array]) -> Array:
         if self.design == "iid":
-            return linear.sample_independent(rng, self.n_components, d, quantile)
+            return linear.sample_independent(rng, self.n_components_, d, quantile)
         points = linear.sample_sobol if self.design == "sobol" else linear.sample_latin_hypercube
-        return np.ascontiguousarray(quantile(points(rng, self.n_components, d)).T)
+        return np.ascontiguousarray(quantile(points(rng, self.n_components_, d)).T)

@@ -10,12 +10,13 @@ import numpy as np
 from mercer._typing import Array, is_csr
 from mercer.kernels import SignStable
 from mercer.maps._coded import CodedMap, CodedTransform
+from mercer.maps._size import SIZE
 from mercer.maps.base import Map
 from mercer.maps.block import Coded, OneHot
 from mercer.maps.stages.linear import Matrix, require_panel
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
-from mercer.validation.parameters import Flag, Integer, Positive, Seed, Threads
+from mercer.validation.parameters import Flag, Positive, Seed, Threads
 
 
 class SignCauchy(CodedMap):
@@ -27,8 +28,9 @@ class SignCauchy(CodedMap):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        k, the number of projections; the output has 2 k columns.
+    n_components : int or "auto", default="auto"
+        k, the number of projections; the output has 2 k columns, of rank k + 1. "auto" as in
+        RandomFourier.
     alpha : float, default=1.0
         Index of the symmetric stable density of the weights, 0 < alpha <= 2: 1 is Cauchy, 2 is
         Gaussian.
@@ -41,6 +43,8 @@ class SignCauchy(CodedMap):
 
     Attributes
     ----------
+    n_components_ : int
+        The k in use.
     kernel_, limit_ : Kernel
         The probability of equal signs, an integral that is computed exactly.
 
@@ -66,16 +70,18 @@ class SignCauchy(CodedMap):
     kernels = ("sign-stable",)
     paper = "Li, Samorodnitsky and Hopcroft, NIPS 2013; a comparator of Wang et al., ICCV 2015"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "alpha": (Positive(at_most=2),),
         "sparse_output": (Flag(),),
         "random_state": (Seed(),),
         "n_jobs": (Threads(),),
     }
+    size_follows_rows = True
+    n_components_: int
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         alpha: float = 1.0,
         sparse_output: bool = True,
@@ -94,7 +100,7 @@ class SignCauchy(CodedMap):
         return SignStable(float(self.alpha))
 
     def build(self, rng: Rng, d: int, statistics: None) -> _Signs:
-        panel = _sample_stable(rng, self.n_components, d, float(self.alpha))
+        panel = _sample_stable(rng, self.n_components_, d, float(self.alpha))
         return _Signs(bool(self.sparse_output), panel)
 
     @classmethod

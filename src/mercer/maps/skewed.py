@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import Array
 from mercer.kernels import Kernel, SkewedChi2, SkewedIntersection
 from mercer.maps._bandwidth import median_skew, sample_rows
+from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.elementwise import LogSkew
@@ -23,7 +24,7 @@ from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
 from mercer.maps.stages.linear import Matrix, sample_independent
 from mercer.rng import Rng
 from mercer.stats.base import Statistic
-from mercer.validation.parameters import Integer, Option, Positive, Seed, Threads
+from mercer.validation.parameters import Option, Positive, Seed, Threads
 
 
 def _secant(u: Array) -> Array:
@@ -45,8 +46,8 @@ class SkewedFourier(Map):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        D, the number of output columns.
+    n_components : int or "auto", default="auto"
+        D, the number of output columns; "auto" as in RandomFourier.
     kernel : {"chi2", "intersection"}, default="chi2"
         prod 2 sqrt((x + c)(z + c)) / (x + z + 2c), or
         prod sqrt(min(x + c, z + c)/max(x + c, z + c)).
@@ -65,6 +66,8 @@ class SkewedFourier(Map):
     ----------
     skew_ : float
         The skew in use.
+    n_components_ : int
+        The D in use.
     kernel_, limit_ : Kernel
         The exact kernel, which is also the limit as n_components grows.
 
@@ -88,7 +91,7 @@ class SkewedFourier(Map):
     paper = "Li, Ionescu and Sminchisescu, DAGM 2010; a comparator of Yang et al., CVPR 2014"
     statistics_name = "bandwidth statistics"
     parameter_constraints = {
-        "n_components": (Integer(),),
+        "n_components": SIZE,
         "kernel": (Option(*_DENSITIES),),
         "skew": (Positive(), Option("auto")),
         "form": (Option("paired", "offset"),),
@@ -96,10 +99,12 @@ class SkewedFourier(Map):
         "n_jobs": (Threads(),),
     }
     domain = "nonnegative"
+    size_follows_rows = True
+    n_components_: int
 
     def __init__(
         self,
-        n_components: int = 1024,
+        n_components: int | str = "auto",
         *,
         kernel: str = "chi2",
         skew: float | str = "auto",
@@ -133,9 +138,9 @@ class SkewedFourier(Map):
         kernel, quantile = _DENSITIES[self.kernel]
         auto = isinstance(self.skew, str)
         skew = statistics.estimate(partial(median_skew, kernel)) if auto else float(self.skew)
-        count = count_frequencies(self.n_components, self.form)
+        count = count_frequencies(self.n_components_, self.form)
         panel = Matrix(sample_independent(rng, count, d, quantile) / (2 * np.pi))
-        waves = build_fourier_features(rng, panel, self.n_components, self.form)
+        waves = build_fourier_features(rng, panel, self.n_components_, self.form)
         return Chain((LogSkew(skew), waves))
 
     @classmethod

@@ -247,6 +247,10 @@ def _validate_fitted(model: Any) -> None:
     validate_parameters(model)
     model.check(d)
     require(isinstance(model.tile_transform_, TileTransform), f"{owner} has no fitted transform")
+    if model.size_follows_rows:
+        validate_integer(
+            owner, f"{model.size_parameter}_", getattr(model, f"{model.size_parameter}_")
+        )
     if not hasattr(model, "maps_"):  # the parts of a composition are validated one by one
         seed_from(owner, model.seed_)
         model.tile_transform_.check(d)

@@ -1,4 +1,4 @@
-"""Current names of classes, attributes and fields that were renamed after files were written.
+"""Names that were renamed, and attributes that were added, after files were written.
 
 Every renamed class, fitted attribute and field of a record gets a line here, and every fitted
 attribute that was only a parameter before, so that all files still load.
@@ -35,9 +35,15 @@ ATTRIBUTES: dict[str, str] = {
 }
 """Old name of a fitted attribute, of any model -> current name."""
 
+_SIZE = {"n_components_": "n_components"}
 FROM_PARAMETERS: dict[str, dict[str, str]] = {
-    "ExpChi2": {"gamma_": "gamma"},
+    "CompressiveFourier": _SIZE,
+    "ExpChi2": _SIZE | {"gamma_": "gamma"},
     "Nystroem": {"kernel_params_": "kernel_params"},
+    "RandomFourier": _SIZE,
+    "RandomLaplace": _SIZE,
+    "SignCauchy": _SIZE,
+    "SkewedFourier": _SIZE,
 }
 """Current name of a model class -> {fitted attribute that older files lack: its parameter}."""
 
@@ -51,7 +57,7 @@ FIELDS: dict[str, dict[str, str]] = {
 
 
 def with_current_names(stored: Any) -> Any:
-    """Return an encoded value with current names.
+    """Return an encoded value with current names, and with attributes that were added.
 
     Raises
     ------

@@ -139,7 +139,7 @@ def measure_curve(name: str, model: Any, sample: SampleSplit, seed: int) -> Erro
 
     Returns None if the error does not depend on a size, or fewer than two sizes can be fitted.
     """
-    feature_map = _split(model)[1]
+    feature_map = _split(model)[1].for_rows(sample.train.shape[0])
     parameter = str(feature_map.size_parameter)
     rate, size = feature_map.rate, feature_map.get_params().get(parameter)
     if rate is None or not isinstance(size, int | np.integer):

@@ -1,4 +1,4 @@
-"""Simple mergeable statistics: magnitude, range, mean and variance, a sample of rows."""
+"""Simple mergeable statistics: counts, magnitudes, ranges, means, variances, samples of rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,26 @@ from mercer.stats.base import frequency_weights
 
 # Largest |x| that a fit accepts: its squares and their sums stay finite.
 _MAGNITUDE_LIMIT = {np.dtype(np.float32): 2.0**100, np.dtype(np.float64): 2.0**330}
+
+
+class RowCount:
+    """Number of rows, whatever their weights."""
+
+    accepts_device_blocks = True
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def add(
+        self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
+    ) -> None:
+        """Add the rows of a block."""
+        self.rows += block.shape[0]
+
+    def __add__(self, other: RowCount) -> RowCount:
+        merged = copy.copy(self)
+        merged.rows += other.rows
+        return merged
 
 
 class Magnitude:
