@@ -29,7 +29,7 @@ def test_the_model_is_that_of_python(model):
 
 def test_fit_says_what_it_chose_what_it_will_do_and_what_is_next(folder):
     output = run(f"fit data.parquet --target digit {SMALL} -o model.mercer --test data.csv")
-    first, plan, done, half, score, following = output.splitlines()
+    first, plan, done, left_out, half, score, following = output.splitlines()
     assert first.startswith(
         "data.parquet: 1,797 rows x 64 columns. Target 'digit': 10 distinct integers in the first "
         "1,797 rows; fitting a classifier (override with --task regress)."
@@ -40,6 +40,8 @@ def test_fit_says_what_it_chose_what_it_will_do_and_what_is_next(folder):
     )
     assert done.startswith("Fitted on 1,797 rows in ")
     assert "10 classes, 64 features, alpha " in done and "Wrote model.mercer" in done
+    assert left_out.startswith("Leave-one-out accuracy 9")
+    assert left_out.endswith(" (most frequent class: 10.18%).")
     assert half.startswith("Leave-one-out accuracy of 1,797 rows: ")
     assert " with 64 features, " in half and " with 32 of them; more features are" in half
     assert half.endswith(" Try --map fourier:n_components=128.")

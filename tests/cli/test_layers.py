@@ -15,9 +15,10 @@ from tests.helpers.shell import run
 import mercer
 
 SOURCE = Path(mercer.__file__).parent
-# 402 were counted, 45 of them for scaled columns: a pass of their own and a composition of maps. A
-# slow fit also prints its progress and starts a pool of threads.
-MOST_FUNCTIONS = 410
+# 462 to 466 were counted: 352 for a map and a fit, 45 for scaled columns (a pass of their own and a
+# composition of maps), 36 for the size by rows and the score with half the features, the rest for
+# leave-one-out. A slow fit also prints its progress and starts a pool of threads.
+MOST_FUNCTIONS = 475
 NESTED = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}  # part of the function around them
 FIT = "fit data.parquet --target digit -o {}.mercer"
 
@@ -67,5 +68,5 @@ def test_fit_passes_through_few_functions(folder):
     )
     print(len(functions), *(f"{name} {count}" for name, count in packages.most_common()))
     assert len(functions) <= MOST_FUNCTIONS, packages
-    assert packages["cli"] <= 21
-    assert packages["data"] <= 49
+    assert packages["cli"] <= 23
+    assert packages["data"] <= 54

@@ -230,6 +230,7 @@ def test_nothing_but_zeros_is_mapped_to_zeros(per_column):
         (
             {"kernel": "gaussian"},
             "kernel must be one of 'chi2', 'hellinger', 'intersection', 'jensen-shannon', "
+            "'additive_chi2', "
             "or an additive kernel, got 'gaussian'",
         ),
         ({"kernel": mercer.kernels.Gaussian()}, "kernel must be one of"),

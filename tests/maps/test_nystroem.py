@@ -260,7 +260,7 @@ def test_landmarks_do_not_depend_on_blocks():
     def landmarks(step: int, choice: str) -> np.ndarray:
         blocks = [Dense(X[i : i + step]) for i in range(0, 60, step)]
         fitted = Nystroem(5, kernel="exp-chi2", landmarks=choice, random_state=0)._fit_blocks(
-            6, lambda: iter(blocks)
+            6, lambda: iter(blocks), lambda: 60
         )
         return fitted.landmarks_
 

@@ -237,10 +237,12 @@ def _print_half_size(model: Any, stream: Any, seed: int, console: Console) -> No
     compared = score_half(model, stream.with_progress(lambda row, total: None), seed)
     if compared is None:
         return
-    size = fitted_size(model.feature_map_)
+    # the estimator scales the columns again by itself
+    feature_map = model.feature_map_.maps_[-1] if model.plan_.scaled else model.feature_map_
+    size = fitted_size(feature_map)
     option = ""
     if compared.more_help and size is not None:
-        larger = _map_syntax.spec_of_map(model.feature_map_.with_size(2 * size))
+        larger = _map_syntax.spec_of_map(feature_map.with_size(2 * size))
         option = f" Try --map {shlex.quote(_map_syntax.format_spec(larger))}."
     console.print(f"{compared}{option}")
     console.event(

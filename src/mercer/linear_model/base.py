@@ -335,7 +335,13 @@ class KernelModel(BaseEstimator):
         )
         settings.validate_widths(self._map_widths)
         settings = self._with_conditions(stream, settings)
+        counts = stream.rows is None and settings.depends_on_rows
+        if counts:
+            for _ in stream.chunks():
+                pass
         plan = plan_model(self, settings, stream, limit)
+        if counts:
+            plan = replace(plan, passes=("row count", *plan.passes))
         given = make_map(name, self.feature_map, None, None)
         self.plan_ = replace(plan, scaled=count_scaled(given, self.scale) > 0)
         ROUTES[self.plan_.route].validate(settings, self.plan_)

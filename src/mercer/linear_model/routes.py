@@ -229,6 +229,11 @@ class Settings:
             return ("loo",)
         return ("kfold", "loo" if again else "gcv")
 
+    @property
+    def depends_on_rows(self) -> bool:
+        """Whether the method to choose alpha depends on the number of rows."""
+        return self.alpha_methods(0) != self.alpha_methods(None)
+
     def is_alpha(self, method: str) -> bool:
         return isinstance(self.alpha, str) and self.alpha == method
 

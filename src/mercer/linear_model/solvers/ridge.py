@@ -313,6 +313,7 @@ def choose_loo(
     tried = alpha_grid("choose_loo", alphas, decomposition.scale, decomposition.smallest)
     result = leave_one_out(decomposition, rows, tried, left_out=left_out, labels=labels)
     scores = result.errors.sum(axis=1) / normal.n
+    scores[np.isnan(scores)] = np.inf  # 1/alpha may leave the range of float64
     if not np.isfinite(scores).any():
         raise ValueError(
             "choose_loo: some row has leverage 1 for any alpha up to "
@@ -439,7 +440,8 @@ def alpha_grid(
     if alphas is None:
         least = np.clip(smallest / scale / 100, SMALLEST_RELATIVE_ALPHA, ALPHAS[0])
         more = math.ceil(2 * math.log10(ALPHAS[0] / least))
-        return np.logspace(-6 - more / 2, 6, 25 + more) * scale
+        grid = np.logspace(-6 - more / 2, 6, 25 + more) * scale
+        return grid[np.isfinite(grid)]
     tried: Any = np.asarray(alphas)
     if (
         tried.ndim != 1
