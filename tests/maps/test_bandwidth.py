@@ -149,10 +149,10 @@ def test_equal_rows_leave_the_median_of_those_that_differ():
     rows = np.repeat(X[:3], [90, 3, 2], axis=0)
     distances = pdist(rows, "sqeuclidean")
     assert np.median(distances) == 0
-    assert RandomFourier(8).fit(rows).gamma_ == 1 / np.median(distances[distances > 0])
+    assert RandomFourier(8).fit(rows).gamma_ == 0.5 / np.median(distances[distances > 0])
     counts = np.repeat(COUNTS[:3], [90, 3, 2], axis=0)
     chi2 = Chi2().squared_distance(counts)[np.triu_indices(95, 1)]
-    assert ExpChi2(8).fit(counts).gamma_ == pytest.approx(1 / np.median(chi2[chi2 > 0]))
+    assert ExpChi2(8).fit(counts).gamma_ == pytest.approx(0.5 / np.median(chi2[chi2 > 0]))
     few = np.where(np.arange(95)[:, None] < 90, 0.0, counts)
     assert RandomLaplace(8, kernel="reciprocal").fit(few).beta_ == np.median(
         2 * few.sum(axis=1)[90:]
@@ -213,7 +213,7 @@ def test_a_sample_has_fewer_rows_of_wide_data():
 def test_exp_chi2_of_given_poles_needs_the_sample_alone():
     phi = ExpChi2(8, n_terms=2, poles=[3.0, 0.3], random_state=0).fit(COUNTS)
     chi2 = Chi2().squared_distance(COUNTS)[np.triu_indices(120, 1)]
-    assert phi.gamma_ == pytest.approx(1 / np.median(chi2))
+    assert phi.gamma_ == pytest.approx(0.5 / np.median(chi2))
     assert ExpChi2(8, gamma=0.5, n_terms=2, poles=[3.0, 0.3]).fit(COUNTS).gamma_ == 0.5
 
 

@@ -29,19 +29,19 @@ def test_scale_is_one_when_all_values_are_equal():
     assert RandomFourier(8, gamma="median").fit(np.full((1, 3), 7.0)).gamma_ == 1.0
 
 
-def test_median_is_one_over_the_median_of_the_distance_that_gamma_multiplies():
+def test_median_is_half_over_the_median_of_the_distance_that_gamma_multiplies():
     assert RandomFourier(8, gamma="median").fit(X).gamma_ == pytest.approx(
-        1 / np.median(pdist(X, "sqeuclidean"))
+        0.5 / np.median(pdist(X, "sqeuclidean"))
     )
     laplacian = RandomFourier(8, kernel="laplacian", gamma="median").fit(X)
-    assert laplacian.gamma_ == pytest.approx(1 / np.median(pdist(X, "cityblock")))
+    assert laplacian.gamma_ == pytest.approx(0.5 / np.median(pdist(X, "cityblock")))
     cosine = RandomFourier(8, kernel="cosine-rbf", gamma="median").fit(X)
-    assert cosine.gamma_ == pytest.approx(1 / np.median(pdist(X, "cosine")))
+    assert cosine.gamma_ == pytest.approx(0.5 / np.median(pdist(X, "cosine")))
 
 
 def test_median_of_many_rows_is_that_of_a_sample():
     rows = np.random.default_rng(1).normal(size=(5000, 3))
-    exact = 1 / np.median(pdist(rows[:2000], "sqeuclidean"))
+    exact = 0.5 / np.median(pdist(rows[:2000], "sqeuclidean"))
     assert RandomFourier(8, gamma="median", random_state=0).fit(rows).gamma_ == pytest.approx(
         exact, rel=0.1
     )
@@ -236,7 +236,7 @@ def test_the_repr_shows_what_was_set():
 
 def test_the_median_of_wide_sparse_rows_needs_only_the_columns_in_use(monkeypatch):
     wide = sp.random_array((50, 200_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
-    exact = 1 / np.median(pdist(wide[:, np.unique(wide.indices)].toarray(), "cityblock"))
+    exact = 0.5 / np.median(pdist(wide[:, np.unique(wide.indices)].toarray(), "cityblock"))
     made = []
     plain = sp.csr_array.toarray
     monkeypatch.setattr(

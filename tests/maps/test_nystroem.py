@@ -141,7 +141,7 @@ def test_gamma_is_found_as_in_random_fourier():
     D = Chi2().squared_distance(X)[np.triu_indices(60, 1)]
     for some in (X, sp.csr_array(X)):
         assert Nystroem(5, kernel="exp-chi2").fit(some).gamma_ == pytest.approx(
-            1 / np.median(D), rel=1e-12
+            0.5 / np.median(D), rel=1e-12
         )
 
 

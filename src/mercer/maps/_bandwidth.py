@@ -1,4 +1,4 @@
-"""Bandwidth: gamma as a number, or as one over the size of the distance that it multiplies.
+"""Bandwidth: gamma as a number, or as one over twice the median of what it multiplies.
 
 kernel                      gamma multiplies
 gaussian, cauchy, matern    |x - z|^2
@@ -6,12 +6,12 @@ laplacian                   |x - z|_1
 exp-chi2                    sum (x - z)^2/(x + z)
 cosine-rbf                  1 - rho
 
-gamma="auto" is "median": 1 over the median distance of pairs of sampled rows, so that the kernel
-exp(-gamma distance) of half of the pairs is above 1/e. The skewed kernels have the shift at which
-this holds; the semigroup kernels, of sums, have the beta at which k(x, x) is about 1/e. Where more
-than half of the distances (or sums) are 0, the median is that of the others; a bandwidth is 1.0
-where all are. Distances are sums of differences, in float64: neither the origin nor a constant
-column nor a few rows far away change the median.
+gamma="auto" is "median": 1/(2 m), m the median distance of pairs of sampled rows, as in
+exp(-|x - z|^2/(2 sigma^2)) with sigma the median of |x - z|. The skewed kernels have the shift at
+which the median of the kernel is 1/e; the semigroup kernels, of sums, have the beta at which
+k(x, x) is about 1/e. Where more than half of the distances (or sums) are 0, the median is that of
+the others; a bandwidth is 1.0 where all are. Distances are sums of differences, in float64: neither
+the origin nor a constant column nor a few rows far away change the median.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Gamma:
             size = d * statistics.variance
         else:
             distances = BANDWIDTH_RULES[self.kernel]
-            size = statistics.estimate(
+            size = 2 * statistics.estimate(
                 lambda rows: median_above_zero(distances(dense_columns(rows)))
             )
         if size == 0:

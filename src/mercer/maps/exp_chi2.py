@@ -32,8 +32,8 @@ class ExpChi2(Map):
     n_components : int or "auto", default="auto"
         Number of output columns; "auto" as in RandomFourier.
     gamma : float or {"auto", "median"}, default="auto"
-        Bandwidth parameter, as in scikit-learn. "auto" and "median" are 1 over the median of D over
-        pairs of sampled rows, as in RandomFourier.
+        Bandwidth parameter, as in scikit-learn. "auto" and "median" are 1 over twice the median of
+        D over pairs of sampled rows, as in RandomFourier.
     n_terms : int, default=5
         Terms of the series; 5 are enough for up to about 1e5 components.
     poles : {"fit", "greedy", "minimax"} or array of shape (n_terms,), default="fit"

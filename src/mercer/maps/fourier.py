@@ -74,11 +74,11 @@ class RandomFourier(Map):
         exp(-gamma |x - z|^2), exp(-gamma |x - z|_1), 1 / (1 + gamma |x - z|^2), Matern(nu, gamma),
         exp(-gamma (1 - rho)) with rho = cos(x, z). "rbf" is "gaussian".
     gamma : float or {"auto", "scale", "median"}, default="auto"
-        Bandwidth parameter of the kernel. "auto" and "median" are 1 over the median of the distance
-        that gamma multiplies, over all pairs of at most 512 sampled rows (fewer of more than 512
-        columns, at least 64): it depends neither on the origin nor on constant columns, and hardly
-        on single outliers. Where it is 0, since rows are equal, it is that of the pairs that
-        differ; 1.0 where none does. "scale" is scikit-learn's 1 / (d var(X)), for squared
+        Bandwidth parameter of the kernel. "auto" and "median" are 1 over twice the median of the
+        distance that gamma multiplies, over all pairs of at most 512 sampled rows (fewer of more
+        than 512 columns, at least 64): it depends neither on the origin nor on constant columns,
+        and hardly on single outliers. Where it is 0, since rows are equal, it is that of the pairs
+        that differ; 1.0 where none does. "scale" is scikit-learn's 1 / (d var(X)), for squared
         distances; 1.0 when the variance is 0.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel.

@@ -72,8 +72,8 @@ class Nystroem(Map):
         scikit-learn's "chi2" is "exp-chi2" here; "chi2" is the additive kernel sum 2xz/(x + z).
     gamma : float or {"auto", "scale", "median"}, default="auto"
         Bandwidth parameter of kernels by name that have one, as in RandomFourier. "auto" is
-        "median": for exp-chi2, 1 over the median of sum (x - z)^2/(x + z) over pairs of sampled
-        rows.
+        "median": for exp-chi2, 1 over twice the median of sum (x - z)^2/(x + z) over pairs of
+        sampled rows.
     kernel_params : dict or None, default=None
         Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function. A skew or a
         beta that is not given is estimated, as in SkewedFourier and RandomLaplace.
