@@ -22,6 +22,7 @@ PARTS = (
     "command",
     "plan",
     "defaults",
+    "small_sets",
     "maps",
     "ops",
     "slopes",

@@ -61,11 +61,12 @@ def test_copies_are_left_out_together_where_their_targets_agree():
     assert weights_of(X, two) == [1, 2, 1, 2, 1, 1]
 
 
-def test_held_out_rows_are_a_tenth_of_the_different_rows_with_all_their_copies():
-    X = np.repeat(np.random.default_rng(0).normal(size=(50, 3)), 4, axis=0)
-    held = held_out_rows(open_stream(X)).reshape(50, 4)
+def test_held_out_rows_are_a_share_of_the_different_rows_with_all_their_copies():
+    X = np.repeat(np.random.default_rng(0).normal(size=(60, 3)), 4, axis=0)
+    held = held_out_rows(open_stream(X)).reshape(60, 4)
     assert np.all(held == held[:, :1])
-    assert held[:, 0].sum() == 5
+    assert held[:, 0].sum() == 20
+    assert held_out_rows(open_stream(np.tile(X, (100, 1)))).sum() == 6 * 400
     for n, count in ((1, 0), (2, 1), (3, 1)):
         assert held_out_rows(open_stream(X[: 4 * n])).sum() == 4 * count
 

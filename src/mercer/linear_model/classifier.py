@@ -89,8 +89,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         "logistic" and "log_loss" have ``predict_proba``.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of
-        a list, of a grid of 25 for "auto", that has the smallest mean loss on a tenth of the rows,
-        held out by a hash of the row's index.
+        a list, of a grid of 25 for "auto", that has the smallest mean loss on rows that are held
+        out: a third of them up to 20,000 rows, a tenth beyond, equal rows together.
     penalty : {"l2", "l1", "group"}, default="l2"
         As in KernelRegressor; other than "l2" for squared loss only.
     fit_intercept : bool, default=True
@@ -98,8 +98,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         As in KernelRegressor; squared loss only.
     class_weight : dict, "balanced" or None, default=None
         Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass
-        over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen;
-        with alpha="loo" they do.
+        over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen.
     max_iter : int, default=100
         Maximum number of Newton steps; a ConvergenceWarning says where more are needed.
     tol : float, default=1e-7

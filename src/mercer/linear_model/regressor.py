@@ -35,13 +35,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
         a number is in the units of the columns. Maps of histograms and compositions are fitted as
         they are. True does so for every map that does not begin with Scaled, False for none.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
-        Regularization. A number; a list to choose from by generalized cross-validation; "gcv",
-        the same over a grid of 25; "kfold", five folds by a hash of the row's index, from the same
-        pass; "loo", exact leave-one-out, which costs a second pass for the rows' leverages; "auto",
-        "gcv" from normal equations, and a tenth of the rows held out where there are too many
-        features for them. With another penalty than "l2", "auto" and a list use "kfold".
+        Regularization. A number; "loo", the best alpha of a grid by exact leave-one-out, which reads
+        the rows twice more; "kfold", by five folds in the pass of the normal equations; "gcv", by
+        generalized cross-validation; "auto", "loo" up to 20,000 rows and "kfold" beyond, with
+        partial_fit and on a cluster; a list to choose from in the same way. Equal rows are left out
+        together, and a row of weight 2 counts as two. Where there are too many features for normal
+        equations, rows are held out. With another penalty than "l2", "auto" and a list use "kfold".
     penalty : {"l2", "l1", "group"}, default="l2"
-        "l1" minimises 1/2 sum w |y - f(x)|^2 + alpha |c|_1 (alpha is n times that of scikit-learn's
+        "l1" minimizes 1/2 sum w |y - f(x)|^2 + alpha |c|_1 (alpha is n times that of scikit-learn's
         Lasso), "group" the same with alpha sum_g sqrt(|g|) |c_g|, where the groups are the maps of
         a list or of ``a + b``: irrelevant maps get no coefficients. Both need normal equations;
         with ``pca`` they act on the components.

@@ -17,7 +17,12 @@ from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
-from mercer.linear_model.cross_validation import FOLDS, held_out_rows, left_out_weights
+from mercer.linear_model.cross_validation import (
+    FOLDS,
+    LOO_ROWS,
+    held_out_rows,
+    left_out_weights,
+)
 from mercer.linear_model.losses import LOSSES, loss_of
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.penalties import Penalty
@@ -49,10 +54,6 @@ _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _THIN = 4
 
-
-LOO_ROWS = 20_000
-"""Rows up to which alpha is chosen by leave-one-out, in one more pass that costs about as much as
-the normal equations; with more rows by k-fold, whose cost does not depend on them."""
 
 ALPHA_METHODS = {
     "loo": "leave-one-out",

@@ -119,10 +119,11 @@ def choose_held_out(
 ) -> tuple[AlphaSearch, Minimum]:
     """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
 
-    held_out is an array of shape (n,), bool. Alphas, ``ridge.ALPHAS`` in units of the mean over
-    columns of sum s (z - mean)^2 by default, are tried from the largest down, each starting from
-    the minimum of the last one, until two in a row are no better than the best, except those so
-    large that w is next to 0. Those that were not tried have the score infinity.
+    held_out is an array of shape (n,), bool. Alphas are tried from the largest down, each starting
+    from the minimum of the last one, until two in a row are no better than the best, except those
+    so large that w is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of the mean over
+    columns of sum s (z - mean)^2, every second alpha is tried, then those on both sides of the
+    best. Those that were not tried have the score infinity.
     """
     name = "choose_held_out"
     training = SplitBlocks(rows, ~held_out)
@@ -143,7 +144,8 @@ def choose_held_out(
         return held_out_mean(name, SplitBlocks(rows, held_out)(), losses)
 
     candidates = alpha_grid(name, alphas, objective.scale)
-    return search_alphas(name, candidates, objective.squares.sum(), solve, score, _PATIENCE)
+    squares, step = objective.squares.sum(), 2 if alphas is None else 1
+    return search_alphas(name, candidates, squares, solve, score, _PATIENCE, step=step)
 
 
 class BlockSource(Protocol):

@@ -156,32 +156,50 @@ def search_alphas(
     solve: Callable[[float], T],
     score: Callable[[T], float],
     patience: int | None,
+    *,
+    step: int = 1,
 ) -> tuple[AlphaSearch, T]:
     """Try alphas from the largest down; stop when `patience` in a row are no better than the best.
 
-    Alphas above FLAT times `scale`, which leave the coefficients next to 0, do not count. Those
-    that were not tried have the score infinity.
+    Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the coefficients next to 0, do not
+    count. Those that were not tried have the score infinity. With a step of 2 every second alpha is
+    tried, then those on both sides of the best.
     """
     if not alphas.min() > 0:
         raise ValueError(f"{name}: alphas must be above 0, got {alphas.min():g}.")
     scores = np.full(len(alphas), np.inf)
-    best: tuple[int, T] | None = None
-    waited = 0
-    for i in np.argsort(-alphas, kind="stable"):
+    solutions: dict[int, T] = {}
+    descending = np.argsort(-alphas, kind="stable")
+    best = waited = 0
+
+    def evaluate(position: int) -> bool:
+        """Return whether the alpha at this position is better than the best before it."""
+        nonlocal best
+        i = int(descending[position])
         solution = solve(float(alphas[i]))
         scores[i] = score(solution)
-        if best is None or scores[i] < scores[best[0]]:
-            best, waited = (int(i), solution), 0
+        if solutions and not scores[i] < scores[descending[best]]:
+            return False
+        best = position
+        solutions.clear()
+        solutions[best] = solution
+        return True
+
+    for position in range(0, len(alphas), step):
+        if evaluate(position):
+            waited = 0
         else:
-            waited += bool(alphas[i] <= MAX_RELATIVE_ALPHA * scale)
+            waited += bool(alphas[descending[position]] <= MAX_RELATIVE_ALPHA * scale)
         if patience is not None and waited >= patience:
             break
-    assert best is not None
+    for position in (best - 1, best + 1) if step > 1 else ():
+        if 0 <= position < len(alphas):
+            evaluate(position)
     # the largest alpha of the default grid leaves next to nothing but the intercept
-    largest = int(np.argmax(alphas))
+    largest = int(descending[0])
     baseline = float(scores[largest]) if alphas[largest] > scale else None
-    search = AlphaSearch(float(alphas[best[0]]), alphas, scores, "held-out", baseline)
-    return search, best[1]
+    alpha = float(alphas[descending[best]])
+    return AlphaSearch(alpha, alphas, scores, "held-out", baseline), solutions[best]
 
 
 def held_out_mean(
