@@ -35,12 +35,13 @@ class KernelRegressor(RegressorMixin, KernelModel):
         a number is in the units of the columns. Maps of histograms and compositions are fitted as
         they are. True does so for every map that does not begin with Scaled, False for none.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
-        Regularization. A number; "loo", the best alpha of a grid by exact leave-one-out, which reads
-        the rows twice more; "kfold", by five folds in the pass of the normal equations; "gcv", by
-        generalized cross-validation; "auto", "loo" up to 20,000 rows and "kfold" beyond, with
-        partial_fit and on a cluster; a list to choose from in the same way. Equal rows are left out
-        together, and a row of weight 2 counts as two. Where there are too many features for normal
-        equations, rows are held out. With another penalty than "l2", "auto" and a list use "kfold".
+        Regularization. A number; "loo", the best alpha of a grid by exact leave-one-out, which
+        reads the rows twice more; "kfold", by five folds in the pass of the normal equations;
+        "gcv", by generalized cross-validation; "auto", "loo" up to 20,000 rows and "kfold" beyond,
+        with partial_fit and on a cluster; a list to choose from in the same way. Equal rows are
+        left out together, and a row of weight 2 counts as two. Where there are too many features
+        for normal equations, rows are held out. With another penalty than "l2", "auto" and a list
+        use "kfold".
     penalty : {"l2", "l1", "group"}, default="l2"
         "l1" minimizes 1/2 sum w |y - f(x)|^2 + alpha |c|_1 (alpha is n times that of scikit-learn's
         Lasso), "group" the same with alpha sum_g sqrt(|g|) |c_g|, where the groups are the maps of
@@ -103,6 +104,12 @@ class KernelRegressor(RegressorMixin, KernelModel):
     See Also
     --------
     KernelClassifier : Classification, with squared, squared hinge, logistic or log loss.
+
+    Notes
+    -----
+    Far from the training rows the prediction of an exact kernel of differences goes to the mean of
+    the targets. With random Fourier features it is a random wave about the intercept, of standard
+    deviation ``norm(feature_coef_)/sqrt(D)``, which may exceed that of the targets.
 
     Examples
     --------
