@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parent / "helpers" / "interrupted_fits.py"
-LIMIT = 1800  # seconds: a fit that hangs after a signal fails the test
+LIMIT = 600  # seconds: a fit that hangs after a signal fails the test
 
 # The table of direction numbers is loaded by numpy.load; a file of the test itself is no part of
 # it.

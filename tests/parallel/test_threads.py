@@ -274,7 +274,7 @@ def test_a_library_that_a_later_import_has_loaded_is_limited_and_restored(fake_b
     with pool.one_blas_thread():
         assert first.get_num_threads() == 1
         fake_blas.append(later)
-        monkeypatch.setitem(sys.modules, "a_module_with_a_blas", SimpleNamespace())
+        monkeypatch.setitem(sys.modules, "mkl", SimpleNamespace())
         with pool.one_blas_thread():
             pass
     assert (first.get_num_threads(), later.get_num_threads()) == (4, 4)

@@ -260,12 +260,12 @@ def _variants(
     name: str, X: Any, seed: int, first: Map | None, refused: dict[str, str]
 ) -> Iterator[MapCandidate]:
     """Yield a registered map with each of its kernels and bandwidths, after `first` or alone."""
-    rows = X if first is None else clone(first).fit_transform(X)
     before = "" if first is None else "scaled >> "
     for grid in GRIDS.get(name, (BandwidthGrid({}),)):
         base: Map = registry()[name](**grid.options)
         if "random_state" in base.get_params():
             base.set_params(random_state=seed)
+        rows = X if first is None else clone(first.before(base)).fit_transform(X)
         words = [name, *(str(value) for key, value in grid.options.items() if key == "kernel")]
         family = before + " ".join(words)
         maps = {family: base}

@@ -33,7 +33,8 @@ _blas_before: list[int | None] = []
 # process, and those that have one for each thread that calls them.
 _blas: list[Any] = []
 _blas_of_threads: list[Any] = []
-_modules = 0  # imported when the libraries were looked for; a later import may load another
+_MODULES = ("numpy", "scipy.linalg", "torch", "mkl", "numexpr", "cupy")  # that load a BLAS
+_modules = 0  # of these, imported when the libraries were looked for
 
 
 def max_threads() -> int:
@@ -167,7 +168,7 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             if _blas_users == 0:
                 _restore_blas()
-                if _modules != len(sys.modules):
+                if _modules != _count_modules():
                     _find_blas()
                 _blas_before = [library.get_num_threads() for library in _blas]
                 for library in _blas:
@@ -203,11 +204,15 @@ def _find_blas() -> None:
     global _blas, _blas_of_threads, _modules
     from threadpoolctl import ThreadpoolController
 
-    _modules = len(sys.modules)
+    _modules = _count_modules()
     # BLAS alone: querying OpenMP too takes longer.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     _blas_of_threads = [each for each in libraries if _is_limited_by_thread(each)]
     _blas = [each for each in libraries if not _is_limited_by_thread(each)]
+
+
+def _count_modules() -> int:
+    return sum(name in sys.modules for name in _MODULES)
 
 
 def _is_limited_by_thread(library: Any) -> bool:
