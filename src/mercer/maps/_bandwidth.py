@@ -48,7 +48,7 @@ class BandwidthSample(Reservoir):
         """Return bandwidth(rows), computed once; the rows are dropped."""
         if self.value is None:
             self.value = bandwidth(self.rows)
-            self.keys, self._rows = np.empty(0), []
+            self.keys, self._weights, self._rows = np.empty(0), np.empty(0), []
         return self.value
 
 
