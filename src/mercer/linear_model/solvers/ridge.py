@@ -385,8 +385,8 @@ def leave_one_out(
         Y = np.asarray(targets, dtype=np.float64).reshape(n, t) - normal.target_mean
         P = block @ decomposition.vectors - center
         complement = 1 - v[:, None] * (normal.fit_intercept / normal.n + P**2 @ inverses.T)
-        truth = _decode(Y + normal.target_mean)
         if labels:
+            truth = _decode(Y + normal.target_mean)
             counts += np.bincount(truth, w, minlength=len(counts))
         for i, inverse in enumerate(inverses):
             if np.any(complement[:, i] <= rounding[i]):
