@@ -1,12 +1,19 @@
-"""Shared fixtures. Warnings are errors (pyproject.toml), and Hypothesis uses a fixed seed."""
+"""Shared fixtures. Warnings are errors (pyproject.toml).
+
+Seeds are fixed: Hypothesis derives its own from the test, and ``random_state=None``, which draws
+entropy from the operating system elsewhere, has a seed of the test's or the fixture's name here.
+MERCER_TEST_SEED=1 gives every test other seeds.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import shutil
+import zlib
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -18,6 +25,27 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("mercer")
+
+
+_TEST_SEED = int(os.environ.get("MERCER_TEST_SEED", 0))
+
+
+def _fix_seeds(name):
+    import mercer.rng
+
+    words = np.random.default_rng([zlib.crc32(name.encode()), _TEST_SEED])
+    mercer.rng.new_seed = lambda: int(words.integers(2**63))
+    np.random.seed(words.integers(2**32))  # scikit-learn's random_state=None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef, request):
+    _fix_seeds(f"{request.node.nodeid} {fixturedef.argname}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    _fix_seeds(item.nodeid)
 
 
 @pytest.fixture(scope="session")

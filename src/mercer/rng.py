@@ -76,13 +76,18 @@ def open_interval(words: NDArray[np.uint64]) -> Array:
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
+def new_seed() -> int:
+    """Return a seed of 63 bits from the operating system's entropy."""
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def seed_from(estimator_name: str, random_state: Any) -> int:
     """Return the seed for a ``random_state``.
 
     That is an integer itself, the next number of a generator, or new entropy for None.
     """
     if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
+        return new_seed()
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
