@@ -35,7 +35,7 @@ def _fix_seeds(name):
 
     words = np.random.default_rng([zlib.crc32(name.encode()), _TEST_SEED])
     mercer.rng.new_seed = lambda: int(words.integers(2**63))
-    np.random.seed(words.integers(2**32))  # scikit-learn's random_state=None
+    np.random.seed(words.integers(2**32))  # noqa: NPY002 (scikit-learn's random_state=None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -191,9 +191,13 @@ def test_auto_is_leave_one_out_for_few_rows_and_k_fold_where_rows_are_read_once(
     assert regressor(alpha).fit(X, t).plan_.alpha_method == "loo"
     assert regressor(alpha).partial_fit(X, t).plan_.alpha_method == "kfold"
     settings = Settings("KernelRegressor", alpha)
-    assert settings.alpha_methods(20_000) == ("loo",)
-    assert settings.alpha_methods(20_001) == settings.alpha_methods(None) == ("kfold", "loo")
-    assert replace(settings, cluster=True).alpha_methods(10) == ("kfold", "gcv")
+    assert settings.alpha_methods(20_000, 100) == ("loo",)
+    many = settings.alpha_methods(20_001, 100)
+    assert many == settings.alpha_methods(None, 100) == ("kfold", "loo")
+    assert replace(settings, cluster=True).alpha_methods(10, 100) == ("kfold", "gcv")
+    assert settings.alpha_methods(2000, 5000) == settings.alpha_methods(20_000, 2000) == ("loo",)
+    for rows in (2049, 30_000):
+        assert settings.alpha_methods(rows, 2049) == ("held-out", "loo")
     if alpha == "auto":
         same(regressor(alpha).fit(X, t), regressor("loo").fit(X, t), 0)
 
@@ -249,11 +253,12 @@ def test_passes_balance_classes_like_moments():
     assert one.plan_.passes[0] == "class weights"
 
 
-def test_many_coded_columns_go_by_passes():
-    model = KernelClassifier(GCWS(256, bits=8, random_state=0), alpha=1.0, max_memory="1GB").fit(
+@pytest.mark.parametrize(("memory", "route"), [("1GB", "gram"), (SMALL, "passes")])
+def test_many_coded_columns_go_by_the_gram_matrix_or_by_passes(memory, route):
+    model = KernelClassifier(GCWS(256, bits=8, random_state=0), alpha=1.0, max_memory=memory).fit(
         X, y
     )
-    assert (model.plan_.route, model.plan_.features) == ("passes", 65_536)
+    assert (model.plan_.route, model.plan_.features) == (route, 65_536)
     other = RidgeClassifier(1.0, solver="lsqr", tol=1e-10).fit(
         GCWS(256, bits=8, random_state=0).fit_transform(X), y
     )

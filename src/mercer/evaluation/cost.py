@@ -450,7 +450,7 @@ def _time_line(work: Callable[[int], Any], least: int, most: int) -> tuple[Line,
     slope = min(max((t2 - t1) / (n2 - n1), 0.0), t2 / n2)
     if slope == 0.0:
         slope = t2 / n2
-    return Line(t2 - slope * n2, slope), (n1, n2)
+    return Line(max(t2 - slope * n2, 0.0), slope), (n1, n2)
 
 
 @dataclass(frozen=True)

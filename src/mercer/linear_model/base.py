@@ -28,7 +28,7 @@ from mercer.data.column_roles import TARGET
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
 from mercer.errors import ParameterError, RowError, Setting
-from mercer.linear_model.cross_validation import FOLDS, Folds, ValidationScore
+from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.labels import probabilities
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
@@ -335,7 +335,7 @@ class KernelModel(BaseEstimator):
         )
         settings.validate_widths(self._map_widths)
         settings = self._with_conditions(stream, settings)
-        counts = stream.rows is None and settings.depends_on_rows
+        counts = stream.rows is None and settings.depends_on_rows(sum(self._map_widths))
         if counts:
             for _ in stream.chunks():
                 pass
@@ -360,6 +360,8 @@ class KernelModel(BaseEstimator):
 
     def _empty_statistics(self, settings: Settings) -> Statistic:
         """Return statistics to fill, for each fold where alpha is chosen by cross-validation."""
+        if settings.alpha_method == "held-out":
+            return HeldOutFold(self._target_statistics(), self._target_statistics())
         if not settings.uses_folds:
             return cast(Statistic, self._target_statistics())
         return Folds(*(self._target_statistics() for _ in range(FOLDS)))
@@ -461,14 +463,13 @@ class KernelModel(BaseEstimator):
 
     def _with_alpha_method(self, settings: Settings) -> Settings:
         """Return the settings with a method for the statistics of the rows before."""
-        methods = settings.alpha_methods(None)
+        methods = settings.alpha_methods(None, sum(self._map_widths))
         folds = isinstance(self._statistics, Folds)
-        chosen = "kfold" if folds and "kfold" in methods else methods[-1]
-        return replace(settings, alpha_method=chosen)
+        return replace(settings, alpha_method=methods[0] if folds else methods[-1])
 
     def _require_same_folds(self, settings: Settings) -> None:
         folds = isinstance(self._statistics, Folds)
-        if folds != settings.uses_folds:
+        if type(self._statistics) is not type(self._empty_statistics(settings)):
             raise ValueError(
                 f"{type(self).__name__}: alpha={self.alpha!r} with penalty={self.penalty!r} has "
                 f"{'no ' * folds}folds, unlike the statistics of the rows before. Set both back, "
@@ -480,8 +481,8 @@ class KernelModel(BaseEstimator):
         if hasattr(self, "_predictor") and not hasattr(self, "_statistics"):
             raise ValueError(
                 f"{type(self).__name__}: partial_fit adds to normal equations, which a model that "
-                "was loaded, or fitted by passes over the rows, does not have. Call fit with all "
-                "rows, or partial_fit on a new model."
+                "was loaded, or fitted by passes over the rows or from their Gram matrix, does not "
+                "have. Call fit with all rows, or partial_fit on a new model."
             )
 
     def _reset(self) -> None:
@@ -717,6 +718,10 @@ class KernelModel(BaseEstimator):
     def _weight_classes(self, stream: Stream) -> Stream:
         """Return the stream with class weights, if there are any."""
         return stream
+
+    def _count_rows(self, stream: Stream) -> float | None:
+        """Return the number of rows where weights do not count them; None where they do."""
+        return None
 
     def _find_classes(self, stream: Stream) -> None:
         """Set the classes where no statistics will have them: a pass over the labels."""

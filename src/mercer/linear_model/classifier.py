@@ -313,14 +313,23 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def _class_equations(self, moments: Moments, counts: Array, sums: Array) -> NormalEquations:
         """Return the normal equations of class sums; class weights do not count as rows."""
-        weights = validate_class_weight(type(self).__name__, self.class_weight)
-        rows = None
-        if weights is not None:
-            factors = [weights.get(label, 1.0) for label in self.classes_.tolist()]
-            rows = count_rows(counts, factors)
+        rows = self._rows_of_classes(counts)
         return NormalEquations.of_classes(
             moments, counts, sums, fit_intercept=self.fit_intercept, rows=rows
         )
+
+    def _rows_of_classes(self, counts: Array) -> float | None:
+        """Return the number of rows from the weights of classes; None where weights count them."""
+        weights = validate_class_weight(type(self).__name__, self.class_weight)
+        if weights is None:
+            return None
+        factors = [weights.get(label, 1.0) for label in self.classes_.tolist()]
+        return count_rows(counts, factors)
+
+    def _count_rows(self, stream: Stream) -> float | None:
+        if not isinstance(self.class_weight, dict):
+            return None
+        return self._rows_of_classes(align_classes(self.classes_, count_classes(stream))[0])
 
     def _validate_labels(self, part: Any) -> None:
         unknown = np.setdiff1d(_labels(part), self.classes_)

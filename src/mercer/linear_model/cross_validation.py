@@ -25,6 +25,10 @@ LOO_ROWS = 20_000
 """Rows up to which alpha is chosen by leave-one-out, in one more pass that costs about as much as
 the normal equations; with more rows by k-fold, whose cost does not depend on them."""
 
+LOO_FEATURES = 2048
+"""Features, or rows where they are fewer, up to which leave-one-out is affordable: it needs a
+decomposition, which takes as long as about 30 Cholesky factors."""
+
 _CHANCE = 5  # 95% quantile of n R2 of random targets, for n from 30 to 1,000
 _READ_ROWS = 4096  # rows of a block in a pass that computes keys alone
 
@@ -84,6 +88,11 @@ class Folds(CombinedStatistics):
 
     uses_keys = True
 
+    @property
+    def count(self) -> int:
+        """Number of folds that rows are numbered by."""
+        return len(self.parts)
+
     def add(
         self,
         block: Block,
@@ -93,12 +102,19 @@ class Folds(CombinedStatistics):
         keys: Keys | None = None,
     ) -> None:
         rows = matrix(block)
-        fold = fold_numbers(row_keys(rows) if keys is None else keys, len(self.parts))
+        fold = fold_numbers(row_keys(rows) if keys is None else keys, self.count)
+        fold = np.minimum(fold, len(self.parts) - 1)
         for number, part in enumerate(self.parts):
             chosen = np.flatnonzero(fold == number)
             if len(chosen):
                 some = (None if values is None else values[chosen] for values in (y, weight))
                 part.add(as_block(rows[chosen]), *some, start=start)
+
+
+class HeldOutFold(Folds):
+    """Statistics of a quarter of the rows and of the others, computed in one pass."""
+
+    count = 4  # type: ignore[assignment]
 
 
 def held_out_rows(stream: Stream) -> Array:

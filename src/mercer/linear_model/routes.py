@@ -1,12 +1,14 @@
 """Routes of a fit: which solver runs, what it supports, what it holds in memory.
 
 A route is an object that states the losses, penalties and settings it supports, computes its
-memory and its passes over the rows, refuses what it does not support and fits. `plan_fit` chooses
-the first route, in the order of `ROUTES`, that applies and whose arrays fit into ``max_memory``.
+memory, its passes over the rows and its work, refuses what it does not support and fits.
+`plan_fit` chooses the route of the least work among those that apply, support the settings and fit
+into ``max_memory``.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -19,6 +21,7 @@ from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
 from mercer.linear_model.cross_validation import (
     FOLDS,
+    LOO_FEATURES,
     LOO_ROWS,
     held_out_rows,
     left_out_weights,
@@ -31,15 +34,21 @@ from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
 from mercer.linear_model.solvers.ridge import (
+    COARSE_ALPHAS,
+    DECOMPOSED_FEATURES,
+    AlphaSearch,
     RidgeDecomposition,
     Rows,
+    choose_fold,
     choose_gcv,
     choose_kfold,
     choose_loo,
     solve,
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
+from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.maps.base import names_of_statistics
+from mercer.maps.block import Coded
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.moments import Moments
@@ -53,12 +62,19 @@ _STEP_ARRAYS = 16
 _STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _THIN = 4
+_DECOMPOSITION = 10  # multiply-adds of an eigendecomposition, times D^3
+_SPARSE_PRODUCT = 30  # how much slower Z'Z of one-hot rows is, for each multiply-add
+_RIDGE_STEPS = 60  # conjugate gradient steps of a fit, and of a search for alpha
+_ITERATIVE = 2e11  # multiply-adds of some seconds, below which a closed form is preferred
+_ADDITIVE = 2e9  # multiply-adds of a tenth of a second, below which partial_fit may add to a fit
+_GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
 
 ALPHA_METHODS = {
     "loo": "leave-one-out",
     "kfold": f"{FOLDS}-fold cross-validation",
     "gcv": "generalized cross-validation",
+    "held-out": "a quarter of the rows, held out",
 }
 
 
@@ -68,7 +84,7 @@ class Plan:
 
     Attributes
     ----------
-    route : {"moments", "two-stage", "passes", "newton", "newton-cg"}
+    route : {"moments", "gram", "two-stage", "passes", "newton", "newton-cg"}
     rows : int or None
         None where only a pass can count them.
     columns, features : int
@@ -81,8 +97,9 @@ class Plan:
         Purpose of each pass over the rows.
     cache_bytes : int
         Bytes of blocks that are kept in memory between passes.
-    alpha_method : {"loo", "kfold", "gcv"} or None
-        Method that chooses alpha; None where it is given, or chosen on held-out rows.
+    alpha_method : {"loo", "kfold", "gcv", "held-out"} or None
+        Method that chooses alpha from closed forms; None where it is given, or chosen by solutions
+        for one alpha after the other on held-out rows.
     scaled : bool
         Whether the estimator put ``Scaled`` in front of a map.
     """
@@ -142,6 +159,17 @@ class Problem:
     outputs : int
         Outputs of a loss that needs Newton's method; 0 for squared loss.
     loss : str
+    targets : int
+        Outputs of squared loss; a guess where classes are not counted yet.
+    stored, row_bytes : float or None
+        Numbers and bytes of a row of features in memory: codes, or D numbers of float64 where
+        None.
+    alpha_method : str or None
+        Method that chooses alpha.
+    searches_alpha : bool
+        Whether alpha is chosen.
+    routes : tuple of str or None
+        Names of the routes that support the settings; all of them where None.
     """
 
     rows: int | None
@@ -159,6 +187,23 @@ class Problem:
     unlabeled: bool = False
     outputs: int = 0
     loss: str = "squared"
+    targets: int = 8
+    stored: float | None = None
+    row_bytes: float | None = None
+    alpha_method: str | None = None
+    searches_alpha: bool = True
+    routes: tuple[str, ...] | None = None
+
+    @property
+    def stored_numbers(self) -> float:
+        """Numbers of a row of features."""
+        return self.features if self.stored is None else self.stored
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes of all rows of features in memory."""
+        each = 8.0 * self.features if self.row_bytes is None else self.row_bytes
+        return (self.rows or 0) * each
 
     @property
     def coupled(self) -> bool:
@@ -215,25 +260,27 @@ class Settings:
         """Whether alpha is chosen by k-fold cross-validation."""
         return self.searches_alpha if self.penalty != "l2" else self.alpha_method == "kfold"
 
-    def alpha_methods(self, rows: int | None) -> tuple[str | None, ...]:
+    def alpha_methods(self, rows: int | None, features: int) -> tuple[str | None, ...]:
         """Return the methods to choose alpha for these rows, in the order of preference.
 
         The next one serves where normal equations of the last one do not fit in memory. Leave-one-
-        out reads the rows again, which a cluster and partial_fit do not.
+        out reads the rows again, which a cluster and partial_fit do not, and needs a decomposition
+        of as many columns as there are features, or rows where they are fewer.
         """
         if not self.searches_alpha or self.loss != "squared" or self.penalty != "l2":
             return (None,)
         if isinstance(self.alpha, str) and self.alpha != "auto":
             return (self.alpha,)
         again = not (self.cluster or self.partial)
-        if again and rows is not None and rows <= LOO_ROWS:
+        few = rows is not None and rows <= LOO_ROWS
+        if again and few and min(rows or 0, features) <= LOO_FEATURES:
             return ("loo",)
-        return ("kfold", "loo" if again else "gcv")
+        folds = "kfold" if features <= DECOMPOSED_FEATURES else "held-out"
+        return (folds, "loo" if again else "gcv")
 
-    @property
-    def depends_on_rows(self) -> bool:
-        """Whether the method to choose alpha depends on the number of rows."""
-        return self.alpha_methods(0) != self.alpha_methods(None)
+    def depends_on_rows(self, features: int) -> bool:
+        """Return whether the method to choose alpha depends on the number of rows."""
+        return self.alpha_methods(0, features) != self.alpha_methods(None, features)
 
     def is_alpha(self, method: str) -> bool:
         return isinstance(self.alpha, str) and self.alpha == method
@@ -330,6 +377,10 @@ class Route:
         """Return the bytes of the route's arrays."""
         raise NotImplementedError
 
+    def work(self, problem: Problem) -> float:
+        """Return the multiply-adds of the solver, by which routes are compared."""
+        return 0.0
+
     def passes(self, problem: Problem) -> tuple[str, ...]:
         """Return the purpose of each pass over the rows."""
         raise NotImplementedError
@@ -361,6 +412,14 @@ class Route:
             *first, last = passes
             return f"Passes: {', '.join([*first, f'then {last}' if first else last])}."
         return f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {', '.join(passes)}."
+
+    def supports(self, settings: Settings) -> bool:
+        """Return whether `validate` accepts the settings."""
+        return not (
+            any(self._unsupported(settings))
+            or (settings.cluster and not self.cluster)
+            or (settings.partial and not self.partial_fit)
+        )
 
     def validate(self, settings: Settings, plan: Plan | None = None) -> None:
         """Raise for the first setting that this route does not support.
@@ -462,6 +521,23 @@ class NormalEquationsRoute(Route):
     def memory(self, problem: Problem) -> int:
         return _solver_bytes(problem.features, problem)
 
+    def work(self, problem: Problem) -> float:
+        """Return n D^2/2 for Z'Z, D^3/3 for a Cholesky factor, 10 D^3 for a decomposition.
+
+        Leave-one-out multiplies rows by all eigenvectors, n D^2. Codes have a sparse product.
+        """
+        n, D, stored = problem.rows or 0, float(problem.features), problem.stored_numbers
+        product = n * D**2 / 2 if stored == D else n * stored**2 * _SPARSE_PRODUCT
+        decompositions, factors = 0.0, 1.0
+        if problem.searches_alpha:
+            method = problem.alpha_method
+            decompositions = FOLDS if method == "kfold" and D <= DECOMPOSED_FEATURES else 1
+            if method == "held-out" or (method == "kfold" and D > DECOMPOSED_FEATURES):
+                decompositions = 0
+                factors = COARSE_ALPHAS * (FOLDS if method == "kfold" else 1) + 1
+        solving = (_DECOMPOSITION * decompositions + factors / 3) * D**3
+        return product + solving + n * D * stored * problem.leverages
+
     def passes(self, problem: Problem) -> tuple[str, ...]:
         return (
             *problem.first_passes,
@@ -498,6 +574,62 @@ class NormalEquationsRoute(Route):
         return _solve_normal_equations(model, settings, normals, rows, widths, components)
 
 
+class GramRoute(Route):
+    """Ridge from the Gram matrix of the rows, where they are fewer than the features."""
+
+    name = "gram"
+    method = "least squares from the Gram matrix of the rows"
+    memory_note = "{solver_bytes} of at most {limit}"
+    alphas = ("auto", "gcv", "loo")
+    zero_alpha = True
+
+    def applies(self, problem: Problem) -> bool:
+        return (
+            not problem.outputs
+            and problem.folds == 1
+            and problem.alpha_method in (None, "loo", "gcv")
+            and problem.rows is not None
+            and problem.rows < problem.features
+            and problem.rows <= _GRAM_ROWS
+        )
+
+    def memory(self, problem: Problem) -> int:
+        # dense features also about their mean
+        copies = 2 if problem.stored_numbers == problem.features else 1
+        return int(8 * _SOLVER_ARRAYS * (problem.rows or 0) ** 2 + copies * problem.kept_bytes)
+
+    def work(self, problem: Problem) -> float:
+        """Return n^2 D for Z Z' and 10 n^3 for its decomposition.
+
+        Normal equations that take no time are preferred: partial_fit can add rows to them.
+        """
+        n = float(problem.rows or 0)
+        return _ADDITIVE + n**2 * problem.stored_numbers + _DECOMPOSITION * n**3
+
+    def passes(self, problem: Problem) -> tuple[str, ...]:
+        return (
+            *problem.first_passes,
+            *["class labels"] * (problem.labels and not problem.class_weights),
+            "features of all rows",
+            *["copies of rows"] * problem.leverages,
+        )
+
+    def fit(
+        self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
+    ) -> LinearPredictor:
+        model._find_classes(stream)
+        rows = features(stream, model.feature_map_)
+        decomposition = GramDecomposition.of_rows(
+            model._read_blocks(rows),
+            fit_intercept=model.fit_intercept,
+            observations=model._count_rows(stream),
+        )
+        search = _search_alpha(model, settings, decomposition, stream)
+        alpha = float(settings.alpha) if search is None else search.alpha
+        coef = decomposition.coef(alpha)
+        return LinearPredictor(coef, decomposition.normal.intercept(coef), alpha, search)
+
+
 class TwoStageRoute(Route):
     """Principal components of each map in a first pass, normal equations of them in a second."""
 
@@ -524,6 +656,14 @@ class TwoStageRoute(Route):
             8 * (packed + 3 * largest + vectors),
             8 * vectors + _solver_bytes(sum(ranks), problem),
         )
+
+    def work(self, problem: Problem) -> float:
+        """Return the work of normal equations of all features, and that of computing them again.
+
+        One pass is preferred where it fits in memory.
+        """
+        again = (problem.rows or 0) * float(problem.columns) * problem.features
+        return ROUTES["moments"].work(problem) + again
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         return (
@@ -566,6 +706,16 @@ class ConjugateGradientsRoute(Route):
 
     def memory(self, problem: Problem) -> int:
         return _PASS_BYTES
+
+    def work(self, problem: Problem) -> float:
+        """Return the products with t directions, for each step.
+
+        A closed form of a few seconds is preferred: it needs no tolerance.
+        """
+        steps = _RIDGE_STEPS * (1 + problem.searches_alpha)
+        each = 2 * _THIN * problem.stored_numbers * problem.targets
+        features = problem.columns * problem.stored_numbers
+        return _ITERATIVE + steps * (problem.rows or np.inf) * (each + features)
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         labels = problem.labels and not problem.class_weights
@@ -681,6 +831,7 @@ ROUTES: dict[str, Route] = {
     route.name: route
     for route in (
         NormalEquationsRoute(),
+        GramRoute(),
         TwoStageRoute(),
         ConjugateGradientsRoute(),
         NewtonRoute(),
@@ -698,7 +849,9 @@ def plan_fit(
     limit: int,
     **sizes: Any,
 ) -> Plan:
-    """Return the plan of the first route that applies and whose arrays fit into the limit.
+    """Return the plan of the route with the least work of those that apply and fit into the limit.
+
+    A fallback is taken where no other does, or where it supports the settings and has less work.
 
     Parameters
     ----------
@@ -710,11 +863,15 @@ def plan_fit(
     Plan
     """
     problem = Problem(rows, columns, features, limit, **sizes)
-    return next(
-        route.plan(problem)
-        for route in ROUTES.values()
-        if route.applies(problem) and (route.fallback or route.memory(problem) <= problem.limit)
-    )
+    applying = [route for route in ROUTES.values() if route.applies(problem)]
+    fitting = [
+        route
+        for route in applying
+        if (problem.routes is None or route.name in problem.routes)
+        and route.memory(problem) <= problem.limit
+    ]
+    best = min(fitting, key=lambda route: route.work(problem), default=None)
+    return (best or next(route for route in applying if route.fallback)).plan(problem)
 
 
 def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Plan:
@@ -735,7 +892,18 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
         unlabeled=settings.unlabeled,
         outputs=0 if settings.loss == "squared" else model._n_outputs,
         loss=settings.loss,
+        **measure_row(model.feature_map_),
     )
+
+
+def measure_row(fitted: Any) -> dict[str, float]:
+    """Return the numbers and bytes of a row of features: codes where they are coded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # values outside the range of the fitted rows
+        block = next(iter(fitted.blocks(np.full((1, fitted.n_features_in_), 0.5))))
+    if isinstance(block, Coded):
+        return {"stored": block.codes.shape[1], "row_bytes": block.nbytes}
+    return {"stored": block.shape[1], "row_bytes": block.shape[1] * block.dtype.itemsize}
 
 
 def plan_alpha(settings: Settings, rows: int | None, *sizes: int, **more: Any) -> Plan:
@@ -747,10 +915,18 @@ def plan_alpha(settings: Settings, rows: int | None, *sizes: int, **more: Any) -
     rows, *sizes, **more
         Arguments of `plan_fit`, but for folds and leverages.
     """
-    methods = settings.alpha_methods(rows)
-    for method in methods:
-        folds = FOLDS if replace(settings, alpha_method=method).uses_folds else 1
-        plan = plan_fit(rows, *sizes, folds=folds, leverages=method == "loo", **more)
+    for method in settings.alpha_methods(rows, sizes[1]):
+        known = replace(settings, alpha_method=method)
+        plan = plan_fit(
+            rows,
+            *sizes,
+            folds=FOLDS if known.uses_folds else 2 if method == "held-out" else 1,
+            leverages=method == "loo",
+            alpha_method=method,
+            searches_alpha=settings.searches_alpha,
+            routes=tuple(name for name, route in ROUTES.items() if route.supports(settings)),
+            **more,
+        )
         if not ROUTES[plan.route].fallback:
             return replace(plan, alpha_method=method)
     # a method that was asked for is refused by the route
@@ -778,26 +954,46 @@ def _solve_normal_equations(
         return _solve_sparse(settings, folds, Penalty(settings.penalty, widths, components))
     total = sum(folds[1:], start=folds[0])
     search = None
+    scale = total.scale if components is None else components.reduced(total)[1].scale
     if settings.alpha_method == "kfold" and len(folds) > 1:
-        scale = total.scale if components is None else components.reduced(total)[1].scale
         search = choose_kfold(folds, settings.alphas, components, scale=scale)
+    elif settings.alpha_method == "held-out" and len(folds) > 1:
+        search = choose_fold(folds[0], folds[1], settings.alphas, components, scale=scale)
     if components is None and (search is not None or not settings.searches_alpha):
         alpha = float(settings.alpha) if search is None else search.alpha
         return LinearPredictor(*solve(total, alpha, overwrite=True), alpha, search)
     decomposition = RidgeDecomposition.of(total, components, overwrite=True)
-    if settings.alpha_method == "loo":
-        assert rows is not None
-        search = choose_loo(
-            decomposition,
-            model._read_blocks(rows),
-            settings.alphas,
-            left_out_weights(rows.stream, model._encode_targets),
-            labels=not model._numeric_targets,
-        )
-    elif settings.searches_alpha and search is None:  # also where all rows are in one fold
-        search = choose_gcv(decomposition, settings.alphas)
+    if search is None:
+        stream = None if rows is None else rows.stream
+        blocks = None if rows is None else model._read_blocks(rows)
+        search = _search_alpha(model, settings, decomposition, stream, blocks)
     alpha = float(settings.alpha) if search is None else search.alpha
     return LinearPredictor(decomposition.coef(alpha), decomposition.intercept(alpha), alpha, search)
+
+
+def _search_alpha(
+    model: Any,
+    settings: Settings,
+    decomposition: RidgeDecomposition,
+    stream: Stream | None,
+    rows: Rows | None = None,
+) -> AlphaSearch | None:
+    """Choose alpha by leave-one-out or GCV; None where it is given.
+
+    rows are read for leave-one-out, unless the decomposition has them.
+    """
+    if not settings.searches_alpha:
+        return None
+    if settings.alpha_method != "loo":  # also where all rows are in one fold
+        return choose_gcv(decomposition, settings.alphas)
+    assert stream is not None
+    return choose_loo(
+        decomposition,
+        rows,
+        settings.alphas,
+        left_out_weights(stream, model._encode_targets),
+        labels=not model._numeric_targets,
+    )
 
 
 def _solve_sparse(

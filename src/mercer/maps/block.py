@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import getattr_static
 from typing import Any, Protocol
@@ -322,6 +322,18 @@ def block_to_host(block: Block) -> Block:
         None if array is None else np.asarray(array) for array in (block.fractions, block.empty)
     )
     return Coded(np.asarray(block.codes), tables, *rest)
+
+
+def rows_of(block: Block, rows: slice) -> Block:
+    """Return some consecutive rows of a block."""
+    if not isinstance(block, Coded):
+        return as_block(matrix(block)[rows])
+    return replace(
+        block,
+        codes=block.codes[rows],
+        fractions=None if block.fractions is None else block.fractions[rows],
+        empty=None if block.empty is None else block.empty[rows],
+    )
 
 
 def stack_blocks(blocks: Sequence[Block]) -> Block:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._typing import Array, is_csr
 from mercer.linear_model.solvers.ridge import Rows
-from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, stack_blocks
+from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, rows_of, stack_blocks
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, TILE_ROWS, Cost
 from mercer.stats.base import frequency_weights
@@ -67,7 +67,7 @@ class CachedBlocks:
                 blocks.clear()
             yield block, Y, w
         if left >= 0:
-            self._blocks = _stack_coded(blocks)
+            self._blocks = stack_coded(blocks)
 
 
 class SplitBlocks:
@@ -123,8 +123,7 @@ def multiply(block: Block, W: Array) -> Array:
     coded = isinstance(block, Coded)
 
     def work(rows: slice) -> None:
-        part = _rows_of(block, rows) if isinstance(block, Coded) else Dense(block.Z[rows])
-        out[rows] = part @ W
+        out[rows] = rows_of(block, rows) @ W
 
     each = float(t * (block.codes.shape[1] if isinstance(block, Coded) else block.shape[1]))
     for_each(work, list(row_slices(n, _CODED_ROWS if coded else TILE_ROWS)), Cost(each, 0.0), n)
@@ -174,20 +173,12 @@ def multiply_gram(block: Coded, Q: Array) -> Array:
     return functools.reduce(np.add, sums)
 
 
-def _stack_coded(blocks: list[WeightedBlock]) -> list[WeightedBlock]:
+def stack_coded(blocks: list[WeightedBlock]) -> list[WeightedBlock]:
+    """Return coded blocks as one; others as they are."""
     if len(blocks) < 2 or not all(isinstance(block, Coded) for block, _, _ in blocks):
         return blocks
     codes, targets, weights = zip(*blocks, strict=True)
     return [(stack_blocks(codes), np.concatenate(targets), np.concatenate(weights))]
-
-
-def _rows_of(block: Coded, rows: slice) -> Coded:
-    return replace(
-        block,
-        codes=block.codes[rows],
-        fractions=None if block.fractions is None else block.fractions[rows],
-        empty=None if block.empty is None else block.empty[rows],
-    )
 
 
 def _positions_of(block: Coded, positions: slice) -> Coded:

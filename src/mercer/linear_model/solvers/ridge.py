@@ -7,7 +7,7 @@ penalized. Coefficients may be those of principal components.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ import numpy as np
 from mercer._typing import Array
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import PrincipalComponents
-from mercer.maps.block import Block
+from mercer.maps.block import Block, rows_of
 from mercer.parallel.device import current_device, torch_ops
+from mercer.parallel.threads import row_slices
 from mercer.stats.base import frequency_weights
 
 ALPHAS = np.logspace(-6, 6, 25)
@@ -33,18 +34,24 @@ DECOMPOSED_FEATURES = 1024
 """Features up to which k-fold decomposes the scatter of each fold; a decomposition costs as much as
 about 20 Cholesky factors, and beyond only COARSE_ALPHAS alphas are tried."""
 
-COARSE_ALPHAS = 11
-"""Alphas of a search from coarse to fine: every fourth of ALPHAS, then four around the best."""
+COARSE_ALPHAS = 8
+"""About the alphas of a search from coarse to fine: three or four two decades apart, then four
+around the best."""
 
 MAX_RELATIVE_ALPHA = 1e3
 """Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean,
 and errors that differ by rounding."""
 
 _EPS = float(np.finfo(np.float64).eps)
+_FIRST_ALPHA = 8  # position in ALPHAS of a hundredth of the mean eigenvalue
+_PROJECTION_BYTES = 2**24  # of a tile of projections
 
 Rows = Iterable[tuple[Block, Array, Array | None]]
 """(features, targets, weights) block by block; targets of shape (n,) or (n, t), weights of
 shape (n,) or None."""
+
+Projections = Iterator[tuple[Array, Array, Array]]
+"""(U'(z - mean), targets about their mean, weights) of consecutive rows, (n, k), (n, t), (n,)."""
 
 
 class AlphaSearch(NamedTuple):
@@ -107,27 +114,15 @@ class RidgeDecomposition:
         overwrite: bool = False,
     ) -> RidgeDecomposition:
         """Decompose normal equations; with overwrite, in the memory of their scatter."""
-        from scipy.linalg import eigh
-
         if components is not None:
             basis, reduced = components.reduced(normal)
             inside = cls.of(reduced, overwrite=True)
             rest = replace(normal, scatter=np.empty((0, 0)))
             return replace(inside, normal=rest, vectors=basis.expand(inside.vectors))
-        D = len(normal.scatter)
         scale = normal.scale
-        device = current_device()
-        if device is None:
-            values, vectors = eigh(
-                normal.scatter.T, overwrite_a=overwrite, check_finite=False, driver="evd"
-            )
-        else:
-            values, vectors = torch_ops().linalg.eigh(normal.scatter, device.torch_device)
-        cut = max(D * _EPS * values[-1], -2 * values[0], 0.0)
-        positive = slice(np.count_nonzero(values <= cut), None)
-        values, vectors = values[positive], vectors[:, positive]
+        values, vectors, cut = decompose(normal.scatter, overwrite=overwrite)
         rest = replace(normal, scatter=np.empty((0, 0)))
-        return cls(rest, scale, float(cut), values, vectors, vectors.T @ normal.cross)
+        return cls(rest, scale, cut, values, vectors, vectors.T @ normal.cross)
 
     @property
     def smallest(self) -> float:
@@ -141,6 +136,21 @@ class RidgeDecomposition:
     def intercept(self, alpha: float) -> Array:
         """Return b = target_mean - mean'c, (t,); zeros without an intercept."""
         return self.normal.intercept(self.coef(alpha))
+
+    def projections(self, rows: Rows | None = None) -> Projections:
+        """Yield U'(z - mean) of the rows, a tile at a time, with targets about their mean."""
+        assert rows is not None
+        normal = self.normal
+        center = normal.mean @ self.vectors
+        for block, targets, weight in rows:
+            n = block.shape[0]
+            w = frequency_weights(n, weight)
+            Y = np.asarray(targets, dtype=np.float64).reshape(n, -1) - normal.target_mean
+            for part in self._tiles(n):
+                yield rows_of(block, part) @ self.vectors - center, Y[part], w[part]
+
+    def _tiles(self, n: int) -> Iterator[slice]:
+        return row_slices(n, max(64, _PROJECTION_BYTES // (8 * max(len(self.values), 1))))
 
     def rss(self, alpha: float) -> Array:
         """Return sum w (y - b - z'c)^2 = yy - sum q^2 (l + 2 alpha)/(l + alpha)^2, (t,).
@@ -173,6 +183,24 @@ class RidgeDecomposition:
         left = yy - energy.sum(axis=0)
         rounding = self.cut * np.sum(energy / l, axis=0) + len(l) * _EPS * yy
         return energy, np.where(left > rounding, left, 0.0)
+
+
+def decompose(matrix: Array, *, overwrite: bool = False) -> tuple[Array, Array, float]:
+    """Return the eigenvalues above a cut, ascending, their eigenvectors, and the cut.
+
+    The cut is D eps times the largest eigenvalue, or twice the most negative one. The matrix may
+    be overwritten.
+    """
+    from scipy.linalg import eigh
+
+    device = current_device()
+    if device is None:
+        values, vectors = eigh(matrix.T, overwrite_a=overwrite, check_finite=False, driver="evd")
+    else:
+        values, vectors = torch_ops().linalg.eigh(matrix, device.torch_device)
+    cut = max(len(matrix) * _EPS * values[-1], -2 * values[0], 0.0)
+    positive = slice(np.count_nonzero(values <= cut), None)
+    return values[positive], vectors[:, positive], float(cut)
 
 
 def solve(normal: NormalEquations, alpha: float, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -292,9 +320,55 @@ def choose_kfold(
     return result._replace(method="kfold", baseline=total.variance)
 
 
+def choose_fold(
+    held_out: NormalEquations,
+    training: NormalEquations,
+    alphas: Sequence[float] | Array | None = None,
+    components: PrincipalComponents | None = None,
+    *,
+    scale: float | None = None,
+) -> AlphaSearch:
+    """Return the alpha with the smallest squared error on held-out rows, summed over outputs.
+
+    A Cholesky factor of the training rows' normal equations for each alpha, of the few of a search
+    from coarse to fine where none are given.
+
+    Parameters
+    ----------
+    held_out, training : NormalEquations
+        Of disjoint rows.
+    alphas, components, scale
+        As in `choose_kfold`.
+    """
+    if components is not None:
+        decomposition = RidgeDecomposition.of(training, components)
+
+    def evaluate(tried: Array) -> Array:
+        errors = np.empty(len(tried))
+        for i, alpha in enumerate(tried):
+            if components is None:
+                coef = _solve_cholesky(training.scatter.copy(), alpha, training.cross)
+            else:
+                coef = decomposition.coef(alpha)
+            errors[i] = (
+                np.inf if coef is None else held_out.error(coef, training.intercept(coef)).sum()
+            )
+        return errors / held_out.n
+
+    unit = (held_out + training).scale if scale is None else scale
+    if alphas is None:
+        result = _search_coarse(evaluate, unit)
+    else:
+        tried = alpha_grid("choose_fold", alphas)
+        result = best_of(tried, evaluate(tried))
+    intercept = training.target_mean
+    constant = held_out.error(np.zeros_like(training.cross), intercept).sum() / held_out.n
+    return result._replace(method="held-out", baseline=float(constant))
+
+
 def choose_loo(
     decomposition: RidgeDecomposition,
-    rows: Rows,
+    rows: Rows | None,
     alphas: Sequence[float] | Array | None = None,
     left_out: Array | None = None,
     *,
@@ -340,7 +414,7 @@ class LeftOut(NamedTuple):
 
 def leave_one_out(
     decomposition: RidgeDecomposition,
-    rows: Rows,
+    rows: Rows | None,
     alphas: Sequence[float] | Array,
     *,
     left_out: Array | None = None,
@@ -357,7 +431,8 @@ def leave_one_out(
     ----------
     decomposition : RidgeDecomposition
         Of the same rows.
-    rows : iterable of (block, targets, weights or None)
+    rows : iterable of (block, targets, weights or None), or None
+        None where the decomposition has them (``GramDecomposition``).
     alphas : sequence of float
     left_out : array of shape (n,), optional
         v; the weight of each row by default.
@@ -369,21 +444,15 @@ def leave_one_out(
     LeftOut
     """
     tried = alpha_grid("leave_one_out", alphas)
-    normal = decomposition.normal
-    t = normal.cross.shape[1]
+    normal, t = decomposition.normal, decomposition.projected.shape[1]
     inverses = 1 / (decomposition.values + tried[:, None])
     rounding = decomposition.cut * inverses.max(axis=1, initial=0.0)
-    center = normal.mean @ decomposition.vectors
     errors, right = np.zeros((len(tried), t)), np.zeros(len(tried))
     counts = np.zeros(max(t, 2))
     start = 0
-    for block, targets, weight in rows:
-        n = block.shape[0]
-        w = frequency_weights(n, weight)
-        v = w if left_out is None else left_out[start : start + n]
-        start += n
-        Y = np.asarray(targets, dtype=np.float64).reshape(n, t) - normal.target_mean
-        P = block @ decomposition.vectors - center
+    for P, Y, w in decomposition.projections(rows):
+        v = w if left_out is None else left_out[start : start + len(w)]
+        start += len(w)
         complement = 1 - v[:, None] * (normal.fit_intercept / normal.n + P**2 @ inverses.T)
         if labels:
             truth = _decode(Y + normal.target_mean)
@@ -408,22 +477,35 @@ def _decode(scores: Array) -> Array:
 
 
 def _search_coarse(evaluate: Callable[[Array], Array], scale: float) -> AlphaSearch:
-    """Return the best of the default grid: every fourth alpha is tried, then those around the best.
+    """Return the best of the default grid by a descent with steps of two decades, one, and a half.
 
-    Where the smallest is the best, smaller ones are tried, down to SMALLEST_RELATIVE_ALPHA.
+    It starts at a hundredth of the scale. Beyond the smallest of the grid smaller ones are tried,
+    down to SMALLEST_RELATIVE_ALPHA. Those that were not tried have the score infinity.
     """
-    tried = ALPHAS * scale
-    scores = np.full(len(tried), np.inf)
+    ratio = ALPHAS[1] / ALPHAS[0]
+    fewest = math.floor(math.log(SMALLEST_RELATIVE_ALPHA / ALPHAS[0], ratio))
+    tried: dict[int, float] = {}  # score by position in ALPHAS, negative below its smallest
+
+    def improve(position: int) -> bool:
+        """Try a position; return whether it is better than the best before."""
+        if position in tried or not fewest <= position < len(ALPHAS):
+            return False
+        before = min(tried.values(), default=np.inf)
+        tried[position] = float(evaluate(np.array([ALPHAS[0] * ratio**position * scale]))[0])
+        return tried[position] < before
+
+    def best() -> int:
+        return max(position for position in tried if tried[position] == min(tried.values()))
+
+    improve(_FIRST_ALPHA)
     for step in (4, 2, 1):
-        best = int(np.argmin(scores))
-        around = range(0, len(tried), 4) if step == 4 else (best - step, best + step)
-        new = [i for i in around if 0 <= i < len(tried)]
-        scores[new] = evaluate(tried[new])
-    step = ALPHAS[1] / ALPHAS[0]
-    while np.argmin(scores) == 0 and tried[0] / step >= SMALLEST_RELATIVE_ALPHA * scale:
-        tried = np.concatenate([tried[:1] / step, tried])
-        scores = np.concatenate([evaluate(tried[:1]), scores])
-    return best_of(tried, scores)
+        for direction in (-step, step):
+            while improve(best() + direction):
+                if step < 4:
+                    break
+    positions = np.arange(min(0, *tried), len(ALPHAS))
+    scores = np.array([tried.get(int(position), np.inf) for position in positions])
+    return best_of(ALPHAS[0] * ratio**positions * scale, scores)
 
 
 def alpha_grid(
