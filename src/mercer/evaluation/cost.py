@@ -19,7 +19,12 @@ from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
-from mercer.linear_model.solvers.ridge import ALPHAS, COARSE_ALPHAS, DECOMPOSED_FEATURES
+from mercer.linear_model.solvers.ridge import (
+    ALPHAS,
+    COARSE_ALPHAS,
+    DECOMPOSED_FEATURES,
+    PROJECTION_BYTES,
+)
 from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.block import Block, Coded, as_block, matrix
 from mercer.parallel.threads import one_blas_thread
@@ -494,7 +499,9 @@ def steps_of(
     if plan.route in ("moments", "two-stage"):
         steps.append(Step("normal equations", one_pass + moments))
         decomposition, factor = square * D**2 + cubic * D**3, timings.factor * D**3
-        if plan.alpha_method != "kfold":
+        if plan.alpha_method == "held-out":
+            steps.append(Step("solving for some alphas", (COARSE_ALPHAS + 1) * factor))
+        elif plan.alpha_method != "kfold":
             steps.append(Step("solving for all alphas", decomposition))
         elif D <= DECOMPOSED_FEATURES:
             steps.append(Step("solving for all alphas", FOLDS * decomposition + factor))
@@ -504,6 +511,14 @@ def steps_of(
             # features times all eigenvectors, twice the work of Z'Z, then predictions by alpha
             path = len(ALPHAS) * stored * timings.gradients / 2
             steps.append(Step("leave-one-out", read + one_pass + 2 * moments + path))
+        return tuple(steps)
+    if plan.route == "gram":
+        steps.append(Step("features of all rows", one_pass))
+        product = moments * n / D  # n^2 D instead of n D^2 multiply-adds
+        if size.form != "dense":
+            product = n * stored * timings.gradients / (2 * outputs)
+        decomposition = square * n**2 + cubic * n**3
+        steps.append(Step("Gram matrix, solved for all alphas", product + decomposition))
         return tuple(steps)
     if plan.route == "passes":
         seconds = one_pass + stored * timings.images
@@ -557,7 +572,13 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
         # half of the threads have a panel in float64
         panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
         added = 2 * block + (panels if size.form == "dense" else 24.0 * D**2)
-        return round(always + max(copies * 4 * D**2 + max(computed, added), plan.solver_bytes))
+        most = max(copies * 4 * D**2 + max(computed, added), plan.solver_bytes)
+        if plan.alpha_method == "loo":  # eigenvectors, and three arrays of a tile of projections
+            tile = min(B * D * 8, max(PROJECTION_BYTES, 64 * 8 * D))
+            most = max(most, 8 * D**2 + computed + 3 * tile)
+        return round(always + most)
+    if plan.route == "gram":
+        return round(always + scratch + plan.solver_bytes)
     kept = plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
     blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
     if plan.route == "newton":

@@ -25,6 +25,7 @@ from mercer.evaluation.cost import (
     measure_timings,
     peak_bytes,
     predict_seconds,
+    row_bytes,
     rows_of_tile,
     steps_of,
 )
@@ -263,6 +264,9 @@ class _Estimator:
             statistics=widths.statistics,
             outputs=0 if self.loss == "squared" else self.outputs,
             loss=self.loss,
+            targets=self.outputs,
+            stored=widths.stored,
+            row_bytes=row_bytes(shape, widths),
         )
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None
         if self.rate is not None and number is not None:

@@ -114,7 +114,7 @@ class Folds(CombinedStatistics):
 class HeldOutFold(Folds):
     """Statistics of a quarter of the rows and of the others, computed in one pass."""
 
-    count = 4  # type: ignore[assignment]
+    count = 4
 
 
 def held_out_rows(stream: Stream) -> Array:

@@ -48,7 +48,7 @@ from mercer.linear_model.solvers.ridge import (
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.maps.base import names_of_statistics
-from mercer.maps.block import Coded
+from mercer.maps.block import Coded, OneHot
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.moments import Moments
@@ -901,9 +901,11 @@ def measure_row(fitted: Any) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # values outside the range of the fitted rows
         block = next(iter(fitted.blocks(np.full((1, fitted.n_features_in_), 0.5))))
-    if isinstance(block, Coded):
-        return {"stored": block.codes.shape[1], "row_bytes": block.nbytes}
-    return {"stored": block.shape[1], "row_bytes": block.shape[1] * block.dtype.itemsize}
+    if not isinstance(block, Coded):
+        return {"stored": block.shape[1], "row_bytes": block.shape[1] * block.dtype.itemsize}
+    one_hot = isinstance(block.tables, OneHot)
+    columns = block.codes.shape[1] if one_hot else block.shape[1]  # others are added as dense rows
+    return {"stored": columns, "row_bytes": block.nbytes}
 
 
 def plan_alpha(settings: Settings, rows: int | None, *sizes: int, **more: Any) -> Plan:

@@ -42,9 +42,11 @@ MAX_RELATIVE_ALPHA = 1e3
 """Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean,
 and errors that differ by rounding."""
 
+PROJECTION_BYTES = 2**24
+"""Bytes of a tile of projections of rows on eigenvectors, in leave-one-out."""
+
 _EPS = float(np.finfo(np.float64).eps)
 _FIRST_ALPHA = 8  # position in ALPHAS of a hundredth of the mean eigenvalue
-_PROJECTION_BYTES = 2**24  # of a tile of projections
 
 Rows = Iterable[tuple[Block, Array, Array | None]]
 """(features, targets, weights) block by block; targets of shape (n,) or (n, t), weights of
@@ -150,7 +152,7 @@ class RidgeDecomposition:
                 yield rows_of(block, part) @ self.vectors - center, Y[part], w[part]
 
     def _tiles(self, n: int) -> Iterator[slice]:
-        return row_slices(n, max(64, _PROJECTION_BYTES // (8 * max(len(self.values), 1))))
+        return row_slices(n, max(64, PROJECTION_BYTES // (8 * max(len(self.values), 1))))
 
     def rss(self, alpha: float) -> Array:
         """Return sum w (y - b - z'c)^2 = yy - sum q^2 (l + 2 alpha)/(l + alpha)^2, (t,).
