@@ -18,6 +18,7 @@ PARTS = (
     "learning",
     "sparse",
     "losses",
+    "regimes",
     "cluster",
     "command",
     "plan",
