@@ -198,3 +198,12 @@ def test_a_row_of_codes_is_measured_as_codes():
     codes = GCWS(16, random_state=0).fit(np.abs(X))
     assert measure_row(codes) == {"stored": 16, "row_bytes": 16}
     assert measure_row(FOURIER.fit(X)) == {"stored": 400, "row_bytes": 3200}
+
+
+def test_a_plan_of_many_multiply_adds_states_its_seconds():
+    long = plan_fit(10**7, 20, 8192, limit=10**12, routes=("moments",))
+    assert long.solver_seconds > 10
+    assert str(long).endswith(f" About {long.solver_seconds:.0f} s.")
+    short = plan_fit(1000, 20, 512, limit=10**12)
+    assert short.solver_seconds == 0
+    assert "About" not in str(short)

@@ -8,9 +8,11 @@ into ``max_memory``.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,6 +69,9 @@ _SPARSE_PRODUCT = 30  # how much slower Z'Z of one-hot rows is, for each multipl
 _RIDGE_STEPS = 60  # conjugate gradient steps of a fit, and of a search for alpha
 _ITERATIVE = 2e11  # multiply-adds of some seconds, below which a closed form is preferred
 _ADDITIVE = 2e9  # multiply-adds of a tenth of a second, below which partial_fit may add to a fit
+_LONG_SECONDS = 10  # that a plan states
+_LONG_WORK = 1e11  # multiply-adds that take less than that on most machines
+_TIMED_COLUMNS = 768
 _GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
 
@@ -102,6 +107,9 @@ class Plan:
         for one alpha after the other on held-out rows.
     scaled : bool
         Whether the estimator put ``Scaled`` in front of a map.
+    solver_seconds : float
+        Estimate from the solver's multiply-adds, where that is above 10 s; 0 below, where only
+        the data decide, and in a fitted model.
     """
 
     route: str
@@ -114,6 +122,7 @@ class Plan:
     cache_bytes: int = 0
     alpha_method: str | None = None
     scaled: bool = False
+    solver_seconds: float = 0.0
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
@@ -128,7 +137,8 @@ class Plan:
             method += f"; alpha by {ALPHA_METHODS[self.alpha_method]}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
         scaled = f" Columns {SCALED}." if self.scaled else ""
-        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}"
+        late = f" About {self.solver_seconds:.0f} s." if self.solver_seconds else ""
+        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}{late}"
 
 
 SCALED = "centered and divided by their spread; scale=False keeps them"
@@ -405,6 +415,7 @@ class Route:
             problem.limit,
             self.passes(problem),
             self.cache(problem),
+            solver_seconds=_seconds(self.work(problem)),
         )
 
     def describe_passes(self, passes: Sequence[str]) -> str:
@@ -935,6 +946,26 @@ def plan_alpha(settings: Settings, rows: int | None, *sizes: int, **more: Any) -
             return replace(plan, alpha_method=method)
     # a method that was asked for is refused by the route
     return replace(plan, alpha_method=None)
+
+
+def _seconds(multiply_adds: float) -> float:
+    """Return the seconds of so many multiply-adds where they are above 10, otherwise 0."""
+    if not _LONG_WORK < multiply_adds < np.inf:
+        return 0.0
+    seconds = multiply_adds / _multiply_adds_per_second()
+    return seconds if seconds > _LONG_SECONDS else 0.0
+
+
+@cache
+def _multiply_adds_per_second() -> float:
+    """Return the speed of a product of two matrices, the faster of two."""
+    A = np.ones((_TIMED_COLUMNS, _TIMED_COLUMNS))
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        A @ A
+        seconds.append(time.perf_counter() - start)
+    return _TIMED_COLUMNS**3 / min(seconds)
 
 
 def tolerance(itemsize: int) -> float:
