@@ -13,6 +13,12 @@ import shutil
 import zlib
 from unittest.mock import patch
 
+# A worker for each core has one BLAS thread: with as many as there are cores, OpenBLAS waits in a
+# loop for threads that have no core, and tests of some solvers take ten times as long. BLAS reads
+# this when NumPy is imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -28,11 +28,18 @@ def default(name: str) -> BaseEstimator:
     return cls([RandomFourier(64, random_state=0)]) if name in OF_MAPS else cls()
 
 
-@pytest.mark.parametrize(
-    # models of 1,024 features take half of a minute; those of few are checked in test_estimators
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("Kernel")) for name in PUBLIC],
-)
+def tier(name: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a class.
+
+    Models of 1,024 features take half of a minute; those of few are checked in test_estimators.
+    Maps that compute poles in each of a hundred fits take two seconds or more.
+    """
+    if name.startswith("Kernel"):
+        return [pytest.mark.slow]
+    return [pytest.mark.full] if name in ("Chi2Series", "ExpChi2") else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=tier(name)) for name in PUBLIC])
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_passes_with_the_default_constructor(name):
     with threadpool_limits(

@@ -5,6 +5,7 @@ right either way.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,9 @@ def run(code: str, *arguments: str, **options) -> subprocess.CompletedProcess[st
 
 def sweep(what: str, most: int) -> dict[str, dict[str, object]]:
     command = [sys.executable, str(SCRIPT), what, str(most)]
-    done = subprocess.run(command, text=True, capture_output=True, timeout=LIMIT)
+    # two, so that a number that is not restored differs
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(command, text=True, capture_output=True, timeout=LIMIT, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

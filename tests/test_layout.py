@@ -20,14 +20,8 @@ SOURCE = Path(mercer.__file__).parent
 LAYERS = [
     {"_typing"},
     {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
-    {"parallel.device"},
-    {
-        "maps.block",
-        "parallel.threads",
-        "persistence.container",
-        "rng",
-        "validation",
-    },
+    {"parallel.device", "parallel.threads"},
+    {"maps.block", "persistence.container", "rng", "validation"},
     {"data", "kernels", "maps.stages", "stats", "system"},
     {"data.batches", "kernels.gram", "theory"},
     {"parallel.dask_worker"},

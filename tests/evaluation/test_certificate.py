@@ -57,9 +57,9 @@ def test_pairs_are_of_different_rows_and_all_of_them_come_up_equally_often():
     "feature_map",
     [
         RandomFourier(64, gamma=3.0, random_state=0),
-        GCWS(64, bits=2, random_state=0),
+        pytest.param(GCWS(64, bits=2, random_state=0), marks=pytest.mark.full),
         Chi2Series(2, poles="minimax"),
-        ExpChi2(64, random_state=0),
+        pytest.param(ExpChi2(64, random_state=0), marks=pytest.mark.full),
     ],
     ids=lambda one: type(one).__name__,
 )

@@ -5,11 +5,12 @@ that are measured.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mercer import GCWS, Hellinger, Nystroem, RandomFourier, RandomLaplace
+from mercer import GCWS, Hellinger, Nystroem, RandomFourier, RandomLaplace, SignCauchy
 from mercer.evaluation.cost import (
     CONJUGATE_GRADIENT_STEPS,
     DataShape,
@@ -76,7 +77,7 @@ def test_other_sizes_cost_in_proportion_to_their_work():
     blocks = -(-ROWS.rows // block_rows(ROWS, twice))
     assert found["fitting the map"] == 4 * 7  # weights; no statistics
     assert found["normal equations"] == 20_000 * (5 + 3 * 17 + 4 * 23) + blocks * (3 * 13 + 4 * 19)
-    sparse = MapSize(600, Cost(3e6, 200.0), 4000.0, 30.0, "sparse")
+    sparse = MapSize(600, Cost(3e6, 200.0), 4000.0, 30.0, "sparse", dense_gram=False)
     found = steps(sparse)
     assert found["normal equations"] == pytest.approx(
         20_000 * (5 + 3 * 17 + 0.01 * 23) + blocks * (3 * 13 + 4 * 19)
@@ -182,3 +183,16 @@ def test_widths_are_those_of_the_fitted_map():
         assert found.cost == fitted.tile_transform_.cost(12)
         assert found.columns == fitted.transform(X).shape[1]
         assert MapSizes(fitted, 12).reference(None)[0] is fitted
+
+
+def test_codes_of_few_values_are_stored_as_codes_and_squared_as_arrays():
+    X = np.random.default_rng(0).random((20, 12))
+    signs, hashes = (MapSize.of(made.fit(X)) for made in (SignCauchy(256), GCWS(16)))
+    assert (signs.form, signs.stored, signs.columns) == ("coded", 256, 512)
+    assert (hashes.form, hashes.stored, hashes.columns) == ("coded", 16, 4096)
+    assert (signs.dense_gram, hashes.dense_gram) == (True, False)
+    rows = DataShape(20_000, 12, None, "float64")
+    plan = plan_fit(rows.rows, 12, 512, limit=10**9)
+    bytes_of_blocks = block_rows(rows, signs) * 512 * 8
+    found = peak_bytes(plan, rows, signs, 1, 1)
+    assert found > peak_bytes(plan, rows, replace(signs, dense_gram=False), 1, 1) + bytes_of_blocks

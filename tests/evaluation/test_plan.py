@@ -55,11 +55,24 @@ def small(name: str):
     return made.with_size(32) if isinstance(size, int) and size > 32 else made
 
 
-@pytest.mark.parametrize("name", sorted(registry()))
+TIMED = ("fourier", "gcws", "hellinger")  # in the first tier; one of each form of features
+
+
+@pytest.mark.parametrize(
+    ("name", "timings"),
+    [
+        *((name, TIMINGS) for name in sorted(registry())),
+        *(
+            pytest.param(name, None, marks=() if name in TIMED else pytest.mark.full)
+            for name in sorted(registry())
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "timed" if one is None else "arithmetic",
+)
 @pytest.mark.parametrize("density", [None, 0.1], ids=["dense", "sparse"])
-def test_every_map_can_be_planned(name, density):
+def test_every_map_can_be_planned(name, density, timings):
     shape = (10_000, 60) if density is None else (10_000, 60, density)
-    found = plan(shape, small(name))
+    found = plan(shape, small(name), timings=timings)
     rows = np.random.default_rng(0).random((256, 60))
     assert isinstance(found, Plan)
     assert found.features == small(name).fit(rows).transform(rows).shape[1]
@@ -68,7 +81,8 @@ def test_every_map_can_be_planned(name, density):
     assert found.bytes > 0
     assert found.fits
     assert f"{found.features:,} features of {type(small(name)).__name__}" in str(found)
-    assert re.search(r"  timed on      samples of [\d,]+ and [\d,]+ rows$", str(found))
+    sample = "[\\d,]+ and [\\d,]+" if timings is None else "1,024 and 4,096"
+    assert re.search(f"  timed on      samples of {sample} rows$", str(found))
 
 
 def test_the_route_and_the_passes_are_those_of_the_fit():

@@ -6,12 +6,14 @@ import scipy.sparse as sp
 
 from mercer import accumulate
 from mercer.maps.block import (
+    DENSE_VALUES,
     Coded,
     Dense,
     OneHot,
     Sparse,
     allocate_features,
     as_block,
+    gram_operand,
     is_block,
     matrix,
 )
@@ -43,6 +45,46 @@ def test_rows_become_the_block_of_their_kind_and_back_without_a_copy():
     csr = sp.csr_array(Z)
     assert matrix(as_block(Z)) is Z
     assert matrix(as_block(csr)) is csr
+
+
+def one_hot(width: int, dtype: type = np.float64, rows: int = 50) -> Coded:
+    rng = np.random.default_rng(width)
+    empty = np.arange(rows) % 7 == 3
+    codes = rng.integers(0, width, (rows, 12)).astype(np.uint8)
+    return Coded(codes, OneHot(width, 0.3, dtype), empty=empty)
+
+
+@pytest.mark.parametrize("width", [2, DENSE_VALUES, DENSE_VALUES + 1])
+def test_products_of_codes_of_few_values_are_dense_and_features_are_csr(width):
+    block = one_hot(width)
+    operand, features = gram_operand(block), matrix(block)
+    assert isinstance(operand, np.ndarray) == (width <= DENSE_VALUES)
+    assert sp.issparse(features) and features.format == "csr"
+    Z = features.toarray()
+    np.testing.assert_array_equal(operand if width <= DENSE_VALUES else operand.toarray(), Z)
+    np.testing.assert_allclose(block.gram(), Z.T @ Z, rtol=1e-14, atol=1e-14)
+    assert isinstance(gram_operand(Dense(Z)), np.ndarray)
+    assert sp.issparse(gram_operand(Sparse(features)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 64, 65, 127, 128, 129, 200])
+@pytest.mark.parametrize("fractions", [False, True])
+def test_codes_times_many_columns_are_the_codes_times_each(dtype, columns, fractions):
+    rng = np.random.default_rng(columns)
+    block = one_hot(4, dtype)
+    if fractions:
+        codes = block.codes % 3
+        block = Coded(
+            codes, rng.random((1, 4, 3)).astype(dtype), rng.random((50, 12)).astype(dtype)
+        )
+    W = rng.normal(size=(block.shape[1], columns)).astype(dtype)
+    product = block @ W
+    assert (product.shape, product.dtype) == ((50, columns), dtype)
+    if not fractions:  # BLAS multiplies tables and weights, and may round otherwise for one column
+        np.testing.assert_array_equal(product[:, -1], block @ W[:, -1])
+    scale = 1e-5 if dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(product, block.toarray() @ W, rtol=scale, atol=scale)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

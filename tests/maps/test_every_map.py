@@ -76,11 +76,13 @@ every_case = pytest.mark.parametrize("case", CASES, ids=name)
 
 
 def tier(case: Map, check: str) -> list[pytest.MarkDecorator]:
-    """Return the marks of a check: "full" for most of those that sample many maps.
+    """Return the marks of a check: "full" for most of those that sample or fit many maps.
 
-    These are rates of all but the first case of each class (ExpChi2 is the slowest), and averages
-    of all but the first case of each kernel.
+    These are rates of all but the first case of each class (ExpChi2 is the slowest), averages of
+    all but the first case of each kernel, and magnitudes of all but the first case of each class.
     """
+    if check == "rows_of_any_magnitude_are_fitted_or_rejected":
+        return [] if case in FIRST else [pytest.mark.full]
     if not isinstance(case.rate, Rate) or "limit" not in check:
         return []
     if check == "draws_average_to_the_limit":

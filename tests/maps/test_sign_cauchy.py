@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from tests.helpers.reduction_data import parquet
 
-from mercer import SignCauchy
+from mercer import KernelClassifier, SignCauchy, open_stream
 from mercer.kernels import SignStable
 
 A = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.0, 0.5]])
@@ -46,3 +48,36 @@ def test_signs_agree_as_often_as_the_integral_says(alpha):
     codes = phi.codes(X)
     rates = np.array([[np.mean(a == b) for a in codes] for b in codes])
     np.testing.assert_allclose(rates, phi.kernel_(X), atol=4 * 0.5 / 200)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("alpha", [0.1, "loo", "kfold"])
+def test_a_model_solves_the_normal_equations_of_the_csr_features(dtype, alpha):
+    X, y = _rows(300)
+    phi = SignCauchy(70, random_state=0)
+    model = KernelClassifier(phi, alpha=alpha).fit(X.astype(dtype), y)
+    features = model.feature_map_.transform(X)
+    assert sp.issparse(features)
+    Z = features.toarray() - features.mean(axis=0)
+    coef = np.linalg.solve(Z.T @ Z + model.alpha_ * np.eye(140), Z.T @ y)
+    tolerance = 1e-9 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(model.feature_coef_, coef, atol=tolerance * np.abs(coef).max())
+
+
+def test_threads_and_chunks_change_no_bit_of_a_model(small_grid, tmp_path):
+    X, y = _rows(500)
+    labels = (y > 0).astype(np.int64)
+    one, two = (
+        KernelClassifier(SignCauchy(150, random_state=0), n_jobs=n_jobs).fit(X, labels)
+        for n_jobs in (1, 2)
+    )
+    stream = open_stream(parquet(tmp_path / "rows", X, labels, 37), target="label")
+    chunked = KernelClassifier(SignCauchy(150, random_state=0)).fit(stream)
+    for other in (two, chunked):
+        assert other.alpha_ == one.alpha_
+        np.testing.assert_array_equal(other.feature_coef_, one.feature_coef_)
+
+
+def _rows(n):
+    X = np.random.default_rng(0).normal(size=(n, 5))
+    return X, np.sign(X[:, 0] * X[:, 1])

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 
+from mercer._typing import is_csr
 from mercer.data import open_stream
 from mercer.data.batches import features
 from mercer.linear_model.cross_validation import FOLDS
@@ -26,7 +27,7 @@ from mercer.linear_model.solvers.ridge import (
     PROJECTION_BYTES,
 )
 from mercer.maps.base import Map, Rate, names_of_statistics
-from mercer.maps.block import Block, Coded, as_block, matrix
+from mercer.maps.block import Block, Coded, as_block, gram_operand
 from mercer.parallel.threads import one_blas_thread
 from mercer.parallel.tile_size import (
     CSR_TILE_ROWS,
@@ -120,6 +121,8 @@ class MapSize:
     form : {"dense", "sparse", "coded"}
     statistics : tuple of str
         Names of the statistics of the maps, one pass over the rows each.
+    dense_gram : bool
+        Whether Z'Z is computed from an array, as for codes of few values too.
     """
 
     columns: int
@@ -128,6 +131,7 @@ class MapSize:
     stored: float
     form: str
     statistics: tuple[str, ...] = ()
+    dense_gram: bool = True
 
     @classmethod
     def of(cls, fitted: Map, *, density: float | None = None) -> MapSize:
@@ -148,7 +152,8 @@ class MapSize:
             stored = block.codes.shape[1] if form == "coded" else block.Z.nnz
         weights = float(sum(array.size for array in transform.arrays().values()))
         needed = names_of_statistics(fitted)
-        return cls(D, transform.cost(d), weights, float(stored), form, needed)
+        dense_gram = not is_csr(gram_operand(block))
+        return cls(D, transform.cost(d), weights, float(stored), form, needed, dense_gram)
 
 
 @dataclass(eq=False)
@@ -343,9 +348,9 @@ def measure_timings(
         of_features, sample = _time_line(compute_features, 16, most)
         part, part_share = block, 1.0
         if reference.columns > _MOMENT_COLUMNS:
-            Z = matrix(block)
+            Z = gram_operand(block)
             part = as_block(Z[:, :_MOMENT_COLUMNS])
-            part_share = max(matrix(part).size, 1) / Z.size
+            part_share = max(gram_operand(part).size, 1) / Z.size
         return Timings(
             sample,
             reference,
@@ -375,13 +380,13 @@ def _time_statistics(fitted: Map, rows: Any) -> Line:
 
 
 def _time_moments(block: Block, outputs: int) -> Line:
-    Z, y = matrix(block), np.ones((block.shape[0], outputs))
+    Z, y = gram_operand(block), np.ones((block.shape[0], outputs))
     moments = Moments()
     moments.add(as_block(Z[:1]), y[:1])
     line, _ = _time_line(lambda n: moments.add(as_block(Z[:n]), y[:n]), 16, Z.shape[0])
     if not isinstance(block, Coded):
         return line
-    return replace(line, per_row=line.per_row + _time(lambda: matrix(block)) / Z.shape[0])
+    return replace(line, per_row=line.per_row + _time(lambda: gram_operand(block)) / Z.shape[0])
 
 
 def _time_products(block: Block, dtype: Any, outputs: int, *, whole: bool = False) -> float:
@@ -566,12 +571,15 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     read = 0.0 if shape.kind == "array" else 3 * B * shape.stored * shape.itemsize + _CHUNK_BYTES
     scratch = rows_of_tile(shape, size) * size.cost.bytes * shape.itemsize / 8
     computed = 2 * block + min(threads, 2) * scratch
+    # a block as it is multiplied by itself
+    operand = B * D * shape.itemsize if size.dense_gram else block
     always = _FIXED_BYTES + weights + read + 8 * D * outputs * 3
     if plan.route in ("moments", "two-stage"):
         copies = 1 if n <= block_rows(shape, size) * SHARD else 2
         # half of the threads have a panel in float64
         panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
-        added = 2 * block + (panels if size.form == "dense" else 24.0 * D**2)
+        codes = block if size.form == "coded" else 0
+        added = codes + 2 * operand + (panels if size.dense_gram else 24.0 * D**2)
         most = max(copies * 4 * D**2 + max(computed, added), plan.solver_bytes)
         if plan.alpha_method == "loo":  # eigenvectors, and three arrays of a tile of projections
             tile = min(B * D * 8, max(PROJECTION_BYTES, 64 * 8 * D))
@@ -583,7 +591,7 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
     if plan.route == "newton":
         # centered rows, those with a weight, and these times the root of it
-        return round(always + blocks + 3 * block + plan.solver_bytes)
+        return round(always + blocks + 3 * operand + plan.solver_bytes)
     # a block in float64, for products
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
     most = blocks + cast if kept else max(blocks, 2 * block + cast)

@@ -265,7 +265,7 @@ class _Estimator:
             outputs=0 if self.loss == "squared" else self.outputs,
             loss=self.loss,
             targets=self.outputs,
-            stored=widths.stored,
+            stored=widths.columns if widths.dense_gram else widths.stored,
             row_bytes=row_bytes(shape, widths),
         )
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None

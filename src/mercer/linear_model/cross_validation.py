@@ -15,7 +15,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.data import Chunk, Stream
 from mercer.data.row_keys import Keys, fold_numbers, row_keys
-from mercer.maps.block import Block, as_block, matrix
+from mercer.maps.block import Block, as_block, gram_operand
 from mercer.stats.base import CombinedStatistics, frequency_weights
 
 FOLDS = 5
@@ -101,7 +101,7 @@ class Folds(CombinedStatistics):
         start: int = 0,
         keys: Keys | None = None,
     ) -> None:
-        rows = matrix(block)
+        rows = gram_operand(block)
         fold = fold_numbers(row_keys(rows) if keys is None else keys, self.count)
         fold = np.minimum(fold, len(self.parts) - 1)
         for number, part in enumerate(self.parts):

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._typing import Array
+from mercer._typing import Array, is_csr
 from mercer.data import Stream
 from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
@@ -50,7 +50,7 @@ from mercer.linear_model.solvers.ridge import (
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.maps.base import names_of_statistics
-from mercer.maps.block import Coded, OneHot
+from mercer.maps.block import Coded, gram_operand
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.moments import Moments
@@ -916,8 +916,8 @@ def measure_row(fitted: Any) -> dict[str, float]:
         block = next(iter(fitted.blocks(np.full((1, fitted.n_features_in_), 0.5))))
     if not isinstance(block, Coded):
         return {"stored": block.shape[1], "row_bytes": block.shape[1] * block.dtype.itemsize}
-    one_hot = isinstance(block.tables, OneHot)
-    columns = block.codes.shape[1] if one_hot else block.shape[1]  # others are added as dense rows
+    sparse = is_csr(gram_operand(block))
+    columns = block.codes.shape[1] if sparse else block.shape[1]  # others are added as dense rows
     return {"stored": columns, "row_bytes": block.nbytes}
 
 

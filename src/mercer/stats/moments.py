@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import Array, is_csr
-from mercer.maps.block import Block, as_block, matrix
+from mercer.maps.block import Block, gram_operand
 from mercer.parallel.device import device_of, for_each_device_tile
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, SHARD, Cost, grid
@@ -75,7 +75,7 @@ class Moments:
         w = None if weight is None else frequency_weights(n, weight)
         Y = np.empty((n, 0)) if y is None or not self.target else _as_targets(n, y)
         self._require_shape(D, Y.shape[1])
-        rows = matrix(block)
+        rows = gram_operand(block)
         on_device = ops.is_device(rows)
         most = grid(D, block.dtype.itemsize, device=on_device).rows
         if on_device:
@@ -89,7 +89,7 @@ class Moments:
             self._add(rows, Y, w)
             return
         for span in row_slices(n, most):
-            self._add(matrix(as_block(rows[span])), Y[span], None if w is None else w[span])
+            self._add(rows[span], Y[span], None if w is None else w[span])
 
     @property
     def mean(self) -> Array:

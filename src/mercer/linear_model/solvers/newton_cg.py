@@ -26,7 +26,7 @@ from mercer.linear_model.solvers.blocks import (
 )
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
-from mercer.maps.block import Block, Coded, OneHot, matrix
+from mercer.maps.block import Block, Coded, OneHot, gram_operand
 from mercer.stats.packed_symmetric import PackedSymmetric
 from mercer.validation.parameters import validate_positive
 
@@ -475,7 +475,7 @@ def _step_by_matrix(point: Iterate, here: Derivatives) -> Array:
     mean, sparse = objective.mean, False
     sums = [PackedSymmetric(D) for _ in range(t)]
     for _, block, C in point.curvatures():
-        Z = matrix(block)
+        Z = gram_operand(block)
         sparse = is_csr(Z)
         rows = Z if sparse else Z - mean.astype(Z.dtype)
         for total, c in zip(sums, C.T, strict=True):

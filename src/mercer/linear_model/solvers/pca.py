@@ -17,7 +17,7 @@ from mercer._typing import Array
 from mercer.data import Chunk
 from mercer.data.batches import Features
 from mercer.linear_model.normal_equations import NormalEquations
-from mercer.maps.block import Block, Dense, as_block, matrix
+from mercer.maps.block import Block, Dense, as_block, gram_operand
 from mercer.parallel.tile_size import Grid
 from mercer.stats.base import CombinedStatistics
 from mercer.stats.moments import Moments
@@ -151,7 +151,7 @@ class PerMapMoments(CombinedStatistics):
     def add(
         self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
     ) -> None:
-        rows = matrix(block)
+        rows = gram_operand(block)
         for part, columns in zip(self.parts, spans(self.widths), strict=True):
             part.add(as_block(rows[:, columns]), weight=weight, start=start)
 
@@ -192,7 +192,7 @@ class ComponentFeatures(Features):
         return {**super().fingerprint(), "basis": digest.hexdigest()}
 
     def _block(self, chunk: Chunk) -> Block:
-        return Dense(self.basis.components(matrix(super()._block(chunk))))
+        return Dense(self.basis.components(gram_operand(super()._block(chunk))))
 
 
 def spans(widths: Sequence[int]) -> list[slice]:
