@@ -204,13 +204,13 @@ def test_threads_change_no_bit(feature_map, memory, loss):
 def test_too_few_steps_are_a_convergence_warning():
     words = (
         r"KernelClassifier: Newton's method has not reached tol=1e-07 for class 0, 1, 2: the "
-        r"gradient is [\d.e-]+ of the first after 1 "
+        r"last step changed scores by [\d.e-]+ of their spread after 1 "
         r"steps and \d+ passes. Take a larger max_iter \(it is 1\), alpha or tol"
     )
     for memory in (None, SMALL):
         with pytest.warns(ConvergenceWarning, match=words):
             classifier(max_iter=1, max_memory=memory).fit(X, y)
-    with pytest.warns(ConvergenceWarning, match="for class 'b': the gradient"):
+    with pytest.warns(ConvergenceWarning, match="for class 'b': the last step"):
         classifier(max_iter=1).fit(X, np.where(y == 1, "b", "a"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -230,7 +230,10 @@ def test_streams_give_the_model_of_arrays(tmp_path):
 
 
 def test_too_few_steps_are_a_convergence_warning():
-    words = r"has not reached tol=1e-07: the gradient is [\d.e-]+ of the first after 1 steps"
+    words = (
+        r"has not reached tol=1e-07: the last step changed scores by [\d.e-]+ of their spread after "
+        "1 steps"
+    )
     with pytest.warns(ConvergenceWarning, match=words):
         classifier(max_iter=1).fit(X, y)
 

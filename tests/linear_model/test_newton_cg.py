@@ -326,8 +326,8 @@ def test_an_output_without_progress_is_unconverged_while_others_continue(monkeyp
     go = newton_cg._line_search
 
     def stuck(point, here, d):
-        moved, there = go(point, here, d)
-        return moved & (point.outputs != 1), there
+        moved, there, change = go(point, here, d)
+        return moved & (point.outputs != 1), there, change
 
     monkeypatch.setattr(newton_cg, "_line_search", stuck)
     found = minimize_loss(rows_of(Z, Y), LOSSES["logistic"], 1.0, exact=True, tol=1e-9)

@@ -844,7 +844,7 @@ def _warn_unconverged(model: Any, minimum: newton_cg.Minimum) -> None:
     where = "" if model.loss == "log_loss" else f" for class {some}"
     warn_not_converged(
         f"{type(model).__name__}: Newton's method has not reached tol={model.tol:g}{where}: the "
-        f"gradient is {minimum.gradient[late].max():.2g} of the first after "
+        f"last step changed scores by {minimum.change[late].max():.2g} of their spread after "
         f"{minimum.steps} steps and {minimum.passes} passes. Take a larger max_iter (it is "
         f"{model.max_iter}), alpha or tol."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +24,7 @@ WeightedBlock = tuple[Block, Array, Array]
 
 # arrays of the size of the targets: scores, steps, curvatures, and temporaries of a pass
 _TARGET_ARRAYS = 8
+_SINGLE_RANGE = 1e-15, 1e15  # magnitudes whose sums of squares stay well inside float32
 _CODED_ROWS = 4096  # products of tables and weights are computed for each span anew
 _POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
 _PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
@@ -86,6 +88,41 @@ class SplitBlocks:
 
     def __call__(self) -> Iterator[WeightedBlock]:
         return split(self.blocks, self.chosen)
+
+
+class CenteredBlocks:
+    """Copies z - mean in float32 of dense blocks in memory, for products that need not be exact."""
+
+    cached = True
+
+    def __init__(self, blocks: list[WeightedBlock]) -> None:
+        self.blocks, self.passes = blocks, 0
+
+    @classmethod
+    def of(cls, rows: CachedBlocks, mean: Array, chosen: Array | None = None) -> Self | None:
+        """Copy the chosen rows, by an array of shape (n,), or all.
+
+        None where the blocks are not dense and in memory, or float32 might overflow.
+        """
+        copies: list[WeightedBlock] = []
+        start = 0
+        for block, Y, w in rows() if rows.cached else ():
+            some = slice(None) if chosen is None else chosen[start : start + len(w)]
+            start += len(w)
+            if not isinstance(block, Dense):
+                return None
+            Z = block.Z[some] - mean
+            largest = np.abs(Z).max(axis=0, initial=0.0)
+            low, high = _SINGLE_RANGE
+            if not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
+                return None
+            copies.append((Dense(Z.astype(np.float32)), Y[some], w[some]))
+        return cls(copies) if rows.cached else None
+
+    def __call__(self) -> Iterator[WeightedBlock]:
+        """Yield all blocks: one pass."""
+        self.passes += 1
+        yield from self.blocks
 
 
 def with_weights(rows: Rows) -> Iterator[WeightedBlock]:

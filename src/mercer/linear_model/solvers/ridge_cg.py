@@ -158,12 +158,14 @@ def search_alphas(
     patience: int | None,
     *,
     step: int = 1,
+    worse: float = np.inf,
 ) -> tuple[AlphaSearch, T]:
     """Try alphas from the largest down; stop when `patience` in a row are no better than the best.
 
-    Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the coefficients next to 0, do not
-    count. Those that were not tried have the score infinity. With a step of 2 every second alpha is
-    tried, then those on both sides of the best.
+    So does a single one whose score is above the best by a share of more than `worse`, once an
+    alpha was better than the first. Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the
+    coefficients next to 0, do not count. Those that were not tried have the score infinity. With a
+    step of 2 every second alpha is tried, then those on both sides of the best.
     """
     if not alphas.min() > 0:
         raise ValueError(f"{name}: alphas must be above 0, got {alphas.min():g}.")
@@ -188,8 +190,10 @@ def search_alphas(
     for position in range(0, len(alphas), step):
         if evaluate(position):
             waited = 0
-        else:
-            waited += bool(alphas[descending[position]] <= MAX_RELATIVE_ALPHA * scale)
+        elif alphas[descending[position]] <= MAX_RELATIVE_ALPHA * scale:
+            waited += 1
+            if best and scores[descending[position]] > (1 + worse) * scores[descending[best]]:
+                break
         if patience is not None and waited >= patience:
             break
     for position in (best - 1, best + 1) if step > 1 else ():
@@ -220,11 +224,13 @@ def conjugate_gradients(
     apply: Callable[[Array, Array], tuple[Array, Array]],
     x: Array,
     residual: Array,
-    preconditioner: Array,
+    precondition: Callable[[Array, Array], Array],
     goal: Array,
     max_iter: int,
+    *,
+    energy: bool = False,
 ) -> int:
-    """Solve A x = b for several columns, each until its residual is at most its goal.
+    """Solve A x = b for several columns, each until the norm of its residual is at most its goal.
 
     Parameters
     ----------
@@ -232,20 +238,25 @@ def conjugate_gradients(
         apply(P, columns) returns A P and the diagonal of P'A P: one pass.
     x, residual : array of shape (D, t)
         Starting point and b - A x; both are changed in place.
-    preconditioner : array that broadcasts to (D, t)
+    precondition : callable
+        precondition(R, columns) returns M^-1 R for an approximation M of A.
     goal : array of shape (t,)
     max_iter : int
+    energy : bool, default=False
+        Whether the norm is sqrt(r'M^-1 r) and goals are relative to the first one, which estimates
+        the error of x in the norm of A; otherwise it is |r|.
 
     Returns
     -------
     int
         Steps taken.
     """
-    preconditioner = np.broadcast_to(preconditioner, residual.shape)
-    direction = preconditioner * residual
+    direction = precondition(residual, np.arange(residual.shape[1]))
     slope = np.sum(residual * direction, axis=0)
+    squared_goal = goal**2 * slope if energy else goal**2
     for steps in range(max_iter):
-        busy = np.flatnonzero(np.linalg.norm(residual, axis=0) > goal)
+        squares = slope if energy else np.sum(residual**2, axis=0)
+        busy = np.flatnonzero(squares > squared_goal)
         if not len(busy):
             return steps
         P = direction[:, busy]
@@ -253,8 +264,9 @@ def conjugate_gradients(
         step = slope[busy] / curvature
         x[:, busy] += step * P
         residual[:, busy] -= step * image
-        scaled = preconditioner[:, busy] * residual[:, busy]
-        new = np.sum(residual[:, busy] * scaled, axis=0)
+        left = residual[:, busy]
+        scaled = precondition(left, busy)
+        new = np.sum(left * scaled, axis=0)
         direction[:, busy] = scaled + (new / slope[busy]) * P
         slope[busy] = new
     return max_iter
@@ -327,8 +339,10 @@ class _System:
             image = self.multiply(P) + alpha * P
             return image, np.sum(P * image, axis=0)
 
-        preconditioner = 1 / (self.diagonal + alpha)[:, None]
-        passes = conjugate_gradients(apply, coef, residual, preconditioner, goal, max_iter)
+        def precondition(R: Array, columns: Array) -> Array:
+            return R / (self.diagonal + alpha)[:, None]
+
+        passes = conjugate_gradients(apply, coef, residual, precondition, goal, max_iter)
         return coef * unit, residual * unit, passes
 
     def solution(self, coef: Array, residual: Array, iterations: int) -> RidgeSolution:
