@@ -30,9 +30,9 @@ from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
+from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
     RidgeDecomposition,
-    Rows,
     choose_gcv,
     choose_kfold,
     choose_loo,
@@ -572,24 +572,30 @@ class ConjugateGradientsRoute(Route):
         step = "one per conjugate gradient step"
         return (*problem.first_passes, *["class labels"] * labels, step)
 
+    def cache(self, problem: Problem) -> int:
+        used = self.memory(problem) + preconditioner_bytes(problem.features)
+        return max(0, problem.limit - used)
+
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
     ) -> LinearPredictor:
         model._find_classes(stream)
         rows = features(stream, model.feature_map_)
+        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
         options: Any = {"fit_intercept": model.fit_intercept}
-
-        def read_rows() -> Rows:
-            return model._read_blocks(rows)
-
-        search, start = None, None
+        search, start, preconditioner = None, None, None
         if settings.searches_alpha:
             held_out = held_out_rows(stream)
-            search, first = choose_ridge_held_out(read_rows, held_out, settings.alphas, **options)
-            start = first.coef
+            search, first = choose_ridge_held_out(blocks, held_out, settings.alphas, **options)
+            start, preconditioner = first.coef, first.preconditioner
         alpha = float(settings.alpha) if search is None else search.alpha
         solution = solve_ridge(
-            read_rows, alpha, coef0=start, tol=tolerance(stream.dtype.itemsize), **options
+            blocks,
+            alpha,
+            coef0=start,
+            tol=tolerance(stream.dtype.itemsize),
+            preconditioner=preconditioner,
+            **options,
         )
         return LinearPredictor(
             solution.coef, solution.intercept, alpha, search, n_iter=solution.iterations
@@ -670,7 +676,7 @@ class NewtonCGRoute(NewtonRoute):
         return problem.outputs > 0
 
     def memory(self, problem: Problem) -> int:
-        return _step_bytes(problem)
+        return _step_bytes(problem) + preconditioner_bytes(problem.features)
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         step = "one per Newton step and per conjugate gradient step"

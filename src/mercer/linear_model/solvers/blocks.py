@@ -91,38 +91,55 @@ class SplitBlocks:
 
 
 class CenteredBlocks:
-    """Copies z - mean in float32 of dense blocks in memory, for products that need not be exact."""
+    """Copies of dense blocks in memory: z - mean in float32, or U'(z - mean) for a basis U.
+
+    They are one block, for products that need not be exact.
+    """
 
     cached = True
 
-    def __init__(self, blocks: list[WeightedBlock]) -> None:
-        self.blocks, self.passes = blocks, 0
+    def __init__(self, Z: Array, Y: Array, w: Array, basis: Array | None) -> None:
+        self.Z, self.Y, self.w, self.basis = Z, Y, w, basis
+        self.passes = 0
 
     @classmethod
-    def of(cls, rows: CachedBlocks, mean: Array, chosen: Array | None = None) -> Self | None:
-        """Copy the chosen rows, by an array of shape (n,), or all.
+    def of(
+        cls,
+        rows: CachedBlocks,
+        mean: Array,
+        *,
+        basis: Array | None = None,
+        chosen: Array | None = None,
+    ) -> Self | None:
+        """Copy the chosen rows, by an array of shape (n,), of the blocks that have weights.
 
         None where the blocks are not dense and in memory, or float32 might overflow.
         """
-        copies: list[WeightedBlock] = []
-        start = 0
-        for block, Y, w in rows() if rows.cached else ():
+        if not rows.cached:
+            return None
+        parts: list[tuple[Array, Array, Array]] = []
+        start, (low, high) = 0, _SINGLE_RANGE
+        for block, Y, w in rows():
             some = slice(None) if chosen is None else chosen[start : start + len(w)]
             start += len(w)
             if not isinstance(block, Dense):
                 return None
+            if not w.any():
+                continue
             Z = block.Z[some] - mean
             largest = np.abs(Z).max(axis=0, initial=0.0)
-            low, high = _SINGLE_RANGE
             if not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
                 return None
-            copies.append((Dense(Z.astype(np.float32)), Y[some], w[some]))
-        return cls(copies) if rows.cached else None
+            if basis is not None:
+                Z = multiply(Dense(Z), basis)
+            parts.append((Z.astype(np.float32), Y[some], w[some]))
+        Z, Y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(Z, Y, w, basis)
 
     def __call__(self) -> Iterator[WeightedBlock]:
-        """Yield all blocks: one pass."""
+        """Yield the block: one pass."""
         self.passes += 1
-        yield from self.blocks
+        yield Dense(self.Z), self.Y, self.w
 
 
 def with_weights(rows: Rows) -> Iterator[WeightedBlock]:

@@ -25,7 +25,10 @@ from mercer.linear_model.solvers.blocks import (
     multiply,
     multiply_transposed,
 )
-from mercer.linear_model.solvers.preconditioner import SpectralPreconditioner
+from mercer.linear_model.solvers.preconditioner import (
+    HessianPreconditioner,
+    SpectralPreconditioner,
+)
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
 from mercer.maps.block import Block, Coded, OneHot, matrix
@@ -112,8 +115,9 @@ def minimize_loss(
     if not exact:
         known = None if start is None else start.preconditioner
         objective = _with_preconditioner(objective, known)
-        if rows.cached and next(iter(rows()))[0].dtype == np.float64:
-            objective = replace(objective, centered=CenteredBlocks.of(rows, objective.mean))
+        if rows.cached and (basis := _basis(objective)) is not None:
+            copies = CenteredBlocks.of(rows, objective.mean, basis=basis)
+            objective = replace(objective, copies=copies)
     return _descend(objective, start, exact, tol, max_iter)
 
 
@@ -140,23 +144,23 @@ def choose_held_out(
     training: BlockSource = SplitBlocks(rows, ~held_out)
     validation: BlockSource = SplitBlocks(rows, held_out)
     objective = Objective.of(name, training, loss, 1.0, fit_intercept)
-    origin = objective.mean
-    copies = CenteredBlocks.of(rows, origin, ~held_out)
-    held_copies = CenteredBlocks.of(rows, origin, held_out)
-    if copies is not None and held_copies is not None:
-        training, validation = copies, held_copies
-        objective = Objective.of(name, training, loss, 1.0, fit_intercept)
-    else:
-        origin = np.zeros_like(origin)
+    origin = np.zeros_like(objective.mean)
+    basis, spectrum = None, None
     if not exact:
         objective = _with_preconditioner(objective)
-    last: Minimum | None = None
+        spectrum, basis = objective.preconditioner, _basis(objective)
+    if basis is not None and spectrum is not None:
+        copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=~held_out)
+        held_copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=held_out)
+        if copies is not None and held_copies is not None:
+            origin, training, validation = objective.mean, copies, held_copies
+            objective = Objective.of(name, training, loss, 1.0, fit_intercept)
+            objective = replace(objective, preconditioner=spectrum.rotated)
+        else:
+            basis = None
 
-    def solve(alpha: float) -> Minimum:
-        nonlocal last
-        at_alpha = replace(objective, alpha=alpha)
-        last = _descend(at_alpha, last, exact, tol, max_iter)
-        return last
+    def solve(alpha: float, start: Minimum | None) -> Minimum:
+        return _descend(replace(objective, alpha=alpha), start, exact, tol, max_iter)
 
     def score(minimum: Minimum) -> float:
         def losses(block: Block, Y: Array) -> Array:
@@ -170,7 +174,17 @@ def choose_held_out(
     search, best = search_alphas(
         name, candidates, squares, solve, score, _PATIENCE, step=step, worse=CLEARLY_WORSE
     )
-    return search, best._replace(intercept=best.intercept - origin @ best.coef)
+    coef = best.coef if basis is None else basis @ best.coef
+    intercept = best.intercept - origin @ coef
+    return search, best._replace(coef=coef, intercept=intercept, preconditioner=spectrum)
+
+
+def _basis(objective: Objective) -> Array | None:
+    """Return all eigenvectors of the covariance, where they are computed."""
+    spectrum = objective.preconditioner
+    if spectrum is None or len(spectrum.values) < len(objective.mean):
+        return None
+    return spectrum.vectors
 
 
 def _with_preconditioner(
@@ -206,7 +220,7 @@ class Objective:
     squares: Array  # sum s (z - mean)^2, (D,)
     first: Array  # |gradient| at w = 0, b = 0, (t,)
     preconditioner: SpectralPreconditioner | None = None
-    centered: CenteredBlocks | None = None  # copies of the blocks, for Hessian products
+    copies: CenteredBlocks | None = None  # for Hessian products
 
     @classmethod
     def of(
@@ -614,57 +628,79 @@ def _step_by_products(point: Iterate, here: Derivatives, forcing: Array) -> Arra
     of an output by their mean.
     """
     objective = point.objective
-    assert objective.preconditioner is not None
-    solve = objective.preconditioner.solve
-    residual = here.descent()
+    hessian = HessianProducts(point, here)
+    residual = hessian.rotate(here.descent())
     d = np.zeros_like(residual)
-    curvatures: dict[int, Array] = {}
-
-    def apply(P: Array, columns: Array) -> tuple[Array, Array]:
-        return _multiply_hessian(point, here, P, columns, curvatures)
+    spectrum, alpha = objective.preconditioner, objective.alpha
+    assert spectrum is not None
 
     def precondition(R: Array, columns: Array) -> Array:
-        return solve(R, objective.alpha, here.h[columns])
+        return spectrum.solve(R, alpha, here.h[columns])
 
-    conjugate_gradients(apply, d, residual, precondition, forcing, INNER_STEPS, energy=True)
-    return d
+    if isinstance(hessian.rows, CenteredBlocks) and len(spectrum.values) == len(d):
+        corrected = HessianPreconditioner(
+            hessian.rows.Z, hessian.curvatures[0], spectrum.values, alpha
+        )
+        precondition = corrected.solve
+    conjugate_gradients(
+        hessian.multiply, d, residual, precondition, forcing, INNER_STEPS, energy=True
+    )
+    return hessian.rotate_back(d)
 
 
-def _multiply_hessian(
-    point: Iterate, here: Derivatives, P: Array, outputs: Array, curvatures: dict[int, Array]
-) -> tuple[Array, Array]:
-    """Return A P and P'A P for the Hessians A of some outputs, b eliminated: one pass.
+class HessianProducts:
+    """Products with the Hessians of the outputs at a point, b eliminated, one pass each.
 
-    P'A P is a sum of squares, and so never negative.
+    Where the objective has copies of the rows, vectors are in the basis of these.
     """
-    objective, copies = point.objective, point.objective.centered
-    image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
-    mean = objective.mean if copies is None else np.zeros_like(objective.mean)
-    rows = objective.rows if copies is None else copies
-    if objective.rows.cached and not curvatures:
-        kind = next(iter(rows()))[0].dtype
-        curvatures.update((i, C.astype(kind, copy=False)) for i, _, C in point.curvatures())
-    if curvatures:
-        blocks = ((i, block, curvatures[i]) for i, block, _ in numbered_blocks(rows))
-    else:
-        blocks = point.curvatures()  # type: ignore[assignment]
-    for _, block, C in blocks:
-        U = multiply(block, P.astype(block.dtype))
-        U -= (mean @ P).astype(block.dtype)
-        R = (C if len(outputs) == C.shape[1] else C[:, outputs]) * U
-        total += R.sum(axis=0, dtype=np.float64)
-        bend += np.einsum("ij,ij->j", R, U, dtype=np.float64)
-        image += multiply_transposed(block, R.astype(block.dtype, copy=False))
-    if objective.fit_intercept:
-        image -= np.multiply.outer(mean, total)
-        image -= here.H[:, outputs] * divide(total, here.h[outputs])
-        bend -= divide(total**2, here.h[outputs])
-    image += objective.alpha * P
-    return image, np.maximum(bend, 0.0) + objective.alpha * np.sum(P**2, axis=0)
 
+    def __init__(self, point: Iterate, here: Derivatives) -> None:
+        objective = point.objective
+        self.point, self.here, self.alpha = point, here, objective.alpha
+        self.rows: BlockSource = objective.rows
+        self.mean, self.basis = objective.mean, None
+        self.curvatures: list[Array] = []
+        if objective.copies is not None:
+            self.rows, self.basis = objective.copies, objective.copies.basis
+            self.mean = np.zeros_like(self.mean)
+        if objective.rows.cached:
+            kind = next(iter(self.rows()))[0].dtype
+            self.curvatures = [C.astype(kind, copy=False) for _, _, C in point.curvatures()]
+        if objective.copies is not None:
+            self.curvatures = [np.concatenate(self.curvatures)]
+        self.H = self.rotate(here.H)
 
-def numbered_blocks(rows: BlockSource) -> Iterator[tuple[int, Block, Array]]:
-    """Yield (index, block, weights) of the blocks that have weights: one pass."""
-    for i, (block, _, w) in enumerate(rows()):
-        if w.any():
-            yield i, block, w
+    def rotate(self, W: Array) -> Array:
+        return W if self.basis is None else self.basis.T @ W
+
+    def rotate_back(self, W: Array) -> Array:
+        return W if self.basis is None else self.basis @ W
+
+    def multiply(self, P: Array, outputs: Array) -> tuple[Array, Array]:
+        """Return A P and P'A P for the Hessians A of some outputs: one pass.
+
+        P'A P is a sum of squares, and so never negative.
+        """
+        H, h = self.H, self.here.h[outputs]
+        image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
+        center = self.mean @ P
+        for block, C in self._blocks():
+            U = multiply(block, P.astype(block.dtype))
+            U -= center.astype(block.dtype)
+            R = (C if len(outputs) == C.shape[1] else C[:, outputs]) * U
+            total += R.sum(axis=0, dtype=np.float64)
+            bend += np.einsum("ij,ij->j", R, U, dtype=np.float64)
+            image += multiply_transposed(block, R.astype(block.dtype, copy=False))
+        if H.size:
+            image -= np.multiply.outer(self.mean, total)
+            image -= H[:, outputs] * divide(total, h)
+            bend -= divide(total**2, h)
+        image += self.alpha * P
+        return image, np.maximum(bend, 0.0) + self.alpha * np.sum(P**2, axis=0)
+
+    def _blocks(self) -> Iterator[tuple[Block, Array]]:
+        """Yield the blocks that have weights, with the curvatures of their rows."""
+        if self.curvatures:
+            blocks = (block for block, _, w in self.rows() if w.any())
+            return zip(blocks, self.curvatures, strict=True)
+        return ((block, C) for _, block, C in self.point.curvatures())

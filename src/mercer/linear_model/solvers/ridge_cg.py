@@ -21,6 +21,7 @@ from mercer.linear_model.solvers.blocks import (
     split,
     with_weights,
 )
+from mercer.linear_model.solvers.preconditioner import SpectralPreconditioner
 from mercer.linear_model.solvers.ridge import MAX_RELATIVE_ALPHA, AlphaSearch, alpha_grid
 from mercer.maps.block import Block
 from mercer.validation.parameters import validate_positive, warn_not_converged
@@ -36,6 +37,7 @@ class RidgeSolution:
     intercept: Array
     iterations: int
     residual: Array
+    preconditioner: SpectralPreconditioner
 
 
 def solve_ridge(
@@ -46,12 +48,14 @@ def solve_ridge(
     coef0: Array | None = None,
     tol: float = 1e-6,
     max_iter: int = 300,
+    preconditioner: SpectralPreconditioner | None = None,
 ) -> RidgeSolution:
     """Solve (scatter + alpha I) c = cross by conjugate gradients; scatter is never formed.
 
     A step is one pass: sum w (z - mean) ((z - mean)'p) for the directions p of the outputs that
-    have not converged. Steps are preconditioned by 1/(diag(scatter) + alpha). One pass more
-    computes means, cross and that diagonal, and one the residual of coef0.
+    have not converged. Steps are preconditioned by the eigenvectors of scatter, or of that of a
+    sample of rows (`SpectralPreconditioner`). One pass more computes means and cross, one the
+    preconditioner, and one the residual of coef0.
 
     Parameters
     ----------
@@ -66,6 +70,8 @@ def solve_ridge(
         A column has converged when its residual is below tol times that of c = 0.
     max_iter : int, default=300
         Maximum number of steps; a ConvergenceWarning states the residual reached.
+    preconditioner : SpectralPreconditioner, optional
+        That of ``RidgeSolution.preconditioner``; computed by default.
 
     Returns
     -------
@@ -73,7 +79,7 @@ def solve_ridge(
     """
     name = "solve_ridge"
     validate_positive(name, "alpha", alpha)
-    system = _System.of(name, read_rows, fit_intercept)
+    system = _System.of(name, read_rows, fit_intercept, preconditioner)
     coef, residual = np.zeros_like(system.cross), system.cross.copy()
     if coef0 is not None:
         coef += np.asarray(coef0).reshape(coef.shape)
@@ -131,7 +137,7 @@ def choose_ridge_held_out(
     system = _System.of(name, lambda: split(read_rows, ~held_out), fit_intercept)
     coef, residual, last = np.zeros_like(system.cross), system.cross.copy(), 0.0
 
-    def solve(alpha: float) -> RidgeSolution:
+    def solve(alpha: float, _: RidgeSolution | None) -> RidgeSolution:
         nonlocal coef, residual, last
         residual += (last - alpha) * coef
         coef, residual, iterations = system.descend(alpha, coef, residual, tol, max_iter)
@@ -153,7 +159,7 @@ def search_alphas(
     name: str,
     alphas: Array,
     scale: float,
-    solve: Callable[[float], T],
+    solve: Callable[[float, T | None], T],
     score: Callable[[T], float],
     patience: int | None,
     *,
@@ -162,10 +168,11 @@ def search_alphas(
 ) -> tuple[AlphaSearch, T]:
     """Try alphas from the largest down; stop when `patience` in a row are no better than the best.
 
-    So does a single one whose score is above the best by a share of more than `worse`, once an
-    alpha was better than the first. Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the
+    solve(alpha, start) starts from the last solution. A single alpha ends the search too where its
+    score is above the best by a share of more than `worse`, once one was better than the first.
+    Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the
     coefficients next to 0, do not count. Those that were not tried have the score infinity. With a
-    step of 2 every second alpha is tried, then those on both sides of the best.
+    step of 2 every second alpha is tried, then those on both sides of the best, from its solution.
     """
     if not alphas.min() > 0:
         raise ValueError(f"{name}: alphas must be above 0, got {alphas.min():g}.")
@@ -173,12 +180,13 @@ def search_alphas(
     solutions: dict[int, T] = {}
     descending = np.argsort(-alphas, kind="stable")
     best = waited = 0
+    last: T | None = None
 
     def evaluate(position: int) -> bool:
         """Return whether the alpha at this position is better than the best before it."""
-        nonlocal best
+        nonlocal best, last
         i = int(descending[position])
-        solution = solve(float(alphas[i]))
+        last = solution = solve(float(alphas[i]), last)
         scores[i] = score(solution)
         if solutions and not scores[i] < scores[descending[best]]:
             return False
@@ -198,6 +206,7 @@ def search_alphas(
             break
     for position in (best - 1, best + 1) if step > 1 else ():
         if 0 <= position < len(alphas):
+            last = solutions[best]
             evaluate(position)
     # the largest alpha of the default grid leaves next to nothing but the intercept
     largest = int(descending[0])
@@ -277,14 +286,22 @@ class _System:
     """Normal equations of rows that are read again for each product."""
 
     read_rows: ReadRows
+    n: float
     mean: Array
     target_mean: Array
     cross: Array
     diagonal: Array  # of scatter
+    preconditioner: SpectralPreconditioner
 
     @classmethod
-    def of(cls, name: str, read_rows: ReadRows, fit_intercept: bool) -> _System:
-        """Sum up means, cross and diagonal in one pass.
+    def of(
+        cls,
+        name: str,
+        read_rows: ReadRows,
+        fit_intercept: bool,
+        preconditioner: SpectralPreconditioner | None = None,
+    ) -> _System:
+        """Sum up means, cross and diagonal in one pass; compute the preconditioner in another.
 
         Targets are shifted by the mean of the first block, so that a large one costs no digits.
         """
@@ -309,12 +326,17 @@ class _System:
                 f"{name}: sums of squares of features or targets leave the range of float64: "
                 "scale them down."
             )
+        mean = sums / n if fit_intercept else np.zeros_like(sums)
+        if preconditioner is None:
+            preconditioner = SpectralPreconditioner.of_rows(
+                lambda: with_weights(read_rows()), mean, centered=fit_intercept
+            )
         if not fit_intercept:
-            return cls(read_rows, np.zeros_like(sums), shift, cross, squares)
-        mean = sums / n
+            return cls(read_rows, n, mean, shift, cross, squares, preconditioner)
         centered = np.maximum(squares - n * mean**2, np.finfo(np.float64).eps * squares)
         target_mean = shift + target_sum / n
-        return cls(read_rows, mean, target_mean, cross - np.outer(mean, target_sum), centered)
+        cross -= np.outer(mean, target_sum)
+        return cls(read_rows, n, mean, target_mean, cross, centered, preconditioner)
 
     def multiply(self, P: Array) -> Array:
         """Return scatter P = sum w (z - mean) ((z - mean)'P): one pass."""
@@ -340,7 +362,7 @@ class _System:
             return image, np.sum(P * image, axis=0)
 
         def precondition(R: Array, columns: Array) -> Array:
-            return R / (self.diagonal + alpha)[:, None]
+            return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
 
         passes = conjugate_gradients(apply, coef, residual, precondition, goal, max_iter)
         return coef * unit, residual * unit, passes
@@ -349,7 +371,8 @@ class _System:
         unit = self.unit
         norm = np.linalg.norm(self.cross / unit, axis=0)
         relative = np.linalg.norm(residual / unit, axis=0) / np.where(norm > 0, norm, 1.0)
-        return RidgeSolution(coef, self.target_mean - self.mean @ coef, iterations, relative)
+        intercept = self.target_mean - self.mean @ coef
+        return RidgeSolution(coef, intercept, iterations, relative, self.preconditioner)
 
     @property
     def unit(self) -> Array:

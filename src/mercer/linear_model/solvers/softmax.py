@@ -29,7 +29,6 @@ from mercer.linear_model.solvers.newton_cg import (
     Objective,
     divide,
     next_forcing,
-    numbered_blocks,
     relative_change,
     score_sums,
 )
@@ -132,10 +131,15 @@ def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tu
     All outputs are one column. The preconditioner neglects what couples them and replaces the
     curvatures of an output by the mean of p (1 - p).
     """
-    objective, (D, t) = point.objective, point.W.shape
-    assert objective.preconditioner is not None
-    solve = objective.preconditioner.solve
-    probabilities: dict[int, Array] = {}
+    objective, (D, t), copies = point.objective, point.W.shape, point.objective.copies
+    spectrum, basis = objective.preconditioner, None if copies is None else copies.basis
+    assert spectrum is not None
+    solve = spectrum.solve if basis is None else spectrum.rotated.solve
+    probabilities: list[Array] = []
+    if objective.rows.cached:
+        probabilities = [P for _, _, _, P in point.probabilities()]
+    if copies is not None:
+        probabilities = [np.concatenate(probabilities)]
 
     def join(W: Array, b: Array) -> Array:
         return np.concatenate([W.ravel(), b])[:, None]
@@ -151,32 +155,31 @@ def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tu
         W, b = split(x)
         return join(solve(W, objective.alpha, here.h), divide(b, here.h))
 
-    residual = join(-here.G, -here.g)
+    residual = join(-here.G if basis is None else -basis.T @ here.G, -here.g)
     x = np.zeros_like(residual)
     conjugate_gradients(apply, x, residual, precondition, forcing, INNER_STEPS, energy=True)
     d, db = split(x)
-    return d, db - db.mean()
+    return d if basis is None else basis @ d, db - db.mean()
 
 
 def _multiply_hessian(
-    point: SoftmaxIterate, W: Array, b: Array, probabilities: dict[int, Array]
+    point: SoftmaxIterate, W: Array, b: Array, probabilities: list[Array]
 ) -> tuple[Array, Array, float]:
     """Return the product of the Hessian with (W, b), and its inner product with them: one pass.
 
-    Probabilities of blocks in memory are computed once.
+    Where the objective has copies of the rows, W is in the basis of these.
     """
-    objective, copies = point.objective, point.objective.centered
+    objective, copies = point.objective, point.objective.copies
     image, total, bend = np.zeros_like(W), np.zeros_like(b), 0.0
     mean = objective.mean if copies is None else np.zeros_like(objective.mean)
     center = b - mean @ W
-    if objective.rows.cached and not probabilities:
-        probabilities.update((i, P) for i, _, _, P in point.probabilities())
     if probabilities:
-        rows = objective.rows if copies is None else copies
-        blocks = ((i, block, w[:, None], probabilities[i]) for i, block, w in numbered_blocks(rows))
+        rows = objective.rows() if copies is None else copies()
+        weighted = ((block, w[:, None]) for block, _, w in rows if w.any())
+        blocks = ((*row, P) for row, P in zip(weighted, probabilities, strict=True))
     else:
-        blocks = point.probabilities()  # type: ignore[assignment]
-    for _, block, w, P in blocks:
+        blocks = ((block, w, P) for _, block, w, P in point.probabilities())
+    for block, w, P in blocks:
         U = multiply(block, W.astype(block.dtype)) + center
         U -= np.einsum("ij,ij->i", P, U)[:, None]
         R = w * P * U  # s (diag(p) - p p') u
