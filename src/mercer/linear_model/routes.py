@@ -50,9 +50,6 @@ _SOLVER_ARRAYS = 4
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 # D x t arrays of float64: coefficients, gradients, conjugate gradient vectors, copies of outputs
 _STEP_ARRAYS = 16
-_STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
-# how much slower a product with a few columns is than one of D x D, for each multiply-add
-_THIN = 4
 
 
 ALPHA_METHODS = {
@@ -68,7 +65,7 @@ class Plan:
 
     Attributes
     ----------
-    route : {"moments", "two-stage", "passes", "newton", "newton-cg"}
+    route : {"moments", "two-stage", "passes", "newton-cg"}
     rows : int or None
         None where only a pass can count them.
     columns, features : int
@@ -100,7 +97,7 @@ class Plan:
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
-        route = ROUTES[self.route]
+        route = ROUTES.get(self.route, ROUTES["newton-cg"])  # it was "newton" in older files
         note = route.memory_note.format(
             solver_bytes=format_bytes(self.solver_bytes), limit=format_bytes(self.limit)
         )
@@ -602,36 +599,25 @@ class ConjugateGradientsRoute(Route):
         )
 
 
-class NewtonRoute(Route):
-    """Newton's method, with the Hessian of each output as a matrix."""
+class NewtonCGRoute(Route):
+    """Newton's method by conjugate gradients, for losses other than the squared."""
 
-    name = "newton"
-    method = "Newton's method with Hessian matrices"
-    memory_note = "{solver_bytes} of at most {limit}"
+    name = "newton-cg"
+    method = "Newton's method by conjugate gradients over blocks"
+    memory_note = "arrays of {solver_bytes}"
     losses = tuple(LOSSES)
+    fallback = True
     iterative = True
-    matrices = True
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether matrices cost no more multiply-adds than conjugate gradients.
-
-        For a row and a Newton step the Hessians of t outputs cost t D^2; conjugate gradients cost
-        2 D t for each of their steps, as thin products, and the features, d D, which are computed
-        anew in each pass. Outputs that are coupled have no Hessian of their own.
-        """
-        if problem.coupled:
-            return False
-        d, D, t = problem.columns, problem.features, problem.outputs
-        matrices = t * D**2 + d * D
-        return t > 0 and matrices <= _STEP_PRODUCTS * (2 * _THIN * D * t + d * D)
+        return problem.outputs > 0
 
     def memory(self, problem: Problem) -> int:
-        # half of each matrix, and a whole one with its copies while it is factored
-        hessians = int(8 * problem.features**2 * (problem.outputs / 2 + 3))
-        return hessians + _step_bytes(problem)
+        return _step_bytes(problem) + preconditioner_bytes(problem.features)
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
-        return (*_newton_passes(problem), "two per Newton step")
+        step = "one per Newton step and per conjugate gradient step"
+        return (*_newton_passes(problem), step)
 
     def cache(self, problem: Problem) -> int:
         return max(0, problem.limit - self.memory(problem))
@@ -644,7 +630,6 @@ class NewtonRoute(Route):
         loss = loss_of(settings.loss, model._n_outputs)
         options: Any = {
             "fit_intercept": model.fit_intercept,
-            "exact": self.matrices,
             "max_iter": model.max_iter,
         }
         with limit_threads(model.n_jobs), one_blas_thread():
@@ -663,33 +648,12 @@ class NewtonRoute(Route):
         return LinearPredictor(minimum.coef, minimum.intercept, alpha, search, n_iter=minimum.steps)
 
 
-class NewtonCGRoute(NewtonRoute):
-    """Newton's method, with Hessian products by conjugate gradients."""
-
-    name = "newton-cg"
-    method = "Newton's method by conjugate gradients over blocks"
-    memory_note = "arrays of {solver_bytes}"
-    fallback = True
-    matrices = False
-
-    def applies(self, problem: Problem) -> bool:
-        return problem.outputs > 0
-
-    def memory(self, problem: Problem) -> int:
-        return _step_bytes(problem) + preconditioner_bytes(problem.features)
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        step = "one per Newton step and per conjugate gradient step"
-        return (*_newton_passes(problem), step)
-
-
 ROUTES: dict[str, Route] = {
     route.name: route
     for route in (
         NormalEquationsRoute(),
         TwoStageRoute(),
         ConjugateGradientsRoute(),
-        NewtonRoute(),
         NewtonCGRoute(),
     )
 }

@@ -1,4 +1,4 @@
-"""Newton's method for margin losses, by Hessian matrices or by conjugate gradients.
+"""Newton's method for margin losses by conjugate gradients.
 
 The objective is sum s loss(y f(x)) + alpha/2 |w|^2 with f(x) = b + w'z, for all outputs at once;
 its value and derivatives take one pass over blocks. The intercept b is not penalized. Where there
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mercer._typing import Array, is_csr
+from mercer._typing import Array
 from mercer.linear_model.losses import LogLoss, Loss, MarginLoss, SquaredHinge
 from mercer.linear_model.solvers.blocks import (
     CachedBlocks,
@@ -31,8 +31,7 @@ from mercer.linear_model.solvers.preconditioner import (
 )
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
-from mercer.maps.block import Block, Coded, OneHot, matrix
-from mercer.stats.packed_symmetric import PackedSymmetric
+from mercer.maps.block import Block, Coded, OneHot
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
@@ -73,19 +72,16 @@ def minimize_loss(
     alpha: float,
     *,
     fit_intercept: bool = True,
-    exact: bool = False,
     start: Minimum | None = None,
     tol: float = 1e-6,
     max_iter: int = 100,
 ) -> Minimum:
     """Minimize sum s loss(y (b + w'z)) + alpha/2 |w|^2 over w and b, for each target column y.
 
-    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient: with `exact` by
-    its matrix, which takes D^2 numbers for each output and one pass; otherwise by conjugate
-    gradients, a pass for each of their steps, to a tolerance that follows the gradient. One pass
-    more computes the gradient at the end of the step and the objective at eight step sizes, of
-    which the largest with sufficient decrease is taken. Outputs that have converged are left out.
-    Log loss has one Newton step for all outputs, always by conjugate gradients.
+    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient by conjugate
+    gradients, a pass for each of their steps. One pass more computes the gradient at the end of the
+    step and the objective at eight step sizes, of which the largest with sufficient decrease is
+    taken. Outputs that have converged are left out. Log loss has one Newton step for all outputs.
 
     Parameters
     ----------
@@ -95,13 +91,13 @@ def minimize_loss(
     alpha : float
         Above 0.
     fit_intercept : bool, default=True
-    exact : bool, default=False
     start : Minimum, optional
         Starting point; 0 by default.
     tol : float, default=1e-6
-        An output has converged when w is within tol |w| of the minimum, which |gradient| <= tol
-        alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0, b = 0, where rounding
-        begins. The outputs of log loss converge together, by the norm of all of w.
+        An output has converged when a Newton step changed its scores by at most tol, as root mean
+        square relative to their standard deviation; or when w is within tol |w| of the minimum,
+        which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0,
+        b = 0, where rounding begins. The outputs of log loss converge together.
     max_iter : int, default=100
         Maximum number of Newton steps.
 
@@ -112,13 +108,12 @@ def minimize_loss(
     name = "minimize_loss"
     validate_positive(name, "alpha", alpha)
     objective = Objective.of(name, rows, loss, float(alpha), fit_intercept)
-    if not exact:
-        known = None if start is None else start.preconditioner
-        objective = _with_preconditioner(objective, known)
-        if rows.cached and (basis := _basis(objective)) is not None:
-            copies = CenteredBlocks.of(rows, objective.mean, basis=basis)
-            objective = replace(objective, copies=copies)
-    return _descend(objective, start, exact, tol, max_iter)
+    known = None if start is None else start.preconditioner
+    objective = _with_preconditioner(objective, known)
+    if rows.cached and (basis := _basis(objective)) is not None:
+        copies = CenteredBlocks.of(rows, objective.mean, basis=basis)
+        objective = replace(objective, copies=copies)
+    return _descend(objective, start, tol, max_iter)
 
 
 def choose_held_out(
@@ -128,7 +123,6 @@ def choose_held_out(
     alphas: Sequence[float] | Array | None = None,
     *,
     fit_intercept: bool = True,
-    exact: bool = False,
     tol: float = 3e-2,
     max_iter: int = 100,
 ) -> tuple[AlphaSearch, Minimum]:
@@ -145,10 +139,8 @@ def choose_held_out(
     validation: BlockSource = SplitBlocks(rows, held_out)
     objective = Objective.of(name, training, loss, 1.0, fit_intercept)
     origin = np.zeros_like(objective.mean)
-    basis, spectrum = None, None
-    if not exact:
-        objective = _with_preconditioner(objective)
-        spectrum, basis = objective.preconditioner, _basis(objective)
+    objective = _with_preconditioner(objective)
+    spectrum, basis = objective.preconditioner, _basis(objective)
     if basis is not None and spectrum is not None:
         copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=~held_out)
         held_copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=held_out)
@@ -160,7 +152,7 @@ def choose_held_out(
             basis = None
 
     def solve(alpha: float, start: Minimum | None) -> Minimum:
-        return _descend(replace(objective, alpha=alpha), start, exact, tol, max_iter)
+        return _descend(replace(objective, alpha=alpha), start, tol, max_iter)
 
     def score(minimum: Minimum) -> float:
         def losses(block: Block, Y: Array) -> Array:
@@ -443,14 +435,13 @@ def divide(a: Array, b: Array) -> Array:
 def _descend(
     objective: Objective,
     start: Minimum | None,
-    exact: bool,
     tol: float,
     max_iter: int,
 ) -> Minimum:
     """Take Newton steps until every output has converged or no longer improves."""
     D, t = len(objective.mean), len(objective.first)
     before = objective.rows.passes
-    if not exact and (coded := _dual_rows(objective)) is not None:
+    if (coded := _dual_rows(objective)) is not None:
         return _descend_dual(objective, *coded, start, tol, max_iter)
     if isinstance(objective.loss, LogLoss):
         from mercer.linear_model.solvers.softmax import descend
@@ -475,7 +466,7 @@ def _descend(
             point, here = point.select(active), here.select(active)
             change, forcing = change[active], forcing[active]
         forcing = next_forcing(change, forcing, tol)
-        d = _step_by_matrix(point, here) if exact else _step_by_products(point, here, forcing)
+        d = _newton_step(point, here, forcing)
         moved, here, change = _line_search(point, here, d)
         changes[point.outputs] = change
         steps += 1
@@ -569,58 +560,7 @@ def _line_search(point: Iterate, here: Derivatives, d: Array) -> tuple[Array, De
     return accepted & improved, ahead, change
 
 
-def _step_by_matrix(point: Iterate, here: Derivatives) -> Array:
-    """Return the Newton step of w by the Hessian of each output, b eliminated.
-
-    The Hessian is sum c (z - m)(z - m)' + alpha I with m = sum c z/sum c and c = s loss''.
-    """
-    objective, (D, t) = point.objective, point.W.shape
-    mean, sparse = objective.mean, False
-    sums = [PackedSymmetric(D) for _ in range(t)]
-    for _, block, C in point.curvatures():
-        Z = matrix(block)
-        sparse = is_csr(Z)
-        rows = Z if sparse else Z - mean.astype(Z.dtype)
-        for total, c in zip(sums, C.T, strict=True):
-            some = np.flatnonzero(c)
-            roots = np.sqrt(c[some]).astype(Z.dtype)[:, None]
-            if sparse:
-                part = rows[some].multiply(roots).tocsr()
-                total.add_csr((part.T @ part).tocsr())
-            else:
-                total.add_gram(rows[some] * roots)
-    steps, descent = np.empty((D, t)), here.descent()
-    for j, total in enumerate(sums):
-        A = total.toarray()
-        if here.H.size:
-            H, h = here.H[:, j], here.h[j]
-            if sparse:  # about 0 so far
-                A -= (
-                    np.multiply.outer(H, mean)
-                    + np.multiply.outer(mean, H)
-                    + h * np.multiply.outer(mean, mean)
-                )
-            A -= np.multiply.outer(H, divide(H, h))
-        steps[:, j] = _solve(A, objective.alpha, descent[:, j])
-    return steps
-
-
-def _solve(A: Array, alpha: float, right: Array) -> Array:
-    """Return (A + alpha I)^-1 right; eigenvalues of A that rounding made negative count as 0."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
-
-    D = len(A)
-    diagonal = A.diagonal().copy()
-    A.flat[:: D + 1] += alpha
-    try:
-        return cho_solve(cho_factor(A, check_finite=False), right, check_finite=False)
-    except LinAlgError:
-        A.flat[:: D + 1] = diagonal
-        values, vectors = eigh(A, check_finite=False)
-        return vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + alpha))
-
-
-def _step_by_products(point: Iterate, here: Derivatives, forcing: Array) -> Array:
+def _newton_step(point: Iterate, here: Derivatives, forcing: Array) -> Array:
     """Return the Newton step by conjugate gradients, each output to a relative error of `forcing`.
 
     Products are in the dtype of the features or of their copies, since a step need not be exact;

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from mercer._typing import Array
-from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.linear_model.solvers.blocks import CenteredBlocks, multiply, multiply_transposed
 from mercer.linear_model.solvers.newton_cg import (
     FORCING,
     GRADIENT_FLOOR,
@@ -32,6 +32,7 @@ from mercer.linear_model.solvers.newton_cg import (
     relative_change,
     score_sums,
 )
+from mercer.linear_model.solvers.preconditioner import HessianPreconditioner
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients
 from mercer.maps.block import Block
 
@@ -134,14 +135,28 @@ def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tu
     objective, (D, t), copies = point.objective, point.W.shape, point.objective.copies
     spectrum, basis = objective.preconditioner, None if copies is None else copies.basis
     assert spectrum is not None
-    solve = spectrum.solve if basis is None else spectrum.rotated.solve
     probabilities: list[Array] = []
     if objective.rows.cached:
         probabilities = [P for _, _, _, P in point.probabilities()]
     if copies is not None:
         probabilities = [np.concatenate(probabilities)]
+    rows = objective.rows if copies is None else copies
+
+    def solve(R: Array) -> Array:
+        return spectrum.solve(R, objective.alpha, here.h)
+
+    if isinstance(rows, CenteredBlocks) and len(spectrum.values) == D:
+        (P,) = probabilities
+        corrected = HessianPreconditioner(
+            rows.Z, rows.w[:, None] * P * (1 - P), spectrum.values, objective.alpha
+        )
+
+        def solve(R: Array) -> Array:
+            return corrected.solve(R, np.arange(t))
 
     def join(W: Array, b: Array) -> Array:
+        # without the direction in which all outputs are equal: probabilities do not depend on it
+        W, b = W - W.mean(axis=1, keepdims=True), b - b.mean()
         return np.concatenate([W.ravel(), b])[:, None]
 
     def split(x: Array) -> tuple[Array, Array]:
@@ -153,13 +168,13 @@ def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tu
 
     def precondition(x: Array, _: Array) -> Array:
         W, b = split(x)
-        return join(solve(W, objective.alpha, here.h), divide(b, here.h))
+        return join(solve(W), divide(b, here.h))
 
     residual = join(-here.G if basis is None else -basis.T @ here.G, -here.g)
     x = np.zeros_like(residual)
     conjugate_gradients(apply, x, residual, precondition, forcing, INNER_STEPS, energy=True)
     d, db = split(x)
-    return d if basis is None else basis @ d, db - db.mean()
+    return d if basis is None else basis @ d, db
 
 
 def _multiply_hessian(
