@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.helpers.loss_data import LOSS, data, rows_of
 from tests.helpers.normal_equations_data import INTERCEPT
 
-from mercer import GCWS, Anchors, Chi2Series, KernelClassifier, RandomFourier, open_stream
+from mercer import GCWS, Anchors, Chi2Series, Identity, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.routes import plan_fit
 from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
@@ -173,6 +173,18 @@ def test_auto_and_a_list_choose_and_are_fitted_to_all_rows(loss):
             atol=1e-6 * np.abs(plain.feature_coef_).max(),
         )
     assert len(classifier(loss, "auto").fit(X, y).alphas_) == 25
+
+
+@LOSS
+def test_a_loose_search_does_not_end_at_large_alphas(loss):
+    """There the scores of intercepts that are off would be better by chance."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(60, 1))
+    labels = np.digitize(rows[:, 0] + 0.3 * draw.normal(size=60), [-0.5, 0.5])
+    w = np.arange(60) % 2 * 1.0
+    model = classifier(loss, "auto", Identity()).fit(rows, labels, sample_weight=w)
+    assert model.alpha_ < 1
+    assert model.score(rows, labels) > 0.75
 
 
 @LOSS

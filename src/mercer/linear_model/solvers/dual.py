@@ -14,6 +14,7 @@ from mercer._typing import Array
 from mercer.linear_model.solvers.blocks import multiply, multiply_gram, multiply_transposed
 from mercer.linear_model.solvers.newton_cg import (
     GRADIENT_FLOOR,
+    GRADIENT_TOLERANCE,
     INNER_STEPS,
     ROUNDING,
     SUFFICIENT_DECREASE,
@@ -77,7 +78,7 @@ class DualProblem:
                 np.maximum(np.sum(down * image, axis=0), 0.0) + (objective.unit * g) ** 2
             )
             goal = np.maximum(
-                tol * alpha * np.sqrt(np.maximum(energy, 0.0)),
+                min(tol, GRADIENT_TOLERANCE) * alpha * np.sqrt(np.maximum(energy, 0.0)),
                 GRADIENT_FLOOR * objective.first[active],
             )
             unconverged[active] = (norms[active] > goal) & (changes[active] > tol)

@@ -42,6 +42,8 @@ INNER_STEPS = 250  # maximum number of conjugate gradient steps for a Newton ste
 
 STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
 LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
+# of alpha |w|, at most: a looser gradient would leave b far from its minimum at large alphas
+GRADIENT_TOLERANCE = 1e-4
 GRADIENT_FLOOR = 1e-12  # smallest gradient that is required, relative to the first
 # Bounds of the tolerance of coordinate descent: change of the weights in a sweep, relative to them.
 _SWEEP_TOLERANCE = 1e-3, 1e-2
@@ -454,7 +456,7 @@ def _descend(
     changes, change, forcing = np.zeros(t), np.full(t, np.inf), np.full(t, FORCING)
     while True:
         goal = np.maximum(
-            tol * objective.alpha * np.linalg.norm(point.W, axis=0),
+            min(tol, GRADIENT_TOLERANCE) * objective.alpha * np.linalg.norm(point.W, axis=0),
             GRADIENT_FLOOR * objective.first[point.outputs],
         )
         unconverged[point.outputs] = (change > tol) & (here.norms > goal)

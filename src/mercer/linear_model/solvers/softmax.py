@@ -18,6 +18,7 @@ from mercer.linear_model.solvers.blocks import CenteredBlocks, multiply, multipl
 from mercer.linear_model.solvers.newton_cg import (
     FORCING,
     GRADIENT_FLOOR,
+    GRADIENT_TOLERANCE,
     INNER_STEPS,
     LINE_SEARCHES,
     ROUNDING,
@@ -55,7 +56,8 @@ def descend(
     here, change, forcing = point.evaluate()[0], np.array([np.inf]), np.array([FORCING])
     while True:
         norm = float(np.linalg.norm(here.norms))
-        goal = max(tol * objective.alpha * float(np.linalg.norm(point.W)), GRADIENT_FLOOR * first)
+        bound = min(tol, GRADIENT_TOLERANCE) * objective.alpha * float(np.linalg.norm(point.W))
+        goal = max(bound, GRADIENT_FLOOR * first)
         converged = norm <= goal or change[0] <= tol
         if converged or not moved or steps == max_iter:
             break
