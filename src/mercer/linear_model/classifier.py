@@ -74,10 +74,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
       the same as "logistic" for two classes.
 
     Squared loss needs the sums of each class beside the moments of all rows, so that classes are
-    determined in the same pass. The other losses take several passes of Newton's method, with the
-    Hessian matrix of each output where there are few features, by conjugate gradients otherwise and
-    for log loss of more than two classes; blocks of features stay in memory where they fit into
-    ``max_memory``.
+    determined in the same pass. The other losses take several passes of Newton's method by
+    conjugate gradients; blocks of features stay in memory where they fit into ``max_memory``.
 
     Parameters
     ----------
@@ -101,9 +99,10 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen.
     max_iter : int, default=100
         Maximum number of Newton steps; a ConvergenceWarning says where more are needed.
-    tol : float, default=1e-7
-        Newton's method ends when w is within tol |w| of the minimum, which |gradient| <= tol alpha
-        |w| ensures, or when the gradient is 1e-12 of that at w = 0.
+    tol : float, default=1e-4
+        Newton's method ends for an output when a step changes its scores f(x) by at most tol, as
+        root mean square over the training rows relative to the scores' standard deviation; or when
+        |gradient| <= tol alpha |w|, or 1e-12 of that at w = 0.
     max_memory : int, str or None, default=None
         As in KernelRegressor.
     checkpoint : path or None, default=None
@@ -154,7 +153,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         pca: int | None = None,
         class_weight: Any = None,
         max_iter: int = 100,
-        tol: float = 1e-7,
+        tol: float = 1e-4,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
         cluster: Any = None,

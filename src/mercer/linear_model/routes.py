@@ -35,6 +35,7 @@ from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
+from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
     COARSE_ALPHAS,
     DECOMPOSED_FEATURES,
@@ -61,7 +62,6 @@ _SOLVER_ARRAYS = 4
 _PASS_BYTES = 96 * 2**20  # of blocks, while they are read again and again
 # D x t arrays of float64: coefficients, gradients, conjugate gradient vectors, copies of outputs
 _STEP_ARRAYS = 16
-_STEP_PRODUCTS = 32  # conjugate gradient steps for a Newton step
 # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _THIN = 4
 _DECOMPOSITION = 10  # multiply-adds of an eigendecomposition, times D^3
@@ -89,7 +89,7 @@ class Plan:
 
     Attributes
     ----------
-    route : {"moments", "gram", "two-stage", "passes", "newton", "newton-cg"}
+    route : {"moments", "gram", "two-stage", "passes", "newton-cg"}
     rows : int or None
         None where only a pass can count them.
     columns, features : int
@@ -126,7 +126,7 @@ class Plan:
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
-        route = ROUTES[self.route]
+        route = ROUTES.get(self.route, ROUTES["newton-cg"])  # it was "newton" in older files
         note = route.memory_note.format(
             solver_bytes=format_bytes(self.solver_bytes), limit=format_bytes(self.limit)
         )
@@ -708,7 +708,7 @@ class ConjugateGradientsRoute(Route):
 
     name = "passes"
     method = "least squares by conjugate gradients over blocks"
-    memory_note = "since normal equations exceed {limit}"
+    memory_note = "arrays of {solver_bytes}"
     fallback = True
     iterative = True
 
@@ -733,60 +733,55 @@ class ConjugateGradientsRoute(Route):
         step = "one per conjugate gradient step"
         return (*problem.first_passes, *["class labels"] * labels, step)
 
+    def cache(self, problem: Problem) -> int:
+        used = self.memory(problem) + preconditioner_bytes(problem.features)
+        return max(0, problem.limit - used)
+
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
     ) -> LinearPredictor:
         model._find_classes(stream)
         rows = features(stream, model.feature_map_)
+        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
         options: Any = {"fit_intercept": model.fit_intercept}
-
-        def read_rows() -> Rows:
-            return model._read_blocks(rows)
-
-        search, start = None, None
+        search, start, preconditioner = None, None, None
         if settings.searches_alpha:
             held_out = held_out_rows(stream)
-            search, first = choose_ridge_held_out(read_rows, held_out, settings.alphas, **options)
-            start = first.coef
+            search, first = choose_ridge_held_out(blocks, held_out, settings.alphas, **options)
+            start, preconditioner = first.coef, first.preconditioner
         alpha = float(settings.alpha) if search is None else search.alpha
         solution = solve_ridge(
-            read_rows, alpha, coef0=start, tol=tolerance(stream.dtype.itemsize), **options
+            blocks,
+            alpha,
+            coef0=start,
+            tol=tolerance(stream.dtype.itemsize),
+            preconditioner=preconditioner,
+            **options,
         )
         return LinearPredictor(
             solution.coef, solution.intercept, alpha, search, n_iter=solution.iterations
         )
 
 
-class NewtonRoute(Route):
-    """Newton's method, with the Hessian of each output as a matrix."""
+class NewtonCGRoute(Route):
+    """Newton's method by conjugate gradients, for losses other than the squared."""
 
-    name = "newton"
-    method = "Newton's method with Hessian matrices"
-    memory_note = "{solver_bytes} of at most {limit}"
+    name = "newton-cg"
+    method = "Newton's method by conjugate gradients over blocks"
+    memory_note = "arrays of {solver_bytes}"
     losses = tuple(LOSSES)
+    fallback = True
     iterative = True
-    matrices = True
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether matrices cost no more multiply-adds than conjugate gradients.
-
-        For a row and a Newton step the Hessians of t outputs cost t D^2; conjugate gradients cost
-        2 D t for each of their steps, as thin products, and the features, d D, which are computed
-        anew in each pass. Outputs that are coupled have no Hessian of their own.
-        """
-        if problem.coupled:
-            return False
-        d, D, t = problem.columns, problem.features, problem.outputs
-        matrices = t * D**2 + d * D
-        return t > 0 and matrices <= _STEP_PRODUCTS * (2 * _THIN * D * t + d * D)
+        return problem.outputs > 0
 
     def memory(self, problem: Problem) -> int:
-        # half of each matrix, and a whole one with its copies while it is factored
-        hessians = int(8 * problem.features**2 * (problem.outputs / 2 + 3))
-        return hessians + _step_bytes(problem)
+        return _step_bytes(problem) + preconditioner_bytes(problem.features)
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
-        return (*_newton_passes(problem), "two per Newton step")
+        step = "one per Newton step and per conjugate gradient step"
+        return (*_newton_passes(problem), step)
 
     def cache(self, problem: Problem) -> int:
         return max(0, problem.limit - self.memory(problem))
@@ -799,7 +794,6 @@ class NewtonRoute(Route):
         loss = loss_of(settings.loss, model._n_outputs)
         options: Any = {
             "fit_intercept": model.fit_intercept,
-            "exact": self.matrices,
             "max_iter": model.max_iter,
         }
         with limit_threads(model.n_jobs), one_blas_thread():
@@ -818,26 +812,6 @@ class NewtonRoute(Route):
         return LinearPredictor(minimum.coef, minimum.intercept, alpha, search, n_iter=minimum.steps)
 
 
-class NewtonCGRoute(NewtonRoute):
-    """Newton's method, with Hessian products by conjugate gradients."""
-
-    name = "newton-cg"
-    method = "Newton's method by conjugate gradients over blocks"
-    memory_note = "arrays of {solver_bytes}"
-    fallback = True
-    matrices = False
-
-    def applies(self, problem: Problem) -> bool:
-        return problem.outputs > 0
-
-    def memory(self, problem: Problem) -> int:
-        return _step_bytes(problem)
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        step = "one per Newton step and per conjugate gradient step"
-        return (*_newton_passes(problem), step)
-
-
 ROUTES: dict[str, Route] = {
     route.name: route
     for route in (
@@ -845,7 +819,6 @@ ROUTES: dict[str, Route] = {
         GramRoute(),
         TwoStageRoute(),
         ConjugateGradientsRoute(),
-        NewtonRoute(),
         NewtonCGRoute(),
     )
 }
@@ -1075,7 +1048,7 @@ def _warn_unconverged(model: Any, minimum: newton_cg.Minimum) -> None:
     where = "" if model.loss == "log_loss" else f" for class {some}"
     warn_not_converged(
         f"{type(model).__name__}: Newton's method has not reached tol={model.tol:g}{where}: the "
-        f"gradient is {minimum.gradient[late].max():.2g} of the first after "
+        f"last step changed scores by {minimum.change[late].max():.2g} of their spread after "
         f"{minimum.steps} steps and {minimum.passes} passes. Take a larger max_iter (it is "
         f"{model.max_iter}), alpha or tol."
     )

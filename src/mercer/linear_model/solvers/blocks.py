@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +24,7 @@ WeightedBlock = tuple[Block, Array, Array]
 
 # arrays of the size of the targets: scores, steps, curvatures, and temporaries of a pass
 _TARGET_ARRAYS = 8
+_SINGLE_RANGE = 1e-15, 1e15  # magnitudes whose sums of squares stay well inside float32
 _CODED_ROWS = 4096  # products of tables and weights are computed for each span anew
 _POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
 _PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
@@ -86,6 +88,58 @@ class SplitBlocks:
 
     def __call__(self) -> Iterator[WeightedBlock]:
         return split(self.blocks, self.chosen)
+
+
+class CenteredBlocks:
+    """Copies of dense blocks in memory: z - mean in float32, or U'(z - mean) for a basis U.
+
+    They are one block, for products that need not be exact.
+    """
+
+    cached = True
+
+    def __init__(self, Z: Array, Y: Array, w: Array, basis: Array | None) -> None:
+        self.Z, self.Y, self.w, self.basis = Z, Y, w, basis
+        self.passes = 0
+
+    @classmethod
+    def of(
+        cls,
+        rows: CachedBlocks,
+        mean: Array,
+        *,
+        basis: Array | None = None,
+        chosen: Array | None = None,
+    ) -> Self | None:
+        """Copy the chosen rows, by an array of shape (n,), of the blocks that have weights.
+
+        None where the blocks are not dense and in memory, or float32 might overflow.
+        """
+        if not rows.cached:
+            return None
+        parts: list[tuple[Array, Array, Array]] = []
+        start, (low, high) = 0, _SINGLE_RANGE
+        for block, Y, w in rows():
+            some = slice(None) if chosen is None else chosen[start : start + len(w)]
+            start += len(w)
+            if not isinstance(block, Dense):
+                return None
+            if not w.any():
+                continue
+            Z = block.Z[some] - mean
+            largest = np.abs(Z).max(axis=0, initial=0.0)
+            if not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
+                return None
+            if basis is not None:
+                Z = multiply(Dense(Z), basis)
+            parts.append((Z.astype(np.float32), Y[some], w[some]))
+        Z, Y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(Z, Y, w, basis)
+
+    def __call__(self) -> Iterator[WeightedBlock]:
+        """Yield the block: one pass."""
+        self.passes += 1
+        yield Dense(self.Z), self.Y, self.w
 
 
 def with_weights(rows: Rows) -> Iterator[WeightedBlock]:

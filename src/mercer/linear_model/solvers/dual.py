@@ -13,11 +13,15 @@ from mercer import ops
 from mercer._typing import Array
 from mercer.linear_model.solvers.blocks import multiply, multiply_gram, multiply_transposed
 from mercer.linear_model.solvers.newton_cg import (
+    GRADIENT_FLOOR,
+    GRADIENT_TOLERANCE,
     INNER_STEPS,
     ROUNDING,
     SUFFICIENT_DECREASE,
     Objective,
     divide,
+    relative_change,
+    score_sums,
 )
 from mercer.maps.block import Coded, OneHot
 from mercer.parallel.threads import for_each, row_slices
@@ -48,17 +52,17 @@ class DualProblem:
             out += self.square * total - across
         return out
 
-    def descend(
-        self, a: Array, b: Array, tol: float, floor: float, max_iter: int
-    ) -> tuple[int, Array, Array]:
+    def descend(self, a: Array, b: Array, tol: float, max_iter: int) -> tuple[int, Array, Array]:
         """Take Newton steps from (a, b), both changed in place.
 
-        Returns the number of steps, |gradient| of each output, and which are unconverged.
+        Returns the number of steps, the relative change of scores in the last one, and which
+        outputs are unconverged.
         """
         objective, alpha = self.objective, self.objective.alpha
         loss = objective.margin_loss
         F = (self.multiply(a) if a.any() else np.zeros_like(a)) + b
         norms, unconverged = np.zeros(self.t), np.zeros(self.t, bool)
+        changes = np.full(self.t, np.inf)
         active, steps = np.arange(self.t), 0
         while True:
             Y, A, S = self.Y[:, active], a[:, active], F[:, active]
@@ -74,12 +78,13 @@ class DualProblem:
                 np.maximum(np.sum(down * image, axis=0), 0.0) + (objective.unit * g) ** 2
             )
             goal = np.maximum(
-                tol * alpha * np.sqrt(np.maximum(energy, 0.0)), floor * objective.first[active]
+                min(tol, GRADIENT_TOLERANCE) * alpha * np.sqrt(np.maximum(energy, 0.0)),
+                GRADIENT_FLOOR * objective.first[active],
             )
-            unconverged[active] = norms[active] > goal
+            unconverged[active] = (norms[active] > goal) & (changes[active] > tol)
             busy = unconverged[active]
             if steps == max_iter or not busy.any():
-                return steps, norms, unconverged
+                return steps, np.where(np.isfinite(changes), changes, 0.0), unconverged
             active, goal = active[busy], goal[busy]
             Y, A, S, M, C, down, image = (part[:, busy] for part in (Y, A, S, M, C, down, image))
             g, h, energy, R = g[busy], h[busy], energy[busy], R[:, busy]
@@ -94,11 +99,13 @@ class DualProblem:
             a[:, active] += step_sizes * x
             b[active] += step_sizes * db
             F[:, active] += step_sizes * dF
+            sums = score_sums(S + dF, dF, self.w)
+            changes[active] = relative_change(sums, objective.n)
             steps += 1
             if not step_sizes.all():
                 active = active[step_sizes > 0]
                 if not len(active):
-                    return steps, norms, unconverged
+                    return steps, changes, unconverged
 
     def _line_search(
         self,

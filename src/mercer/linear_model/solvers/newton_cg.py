@@ -1,4 +1,4 @@
-"""Newton's method for margin losses, by Hessian matrices or by conjugate gradients.
+"""Newton's method for margin losses by conjugate gradients.
 
 The objective is sum s loss(y f(x)) + alpha/2 |w|^2 with f(x) = b + w'z, for all outputs at once;
 its value and derivatives take one pass over blocks. The intercept b is not penalized. Where there
@@ -10,34 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mercer._typing import Array, is_csr
+from mercer._typing import Array
 from mercer.linear_model.losses import LogLoss, Loss, MarginLoss, SquaredHinge
 from mercer.linear_model.solvers.blocks import (
     CachedBlocks,
+    CenteredBlocks,
     SplitBlocks,
     WeightedBlock,
     column_squares,
     multiply,
     multiply_transposed,
 )
+from mercer.linear_model.solvers.preconditioner import (
+    HessianPreconditioner,
+    SpectralPreconditioner,
+)
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
-from mercer.maps.block import Block, Coded, OneHot, gram_operand
-from mercer.stats.packed_symmetric import PackedSymmetric
+from mercer.maps.block import Block, Coded, OneHot
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
 ROUNDING = 1e-13  # of the objective: smaller differences are rounding
+FORCING = 0.1  # largest relative error to which a Newton step is solved
+CLEARLY_WORSE = 0.01  # of the best held-out loss: smaller alphas are not tried
 INNER_STEPS = 250  # maximum number of conjugate gradient steps for a Newton step
 
 STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
 LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
-# Smallest gradients that are required, relative to the first: for the minimum, and for a search.
-_GRADIENT_FLOOR, _SEARCH_FLOOR = 1e-12, 1e-4
+# of alpha |w|, at most: a looser gradient would leave b far from its minimum at large alphas
+GRADIENT_TOLERANCE = 1e-4
+GRADIENT_FLOOR = 1e-12  # smallest gradient that is required, relative to the first
 # Bounds of the tolerance of coordinate descent: change of the weights in a sweep, relative to them.
 _SWEEP_TOLERANCE = 1e-3, 1e-2
 _PATIENCE = 2  # alphas in a row that are no better than the best
@@ -45,18 +52,20 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class Minimum(NamedTuple):
-    """w (D, t) and b (t,), with Newton steps, passes and |gradient|/|gradient at 0| of each output.
+    """w (D, t) and b (t,), with Newton steps and passes.
 
-    An output is unconverged when its gradient is above the tolerance.
+    change has, for each output, the root mean square by which the last Newton step changed its
+    scores, relative to their standard deviation; 0 where no step was needed.
     """
 
     coef: Array
     intercept: Array
     steps: int
     passes: int
-    gradient: Array
+    change: Array
     unconverged: Array
     weights: Array | None = None  # of rows, where w is a combination of them
+    preconditioner: SpectralPreconditioner | None = None  # that served
 
 
 def minimize_loss(
@@ -65,19 +74,16 @@ def minimize_loss(
     alpha: float,
     *,
     fit_intercept: bool = True,
-    exact: bool = False,
     start: Minimum | None = None,
     tol: float = 1e-6,
     max_iter: int = 100,
 ) -> Minimum:
     """Minimize sum s loss(y (b + w'z)) + alpha/2 |w|^2 over w and b, for each target column y.
 
-    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient: with `exact` by
-    its matrix, which takes D^2 numbers for each output and one pass; otherwise by conjugate
-    gradients, a pass for each of their steps, to a tolerance that follows the gradient. One pass
-    more computes the gradient at the end of the step and the objective at eight step sizes, of
-    which the largest with sufficient decrease is taken. Outputs that have converged are left out.
-    Log loss has one Newton step for all outputs, always by conjugate gradients.
+    The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient by conjugate
+    gradients, a pass for each of their steps. One pass more computes the gradient at the end of the
+    step and the objective at eight step sizes, of which the largest with sufficient decrease is
+    taken. Outputs that have converged are left out. Log loss has one Newton step for all outputs.
 
     Parameters
     ----------
@@ -87,13 +93,13 @@ def minimize_loss(
     alpha : float
         Above 0.
     fit_intercept : bool, default=True
-    exact : bool, default=False
     start : Minimum, optional
         Starting point; 0 by default.
     tol : float, default=1e-6
-        An output has converged when w is within tol |w| of the minimum, which |gradient| <= tol
-        alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0, b = 0, where rounding
-        begins. The outputs of log loss converge together, by the norm of all of w.
+        An output has converged when a Newton step changed its scores by at most tol, as root mean
+        square relative to their standard deviation; or when w is within tol |w| of the minimum,
+        which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0,
+        b = 0, where rounding begins. The outputs of log loss converge together.
     max_iter : int, default=100
         Maximum number of Newton steps.
 
@@ -101,9 +107,15 @@ def minimize_loss(
     -------
     Minimum
     """
-    validate_positive("minimize_loss", "alpha", alpha)
-    objective = Objective.of("minimize_loss", rows, loss, float(alpha), fit_intercept)
-    return _descend(objective, start, exact, tol, max_iter)
+    name = "minimize_loss"
+    validate_positive(name, "alpha", alpha)
+    objective = Objective.of(name, rows, loss, float(alpha), fit_intercept)
+    known = None if start is None else start.preconditioner
+    objective = _with_preconditioner(objective, known)
+    if rows.cached and (basis := _basis(objective)) is not None:
+        copies = CenteredBlocks.of(rows, objective.mean, basis=basis)
+        objective = replace(objective, copies=copies)
+    return _descend(objective, start, tol, max_iter)
 
 
 def choose_held_out(
@@ -113,39 +125,70 @@ def choose_held_out(
     alphas: Sequence[float] | Array | None = None,
     *,
     fit_intercept: bool = True,
-    exact: bool = False,
-    tol: float = 1e-3,
+    tol: float = 3e-2,
     max_iter: int = 100,
 ) -> tuple[AlphaSearch, Minimum]:
     """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
 
     held_out is an array of shape (n,), bool. Alphas are tried from the largest down, each starting
-    from the minimum of the last one, until two in a row are no better than the best, except those
-    so large that w is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of the mean over
-    columns of sum s (z - mean)^2, every second alpha is tried, then those on both sides of the
-    best. Those that were not tried have the score infinity.
+    from the minimum of the last one, until one is worse than the best by CLEARLY_WORSE, or two in a
+    row are no better than it, except those so large that w is next to 0. Of the default grid,
+    ``ridge.ALPHAS`` in units of the mean over columns of sum s (z - mean)^2, every second alpha is
+    tried, then those on both sides of the best. Those that were not tried have the score infinity.
     """
     name = "choose_held_out"
-    training = SplitBlocks(rows, ~held_out)
+    training: BlockSource = SplitBlocks(rows, ~held_out)
+    validation: BlockSource = SplitBlocks(rows, held_out)
     objective = Objective.of(name, training, loss, 1.0, fit_intercept)
-    last: Minimum | None = None
+    origin = np.zeros_like(objective.mean)
+    objective = _with_preconditioner(objective)
+    spectrum, basis = objective.preconditioner, _basis(objective)
+    if basis is not None and spectrum is not None:
+        copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=~held_out)
+        held_copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=held_out)
+        if copies is not None and held_copies is not None:
+            origin, training, validation = objective.mean, copies, held_copies
+            objective = Objective.of(name, training, loss, 1.0, fit_intercept)
+            objective = replace(objective, preconditioner=spectrum.rotated)
+        else:
+            basis = None
 
-    def solve(alpha: float) -> Minimum:
-        nonlocal last
-        at_alpha = replace(objective, alpha=alpha)
-        last = _descend(at_alpha, last, exact, tol, max_iter, _SEARCH_FLOOR)
-        return last
+    def solve(alpha: float, start: Minimum | None) -> Minimum:
+        return _descend(replace(objective, alpha=alpha), start, tol, max_iter)
 
     def score(minimum: Minimum) -> float:
         def losses(block: Block, Y: Array) -> Array:
             F = minimum.intercept + multiply(block, minimum.coef)
             return loss.row_values(Y, F)
 
-        return held_out_mean(name, SplitBlocks(rows, held_out)(), losses)
+        return held_out_mean(name, validation(), losses)
 
     candidates = alpha_grid(name, alphas, objective.scale)
     squares, step = objective.squares.sum(), 2 if alphas is None else 1
-    return search_alphas(name, candidates, squares, solve, score, _PATIENCE, step=step)
+    search, best = search_alphas(
+        name, candidates, squares, solve, score, _PATIENCE, step=step, worse=CLEARLY_WORSE
+    )
+    coef = best.coef if basis is None else basis @ best.coef
+    intercept = best.intercept - origin @ coef
+    return search, best._replace(coef=coef, intercept=intercept, preconditioner=spectrum)
+
+
+def _basis(objective: Objective) -> Array | None:
+    """Return all eigenvectors of the covariance, where they are computed."""
+    spectrum = objective.preconditioner
+    if spectrum is None or len(spectrum.values) < len(objective.mean):
+        return None
+    return spectrum.vectors
+
+
+def _with_preconditioner(
+    objective: Objective, known: SpectralPreconditioner | None = None
+) -> Objective:
+    if known is None and _dual_rows(objective) is None:
+        known = SpectralPreconditioner.of_rows(
+            objective.rows, objective.mean, centered=objective.fit_intercept
+        )
+    return replace(objective, preconditioner=known)
 
 
 class BlockSource(Protocol):
@@ -170,6 +213,8 @@ class Objective:
     mean: Array  # (D,), 0 without an intercept
     squares: Array  # sum s (z - mean)^2, (D,)
     first: Array  # |gradient| at w = 0, b = 0, (t,)
+    preconditioner: SpectralPreconditioner | None = None
+    copies: CenteredBlocks | None = None  # for Hessian products
 
     @classmethod
     def of(
@@ -214,6 +259,11 @@ class Objective:
         return float(self.squares.mean()) or 1.0
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of products: float64, or that of copies of the rows."""
+        return np.dtype(np.float32 if isinstance(self.rows, CenteredBlocks) else np.float64)
+
+    @property
     def unit(self) -> float:
         """Unit of a gradient in b, the root mean of |z - mean|^2.
 
@@ -225,7 +275,7 @@ class Objective:
         """Return b + (z - mean)'W of the rows of a block."""
         if not W.any():
             return np.broadcast_to(b, (block.shape[0], len(b))).copy()
-        return multiply(block, W) + (b - self.mean @ W)
+        return multiply(block, W.astype(self.dtype)) + (b - self.mean @ W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,6 +320,7 @@ class Iterate:
         self.objective, self.W, self.b, self.outputs = objective, W, b, outputs
         self._scores = scores
         self._score_steps: dict[int, Array] = {}
+        self.change: Array = np.zeros(len(outputs))
 
     def select(self, outputs: Array) -> Iterate:
         scores = {i: F[:, outputs] for i, F in self._scores.items()}
@@ -304,10 +355,12 @@ class Iterate:
     ) -> tuple[Derivatives, Array]:
         """Return the derivatives here, or at the end of the step (d, db): one pass.
 
-        The second array has the objective at each of the step sizes, (step sizes, t).
+        The second array has the objective at each of the step sizes, (step sizes, t). `change` is
+        set to the root mean square of the change of scores, relative to their standard deviation.
         """
         objective, loss = self.objective, self.objective.margin_loss
         D, t = self.W.shape
+        sums = np.zeros((3, t))
         G, g, h, value = np.zeros((D, t)), np.zeros(t), np.zeros(t), np.zeros(t)
         H = np.zeros((D, t if objective.fit_intercept else 0))
         values = np.zeros((0 if step_sizes is None else len(step_sizes), t))
@@ -321,16 +374,17 @@ class Iterate:
                 for k, step_size in enumerate(step_sizes):
                     values[k] += np.sum(w * loss.value(M + step_size * dM), axis=0)
                 M = M + dM
+                sums += score_sums(F + dF, dF, w)
             value += np.sum(w * loss.value(M), axis=0)
             R, C = w * Y * loss.slope(M), w * loss.curvature(M)
             h += C.sum(axis=0)
             if objective.fit_intercept:
-                both = multiply_transposed(block, np.hstack([R, C]))
+                both = multiply_transposed(block, np.hstack([R, C]).astype(objective.dtype))
                 G += both[:, :t]
                 H += both[:, t:]
                 g += R.sum(axis=0)
             else:
-                G += multiply_transposed(block, R)
+                G += multiply_transposed(block, R.astype(objective.dtype))
         W = self.W if d is None else self.W + d
         if objective.fit_intercept:
             G -= np.multiply.outer(objective.mean, g)
@@ -338,9 +392,10 @@ class Iterate:
         G += objective.alpha * W
         value += objective.alpha / 2 * np.sum(W**2, axis=0)
         if d is not None and step_sizes is not None:
-            sums = [np.sum(A * B, axis=0) for A, B in ((self.W, self.W), (self.W, d), (d, d))]
+            inner = [np.sum(A * B, axis=0) for A, B in ((self.W, self.W), (self.W, d), (d, d))]
             s = step_sizes[:, None]
-            values += objective.alpha / 2 * (sums[0] + 2 * s * sums[1] + s**2 * sums[2])
+            values += objective.alpha / 2 * (inner[0] + 2 * s * inner[1] + s**2 * inner[2])
+            self.change = relative_change(sums, objective.n)
         return Derivatives(value, G, g, H, h, objective.unit), values
 
     def move(self, d: Array, db: Array, scales: Array, step_sizes: Array) -> None:
@@ -357,6 +412,23 @@ def gradient_norms(G: Array, g: Array, unit: float) -> Array:
     return np.sqrt(np.sum(G**2, axis=0) + (unit * g) ** 2)
 
 
+def score_sums(F: Array, dF: Array, w: Array) -> Array:
+    """Return sums of s f, s f^2 and s df^2, (3, t)."""
+    return np.array([np.sum(w * F, axis=0), np.sum(w * F**2, axis=0), np.sum(w * dF**2, axis=0)])
+
+
+def relative_change(sums: Array, n: float, *, joint: bool = False) -> Array:
+    """Return sqrt(sum s df^2/sum s (f - mean)^2), from the sums of s f, s f^2 and s df^2.
+
+    That of all outputs together where they are joint.
+    """
+    total, squares, moved = sums
+    spread = np.maximum(squares - total**2 / n, _EPS * squares)
+    if joint:
+        spread, moved = spread.sum(keepdims=True), moved.sum(keepdims=True)
+    return np.sqrt(divide(moved, spread))
+
+
 def divide(a: Array, b: Array) -> Array:
     """Return a/b, 0 where b is 0."""
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
@@ -365,48 +437,72 @@ def divide(a: Array, b: Array) -> Array:
 def _descend(
     objective: Objective,
     start: Minimum | None,
-    exact: bool,
     tol: float,
     max_iter: int,
-    floor: float = _GRADIENT_FLOOR,
 ) -> Minimum:
     """Take Newton steps until every output has converged or no longer improves."""
+    D, t = len(objective.mean), len(objective.first)
+    before = objective.rows.passes
+    if (coded := _dual_rows(objective)) is not None:
+        return _descend_dual(objective, *coded, start, tol, max_iter)
     if isinstance(objective.loss, LogLoss):
         from mercer.linear_model.solvers.softmax import descend
 
-        return descend(objective, start, tol, max_iter, floor)
-    D, t = len(objective.mean), len(objective.first)
-    before, norms = objective.rows.passes, np.zeros(t)
-    if objective.rows.cached and not exact:
-        (block, Y, w), *more = objective.rows()
-        if isinstance(block, Coded) and not more and len(w) < D:
-            return _descend_dual(objective, block, Y, w, start, tol, max_iter, floor)
+        return descend(objective, start, tol, max_iter)
     coef = np.zeros((D, t)) if start is None else start.coef.copy()
     intercept = np.zeros(t) if start is None else start.intercept + objective.mean @ coef
     point, steps = Iterate(objective, coef.copy(), intercept.copy(), np.arange(t), {}), 0
     here, moved, unconverged = point.evaluate()[0], np.ones(t, bool), np.zeros(t, bool)
+    changes, change, forcing = np.zeros(t), np.full(t, np.inf), np.full(t, FORCING)
     while True:
-        norms[point.outputs] = here.norms
         goal = np.maximum(
-            tol * objective.alpha * np.linalg.norm(point.W, axis=0),
-            floor * objective.first[point.outputs],
+            min(tol, GRADIENT_TOLERANCE) * objective.alpha * np.linalg.norm(point.W, axis=0),
+            GRADIENT_FLOOR * objective.first[point.outputs],
         )
-        unconverged[point.outputs] = here.norms > goal
+        unconverged[point.outputs] = (change > tol) & (here.norms > goal)
         active = moved & unconverged[point.outputs]
         if not active.any() or steps == max_iter:
             break
         if not active.all():
             point.store(coef, intercept)
-            point, here, goal = point.select(active), here.select(active), goal[active]
-        reached = here.norms / objective.first[point.outputs]
-        forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / here.norms)
-        d = _step_by_matrix(point, here) if exact else _step_by_products(point, here, forcing)
-        moved, here = _line_search(point, here, d)
+            point, here = point.select(active), here.select(active)
+            change, forcing = change[active], forcing[active]
+        forcing = next_forcing(change, forcing, tol)
+        d = _newton_step(point, here, forcing)
+        moved, here, change = _line_search(point, here, d)
+        changes[point.outputs] = change
         steps += 1
     point.store(coef, intercept)
-    passes = objective.rows.passes - before
-    relative = divide(norms, objective.first)
-    return Minimum(coef, intercept - objective.mean @ coef, steps, passes, relative, unconverged)
+    return Minimum(
+        coef,
+        intercept - objective.mean @ coef,
+        steps,
+        objective.rows.passes - before,
+        changes,
+        unconverged,
+        preconditioner=objective.preconditioner,
+    )
+
+
+def next_forcing(change: Array, forcing: Array, tol: float) -> Array:
+    """Return the relative error to which conjugate gradients solve for the next Newton step.
+
+    The next step is expected to change the scores by e = max(change^2, forcing change) where the
+    last one changed them by `change`. Half of tol/e lets the one after it be the last.
+    """
+    finite = np.where(np.isfinite(change), change, 1.0)
+    expected = np.maximum(finite**2, forcing * finite)
+    return np.minimum(FORCING, np.maximum(expected, 0.5 * tol / np.maximum(expected, tol)))
+
+
+def _dual_rows(objective: Objective) -> tuple[Coded, Array, Array] | None:
+    """Return the rows, in memory, of codes that have fewer rows than features."""
+    if not objective.rows.cached or isinstance(objective.loss, LogLoss):
+        return None
+    (block, Y, w), *more = objective.rows()
+    if isinstance(block, Coded) and not more and len(w) < block.shape[1]:
+        return block, Y, w
+    return None
 
 
 def _descend_dual(
@@ -417,7 +513,6 @@ def _descend_dual(
     start: Minimum | None,
     tol: float,
     max_iter: int,
-    floor: float,
 ) -> Minimum:
     """Take the same steps on the weights of rows."""
     from mercer.linear_model.solvers.dual import DualProblem
@@ -434,17 +529,17 @@ def _descend_dual(
         and not objective.fit_intercept
     ):
         dual.sweep(a, float(np.clip(tol, *_SWEEP_TOLERANCE)))
-    steps, norms, unconverged = dual.descend(a, b, tol, floor, max_iter)
+    steps, changes, unconverged = dual.descend(a, b, tol, max_iter)
     coef = dual.coef(a)
-    relative = divide(norms, objective.first)
     passes = objective.rows.passes - before
-    return Minimum(coef, b - objective.mean @ coef, steps, passes, relative, unconverged, a)
+    return Minimum(coef, b - objective.mean @ coef, steps, passes, changes, unconverged, a)
 
 
-def _line_search(point: Iterate, here: Derivatives, d: Array) -> tuple[Array, Derivatives]:
+def _line_search(point: Iterate, here: Derivatives, d: Array) -> tuple[Array, Derivatives, Array]:
     """Take the largest step with sufficient decrease.
 
-    Returns which outputs moved, and the derivatives at the new point.
+    Returns which outputs moved, the derivatives at the new point, and the relative change of scores
+    that the whole step d would make.
     """
     db = here.intercept_step(d)
     predicted = np.sum(here.G * d, axis=0) + here.g * db
@@ -459,119 +554,95 @@ def _line_search(point: Iterate, here: Derivatives, d: Array) -> tuple[Array, De
             break
         scales = np.where(accepted, scales, scales * STEP_SIZES[-1] / 2)
     step_sizes = np.where(accepted, STEP_SIZES[np.argmax(sufficient, axis=0)], 0.0)
+    change = point.change / scales
     point.move(d, db, scales, step_sizes)
     if np.any(step_sizes != 1):
         ahead = point.evaluate()[0]
     improved = (ahead.value < here.value - rounding) | (ahead.norms < 0.5 * here.norms)
-    return accepted & improved, ahead
+    return accepted & improved, ahead, change
 
 
-def _step_by_matrix(point: Iterate, here: Derivatives) -> Array:
-    """Return the Newton step of w by the Hessian of each output, b eliminated.
+def _newton_step(point: Iterate, here: Derivatives, forcing: Array) -> Array:
+    """Return the Newton step by conjugate gradients, each output to a relative error of `forcing`.
 
-    The Hessian is sum c (z - m)(z - m)' + alpha I with m = sum c z/sum c and c = s loss''.
-    """
-    objective, (D, t) = point.objective, point.W.shape
-    mean, sparse = objective.mean, False
-    sums = [PackedSymmetric(D) for _ in range(t)]
-    for _, block, C in point.curvatures():
-        Z = gram_operand(block)
-        sparse = is_csr(Z)
-        rows = Z if sparse else Z - mean.astype(Z.dtype)
-        for total, c in zip(sums, C.T, strict=True):
-            some = np.flatnonzero(c)
-            roots = np.sqrt(c[some]).astype(Z.dtype)[:, None]
-            if sparse:
-                part = rows[some].multiply(roots).tocsr()
-                total.add_csr((part.T @ part).tocsr())
-            else:
-                total.add_gram(rows[some] * roots)
-    steps, descent = np.empty((D, t)), here.descent()
-    for j, total in enumerate(sums):
-        A = total.toarray()
-        if here.H.size:
-            H, h = here.H[:, j], here.h[j]
-            if sparse:  # about 0 so far
-                A -= (
-                    np.multiply.outer(H, mean)
-                    + np.multiply.outer(mean, H)
-                    + h * np.multiply.outer(mean, mean)
-                )
-            A -= np.multiply.outer(H, divide(H, h))
-        steps[:, j] = _solve(A, objective.alpha, descent[:, j])
-    return steps
-
-
-def _solve(A: Array, alpha: float, right: Array) -> Array:
-    """Return (A + alpha I)^-1 right; eigenvalues of A that rounding made negative count as 0."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
-
-    D = len(A)
-    diagonal = A.diagonal().copy()
-    A.flat[:: D + 1] += alpha
-    try:
-        return cho_solve(cho_factor(A, check_finite=False), right, check_finite=False)
-    except LinAlgError:
-        A.flat[:: D + 1] = diagonal
-        values, vectors = eigh(A, check_finite=False)
-        return vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + alpha))
-
-
-def _step_by_products(point: Iterate, here: Derivatives, forcing: Array) -> Array:
-    """Return the Newton step by conjugate gradients, each output to `forcing` of its gradient.
-
-    Products are in the dtype of the features, since a step need not be exact; the gradient, in
-    float64, decides about convergence. Steps are preconditioned by 1/(alpha + mean curvature times
-    sum s (z - mean)^2).
+    Products are in the dtype of the features or of their copies, since a step need not be exact;
+    the gradient, in float64, decides about convergence. The preconditioner replaces the curvatures
+    of an output by their mean.
     """
     objective = point.objective
-    residual = here.descent()
+    hessian = HessianProducts(point, here)
+    residual = hessian.rotate(here.descent())
     d = np.zeros_like(residual)
-    preconditioner = 1 / (
-        objective.alpha + np.multiply.outer(objective.squares, here.h / objective.n)
+    spectrum, alpha = objective.preconditioner, objective.alpha
+    assert spectrum is not None
+
+    def precondition(R: Array, columns: Array) -> Array:
+        return spectrum.solve(R, alpha, here.h[columns])
+
+    if isinstance(hessian.rows, CenteredBlocks) and len(spectrum.values) == len(d):
+        corrected = HessianPreconditioner(
+            hessian.rows.Z, hessian.curvatures[0], spectrum.values, alpha
+        )
+        precondition = corrected.solve
+    conjugate_gradients(
+        hessian.multiply, d, residual, precondition, forcing, INNER_STEPS, energy=True
     )
-    goal = forcing * np.linalg.norm(residual, axis=0)
-    curvatures: dict[int, Array] = {}
-
-    def apply(P: Array, columns: Array) -> tuple[Array, Array]:
-        return _multiply_hessian(point, here, P, columns, curvatures)
-
-    conjugate_gradients(apply, d, residual, preconditioner, goal, INNER_STEPS)
-    return d
+    return hessian.rotate_back(d)
 
 
-def _multiply_hessian(
-    point: Iterate, here: Derivatives, P: Array, outputs: Array, curvatures: dict[int, Array]
-) -> tuple[Array, Array]:
-    """Return A P and P'A P for the Hessians A of some outputs, b eliminated: one pass.
+class HessianProducts:
+    """Products with the Hessians of the outputs at a point, b eliminated, one pass each.
 
-    P'A P is a sum of squares, and so never negative.
+    Where the objective has copies of the rows, vectors are in the basis of these.
     """
-    objective = point.objective
-    image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
-    center = objective.mean @ P
-    if curvatures:
-        blocks = ((i, block, curvatures[i]) for i, block in _numbered_blocks(point))
-    else:
-        blocks = point.curvatures()  # type: ignore[assignment]
-    for i, block, C in blocks:
+
+    def __init__(self, point: Iterate, here: Derivatives) -> None:
+        objective = point.objective
+        self.point, self.here, self.alpha = point, here, objective.alpha
+        self.rows: BlockSource = objective.rows
+        self.mean, self.basis = objective.mean, None
+        self.curvatures: list[Array] = []
+        if objective.copies is not None:
+            self.rows, self.basis = objective.copies, objective.copies.basis
+            self.mean = np.zeros_like(self.mean)
         if objective.rows.cached:
-            curvatures[i] = C
-        U = multiply(block, P.astype(block.dtype)) - center
-        R = C[:, outputs] * U
-        bend += np.sum(R * U, axis=0)
-        total += R.sum(axis=0)
-        image += multiply_transposed(block, R.astype(block.dtype))
-    if objective.fit_intercept:
-        image -= np.multiply.outer(objective.mean, total)
-        image -= here.H[:, outputs] * divide(total, here.h[outputs])
-        bend -= divide(total**2, here.h[outputs])
-    image += objective.alpha * P
-    return image, np.maximum(bend, 0.0) + objective.alpha * np.sum(P**2, axis=0)
+            kind = next(iter(self.rows()))[0].dtype
+            self.curvatures = [C.astype(kind, copy=False) for _, _, C in point.curvatures()]
+        if objective.copies is not None:
+            self.curvatures = [np.concatenate(self.curvatures)]
+        self.H = self.rotate(here.H)
 
+    def rotate(self, W: Array) -> Array:
+        return W if self.basis is None else self.basis.T @ W
 
-def _numbered_blocks(point: Iterate) -> Iterator[tuple[int, Block]]:
-    """Yield the blocks that have weights, with their indices: one pass."""
-    for i, (block, _, w) in enumerate(point.objective.rows()):
-        if w.any():
-            yield i, block
+    def rotate_back(self, W: Array) -> Array:
+        return W if self.basis is None else self.basis @ W
+
+    def multiply(self, P: Array, outputs: Array) -> tuple[Array, Array]:
+        """Return A P and P'A P for the Hessians A of some outputs: one pass.
+
+        P'A P is a sum of squares, and so never negative.
+        """
+        H, h = self.H, self.here.h[outputs]
+        image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
+        center = self.mean @ P
+        for block, C in self._blocks():
+            U = multiply(block, P.astype(block.dtype))
+            U -= center.astype(block.dtype)
+            R = (C if len(outputs) == C.shape[1] else C[:, outputs]) * U
+            total += R.sum(axis=0, dtype=np.float64)
+            bend += np.einsum("ij,ij->j", R, U, dtype=np.float64)
+            image += multiply_transposed(block, R.astype(block.dtype, copy=False))
+        if H.size:
+            image -= np.multiply.outer(self.mean, total)
+            image -= H[:, outputs] * divide(total, h)
+            bend -= divide(total**2, h)
+        image += self.alpha * P
+        return image, np.maximum(bend, 0.0) + self.alpha * np.sum(P**2, axis=0)
+
+    def _blocks(self) -> Iterator[tuple[Block, Array]]:
+        """Yield the blocks that have weights, with the curvatures of their rows."""
+        if self.curvatures:
+            blocks = (block for block, _, w in self.rows() if w.any())
+            return zip(blocks, self.curvatures, strict=True)
+        return ((block, C) for _, block, C in self.point.curvatures())

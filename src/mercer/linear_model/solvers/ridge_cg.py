@@ -21,6 +21,7 @@ from mercer.linear_model.solvers.blocks import (
     split,
     with_weights,
 )
+from mercer.linear_model.solvers.preconditioner import SpectralPreconditioner
 from mercer.linear_model.solvers.ridge import MAX_RELATIVE_ALPHA, AlphaSearch, alpha_grid
 from mercer.maps.block import Block
 from mercer.validation.parameters import validate_positive, warn_not_converged
@@ -36,6 +37,7 @@ class RidgeSolution:
     intercept: Array
     iterations: int
     residual: Array
+    preconditioner: SpectralPreconditioner
 
 
 def solve_ridge(
@@ -46,12 +48,14 @@ def solve_ridge(
     coef0: Array | None = None,
     tol: float = 1e-6,
     max_iter: int = 300,
+    preconditioner: SpectralPreconditioner | None = None,
 ) -> RidgeSolution:
     """Solve (scatter + alpha I) c = cross by conjugate gradients; scatter is never formed.
 
     A step is one pass: sum w (z - mean) ((z - mean)'p) for the directions p of the outputs that
-    have not converged. Steps are preconditioned by 1/(diag(scatter) + alpha). One pass more
-    computes means, cross and that diagonal, and one the residual of coef0.
+    have not converged. Steps are preconditioned by the eigenvectors of scatter, or of that of a
+    sample of rows (`SpectralPreconditioner`). One pass more computes means and cross, one the
+    preconditioner, and one the residual of coef0.
 
     Parameters
     ----------
@@ -66,6 +70,8 @@ def solve_ridge(
         A column has converged when its residual is below tol times that of c = 0.
     max_iter : int, default=300
         Maximum number of steps; a ConvergenceWarning states the residual reached.
+    preconditioner : SpectralPreconditioner, optional
+        That of ``RidgeSolution.preconditioner``; computed by default.
 
     Returns
     -------
@@ -73,7 +79,7 @@ def solve_ridge(
     """
     name = "solve_ridge"
     validate_positive(name, "alpha", alpha)
-    system = _System.of(name, read_rows, fit_intercept)
+    system = _System.of(name, read_rows, fit_intercept, preconditioner)
     coef, residual = np.zeros_like(system.cross), system.cross.copy()
     if coef0 is not None:
         coef += np.asarray(coef0).reshape(coef.shape)
@@ -131,7 +137,7 @@ def choose_ridge_held_out(
     system = _System.of(name, lambda: split(read_rows, ~held_out), fit_intercept)
     coef, residual, last = np.zeros_like(system.cross), system.cross.copy(), 0.0
 
-    def solve(alpha: float) -> RidgeSolution:
+    def solve(alpha: float, _: RidgeSolution | None) -> RidgeSolution:
         nonlocal coef, residual, last
         residual += (last - alpha) * coef
         coef, residual, iterations = system.descend(alpha, coef, residual, tol, max_iter)
@@ -153,17 +159,20 @@ def search_alphas(
     name: str,
     alphas: Array,
     scale: float,
-    solve: Callable[[float], T],
+    solve: Callable[[float, T | None], T],
     score: Callable[[T], float],
     patience: int | None,
     *,
     step: int = 1,
+    worse: float = np.inf,
 ) -> tuple[AlphaSearch, T]:
     """Try alphas from the largest down; stop when `patience` in a row are no better than the best.
 
-    Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the coefficients next to 0, do not
-    count. Those that were not tried have the score infinity. With a step of 2 every second alpha is
-    tried, then those on both sides of the best.
+    solve(alpha, start) starts from the last solution. A single alpha ends the search too where its
+    score is above the best by a share of more than `worse`, once one was better than the first.
+    Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the
+    coefficients next to 0, do not count. Those that were not tried have the score infinity. With a
+    step of 2 every second alpha is tried, then those on both sides of the best, from its solution.
     """
     if not alphas.min() > 0:
         raise ValueError(f"{name}: alphas must be above 0, got {alphas.min():g}.")
@@ -171,12 +180,13 @@ def search_alphas(
     solutions: dict[int, T] = {}
     descending = np.argsort(-alphas, kind="stable")
     best = waited = 0
+    last: T | None = None
 
     def evaluate(position: int) -> bool:
         """Return whether the alpha at this position is better than the best before it."""
-        nonlocal best
+        nonlocal best, last
         i = int(descending[position])
-        solution = solve(float(alphas[i]))
+        last = solution = solve(float(alphas[i]), last)
         scores[i] = score(solution)
         if solutions and not scores[i] < scores[descending[best]]:
             return False
@@ -188,12 +198,15 @@ def search_alphas(
     for position in range(0, len(alphas), step):
         if evaluate(position):
             waited = 0
-        else:
-            waited += bool(alphas[descending[position]] <= MAX_RELATIVE_ALPHA * scale)
+        elif alphas[descending[position]] <= MAX_RELATIVE_ALPHA * scale:
+            waited += 1
+            if best and scores[descending[position]] > (1 + worse) * scores[descending[best]]:
+                break
         if patience is not None and waited >= patience:
             break
     for position in (best - 1, best + 1) if step > 1 else ():
         if 0 <= position < len(alphas):
+            last = solutions[best]
             evaluate(position)
     # the largest alpha of the default grid leaves next to nothing but the intercept
     largest = int(descending[0])
@@ -220,11 +233,13 @@ def conjugate_gradients(
     apply: Callable[[Array, Array], tuple[Array, Array]],
     x: Array,
     residual: Array,
-    preconditioner: Array,
+    precondition: Callable[[Array, Array], Array],
     goal: Array,
     max_iter: int,
+    *,
+    energy: bool = False,
 ) -> int:
-    """Solve A x = b for several columns, each until its residual is at most its goal.
+    """Solve A x = b for several columns, each until the norm of its residual is at most its goal.
 
     Parameters
     ----------
@@ -232,20 +247,25 @@ def conjugate_gradients(
         apply(P, columns) returns A P and the diagonal of P'A P: one pass.
     x, residual : array of shape (D, t)
         Starting point and b - A x; both are changed in place.
-    preconditioner : array that broadcasts to (D, t)
+    precondition : callable
+        precondition(R, columns) returns M^-1 R for an approximation M of A.
     goal : array of shape (t,)
     max_iter : int
+    energy : bool, default=False
+        Whether the norm is sqrt(r'M^-1 r) and goals are relative to the first one, which estimates
+        the error of x in the norm of A; otherwise it is |r|.
 
     Returns
     -------
     int
         Steps taken.
     """
-    preconditioner = np.broadcast_to(preconditioner, residual.shape)
-    direction = preconditioner * residual
+    direction = precondition(residual, np.arange(residual.shape[1]))
     slope = np.sum(residual * direction, axis=0)
+    squared_goal = goal**2 * slope if energy else goal**2
     for steps in range(max_iter):
-        busy = np.flatnonzero(np.linalg.norm(residual, axis=0) > goal)
+        squares = slope if energy else np.sum(residual**2, axis=0)
+        busy = np.flatnonzero(squares > squared_goal)
         if not len(busy):
             return steps
         P = direction[:, busy]
@@ -253,8 +273,9 @@ def conjugate_gradients(
         step = slope[busy] / curvature
         x[:, busy] += step * P
         residual[:, busy] -= step * image
-        scaled = preconditioner[:, busy] * residual[:, busy]
-        new = np.sum(residual[:, busy] * scaled, axis=0)
+        left = residual[:, busy]
+        scaled = precondition(left, busy)
+        new = np.sum(left * scaled, axis=0)
         direction[:, busy] = scaled + (new / slope[busy]) * P
         slope[busy] = new
     return max_iter
@@ -265,14 +286,22 @@ class _System:
     """Normal equations of rows that are read again for each product."""
 
     read_rows: ReadRows
+    n: float
     mean: Array
     target_mean: Array
     cross: Array
     diagonal: Array  # of scatter
+    preconditioner: SpectralPreconditioner
 
     @classmethod
-    def of(cls, name: str, read_rows: ReadRows, fit_intercept: bool) -> _System:
-        """Sum up means, cross and diagonal in one pass.
+    def of(
+        cls,
+        name: str,
+        read_rows: ReadRows,
+        fit_intercept: bool,
+        preconditioner: SpectralPreconditioner | None = None,
+    ) -> _System:
+        """Sum up means, cross and diagonal in one pass; compute the preconditioner in another.
 
         Targets are shifted by the mean of the first block, so that a large one costs no digits.
         """
@@ -297,12 +326,17 @@ class _System:
                 f"{name}: sums of squares of features or targets leave the range of float64: "
                 "scale them down."
             )
+        mean = sums / n if fit_intercept else np.zeros_like(sums)
+        if preconditioner is None:
+            preconditioner = SpectralPreconditioner.of_rows(
+                lambda: with_weights(read_rows()), mean, centered=fit_intercept
+            )
         if not fit_intercept:
-            return cls(read_rows, np.zeros_like(sums), shift, cross, squares)
-        mean = sums / n
+            return cls(read_rows, n, mean, shift, cross, squares, preconditioner)
         centered = np.maximum(squares - n * mean**2, np.finfo(np.float64).eps * squares)
         target_mean = shift + target_sum / n
-        return cls(read_rows, mean, target_mean, cross - np.outer(mean, target_sum), centered)
+        cross -= np.outer(mean, target_sum)
+        return cls(read_rows, n, mean, target_mean, cross, centered, preconditioner)
 
     def multiply(self, P: Array) -> Array:
         """Return scatter P = sum w (z - mean) ((z - mean)'P): one pass."""
@@ -327,15 +361,18 @@ class _System:
             image = self.multiply(P) + alpha * P
             return image, np.sum(P * image, axis=0)
 
-        preconditioner = 1 / (self.diagonal + alpha)[:, None]
-        passes = conjugate_gradients(apply, coef, residual, preconditioner, goal, max_iter)
+        def precondition(R: Array, columns: Array) -> Array:
+            return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
+
+        passes = conjugate_gradients(apply, coef, residual, precondition, goal, max_iter)
         return coef * unit, residual * unit, passes
 
     def solution(self, coef: Array, residual: Array, iterations: int) -> RidgeSolution:
         unit = self.unit
         norm = np.linalg.norm(self.cross / unit, axis=0)
         relative = np.linalg.norm(residual / unit, axis=0) / np.where(norm > 0, norm, 1.0)
-        return RidgeSolution(coef, self.target_mean - self.mean @ coef, iterations, relative)
+        intercept = self.target_mean - self.mean @ coef
+        return RidgeSolution(coef, intercept, iterations, relative, self.preconditioner)
 
     @property
     def unit(self) -> Array:

@@ -14,8 +14,11 @@ import numpy as np
 from scipy.special import softmax
 
 from mercer._typing import Array
-from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.linear_model.solvers.blocks import CenteredBlocks, multiply, multiply_transposed
 from mercer.linear_model.solvers.newton_cg import (
+    FORCING,
+    GRADIENT_FLOOR,
+    GRADIENT_TOLERANCE,
     INNER_STEPS,
     LINE_SEARCHES,
     ROUNDING,
@@ -26,7 +29,11 @@ from mercer.linear_model.solvers.newton_cg import (
     Minimum,
     Objective,
     divide,
+    next_forcing,
+    relative_change,
+    score_sums,
 )
+from mercer.linear_model.solvers.preconditioner import HessianPreconditioner
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients
 from mercer.maps.block import Block
 
@@ -36,29 +43,38 @@ def descend(
     start: Minimum | None,
     tol: float,
     max_iter: int,
-    floor: float,
 ) -> Minimum:
-    """Take Newton steps until |gradient| <= max(tol alpha |w|, floor |gradient at 0|)."""
+    """Take Newton steps until one changes all scores by at most tol of their standard deviation.
+
+    They also end where |gradient| <= max(tol alpha |w|, GRADIENT_FLOOR |gradient at 0|).
+    """
     D, t = len(objective.mean), len(objective.first)
     before, first = objective.rows.passes, float(np.linalg.norm(objective.first))
     W = np.zeros((D, t)) if start is None else start.coef.copy()
     b = np.zeros(t) if start is None else start.intercept + objective.mean @ W
     point, steps, moved = SoftmaxIterate(objective, W, b, np.arange(t), {}), 0, True
-    here = point.evaluate()[0]
+    here, change, forcing = point.evaluate()[0], np.array([np.inf]), np.array([FORCING])
     while True:
         norm = float(np.linalg.norm(here.norms))
-        goal = max(tol * objective.alpha * float(np.linalg.norm(point.W)), floor * first)
-        if norm <= goal or not moved or steps == max_iter:
+        bound = min(tol, GRADIENT_TOLERANCE) * objective.alpha * float(np.linalg.norm(point.W))
+        goal = max(bound, GRADIENT_FLOOR * first)
+        converged = norm <= goal or change[0] <= tol
+        if converged or not moved or steps == max_iter:
             break
-        reached = norm / first if first else 1.0
-        forcing = max(min(0.1, reached**0.5), 0.1 * goal / norm)
-        d, db = _newton_step(point, here, forcing * norm)
-        moved, here = _line_search(point, here, d, db)
+        forcing = next_forcing(change, forcing, tol)
+        d, db = _newton_step(point, here, forcing)
+        moved, here, change = _line_search(point, here, d, db)
         steps += 1
     intercept = point.b - point.b.mean() - objective.mean @ point.W
-    relative = np.full(t, norm / first if first else 0.0)
-    passes = objective.rows.passes - before
-    return Minimum(point.W, intercept, steps, passes, relative, np.full(t, norm > goal))
+    return Minimum(
+        point.W,
+        intercept,
+        steps,
+        objective.rows.passes - before,
+        np.full(t, change[0] if steps else 0.0),
+        np.full(t, not converged),
+        preconditioner=objective.preconditioner,
+    )
 
 
 class SoftmaxIterate(Iterate):
@@ -79,6 +95,7 @@ class SoftmaxIterate(Iterate):
         """
         objective, loss = self.objective, self.objective.loss
         G, g, h = np.zeros_like(self.W), np.zeros_like(self.b), np.zeros_like(self.b)
+        sums = np.zeros((3, len(self.b)))
         value, values = 0.0, np.zeros(0 if step_sizes is None else len(step_sizes))
         for i, block, Y, w, F in self.blocks():
             if d is not None and db is not None and step_sizes is not None:
@@ -88,12 +105,13 @@ class SoftmaxIterate(Iterate):
                 for k, step_size in enumerate(step_sizes):
                     values[k] += w[:, 0] @ loss.row_values(Y, F + step_size * dF)
                 F = F + dF
+                sums += score_sums(F, dF, w)
             value += float(w[:, 0] @ loss.row_values(Y, F))
             R = loss.gradient(Y, F)
             P = R + (Y > 0)
             h += np.sum(w * P * (1 - P), axis=0)
             R *= w
-            G += multiply_transposed(block, R)
+            G += multiply_transposed(block, R.astype(objective.dtype))
             g += R.sum(axis=0)
         W = self.W if d is None else self.W + d
         if objective.fit_intercept:
@@ -105,82 +123,101 @@ class SoftmaxIterate(Iterate):
         if d is not None and step_sizes is not None:
             ww, wd, dd = (float(np.sum(A * B)) for A, B in ((self.W,) * 2, (self.W, d), (d, d)))
             values += objective.alpha / 2 * (ww + 2 * step_sizes * wd + step_sizes**2 * dd)
+            self.change = relative_change(sums, objective.n, joint=True)
         H = np.zeros((len(G), 0))
         return Derivatives(np.array([value]), G, g, H, h, objective.unit), values
 
 
-def _newton_step(point: SoftmaxIterate, here: Derivatives, goal: float) -> tuple[Array, Array]:
-    """Return the Newton step of w and b by conjugate gradients, to a residual of `goal`.
+def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tuple[Array, Array]:
+    """Return the Newton step of w and b by conjugate gradients, to a relative error of `forcing`.
 
-    All outputs are one column; b is in the unit in which `Derivatives.norms` has its gradient.
-    Steps are preconditioned by 1/(alpha + mean of p (1 - p) times sum s (z - mean)^2), for b by
-    1/sum s p (1 - p): the Hessian of each output as a matrix saves few steps, and takes longer.
+    All outputs are one column. The preconditioner neglects what couples them and replaces the
+    curvatures of an output by the mean of p (1 - p).
     """
-    objective, (D, t), unit = point.objective, point.W.shape, here.unit
-    diagonal = objective.alpha + np.multiply.outer(objective.squares, here.h / objective.n)
-    cached: dict[int, Array] = {}
+    objective, (D, t), copies = point.objective, point.W.shape, point.objective.copies
+    spectrum, basis = objective.preconditioner, None if copies is None else copies.basis
+    assert spectrum is not None
+    probabilities: list[Array] = []
+    if objective.rows.cached:
+        probabilities = [P for _, _, _, P in point.probabilities()]
+    if copies is not None:
+        probabilities = [np.concatenate(probabilities)]
+    rows = objective.rows if copies is None else copies
+
+    def solve(R: Array) -> Array:
+        return spectrum.solve(R, objective.alpha, here.h)
+
+    if isinstance(rows, CenteredBlocks) and len(spectrum.values) == D:
+        (P,) = probabilities
+        corrected = HessianPreconditioner(
+            rows.Z, rows.w[:, None] * P * (1 - P), spectrum.values, objective.alpha
+        )
+
+        def solve(R: Array) -> Array:
+            return corrected.solve(R, np.arange(t))
 
     def join(W: Array, b: Array) -> Array:
+        # without the direction in which all outputs are equal: probabilities do not depend on it
+        W, b = W - W.mean(axis=1, keepdims=True), b - b.mean()
         return np.concatenate([W.ravel(), b])[:, None]
 
     def split(x: Array) -> tuple[Array, Array]:
         return x[: D * t, 0].reshape(D, t), x[D * t :, 0]
 
     def apply(x: Array, _: Array) -> tuple[Array, Array]:
-        W, b = split(x)
-        image, total, curvature = _multiply_hessian(point, W, unit * b, cached)
-        return join(image, unit * total), np.array([curvature])
+        image, total, curvature = _multiply_hessian(point, *split(x), probabilities)
+        return join(image, total), np.array([curvature])
 
-    residual = join(-here.G, -unit * here.g)
+    def precondition(x: Array, _: Array) -> Array:
+        W, b = split(x)
+        return join(solve(W), divide(b, here.h))
+
+    residual = join(-here.G if basis is None else -basis.T @ here.G, -here.g)
     x = np.zeros_like(residual)
-    preconditioner = join(1 / diagonal, divide(np.ones(t), unit**2 * here.h))
-    conjugate_gradients(apply, x, residual, preconditioner, np.array([goal]), INNER_STEPS)
+    conjugate_gradients(apply, x, residual, precondition, forcing, INNER_STEPS, energy=True)
     d, db = split(x)
-    return d, unit * (db - db.mean())
+    return d if basis is None else basis @ d, db
 
 
 def _multiply_hessian(
-    point: SoftmaxIterate, W: Array, b: Array, cached: dict[int, Array]
+    point: SoftmaxIterate, W: Array, b: Array, probabilities: list[Array]
 ) -> tuple[Array, Array, float]:
     """Return the product of the Hessian with (W, b), and its inner product with them: one pass.
 
-    Probabilities of blocks in memory are cached.
+    Where the objective has copies of the rows, W is in the basis of these.
     """
-    objective = point.objective
+    objective, copies = point.objective, point.objective.copies
     image, total, bend = np.zeros_like(W), np.zeros_like(b), 0.0
-    center = b - objective.mean @ W
-    for i, block, w, P in point.probabilities() if not cached else _reread(point, cached):
-        if objective.rows.cached:
-            cached[i] = P
+    mean = objective.mean if copies is None else np.zeros_like(objective.mean)
+    center = b - mean @ W
+    if probabilities:
+        rows = objective.rows() if copies is None else copies()
+        weighted = ((block, w[:, None]) for block, _, w in rows if w.any())
+        blocks = ((*row, P) for row, P in zip(weighted, probabilities, strict=True))
+    else:
+        blocks = ((block, w, P) for _, block, w, P in point.probabilities())
+    for block, w, P in blocks:
         U = multiply(block, W.astype(block.dtype)) + center
-        U -= np.sum(P * U, axis=1, keepdims=True)
+        U -= np.einsum("ij,ij->i", P, U)[:, None]
         R = w * P * U  # s (diag(p) - p p') u
-        bend += float(np.sum(R * U))
+        bend += float(np.einsum("ij,ij->", R, U))
         total += R.sum(axis=0)
-        image += multiply_transposed(block, R.astype(block.dtype))
+        image += multiply_transposed(block, R.astype(block.dtype, copy=False))
     if objective.fit_intercept:
-        image -= np.multiply.outer(objective.mean, total)
+        image -= np.multiply.outer(mean, total)
     else:
         total = np.zeros_like(b)
     image += objective.alpha * W
     return image, total, bend + objective.alpha * float(np.sum(W**2))
 
 
-def _reread(
-    point: SoftmaxIterate, cached: dict[int, Array]
-) -> Iterator[tuple[int, Block, Array, Array]]:
-    for i, (block, _, w) in enumerate(point.objective.rows()):
-        if w.any():
-            yield i, block, w[:, None], cached[i]
-
-
 def _line_search(
     point: SoftmaxIterate, here: Derivatives, d: Array, db: Array
-) -> tuple[bool, Derivatives]:
+) -> tuple[bool, Derivatives, Array]:
     """Take the largest step with sufficient decrease.
 
-    Returns whether the objective or the gradient has become smaller, and the derivatives at the new
-    point.
+    Returns whether the objective or the gradient has become smaller, the derivatives at the new
+    point, and the relative change of scores that the whole step would make.
     """
     predicted = float(np.sum(here.G * d) + here.g @ db)
     value = float(here.value[0])
@@ -193,10 +230,10 @@ def _line_search(
             step_size = float(STEP_SIZES[np.argmax(sufficient)])
             break
         scale *= STEP_SIZES[-1] / 2
-    t = len(db)
+    t, change = len(db), point.change / scale
     point.move(d, db, np.full(t, scale), np.full(t, step_size))
     if step_size != 1:
         ahead = point.evaluate()[0]
     smaller = ahead.value[0] < value - rounding
     norms = [float(np.linalg.norm(at.norms)) for at in (ahead, here)]
-    return bool(step_size and (smaller or norms[0] < 0.5 * norms[1])), ahead
+    return bool(step_size and (smaller or norms[0] < 0.5 * norms[1])), ahead, change
