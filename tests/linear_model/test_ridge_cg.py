@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
 from tests.helpers.normal_equations_data import INTERCEPT, assert_same, data, normal, rows_of, truth
 
 from mercer.linear_model.solvers import preconditioner
+from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.ridge import ALPHAS, solve
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
-from mercer.maps.block import Coded, Dense, OneHot, Sparse
+from mercer.maps.block import Coded, Dense, OneHot, Sparse, as_block
 
 
 def coded_blocks() -> dict[str, tuple[np.ndarray, object]]:
@@ -75,8 +77,8 @@ def test_the_residual_of_conjugate_gradients_is_that_of_the_normal_equations(mon
 def test_conjugate_gradients_start_from_coef0():
     Z, Y, w = data(90, 30)
     cold = solve_ridge(rows_of(Z, Y, w), 1.0, tol=1e-8)
-    again = solve_ridge(rows_of(Z, Y, w), 1.0, tol=1e-7, coef0=cold.coef)
-    near = solve_ridge(rows_of(Z, Y, w), 1.1, tol=1e-8, coef0=cold.coef)
+    again = solve_ridge(rows_of(Z, Y, w), 1.0, tol=1e-7, start=cold)
+    near = solve_ridge(rows_of(Z, Y, w), 1.1, tol=1e-8, start=cold)
     assert again.iterations == 0
     np.testing.assert_array_equal(again.coef, cold.coef)
     np.testing.assert_allclose(near.coef, solve(normal(Z, Y, w), 1.1)[0], rtol=1e-5, atol=1e-7)
@@ -153,3 +155,64 @@ def test_held_out_choice_has_a_grid_of_its_own():
     held = np.random.default_rng(0).random(200) < 0.1
     choice, _ = choose_ridge_held_out(rows_of(Z, Y), held)
     np.testing.assert_allclose(choice.alphas, ALPHAS * normal(Z[~held], Y[~held]).scale, rtol=1e-9)
+
+
+def coded_rows(n=90, places=40, values=8, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, values, size=(n, places)).astype(np.uint8)
+    codes[20:40, :30] = codes[0, :30]  # rows that are alike
+    codes[41] = codes[40]
+    empty = np.zeros(n, dtype=bool)
+    empty[5] = True
+    block = Coded(codes, OneHot(values, 0.5), empty=empty)
+    Y = np.stack([codes[:, 0] - codes[:, 1], codes[:, 2] * 1.0], axis=1)
+    Y = Y + rng.normal(size=Y.shape)
+    return block, Y, rng.integers(0, 3, n).astype(np.float64)
+
+
+def in_memory(block, Y, w):
+    blocks = CachedBlocks(lambda: iter([(block, Y, w)]), 10**9)
+    list(blocks())
+    assert blocks.cached
+    return blocks
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [1e-5, 0.01, 3.0])
+def test_codes_in_memory_are_solved_for_the_coefficients_of_rows(fit_intercept, alpha):
+    block, Y, w = coded_rows()
+    found = solve_ridge(in_memory(block, Y, w), alpha, fit_intercept=fit_intercept, tol=1e-9)
+    assert found.point.shape == Y.shape
+    assert found.residual.max() <= 1e-9
+    model = Ridge(alpha, fit_intercept=fit_intercept, tol=1e-12)
+    model.fit(block.toarray(), Y, sample_weight=w)
+    scale = np.abs(model.coef_).max()
+    np.testing.assert_allclose(found.coef.T, model.coef_, rtol=0, atol=1e-6 * scale)
+    np.testing.assert_allclose(found.intercept, model.intercept_, rtol=0, atol=1e-6)
+    warm = solve_ridge(
+        in_memory(block, Y, w), 1.1 * alpha, fit_intercept=fit_intercept, tol=1e-9, start=found
+    )
+    cold = solve_ridge(in_memory(block, Y, w), 1.1 * alpha, fit_intercept=fit_intercept, tol=1e-9)
+    np.testing.assert_allclose(warm.coef, cold.coef, rtol=0, atol=1e-6 * scale)
+    assert warm.iterations <= cold.iterations
+
+
+def test_a_search_over_codes_in_memory_is_that_over_their_features():
+    block, Y, w = coded_rows(seed=3)
+    held_out = np.arange(90) % 3 == 0
+    alphas = np.logspace(-2, 2, 9)
+    options = {"tol": 1e-8, "max_iter": 1000, "patience": None}
+    codes, solution = choose_ridge_held_out(in_memory(block, Y, w), held_out, alphas, **options)
+    dense = [(as_block(block.toarray()), Y, w)]
+    features, _ = choose_ridge_held_out(lambda: iter(dense), held_out, alphas, **options)
+    assert codes.alpha == features.alpha
+    np.testing.assert_allclose(codes.scores, features.scores, rtol=1e-5)
+    assert not solution.point[held_out].any()
+
+
+def test_codes_without_weight_are_refused_and_steps_are_limited():
+    block, Y, w = coded_rows()
+    with pytest.raises(ValueError, match="needs rows with a weight above 0"):
+        solve_ridge(in_memory(block, Y, np.zeros(90)), 1.0)
+    with pytest.warns(ConvergenceWarning, match="after 3 passes"):
+        solve_ridge(in_memory(block, Y, w), 1e-6, tol=1e-12, max_iter=3)

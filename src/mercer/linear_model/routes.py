@@ -743,17 +743,19 @@ class ConjugateGradientsRoute(Route):
         model._find_classes(stream)
         rows = features(stream, model.feature_map_)
         blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
+        for _ in blocks():  # kept in memory, where they fit
+            pass
         options: Any = {"fit_intercept": model.fit_intercept}
         search, start, preconditioner = None, None, None
         if settings.searches_alpha:
             held_out = held_out_rows(stream)
-            search, first = choose_ridge_held_out(blocks, held_out, settings.alphas, **options)
-            start, preconditioner = first.coef, first.preconditioner
+            search, start = choose_ridge_held_out(blocks, held_out, settings.alphas, **options)
+            preconditioner = start.preconditioner
         alpha = float(settings.alpha) if search is None else search.alpha
         solution = solve_ridge(
             blocks,
             alpha,
-            coef0=start,
+            start=start,
             tol=tolerance(stream.dtype.itemsize),
             preconditioner=preconditioner,
             **options,

@@ -30,14 +30,18 @@ from mercer.linear_model.solvers.preconditioner import (
     SpectralPreconditioner,
 )
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
-from mercer.linear_model.solvers.ridge_cg import conjugate_gradients, held_out_mean, search_alphas
+from mercer.linear_model.solvers.ridge_cg import (
+    CLEARLY_WORSE,
+    conjugate_gradients,
+    held_out_mean,
+    search_alphas,
+)
 from mercer.maps.block import Block, Coded, OneHot
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
 ROUNDING = 1e-13  # of the objective: smaller differences are rounding
 FORCING = 0.1  # largest relative error to which a Newton step is solved
-CLEARLY_WORSE = 0.01  # of the best held-out loss: smaller alphas are not tried
 INNER_STEPS = 250  # maximum number of conjugate gradient steps for a Newton step
 
 STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass

@@ -112,15 +112,18 @@ class SpectralPreconditioner:
         return cls(vectors, values, tail)
 
     def solve(self, R: Array, alpha: float, c: Array) -> Array:
-        """Return (c_k S + alpha I)^-1 r_k for the columns r_k of R, (D, t), and c, (t,)."""
-        inverse = 1 / (np.multiply.outer(self.values, c) + alpha)
+        """Return (c_k S + alpha I)^-1 r_k for the columns r_k of R, (D, t), and c, (t,).
+
+        The result has the dtype of R, which should be that of U.
+        """
+        inverse = (1 / (np.multiply.outer(self.values, c) + alpha)).astype(R.dtype, copy=False)
         if self.vectors is None:
             return R * inverse
         U = Dense(self.vectors)
         Q = multiply_transposed(U, R)
         if len(self.values) == len(self.vectors):
             return multiply(U, Q * inverse)
-        rest = 1 / (c * self.tail + alpha)
+        rest = (1 / (c * self.tail + alpha)).astype(R.dtype, copy=False)
         return multiply(U, Q * (inverse - rest)) + rest * R
 
 

@@ -7,37 +7,52 @@ and the search for an alpha on held-out rows also serve Newton's method (`solver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mercer._typing import Array
 from mercer.linear_model.solvers.blocks import (
+    CachedBlocks,
     ReadRows,
     WeightedBlock,
     column_squares,
+    multiply,
+    multiply_gram,
+    multiply_transposed,
     split,
     with_weights,
 )
 from mercer.linear_model.solvers.preconditioner import SpectralPreconditioner
 from mercer.linear_model.solvers.ridge import MAX_RELATIVE_ALPHA, AlphaSearch, alpha_grid
-from mercer.maps.block import Block
+from mercer.maps.block import Block, Coded, OneHot
+from mercer.parallel.threads import row_slices
+from mercer.rng import Rng
 from mercer.validation.parameters import validate_positive, warn_not_converged
 
 T = TypeVar("T")
 
+CLEARLY_WORSE = 0.01  # of the best held-out loss: smaller alphas are not tried
+_LANDMARKS = 512  # rows of the preconditioner of a dual system
+_LANDMARK_PANEL = 64  # of which products are computed at a time
+_LANDMARK_SHIFT = 1e-8  # of the trace, which keeps the matrix of equal landmarks positive
+
 
 @dataclass(frozen=True, eq=False)
 class RidgeSolution:
-    """c (D, t), b (t,), passes, and |cross - (scatter + alpha I) c|/|cross| of each output."""
+    """c (D, t), b (t,), alpha, passes, and |cross - (scatter + alpha I) c|/|cross| by output."""
 
     coef: Array
     intercept: Array
+    alpha: float
     iterations: int
     residual: Array
     preconditioner: SpectralPreconditioner
+    point: Array  # the unknowns that were solved for: c, or coefficients of rows
+    rest: Array  # right side less the system times the unknowns
 
 
 def solve_ridge(
@@ -45,7 +60,7 @@ def solve_ridge(
     alpha: float,
     *,
     fit_intercept: bool = True,
-    coef0: Array | None = None,
+    start: RidgeSolution | None = None,
     tol: float = 1e-6,
     max_iter: int = 300,
     preconditioner: SpectralPreconditioner | None = None,
@@ -55,7 +70,10 @@ def solve_ridge(
     A step is one pass: sum w (z - mean) ((z - mean)'p) for the directions p of the outputs that
     have not converged. Steps are preconditioned by the eigenvectors of scatter, or of that of a
     sample of rows (`SpectralPreconditioner`). One pass more computes means and cross, one the
-    preconditioner, and one the residual of coef0.
+    preconditioner, and one the residual of the starting point.
+
+    Codes in memory with fewer rows than features are solved for the coefficients of the rows
+    (`_DualSystem`).
 
     Parameters
     ----------
@@ -64,8 +82,9 @@ def solve_ridge(
     alpha : float
         Above 0.
     fit_intercept : bool, default=True
-    coef0 : array of shape (D, t), optional
-        Starting point; 0 by default.
+    start : RidgeSolution, optional
+        Starting point, a solution of the same rows for another alpha or other weights; 0 by
+        default.
     tol : float, default=1e-6
         A column has converged when its residual is below tol times that of c = 0.
     max_iter : int, default=300
@@ -79,18 +98,18 @@ def solve_ridge(
     """
     name = "solve_ridge"
     validate_positive(name, "alpha", alpha)
-    system = _System.of(name, read_rows, fit_intercept, preconditioner)
-    coef, residual = np.zeros_like(system.cross), system.cross.copy()
-    if coef0 is not None:
-        coef += np.asarray(coef0).reshape(coef.shape)
-        residual -= system.multiply(coef) + alpha * coef
-    coef, residual, iterations = system.descend(alpha, coef, residual, tol, max_iter)
-    solution = system.solution(coef, residual, iterations)
+    system = _system_of(name, read_rows, fit_intercept, preconditioner=preconditioner)
+    point, residual = np.zeros_like(system.cross), system.cross.copy()
+    if start is not None:
+        point += start.point
+        residual -= system.multiply(point) + alpha * point
+    solution = system.solve(alpha, point, residual, tol, max_iter)
     worst = solution.residual.max(initial=0.0)
     if worst > tol:
         warn_not_converged(
             f"{name}: conjugate gradients have a relative residual of {worst:.2g} after "
-            f"{iterations} passes, above tol={tol:g}. Take a larger max_iter, alpha or tol."
+            f"{solution.iterations} passes, above tol={tol:g}. Take a larger max_iter, alpha or "
+            "tol."
         )
     return solution
 
@@ -101,15 +120,16 @@ def choose_ridge_held_out(
     alphas: Sequence[float] | Array | None = None,
     *,
     fit_intercept: bool = True,
-    tol: float = 1e-4,
+    tol: float = 1e-2,
     max_iter: int = 100,
     patience: int | None = 2,
 ) -> tuple[AlphaSearch, RidgeSolution]:
     """Return the alpha with the smallest sum w (y - b - z'c)^2/sum w on held-out rows.
 
     Alphas are tried from the largest down, each starting from the solution of the last one, whose
-    residual needs no pass: it is r + (last alpha - alpha) c. A solution that max_iter cut short is
-    scored as it is.
+    residual needs no pass: it is r + (last alpha - alpha) c. Of the default grid every second one
+    is tried, until one is clearly worse than the best, then those on both sides of the best. A
+    solution that max_iter cut short is scored as it is.
 
     Parameters
     ----------
@@ -134,15 +154,13 @@ def choose_ridge_held_out(
         That of the best alpha, from the rows that were not held out.
     """
     name = "choose_ridge_held_out"
-    system = _System.of(name, lambda: split(read_rows, ~held_out), fit_intercept)
-    coef, residual, last = np.zeros_like(system.cross), system.cross.copy(), 0.0
+    system = _system_of(name, read_rows, fit_intercept, ~held_out)
 
-    def solve(alpha: float, _: RidgeSolution | None) -> RidgeSolution:
-        nonlocal coef, residual, last
-        residual += (last - alpha) * coef
-        coef, residual, iterations = system.descend(alpha, coef, residual, tol, max_iter)
-        last = alpha
-        return system.solution(coef, residual, iterations)
+    def solve(alpha: float, start: RidgeSolution | None) -> RidgeSolution:
+        point, residual = np.zeros_like(system.cross), system.cross
+        if start is not None:
+            point, residual = start.point, start.rest + (start.alpha - alpha) * start.point
+        return system.solve(alpha, point, residual, tol, max_iter)
 
     def score(solution: RidgeSolution) -> float:
         def squares(block: Block, Y: Array) -> Array:
@@ -151,8 +169,10 @@ def choose_ridge_held_out(
 
         return held_out_mean(name, split(read_rows, held_out), squares)
 
-    candidates = alpha_grid(name, alphas, float(system.diagonal.mean()) or 1.0)
-    return search_alphas(name, candidates, system.diagonal.sum(), solve, score, patience)
+    trace = float(system.diagonal.sum())
+    candidates = alpha_grid(name, alphas, trace / len(system.mean) or 1.0)
+    step, worse = (2, CLEARLY_WORSE) if alphas is None else (1, np.inf)
+    return search_alphas(name, candidates, trace, solve, score, patience, step=step, worse=worse)
 
 
 def search_alphas(
@@ -281,6 +301,27 @@ def conjugate_gradients(
     return max_iter
 
 
+def _system_of(
+    name: str,
+    read_rows: ReadRows,
+    fit_intercept: bool,
+    chosen: Array | None = None,
+    preconditioner: SpectralPreconditioner | None = None,
+) -> _System:
+    """Return the system of the chosen rows; that of their coefficients for codes in memory."""
+    if isinstance(read_rows, CachedBlocks) and read_rows.cached:
+        (block, Y, w), *more = read_rows()
+        few = not more and block.shape[0] < block.shape[1]
+        if few and isinstance(block, Coded) and isinstance(block.tables, OneHot):
+            w = w if chosen is None else w * chosen
+            return _DualSystem.of_block(name, block, Y, w, fit_intercept)
+
+    def read() -> Iterator[WeightedBlock]:
+        return with_weights(read_rows()) if chosen is None else split(read_rows, chosen)
+
+    return _System.of(name, read, fit_intercept, preconditioner)
+
+
 @dataclass(frozen=True, eq=False)
 class _System:
     """Normal equations of rows that are read again for each product."""
@@ -349,13 +390,13 @@ class _System:
         out -= np.outer(self.mean, total)
         return out
 
-    def descend(
-        self, alpha: float, coef: Array, residual: Array, tol: float, max_iter: int
-    ) -> tuple[Array, Array, int]:
-        """Return c, residual and passes of conjugate gradients from (c, residual)."""
+    def solve(
+        self, alpha: float, point: Array, residual: Array, tol: float, max_iter: int
+    ) -> RidgeSolution:
+        """Return the solution of conjugate gradients from (point, residual)."""
         unit = self.unit
-        coef, residual = coef / unit, residual / unit
-        goal = tol * np.linalg.norm(self.cross / unit, axis=0)
+        point, residual = point / unit, residual / unit
+        norm = np.linalg.norm(self.cross / unit, axis=0)
 
         def apply(P: Array, columns: Array) -> tuple[Array, Array]:
             image = self.multiply(P) + alpha * P
@@ -364,15 +405,18 @@ class _System:
         def precondition(R: Array, columns: Array) -> Array:
             return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
 
-        passes = conjugate_gradients(apply, coef, residual, precondition, goal, max_iter)
-        return coef * unit, residual * unit, passes
-
-    def solution(self, coef: Array, residual: Array, iterations: int) -> RidgeSolution:
-        unit = self.unit
-        norm = np.linalg.norm(self.cross / unit, axis=0)
-        relative = np.linalg.norm(residual / unit, axis=0) / np.where(norm > 0, norm, 1.0)
+        passes = conjugate_gradients(apply, point, residual, precondition, tol * norm, max_iter)
+        relative = np.linalg.norm(residual, axis=0) / np.where(norm > 0, norm, 1.0)
+        point, residual = point * unit, residual * unit
+        coef = self.coef(point)
         intercept = self.target_mean - self.mean @ coef
-        return RidgeSolution(coef, intercept, iterations, relative, self.preconditioner)
+        return RidgeSolution(
+            coef, intercept, alpha, passes, relative, self.preconditioner, point, residual
+        )
+
+    def coef(self, point: Array) -> Array:
+        """Return the coefficients of features, which the unknowns are."""
+        return point
 
     @property
     def unit(self) -> Array:
@@ -382,3 +426,138 @@ class _System:
         """
         largest = np.abs(self.cross).max(axis=0)
         return np.where(largest > 0, largest, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _DualSystem(_System):
+    """(K + alpha I) b = diag(s) y of one-hot codes, for the coefficients b of n < D rows.
+
+    K = diag(s) Z Z' diag(s) with Z about its mean and s the roots of the weights; c = Z' diag(s) b.
+    Products take a few positions of the codes at a time, and vectors have n numbers instead of D.
+    """
+
+    block: Coded
+    roots: Array  # s, (n, 1)
+    along: Array  # Z mean, (n,)
+
+    @classmethod
+    def of_block(
+        cls, name: str, block: Coded, Y: Array, w: Array, fit_intercept: bool
+    ) -> _DualSystem:
+        """Compute means, and the preconditioner from the rows of the smallest keys."""
+        n = float(w.sum())
+        if n == 0:
+            raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
+        D, t = block.shape[1], Y.shape[1]
+        mean, target_mean = np.zeros(D), np.zeros(t)
+        if fit_intercept:
+            mean, target_mean = (block.T @ w) / n, w @ Y / n
+        roots = np.sqrt(w)[:, None]
+        cross = roots * (Y - target_mean)
+        if not np.isfinite(cross.sum()):
+            raise ValueError(
+                f"{name}: sums of squares of features or targets leave the range of float64: "
+                "scale them down."
+            )
+        assert isinstance(block.tables, OneHot)
+        squares = np.full(len(w), block.codes.shape[1] * block.tables.scale**2)
+        if block.empty is not None:
+            squares[block.empty] = 0.0
+        along = multiply(block, mean[:, None])[:, 0]
+        diagonal = w * (squares - 2 * along + float(mean @ mean))
+        none = SpectralPreconditioner(None, np.zeros(0))
+        system = cls(list, n, mean, target_mean, cross, diagonal, none, block, roots, along)
+        return replace(system, preconditioner=system._nystroem())
+
+    def solve(
+        self, alpha: float, point: Array, residual: Array, tol: float, max_iter: int
+    ) -> RidgeSolution:
+        """Return the solution by refinement: steps in float32, from a residual in float64.
+
+        Each round of steps reduces the residual to a thousandth, or to the tolerance. Where a
+        round does not halve it, the system is too ill-conditioned for float32, and the next ones
+        are in float64.
+        """
+        unit = self.unit
+        point, residual = point / unit, residual / unit
+        right = self.cross / unit
+        norm = np.linalg.norm(right, axis=0)
+        passes = 0
+        kind: np.dtype[Any] = np.dtype(np.float32)
+
+        def apply(P: Array, columns: Array) -> tuple[Array, Array]:
+            image = self.multiply(P) + P.dtype.type(alpha) * P
+            return image, np.sum(P * image, axis=0)
+
+        def precondition(R: Array, columns: Array) -> Array:
+            return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
+
+        while True:
+            left = np.linalg.norm(residual, axis=0)
+            size = np.where(left > 0, left, 1.0)
+            if passes >= max_iter or np.all(left <= tol * norm):
+                break
+            change = np.zeros_like(point, dtype=kind)
+            goal = np.where(left > tol * norm, np.maximum(0.9 * tol * norm, 1e-3 * left), left)
+            passes += 1 + conjugate_gradients(
+                apply,
+                change,
+                (residual / size).astype(kind),
+                precondition,
+                goal / size,
+                max(max_iter - passes - 1, 1),
+            )
+            point += size * change
+            residual = right - self.multiply(point) - alpha * point
+            if np.any(np.linalg.norm(residual, axis=0) > np.maximum(0.5 * left, tol * norm)):
+                kind = np.dtype(np.float64)
+        point, residual = point * unit, residual * unit
+        relative = left / np.where(norm > 0, norm, 1.0)
+        coef = self.coef(point)
+        intercept = self.target_mean - self.mean @ coef
+        return RidgeSolution(
+            coef, intercept, alpha, passes, relative, self.preconditioner, point, residual
+        )
+
+    def multiply(self, P: Array) -> Array:
+        """Return K P, in the dtype of P."""
+        kind = P.dtype
+        roots, along = self.roots.astype(kind, copy=False), self.along.astype(kind, copy=False)
+        assert isinstance(self.block.tables, OneHot)
+        block = replace(self.block, tables=replace(self.block.tables, dtype=kind))
+        Q = roots * P
+        out = multiply_gram(block, Q)
+        total = Q.sum(axis=0)
+        out -= np.multiply.outer(along, total)
+        out += kind.type(self.mean @ self.mean) * total - along @ Q
+        return roots * out
+
+    def coef(self, point: Array) -> Array:
+        A = self.roots * point
+        return multiply_transposed(self.block, A) - np.multiply.outer(self.mean, A.sum(axis=0))
+
+    def _nystroem(self) -> SpectralPreconditioner:
+        """Return the eigenvectors of K_J' (K_JJ)^-1 K_J for some rows J of weight above 0.
+
+        The mean of the eigenvalues that it has not is the tail. Values are divided by n, as those
+        of a covariance are.
+        """
+        from scipy.linalg import cholesky, eigh, solve_triangular
+
+        rows = np.flatnonzero(self.roots)
+        order = np.argsort(Rng(0).words("landmarks", 0, len(rows)), kind="stable")
+        J = np.sort(rows[order[: min(_LANDMARKS, math.ceil(len(rows) / 4))]])
+        selection = np.zeros((len(self.roots), len(J)), dtype=np.float32)
+        selection[J, np.arange(len(J))] = 1.0
+        parts = [self.multiply(selection[:, part]) for part in row_slices(len(J), _LANDMARK_PANEL)]
+        C = np.concatenate(parts, axis=1).astype(np.float64)
+        K = C[J]
+        K.flat[:: len(J) + 1] += _LANDMARK_SHIFT * max(np.trace(K), np.finfo(np.float64).tiny)
+        B = solve_triangular(cholesky(K, check_finite=False), C.T, trans="T", check_finite=False)
+        values, V = eigh(B @ B.T, check_finite=False, driver="evd")
+        kept = values > np.finfo(np.float64).eps ** 0.5 * max(values[-1], 0.0)
+        values, V = values[kept], V[:, kept]
+        rest = max(float(self.diagonal.sum() - values.sum()), 0.0)
+        tail = rest / max(len(rows) - len(values), 1)
+        vectors = np.ascontiguousarray(B.T @ V / np.sqrt(values), dtype=np.float32)
+        return SpectralPreconditioner(vectors, values / self.n, tail / self.n)
