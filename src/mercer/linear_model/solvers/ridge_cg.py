@@ -36,6 +36,7 @@ from mercer.validation.parameters import validate_positive, warn_not_converged
 T = TypeVar("T")
 
 CLEARLY_WORSE = 0.01  # of the best held-out loss: smaller alphas are not tried
+_ROUND_STEPS = 60  # of conjugate gradients between residuals in float64
 _LANDMARKS = 512  # rows of the preconditioner of a dual system
 _LANDMARK_PANEL = 64  # of which products are computed at a time
 _LANDMARK_SHIFT = 1e-8  # of the trace, which keeps the matrix of equal landmarks positive
@@ -505,7 +506,7 @@ class _DualSystem(_System):
                 (residual / size).astype(kind),
                 precondition,
                 goal / size,
-                max(max_iter - passes - 1, 1),
+                max(1, min(max_iter - passes - 1, _ROUND_STEPS)),
             )
             point += size * change
             residual = right - self.multiply(point) - alpha * point
