@@ -20,6 +20,7 @@ from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
     ALPHAS,
     COARSE_ALPHAS,
@@ -40,10 +41,9 @@ from mercer.parallel.tile_size import (
 )
 from mercer.stats.moments import Moments
 
-# Numbers of steps that only the data decide: about those of digits, alpha chosen among 25 values
-# (315 to 478; 67 to 75; 609 to 2349).
-CONJUGATE_GRADIENT_STEPS = 400
-NEWTON_STEPS = 70
+# Numbers of steps that only the data decide: about those of digits and letter, alpha chosen (38 to
+# 230 of ridge regression, 600 to 2,000 of Newton's method).
+CONJUGATE_GRADIENT_STEPS = 100
 NEWTON_CG_PASSES = 1000
 # share of the passes of Newton-CG that compute gradients; the others are conjugate gradient steps
 _GRADIENT_SHARE = 0.25
@@ -526,23 +526,18 @@ def steps_of(
         decomposition = square * n**2 + cubic * n**3
         steps.append(Step("Gram matrix, solved for all alphas", product + decomposition))
         return tuple(steps)
-    if plan.route == "passes":
-        seconds = one_pass + stored * timings.images
-        steps.append(Step("conjugate gradient step", seconds, CONJUGATE_GRADIENT_STEPS))
-        return tuple(steps)
     again = (
         0.0
         if plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
         else one_pass
     )
     steps.append(Step("first pass", one_pass))
-    if plan.route == "newton":
-        matrices = outputs * (moments + timings.factor * D**3)
-        seconds = 2 * again + matrices + 2 * stored * timings.gradients
-        steps.append(Step("Newton step", seconds, NEWTON_STEPS))
-    else:
-        mixed = (1 - _GRADIENT_SHARE) * timings.products + _GRADIENT_SHARE * timings.gradients
-        steps.append(Step("Newton-CG pass", again + stored * mixed, NEWTON_CG_PASSES))
+    if plan.route == "passes":
+        seconds = again + stored * timings.images
+        steps.append(Step("conjugate gradient step", seconds, CONJUGATE_GRADIENT_STEPS))
+        return tuple(steps)
+    mixed = (1 - _GRADIENT_SHARE) * timings.products + _GRADIENT_SHARE * timings.gradients
+    steps.append(Step("Newton-CG pass", again + stored * mixed, NEWTON_CG_PASSES))
     return tuple(steps)
 
 
@@ -590,13 +585,11 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
         return round(always + scratch + plan.solver_bytes)
     kept = plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
     blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
-    if plan.route == "newton":
-        # centered rows, those with a weight, and these times the root of it
-        return round(always + blocks + 3 * operand + plan.solver_bytes)
     # a block in float64, for products
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
     most = blocks + cast if kept else max(blocks, 2 * block + cast)
-    return round(always + most + 8 * D * outputs * _TARGET_ARRAYS)
+    arrays = 8 * D * outputs * _TARGET_ARRAYS + preconditioner_bytes(D)
+    return round(always + most + arrays)
 
 
 def block_rows(shape: DataShape, size: MapSize) -> int:

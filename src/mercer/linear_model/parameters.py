@@ -130,7 +130,7 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
         classifier_only=True,
     ),
     "tol": Parameter(
-        1e-7,
+        1e-4,
         "Tolerance of Newton's method, relative to the coefficients.",
         (Positive(),),
         classifier_only=True,

@@ -31,7 +31,7 @@ from mercer.linear_model.solvers.preconditioner import (
 )
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import (
-    CLEARLY_WORSE,
+    LOOSE_SEARCH,
     conjugate_gradients,
     held_out_mean,
     search_alphas,
@@ -135,10 +135,11 @@ def choose_held_out(
     """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
 
     held_out is an array of shape (n,), bool. Alphas are tried from the largest down, each starting
-    from the minimum of the last one, until one is worse than the best by CLEARLY_WORSE, or two in a
-    row are no better than it, except those so large that w is next to 0. Of the default grid,
-    ``ridge.ALPHAS`` in units of the mean over columns of sum s (z - mean)^2, every second alpha is
-    tried, then those on both sides of the best. Those that were not tried have the score infinity.
+    from the minimum of the last one, until one is worse than the best by a hundredth, or two in a
+    row are no better than it (by a thousandth, of the default grid), except those so large that w
+    is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of the mean over columns of
+    sum s (z - mean)^2, every second alpha is tried, then those on both sides of the best. Those
+    that were not tried have the score infinity.
     """
     name = "choose_held_out"
     training: BlockSource = SplitBlocks(rows, ~held_out)
@@ -168,10 +169,9 @@ def choose_held_out(
         return held_out_mean(name, validation(), losses)
 
     candidates = alpha_grid(name, alphas, objective.scale)
-    squares, step = objective.squares.sum(), 2 if alphas is None else 1
-    search, best = search_alphas(
-        name, candidates, squares, solve, score, _PATIENCE, step=step, worse=CLEARLY_WORSE
-    )
+    squares = objective.squares.sum()
+    how: Any = LOOSE_SEARCH if alphas is None else {"worse": LOOSE_SEARCH["worse"]}
+    search, best = search_alphas(name, candidates, squares, solve, score, _PATIENCE, **how)
     coef = best.coef if basis is None else basis @ best.coef
     intercept = best.intercept - origin @ coef
     return search, best._replace(coef=coef, intercept=intercept, preconditioner=spectrum)

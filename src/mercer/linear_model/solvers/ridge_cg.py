@@ -35,7 +35,9 @@ from mercer.validation.parameters import validate_positive, warn_not_converged
 
 T = TypeVar("T")
 
-CLEARLY_WORSE = 0.01  # of the best held-out loss: smaller alphas are not tried
+LOOSE_SEARCH = {"step": 2, "worse": 0.01, "indistinct": 1e-3}
+"""Of a search over the default grid with loose solutions: a decade at a time, then half of it."""
+
 _ROUND_STEPS = 60  # of conjugate gradients between residuals in float64
 _LANDMARKS = 512  # rows of the preconditioner of a dual system
 _LANDMARK_PANEL = 64  # of which products are computed at a time
@@ -172,8 +174,8 @@ def choose_ridge_held_out(
 
     trace = float(system.diagonal.sum())
     candidates = alpha_grid(name, alphas, trace / len(system.mean) or 1.0)
-    step, worse = (2, CLEARLY_WORSE) if alphas is None else (1, np.inf)
-    return search_alphas(name, candidates, trace, solve, score, patience, step=step, worse=worse)
+    loose: Any = LOOSE_SEARCH if alphas is None else {}
+    return search_alphas(name, candidates, trace, solve, score, patience, **loose)
 
 
 def search_alphas(
@@ -186,14 +188,17 @@ def search_alphas(
     *,
     step: int = 1,
     worse: float = np.inf,
+    indistinct: float = 0.0,
 ) -> tuple[AlphaSearch, T]:
     """Try alphas from the largest down; stop when `patience` in a row are no better than the best.
 
     solve(alpha, start) starts from the last solution. A single alpha ends the search too where its
     score is above the best by a share of more than `worse`, once one was better than the first.
-    Alphas above MAX_RELATIVE_ALPHA times `scale`, which leave the
-    coefficients next to 0, do not count. Those that were not tried have the score infinity. With a
-    step of 2 every second alpha is tried, then those on both sides of the best, from its solution.
+    A smaller alpha is better where its score is below the best by a share of more than
+    `indistinct`, which a loose tolerance leaves undecided. Alphas above MAX_RELATIVE_ALPHA times
+    `scale`, which leave the coefficients next to 0, do not count. Those that were not tried have
+    the score infinity. With a step of 2 every second alpha is tried, then those on both sides of
+    the best, from its solution.
     """
     if not alphas.min() > 0:
         raise ValueError(f"{name}: alphas must be above 0, got {alphas.min():g}.")
@@ -209,8 +214,12 @@ def search_alphas(
         i = int(descending[position])
         last = solution = solve(float(alphas[i]), last)
         scores[i] = score(solution)
-        if solutions and not scores[i] < scores[descending[best]]:
-            return False
+        if solutions:
+            first, least = scores[descending[0]], scores[descending[best]]
+            # next to the first one, alphas are too large to tell
+            decided = position > best and least < (1 - 10 * indistinct) * first
+            if not scores[i] < (1 - indistinct * decided) * least:
+                return False
         best = position
         solutions.clear()
         solutions[best] = solution
