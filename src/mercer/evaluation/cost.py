@@ -20,7 +20,11 @@ from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
-from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
+from mercer.linear_model.solvers.preconditioner import (
+    FULL_FEATURES,
+    SAMPLED_ROWS,
+    preconditioner_bytes,
+)
 from mercer.linear_model.solvers.ridge import (
     ALPHAS,
     COARSE_ALPHAS,
@@ -44,7 +48,7 @@ from mercer.stats.moments import Moments
 # Numbers of steps that only the data decide: about those of digits and letter, alpha chosen (38 to
 # 230 of ridge regression, 600 to 2,000 of Newton's method).
 CONJUGATE_GRADIENT_STEPS = 100
-NEWTON_CG_PASSES = 1000
+NEWTON_CG_PASSES = 2000
 # share of the passes of Newton-CG that compute gradients; the others are conjugate gradient steps
 _GRADIENT_SHARE = 0.25
 
@@ -370,13 +374,19 @@ def measure_timings(
 
 
 def _time_statistics(fitted: Map, rows: Any) -> Line:
-    """Time the fit of a map: statistics of the rows, and its weights."""
-    n = rows.shape[0]
+    """Time the fit of a map: statistics of the rows, and its weights.
+
+    The time of bandwidths, whose sample of rows is full at the smaller size, does not grow.
+    """
+    most = rows.shape[0]
+    least = min(_STATISTICS_ROWS, most)
     unfitted = clone(fitted)
     try:
-        return _time_line(lambda m: unfitted.fit(rows[:m]), min(_STATISTICS_ROWS, n), n)[0]
+        few, many = (_time(lambda n=n: unfitted.fit(rows[:n])) for n in (least, most))  # type: ignore[misc]
     except ValueError:  # more landmarks than rows of the sample
         return Line(0.0, 0.0)
+    slope = max(many - few, 0.0) / max(most - least, 1)
+    return Line(max(few - slope * least, 0.0), slope)
 
 
 def _time_moments(block: Block, outputs: int) -> Line:
@@ -515,7 +525,7 @@ def steps_of(
         if plan.alpha_method == "loo":
             # Features times all eigenvectors are twice the multiply-adds of Z'Z, in one product:
             # 1.2 to 1.5 times its seconds. Then predictions by alpha.
-            path = len(ALPHAS) * stored * timings.gradients / 2
+            path = len(ALPHAS) * stored * timings.products / 2 * 8 / shape.itemsize
             steps.append(Step("leave-one-out", read + one_pass + 1.5 * moments + path))
         return tuple(steps)
     if plan.route == "gram":
@@ -532,6 +542,13 @@ def steps_of(
         else one_pass
     )
     steps.append(Step("first pass", one_pass))
+    # eigenvectors of all features, or of a sample of rows
+    if D <= FULL_FEATURES:
+        spectrum = moments + square * D**2 + cubic * D**3
+    else:
+        m = min(n, SAMPLED_ROWS)
+        spectrum = moments * m**2 / (n * D) + square * m**2 + cubic * m**3
+    steps.append(Step("preconditioner", spectrum))
     if plan.route == "passes":
         seconds = again + stored * timings.images
         steps.append(Step("conjugate gradient step", seconds, CONJUGATE_GRADIENT_STEPS))
@@ -584,7 +601,7 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     if plan.route == "gram":
         return round(always + scratch + plan.solver_bytes)
     kept = plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
-    blocks = n * (row_bytes(shape, size) + 8 * outputs * _TARGET_ARRAYS) if kept else computed
+    blocks = kept_bytes(shape, size, outputs) if kept else computed
     # a block in float64, for products
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
     most = blocks + cast if kept else max(blocks, 2 * block + cast)

@@ -149,7 +149,9 @@ class RidgeDecomposition:
             w = frequency_weights(n, weight)
             Y = np.asarray(targets, dtype=np.float64).reshape(n, -1) - normal.target_mean
             for part in self._tiles(n):
-                yield rows_of(block, part) @ self.vectors - center, Y[part], w[part]
+                P = rows_of(block, part) @ self.vectors
+                P -= center
+                yield P, Y[part], w[part]
 
     def _tiles(self, n: int) -> Iterator[slice]:
         return row_slices(n, max(64, PROJECTION_BYTES // (8 * max(len(self.values), 1))))
