@@ -7,6 +7,8 @@ are formed before the end. Steps and stopping rules are those of `solvers.newton
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mercer import ops
@@ -44,8 +46,11 @@ class DualProblem:
         self.square = float(self.mean @ self.mean)
 
     def multiply(self, Q: Array) -> Array:
-        """Return K Q, with products in the dtype of Q."""
-        out = multiply_gram(self.block, Q).astype(np.float64)
+        """Return K Q; products are in the dtype of Q for one-hot codes."""
+        block, tables = self.block, self.block.tables
+        if isinstance(tables, OneHot):
+            block = replace(block, tables=replace(tables, dtype=Q.dtype))
+        out = multiply_gram(block, Q).astype(np.float64)
         if self.objective.fit_intercept:
             total, across = Q.sum(axis=0, dtype=np.float64), self.along @ Q
             out -= np.multiply.outer(self.along, total)
@@ -138,7 +143,8 @@ class DualProblem:
     def _step(self, down: Array, image: Array, C: Array, h: Array, forcing: Array) -> Array:
         """Solve (alpha + C K) x = down by conjugate gradients; image is K down.
 
-        With an intercept, C is less its projection on 1.
+        With an intercept, C is less its projection on 1. Products are in float32: a step need not
+        be exact.
         """
         alpha = self.objective.alpha
         x, residual = np.zeros_like(down), down.copy()
@@ -153,7 +159,7 @@ class DualProblem:
             step = size[busy] / np.sum(KP * HP, axis=0)
             x[:, busy] += step * P
             residual[:, busy] -= step * HP
-            image = self.multiply(residual[:, busy].astype(self.block.dtype))
+            image = self.multiply(residual[:, busy].astype(np.float32))
             new = np.sum(residual[:, busy] * image, axis=0)
             turn, size[busy] = new / size[busy], new
             left = new > goal[busy]
