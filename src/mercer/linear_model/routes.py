@@ -50,6 +50,7 @@ from mercer.linear_model.solvers.ridge import (
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
+from mercer.linear_model.solvers.row_basis import RowBasis
 from mercer.maps.base import names_of_statistics
 from mercer.maps.block import Coded, gram_operand
 from mercer.parallel.threads import limit_threads, one_blas_thread
@@ -792,7 +793,13 @@ class NewtonCGRoute(Route):
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
     ) -> LinearPredictor:
         rows = features(stream, model.feature_map_)
-        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
+        basis = None
+        if self._has_few_rows(model):
+            basis = RowBasis.of(model._read_blocks(rows), fit_intercept=model.fit_intercept)
+            few = basis.block
+            blocks = CachedBlocks(lambda: iter([few]), model.plan_.limit)
+        else:
+            blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
         loss = loss_of(settings.loss, model._n_outputs)
         options: Any = {
             "fit_intercept": model.fit_intercept,
@@ -811,7 +818,19 @@ class NewtonCGRoute(Route):
             )
         if minimum.unconverged.any():
             _warn_unconverged(model, minimum)
-        return LinearPredictor(minimum.coef, minimum.intercept, alpha, search, n_iter=minimum.steps)
+        coef, intercept = minimum.coef, minimum.intercept
+        if basis is not None:
+            coef, intercept = basis.expand(coef, intercept)
+        return LinearPredictor(coef, intercept, alpha, search, n_iter=minimum.steps)
+
+    def _has_few_rows(self, model: Any) -> bool:
+        """Return whether dense rows are so few that their Gram matrix is decomposed first."""
+        plan = model.plan_
+        if plan.rows is None or not plan.rows < plan.features or plan.rows > _GRAM_ROWS:
+            return False
+        problem = Problem(plan.rows, plan.columns, plan.features, plan.limit)
+        row = measure_row(model.feature_map_)
+        return row["stored"] == plan.features and ROUTES["gram"].memory(problem) <= plan.limit
 
 
 ROUTES: dict[str, Route] = {
