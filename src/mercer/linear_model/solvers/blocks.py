@@ -227,6 +227,20 @@ def multiply_gram(block: Coded, Q: Array) -> Array:
     return functools.reduce(np.add, sums)
 
 
+def multiply_centered_gram(block: Coded, Q: Array, along: Array, square: float) -> Array:
+    """Return (Z - 1 mean')(Z - 1 mean')'Q, (n, t), with along = Z mean and square = |mean|^2.
+
+    Products are in the dtype of Q for one-hot codes.
+    """
+    if isinstance(block.tables, OneHot):
+        block = replace(block, tables=replace(block.tables, dtype=Q.dtype))
+    out = multiply_gram(block, Q)
+    along, total = along.astype(out.dtype, copy=False), Q.sum(axis=0)
+    out -= np.multiply.outer(along, total)
+    out += out.dtype.type(square) * total - along @ Q
+    return out
+
+
 def stack_coded(blocks: list[WeightedBlock]) -> list[WeightedBlock]:
     """Return coded blocks as one; others as they are."""
     if len(blocks) < 2 or not all(isinstance(block, Coded) for block, _, _ in blocks):

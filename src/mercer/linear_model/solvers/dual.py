@@ -7,13 +7,15 @@ are formed before the end. Steps and stopping rules are those of `solvers.newton
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
-from mercer.linear_model.solvers.blocks import multiply, multiply_gram, multiply_transposed
+from mercer.linear_model.solvers.blocks import (
+    multiply,
+    multiply_centered_gram,
+    multiply_transposed,
+)
 from mercer.linear_model.solvers.newton_cg import (
     GRADIENT_FLOOR,
     GRADIENT_TOLERANCE,
@@ -47,15 +49,8 @@ class DualProblem:
 
     def multiply(self, Q: Array) -> Array:
         """Return K Q; products are in the dtype of Q for one-hot codes."""
-        block, tables = self.block, self.block.tables
-        if isinstance(tables, OneHot):
-            block = replace(block, tables=replace(tables, dtype=Q.dtype))
-        out = multiply_gram(block, Q).astype(np.float64)
-        if self.objective.fit_intercept:
-            total, across = Q.sum(axis=0, dtype=np.float64), self.along @ Q
-            out -= np.multiply.outer(self.along, total)
-            out += self.square * total - across
-        return out
+        out = multiply_centered_gram(self.block, Q, self.along, self.square)
+        return out.astype(np.float64, copy=False)
 
     def descend(self, a: Array, b: Array, tol: float, max_iter: int) -> tuple[int, Array, Array]:
         """Take Newton steps from (a, b), both changed in place.

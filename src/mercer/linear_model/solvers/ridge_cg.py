@@ -21,7 +21,7 @@ from mercer.linear_model.solvers.blocks import (
     WeightedBlock,
     column_squares,
     multiply,
-    multiply_gram,
+    multiply_centered_gram,
     multiply_transposed,
     split,
     with_weights,
@@ -416,6 +416,12 @@ class _System:
             return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
 
         passes = conjugate_gradients(apply, point, residual, precondition, tol * norm, max_iter)
+        return self._solution(alpha, point, residual, passes)
+
+    def _solution(self, alpha: float, point: Array, residual: Array, passes: int) -> RidgeSolution:
+        """Return the solution of unknowns and residuals in units of `unit`."""
+        unit = self.unit
+        norm = np.linalg.norm(self.cross / unit, axis=0)
         relative = np.linalg.norm(residual, axis=0) / np.where(norm > 0, norm, 1.0)
         point, residual = point * unit, residual * unit
         coef = self.coef(point)
@@ -454,7 +460,7 @@ class _DualSystem(_System):
     def of_block(
         cls, name: str, block: Coded, Y: Array, w: Array, fit_intercept: bool
     ) -> _DualSystem:
-        """Compute means, and the preconditioner from the rows of the smallest keys."""
+        """Compute means, and the preconditioner from a sample of the rows."""
         n = float(w.sum())
         if n == 0:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
@@ -521,26 +527,12 @@ class _DualSystem(_System):
             residual = right - self.multiply(point) - alpha * point
             if np.any(np.linalg.norm(residual, axis=0) > np.maximum(0.5 * left, tol * norm)):
                 kind = np.dtype(np.float64)
-        point, residual = point * unit, residual * unit
-        relative = left / np.where(norm > 0, norm, 1.0)
-        coef = self.coef(point)
-        intercept = self.target_mean - self.mean @ coef
-        return RidgeSolution(
-            coef, intercept, alpha, passes, relative, self.preconditioner, point, residual
-        )
+        return self._solution(alpha, point, residual, passes)
 
     def multiply(self, P: Array) -> Array:
         """Return K P, in the dtype of P."""
-        kind = P.dtype
-        roots, along = self.roots.astype(kind, copy=False), self.along.astype(kind, copy=False)
-        assert isinstance(self.block.tables, OneHot)
-        block = replace(self.block, tables=replace(self.block.tables, dtype=kind))
-        Q = roots * P
-        out = multiply_gram(block, Q)
-        total = Q.sum(axis=0)
-        out -= np.multiply.outer(along, total)
-        out += kind.type(self.mean @ self.mean) * total - along @ Q
-        return roots * out
+        roots, square = self.roots.astype(P.dtype, copy=False), float(self.mean @ self.mean)
+        return roots * multiply_centered_gram(self.block, roots * P, self.along, square)
 
     def coef(self, point: Array) -> Array:
         A = self.roots * point
@@ -549,8 +541,8 @@ class _DualSystem(_System):
     def _nystroem(self) -> SpectralPreconditioner:
         """Return the eigenvectors of K_J' (K_JJ)^-1 K_J for some rows J of weight above 0.
 
-        The mean of the eigenvalues that it has not is the tail. Values are divided by n, as those
-        of a covariance are.
+        The tail is the mean of the other eigenvalues of K. All are divided by n, as those of a
+        covariance are.
         """
         from scipy.linalg import cholesky, eigh, solve_triangular
 
