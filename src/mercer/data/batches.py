@@ -101,10 +101,12 @@ class Rows:
         """
         device = self.device
         read = self.stream.blocks(self.grid.rows, start, stop)
+        if device is not None:
+            read = _to_device(read, device)
         if self.with_keys:
             read = _add_keys(read)
         with closing(_read_ahead(read) if n_threads(None) > 1 else read) as chunks:
-            for chunk in chunks if device is None else _to_device(chunks, device):
+            for chunk in chunks:
                 if device is not None:
                     yield from self._device_batches(chunk, device)
                     continue
@@ -300,10 +302,13 @@ def _add_keys(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, No
             yield replace(chunk, keys=row_keys(chunk.X))
 
 
-def _to_device(chunks: Iterable[Chunk], device: Device) -> Iterator[Chunk]:
+def _to_device(
+    chunks: Generator[Chunk, None, None], device: Device
+) -> Generator[Chunk, None, None]:
     """Yield the chunks with their rows on a device."""
-    for chunk, rows in prefetch(chunks, lambda chunk: chunk.X, device):
-        yield replace(chunk, X=rows)
+    with closing(chunks):
+        for chunk, rows in prefetch(chunks, lambda chunk: chunk.X, device):
+            yield replace(chunk, X=rows)
 
 
 def _read_ahead(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:

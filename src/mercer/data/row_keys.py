@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer import ops
 from mercer._typing import Array, is_csr
+from mercer.parallel.device import torch_ops
 from mercer.rng import Rng
 
 Keys = NDArray[np.uint64]
@@ -32,14 +34,18 @@ def row_keys(X: Any) -> Keys:
     -------
     array of shape (n,), uint64
     """
+    keys: Keys
     n, d = X.shape
     words = Rng(0).words("row keys", 0, 2 * d).reshape(d, 2)
     low, high = np.ascontiguousarray(words.T)
+    if ops.is_device(X):
+        keys = torch_ops().codes.row_keys(X, low, high)
+        return keys
     if is_csr(X):
         terms = _hash_words(X.data, low[X.indices], high[X.indices])
         sums = np.zeros(len(terms) + 1, dtype=np.uint64)
         np.cumsum(terms, out=sums[1:])
-        keys: Keys = sums[X.indptr[1:]] - sums[X.indptr[:-1]]  # differences are exact mod 2^64
+        keys = sums[X.indptr[1:]] - sums[X.indptr[:-1]]  # differences are exact mod 2^64
         return keys
     X, keys = np.asarray(X), np.empty(n, dtype=np.uint64)
     step = max(1, _TILE // max(1, d))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from mercer import ops
 from mercer._typing import Array
 from mercer.stats.moments import Moments
 
@@ -24,7 +26,7 @@ class NormalEquations:
         Sum of the weights.
     mean : array of shape (D,)
     scatter : array of shape (D, D)
-        sum w (z - mean)(z - mean)'.
+        sum w (z - mean)(z - mean)'; on a device where the features are.
     cross : array of shape (D, t)
         sum w (z - mean)(y - target_mean)'.
     target_mean : array of shape (t,)
@@ -38,7 +40,7 @@ class NormalEquations:
 
     n: float
     mean: Array
-    scatter: Array
+    scatter: Any
     cross: Array
     target_mean: Array
     target_scatter: Array
@@ -110,7 +112,7 @@ class NormalEquations:
         if n <= 0:
             raise ValueError(f"Least squares needs rows with a weight above 0, got {n:g} in all.")
         if not fit_intercept:
-            scatter += np.outer(n * mean, mean)
+            _add_outer(scatter, n * mean, mean)
             cross = cross + np.outer(n * mean, target_mean)
             target_scatter = target_scatter + n * target_mean**2
             mean, target_mean = np.zeros_like(mean), np.zeros_like(target_mean)
@@ -130,7 +132,11 @@ class NormalEquations:
         """Convert moments of rows without targets: cross has no columns."""
         return cls._about(
             moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept
-        )
+        ).to_host()
+
+    def to_host(self) -> NormalEquations:
+        """Return them with the scatter in host memory."""
+        return replace(self, scatter=np.asarray(self.scatter))
 
     def without_targets(self) -> NormalEquations:
         """Return the normal equations of the same rows without their targets."""
@@ -165,7 +171,8 @@ class NormalEquations:
 
         It is a difference of large sums, at least 0 also where rounding would make it negative.
         """
-        inside = self.target_scatter + np.sum(coef * (self.scatter @ coef - 2 * self.cross), axis=0)
+        product = np.asarray(self.scatter @ ops.asarray_like(coef, self.scatter))
+        inside = self.target_scatter + np.sum(coef * (product - 2 * self.cross), axis=0)
         return (
             np.maximum(inside, 0.0)
             + self.n * (self.target_mean - intercept - self.mean @ coef) ** 2
@@ -190,7 +197,7 @@ class NormalEquations:
         between = sign * self.n * other.n / n
         scatter = sign * other.scatter
         scatter += self.scatter
-        scatter += np.outer(between * step, step)
+        _add_outer(scatter, between * step, step)
         return NormalEquations(
             n,
             self.mean + (sign * other.n / n) * step,
@@ -203,6 +210,11 @@ class NormalEquations:
             if self.rows is None and other.rows is None
             else self.observations + sign * other.observations,
         )
+
+
+def _add_outer(matrix: Any, u: Array, v: Array) -> None:
+    """Add u v' to a matrix in its memory."""
+    matrix += np.multiply(*(ops.asarray_like(x, matrix) for x in (u[:, None], v[None, :])))
 
 
 def _describe(normal: NormalEquations) -> str:

@@ -979,6 +979,8 @@ def _solve_normal_equations(
 
     rows are read again for leave-one-out.
     """
+    if settings.penalty != "l2" or components is not None:
+        folds = [fold.to_host() for fold in folds]
     if settings.penalty != "l2":
         return _solve_sparse(settings, folds, Penalty(settings.penalty, widths, components))
     total = sum(folds[1:], start=folds[0])

@@ -125,7 +125,7 @@ class FeaturePCA(Map):
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         moments: Moments = statistics
         with np.errstate(over="ignore", invalid="ignore"):
-            scatter = moments.scatter
+            scatter = np.asarray(moments.scatter)
             if not self.center:
                 scatter = scatter + moments.n * np.outer(moments.mean, moments.mean)
         if not np.isfinite(scatter).all():

@@ -21,7 +21,7 @@ _MIN_TILE_ROWS = 16
 # until it is added.
 PANEL = 512
 # Columns of a panel of products on a device: a multiple of PANEL, and enough to fill a device.
-DEVICE_PANEL = 2048
+DEVICE_PANEL = 1024
 # Blocks of a shard, by default.
 SHARD = 16
 # Working memory of a device tile that is copied while the previous one is computed.

@@ -97,8 +97,8 @@ class Moments:
         return (self._shift + self._sum / self._require_rows())[: self._products.size]
 
     @property
-    def scatter(self) -> Array:
-        """Scatter matrix, sum w (z - mean)(z - mean)'."""
+    def scatter(self) -> Any:
+        """Scatter matrix, sum w (z - mean)(z - mean)', on the device of the blocks."""
         total = self._sum[: self._products.size]
         return self._shifted().toarray(minus=(total, total / self._require_rows()))
 
@@ -334,13 +334,11 @@ def _center_on_device(rows: Any, w: Array, roots: Array | None, weighted: Array)
         largest = largest if roots is None else largest * float(roots.max())
         if not ((largest == 0) | ((largest >= low) & (largest <= high))).all():
             Z, mean = _subtract_mean(rows.astype(np.float64), w)
-    exact = Z.astype(np.float64, copy=False)
-    residual, cross = ops.asarray_like(w, rows) @ exact, exact.T @ ops.asarray_like(weighted, rows)
+    both = ops.asarray_like(np.column_stack([w, weighted]), rows)
+    sums = np.asarray(Z.astype(np.float64, copy=False).T @ both)
     if roots is not None:
         Z *= ops.asarray_like(roots.astype(Z.dtype)[:, None], rows)
-    return _CenteredBlock(
-        Z, *(np.asarray(part, dtype=np.float64) for part in (mean, residual, cross))
-    )
+    return _CenteredBlock(Z, np.asarray(mean, dtype=np.float64), sums[:, 0], sums[:, 1:])
 
 
 def _subtract_mean(rows: Any, w: Array) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
-from mercer.parallel.device import device_of, host_copies, torch_ops
+from mercer.parallel.device import torch_ops
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import DEVICE_PANEL, PANEL, Cost
 
@@ -109,46 +109,24 @@ class PackedSymmetric:
     def _move_to_host(self) -> None:
         self.packed, self.panel = self.to_host().packed, PANEL
 
-    def toarray(self, minus: tuple[Array, Array] | None = None) -> Array:
-        """Return S, or S - u v' for ``minus=(u, v)``, where v is proportional to u."""
-        if self.on_device:
-            return self._toarray_from_device(minus)
-        full = np.empty((self.size, self.size))
+    def toarray(self, minus: tuple[Array, Array] | None = None) -> Any:
+        """Return S, or S - u v' for ``minus=(u, v)``, where v is proportional to u.
+
+        The array is in the memory, of host or device, that the entries are in.
+        """
+        full = np.empty((self.size, self.size), like=self.packed)
+        u, v = (None, None) if minus is None else (ops.asarray_like(x, self.packed) for x in minus)
         for rows, stored in self._panels():
             part = full[rows, rows.start :]
-            if minus is None:
-                part[:] = stored
+            if u is None or v is None:
+                part[...] = stored
             else:
-                np.multiply.outer(minus[0][rows], minus[1][rows.start :], out=part)
+                np.multiply(u[rows, None], v[None, rows.start :], out=part)
                 np.subtract(stored, part, out=part)
-            square = part[:, : part.shape[0]]
-            below = np.tril_indices(part.shape[0], -1)
-            square[below] = square.T[below]
-            full[rows.stop :, rows] = part[:, part.shape[0] :].T
-        return full
-
-    def _toarray_from_device(self, minus: tuple[Array, Array] | None) -> Array:
-        """Compute ``toarray`` on the device, and copy it to the host panel by panel."""
-        full = np.empty((self.size, self.size))
-        device = device_of(self.packed)
-        assert device is not None
-        copies = host_copies(device)
-        u, v = (
-            (None, None)
-            if minus is None
-            else (ops.asarray_like(part, self.packed) for part in minus)
-        )
-        for rows, stored in self._panels():
-            part = stored
-            if u is not None and v is not None:
-                part = stored - u[rows, None] * v[None, rows.start :]
             width = part.shape[0]
             square = np.triu(part[:, :width])
-            copies.start(square + np.triu(square, 1).T, full[rows, rows])
-            if rows.stop < self.size:
-                copies.start(part[:, width:], full[rows, rows.stop :])
-                copies.start(part[:, width:].T, full[rows.stop :, rows])
-        copies.finish()
+            part[:, :width] = square + np.triu(square, 1).T
+            full[rows.stop :, rows] = part[:, width:].T
         return full
 
     def _panels(self) -> Iterator[tuple[slice, Any]]:

@@ -76,7 +76,7 @@ class SpectralPreconditioner:
             moments = Moments(target=False)
             for block, _, w in read_rows():
                 moments.add(block, weight=w)
-            scatter = moments.scatter
+            scatter = np.asarray(moments.scatter)
             if not centered:
                 scatter += np.multiply.outer(moments.n * moments.mean, moments.mean)
             scatter /= moments.n

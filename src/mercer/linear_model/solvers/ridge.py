@@ -18,7 +18,7 @@ from mercer._typing import Array
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.maps.block import Block, rows_of
-from mercer.parallel.device import current_device, torch_ops
+from mercer.parallel.device import device_of, torch_ops
 from mercer.parallel.threads import row_slices
 from mercer.stats.base import frequency_weights
 
@@ -189,7 +189,7 @@ class RidgeDecomposition:
         return energy, np.where(left > rounding, left, 0.0)
 
 
-def decompose(matrix: Array, *, overwrite: bool = False) -> tuple[Array, Array, float]:
+def decompose(matrix: Any, *, overwrite: bool = False) -> tuple[Array, Array, float]:
     """Return the eigenvalues above a cut, ascending, their eigenvectors, and the cut.
 
     The cut is D eps times the largest eigenvalue, or twice the most negative one. The matrix may
@@ -197,7 +197,7 @@ def decompose(matrix: Array, *, overwrite: bool = False) -> tuple[Array, Array, 
     """
     from scipy.linalg import eigh
 
-    device = current_device()
+    device = device_of(matrix)
     if device is None:
         values, vectors = eigh(matrix.T, overwrite_a=overwrite, check_finite=False, driver="evd")
     else:
@@ -222,14 +222,14 @@ def solve(normal: NormalEquations, alpha: float, *, overwrite: bool = False) -> 
     return decomposition.coef(alpha), decomposition.intercept(alpha)
 
 
-def _solve_cholesky(scatter: Array, alpha: float, cross: Array) -> Array | None:
+def _solve_cholesky(scatter: Any, alpha: float, cross: Array) -> Array | None:
     """Return (scatter + alpha I)^-1 cross; None where the matrix is singular to rounding.
 
     The upper triangle of the scatter is overwritten; the rest of it is unchanged.
     """
     from scipy.linalg import lapack
 
-    device = current_device()
+    device = device_of(scatter)
     if device is not None:
         solution: Array | None = torch_ops().linalg.solve(
             scatter, alpha, cross, device.torch_device

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from mercer.ops import reference_codes
@@ -18,6 +19,14 @@ from mercer.ops.torch.device_array import DeviceArray, tensor
 from mercer.ops.torch.sparse import dense
 
 _ENTRIES = 2**24  # rows x columns x hashes in memory at once
+
+
+def row_keys(X: DeviceArray, low: Any, high: Any) -> Any:
+    """Return mercer.data.row_keys of rows on a device, as a NumPy array of uint64."""
+    bits = (X.tensor.double() + 0.0).view(torch.int64)
+    low, high = (tensor(words.view(np.int64), X.tensor) for words in (low, high))
+    keys = ((bits & 0xFFFFFFFF) * low + _shift(bits, 32) * high).sum(1)
+    return keys.cpu().numpy().view(np.uint64)
 
 
 @torch_form(reference_codes.gcws_parameters)

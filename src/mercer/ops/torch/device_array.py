@@ -362,6 +362,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
     "triu": lambda like, a, k=0: DeviceArray(torch.triu(a.tensor, k)),
     "sum": _sum,
+    "trace": lambda like, a: DeviceArray(torch.trace(a.tensor)),
     "all": lambda like, a: a.all(),
     "any": lambda like, a: a.any(),
     "concatenate": _of_list(torch.cat),
