@@ -322,7 +322,7 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
             median = events(work, max(3, rounds // 3))
             one = PackedSymmetric(D, like=DeviceArray(Z))
             one.add_gram(DeviceArray(few))
-            error = relative(torch.from_numpy(one.toarray()).cuda(), exact)
+            error = relative(one.toarray().tensor, exact)
         bound = top.bound(4.0 * n * D, float(n) * D * D, precision)
         yield Row(
             f"Z'Z, {n} rows, D = {D}, {precision}", *median, target=target, error=error, bound=bound

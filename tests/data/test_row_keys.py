@@ -29,6 +29,18 @@ def test_dense_and_csr_rows_and_both_zeros_have_equal_keys():
     assert row_keys(np.zeros((2, 30))).tolist() == [0, 0]
 
 
+def test_rows_on_a_device_have_the_keys_of_the_host():
+    pytest.importorskip("torch", reason="torch is not installed")
+    from tests.helpers.device_data import to_tensor
+
+    from mercer.parallel.device import from_tensor
+
+    X = np.random.default_rng(1).normal(size=(300, 9))
+    X[5, 3] = -0.0
+    for rows in (X, X.astype(np.float32)):
+        np.testing.assert_array_equal(row_keys(from_tensor(to_tensor(rows))), row_keys(rows))
+
+
 def test_small_integers_have_different_keys_in_the_upper_half():
     rows = np.stack(np.meshgrid(*[np.arange(6.0)] * 5), -1).reshape(-1, 5)  # 7,776 rows
     assert len(np.unique(row_keys(rows) >> np.uint64(32))) > len(rows) - 20

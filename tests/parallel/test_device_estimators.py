@@ -110,6 +110,61 @@ def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
     assert numbers.score(to_tensor(X), to_tensor(y)) == expected.score(X, words)
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge", "log_loss"])
+def test_the_device_chooses_the_alpha_of_the_cpu(loss: str) -> None:
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(900, 5))
+    y = np.digitize(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=900), [-0.5, 0.5])
+    model = mercer.KernelClassifier(
+        mercer.RandomFourier(64, gamma=0.2, random_state=0),
+        loss=loss,
+        alpha="kfold" if loss == "squared" else "auto",
+    )
+    expected = clone(model).fit(X, y)
+    with on_device():
+        fitted = clone(model).fit(X, y)
+    assert fitted.alpha_ == pytest.approx(expected.alpha_, rel=1e-9)
+    tolerance = 1e-3 if loss != "squared" else 1e-9  # tol=1e-4 of the scores
+    np.testing.assert_allclose(
+        fitted.decision_function(X), expected.decision_function(X), atol=tolerance
+    )
+
+
+@pytest.mark.parametrize(
+    "loss, settings",
+    [
+        ("squared", {"alpha": "kfold"}),
+        ("squared", {"max_memory": 60_000, "alpha": 1.0}),
+        ("logistic", {"alpha": 1.0}),
+        ("squared_hinge", {}),
+        ("log_loss", {"alpha": 1.0}),
+    ],
+)
+def test_features_are_not_copied_to_the_host(
+    loss: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mercer.ops.torch import DeviceArray
+
+    n, D = 2000, 96
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(n, 5))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    copied: list[int] = []
+    copy = DeviceArray.__array__
+
+    def record(array: Any, dtype: Any = None, copy_: bool | None = None) -> Any:
+        copied.append(array.size)
+        return copy(array, dtype, copy_)
+
+    monkeypatch.setattr(DeviceArray, "__array__", record)
+    model = mercer.KernelClassifier(
+        mercer.RandomFourier(D, gamma=0.2, random_state=0), loss=loss, **settings
+    )
+    with on_device():
+        model.fit(X, y)
+    assert copied and max(copied) < n * D / 4, max(copied)
+
+
 def test_codes_and_lists_of_maps_are_learnt_from_on_a_device() -> None:
     rng = np.random.default_rng(9)
     X = rng.gamma(1.0, size=(400, 5))

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer import system
+from mercer import ops, system
 from mercer._typing import Array
 from mercer.data import Stream, open_stream, open_writer
 from mercer.data.batches import Rows, features
@@ -34,11 +34,12 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Settings, plan_model
+from mercer.linear_model.solvers.blocks import DeviceBlock
 from mercer.linear_model.solvers.pca import spans
 from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps import registry, suggest_maps
 from mercer.maps.base import Map, convert_tensor
-from mercer.maps.block import Block, block_to_host
+from mercer.maps.block import Block, Dense, block_to_host
 from mercer.maps.compose import (
     Composed,
     Stacked,
@@ -385,10 +386,20 @@ class KernelModel(BaseEstimator):
             progress=self._progress(),
         )
 
-    def _read_blocks(self, rows: Rows) -> Iterator[tuple[Block, Array, Array | None]]:
-        """Yield blocks of features on the host, with encoded targets and weights: one pass."""
+    def _read_blocks(
+        self, rows: Rows, *, on_device: bool = False
+    ) -> Iterator[tuple[Block, Array, Array | None]]:
+        """Yield blocks of features, with encoded targets and weights on the host: one pass.
+
+        Features are on the host; with on_device, dense ones stay on the device that computes them.
+        """
         for batch in rows.batches():
-            yield block_to_host(batch.block), self._encode_targets(batch.y), batch.weight
+            block: Block = batch.block
+            if on_device and isinstance(block, Dense) and ops.is_device(block.Z):
+                block = DeviceBlock(block.Z)
+            else:
+                block = block_to_host(block)
+            yield block, self._encode_targets(batch.y), batch.weight
 
     def _progress(self) -> Callable[[int, int | None], None] | None:
         name = type(self).__name__

@@ -132,7 +132,7 @@ class NormalEquations:
         """Convert moments of rows without targets: cross has no columns."""
         return cls._about(
             moments, np.zeros((len(moments.mean), 0)), np.zeros(0), np.zeros(0), fit_intercept
-        ).to_host()
+        )
 
     def to_host(self) -> NormalEquations:
         """Return them with the scatter in host memory."""

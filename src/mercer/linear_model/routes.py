@@ -53,6 +53,7 @@ from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.linear_model.solvers.row_basis import RowBasis
 from mercer.maps.base import names_of_statistics
 from mercer.maps.block import Coded, gram_operand
+from mercer.parallel.device import device_memory
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.moments import Moments
@@ -567,7 +568,8 @@ class NormalEquationsRoute(Route):
             moments = model._reduce(
                 features(unlabeled, model.feature_map_), Moments(target=False), "unlabeled"
             )
-            model._unlabeled = NormalEquations.of_rows(moments, fit_intercept=model.fit_intercept)
+            unlabeled_normal = NormalEquations.of_rows(moments, fit_intercept=model.fit_intercept)
+            model._unlabeled = unlabeled_normal.to_host()
         return self.solve(model, settings, rows)
 
     def solve(
@@ -743,7 +745,7 @@ class ConjugateGradientsRoute(Route):
     ) -> LinearPredictor:
         model._find_classes(stream)
         rows = features(stream, model.feature_map_)
-        blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
+        blocks = _cached_features(model, rows)
         for _ in blocks():  # kept in memory, where they fit
             pass
         options: Any = {"fit_intercept": model.fit_intercept}
@@ -799,7 +801,7 @@ class NewtonCGRoute(Route):
             few = basis.block
             blocks = CachedBlocks(lambda: iter([few]), model.plan_.limit)
         else:
-            blocks = CachedBlocks(lambda: model._read_blocks(rows), model.plan_.cache_bytes)
+            blocks = _cached_features(model, rows)
         loss = loss_of(settings.loss, model._n_outputs)
         options: Any = {
             "fit_intercept": model.fit_intercept,
@@ -1047,6 +1049,13 @@ def _solver_bytes(features: int, problem: Problem) -> int:
     folds = problem.folds
     more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
+
+
+def _cached_features(model: Any, rows: Features) -> CachedBlocks:
+    """Return the features of rows, in the memory of the device that computes them, if any."""
+    device = rows.device
+    memory = model.plan_.cache_bytes if device is None else device_memory(device) // 2
+    return CachedBlocks(lambda: model._read_blocks(rows, on_device=True), memory)
 
 
 def _name_normal_equations(problem: Problem) -> str:

@@ -193,16 +193,19 @@ def host_copies(device: Device) -> Any:
     return torch_ops().transfer.HostCopies(device.torch_device)
 
 
+def device_memory(device: Device) -> int:
+    """Return the bytes of memory of a device."""
+    return int(torch_ops().transfer.total_memory(device.torch_device))
+
+
 def device_tile_rows(bytes_per_row: float, device: Device, *, transferred: bool = False) -> int:
     """Return how many rows of a tile fit into the memory of a device.
 
     With transferred, for tiles that are copied to the device and back: fewer, so that copies in
     both directions overlap with the computation.
     """
-    memory = torch_ops().transfer.total_memory(device.torch_device)
-    return max(
-        1, rows_of_device_tile(bytes_per_row, memory, transferred=transferred) >> device.halvings
-    )
+    rows = rows_of_device_tile(bytes_per_row, device_memory(device), transferred=transferred)
+    return max(1, rows >> device.halvings)
 
 
 def for_each_device_tile(work: Callable[[slice], None], n: int, rows: int, device: Device) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.linear_model.solvers.ridge import Rows
 from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, rows_of, stack_blocks
@@ -28,6 +29,17 @@ _SINGLE_RANGE = 1e-15, 1e15  # magnitudes whose sums of squares stay well inside
 _CODED_ROWS = 4096  # products of tables and weights are computed for each span anew
 _POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
 _PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
+
+
+class DeviceBlock(Dense):
+    """Dense features on a device, whose products with NumPy arrays are NumPy arrays."""
+
+    @property
+    def T(self) -> Any:
+        return DeviceBlock(self.Z.T)
+
+    def __matmul__(self, w: Array) -> Array:
+        return np.asarray(self.Z @ ops.asarray_like(w, self.Z))
 
 
 class CachedBlocks:
@@ -117,7 +129,7 @@ class CenteredBlocks:
         """
         if not rows.cached:
             return None
-        parts: list[tuple[Array, Array, Array]] = []
+        parts: list[tuple[Any, Array, Array]] = []
         start, (low, high) = 0, _SINGLE_RANGE
         for block, Y, w in rows():
             some = slice(None) if chosen is None else chosen[start : start + len(w)]
@@ -126,12 +138,13 @@ class CenteredBlocks:
                 return None
             if not w.any():
                 continue
-            Z = block.Z[some] - mean
+            Z = block.Z[some] - ops.asarray_like(mean, block.Z)
             largest = np.abs(Z).max(axis=0, initial=0.0)
             if not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
                 return None
             if basis is not None:
-                Z = multiply(Dense(Z), basis)
+                on_device = ops.is_device(Z)
+                Z = Z @ ops.asarray_like(basis, Z) if on_device else multiply(Dense(Z), basis)
             parts.append((Z.astype(np.float32), Y[some], w[some]))
         Z, Y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
         return cls(Z, Y, w, basis)
@@ -139,7 +152,7 @@ class CenteredBlocks:
     def __call__(self) -> Iterator[WeightedBlock]:
         """Yield the block: one pass."""
         self.passes += 1
-        yield Dense(self.Z), self.Y, self.w
+        yield (DeviceBlock if ops.is_device(self.Z) else Dense)(self.Z), self.Y, self.w
 
 
 def with_weights(rows: Rows) -> Iterator[WeightedBlock]:
@@ -163,6 +176,8 @@ def column_squares(block: Block, w: Array) -> Array:
     if isinstance(block, Coded) and isinstance(block.tables, OneHot):
         return block.tables.scale * (block.T @ w)
     Z = matrix(block)
+    if isinstance(block, DeviceBlock):
+        return DeviceBlock(Z * Z).T @ w
     if is_csr(Z):
         return Z.astype(np.float64).power(2).T @ w
     return np.einsum("i,ij,ij->j", w, Z, Z)
@@ -171,7 +186,7 @@ def column_squares(block: Block, w: Array) -> Array:
 def multiply(block: Block, W: Array) -> Array:
     """Return Z W, (n, t), in the wider of both dtypes; threads share spans of rows."""
     n, t = block.shape[0], W.shape[1]
-    if not isinstance(block, Dense | Coded):
+    if isinstance(block, DeviceBlock) or not isinstance(block, Dense | Coded):
         return block @ W
     out = np.empty((n, t), np.result_type(block.dtype, W.dtype))
     coded = isinstance(block, Coded)
@@ -187,7 +202,7 @@ def multiply(block: Block, W: Array) -> Array:
 def multiply_transposed(block: Block, R: Array) -> Array:
     """Return Z'R, (D, t), in the wider of both dtypes; threads share spans of columns."""
     n, t = R.shape
-    if not isinstance(block, Dense | Coded):
+    if isinstance(block, DeviceBlock) or not isinstance(block, Dense | Coded):
         return block.T @ R
     out = np.empty((block.shape[1], t), np.result_type(block.dtype, R.dtype))
 

@@ -159,7 +159,7 @@ class PerMapMoments(CombinedStatistics):
         """Return the leading components of each map, about the mean with an intercept, else 0."""
         return Basis.of(
             (
-                NormalEquations.of_rows(part, fit_intercept=fit_intercept).scatter
+                NormalEquations.of_rows(part, fit_intercept=fit_intercept).to_host().scatter
                 for part in self.parts
             ),
             rank,

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg import cho_solve, cholesky
 
 from mercer._typing import Array, is_csr
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.blocks import WeightedBlock, multiply, multiply_transposed
-from mercer.maps.block import Dense
+from mercer.linear_model.solvers.ridge import eigenvectors
+from mercer.maps.block import Dense, block_to_host
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, Cost
 from mercer.stats.basic import Reservoir
@@ -76,16 +78,13 @@ class SpectralPreconditioner:
             moments = Moments(target=False)
             for block, _, w in read_rows():
                 moments.add(block, weight=w)
-            scatter = np.asarray(moments.scatter)
-            if not centered:
-                scatter += np.multiply.outer(moments.n * moments.mean, moments.mean)
-            scatter /= moments.n
-            values, vectors = eigh(scatter, overwrite_a=True, check_finite=False, driver="evd")
+            normal = NormalEquations.of_rows(moments, fit_intercept=centered)
+            values, vectors = eigenvectors(normal.scatter / moments.n, overwrite=True)
             return cls(vectors, np.maximum(values, 0.0))
         sample = Reservoir(min(SAMPLED_ROWS, max(1, VECTOR_BYTES // (8 * D))), seed=0)
         start = 0
         for block, _, w in read_rows():
-            sample.add(block, weight=w, start=start)
+            sample.add(block_to_host(block), weight=w, start=start)
             start += len(w)
         return cls.of_sample(sample.rows, sample.frequencies, mean)
 
@@ -99,7 +98,7 @@ class SpectralPreconditioner:
         """
         roots = np.sqrt(weights / weights.sum())
         gram = _gram(Z, mean) * np.multiply.outer(roots, roots)
-        values, V = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+        values, V = eigenvectors(gram, overwrite=True)
         half = len(values) // 2
         tail = max(float(values[half - 1]), 0.0) if half else 0.0
         # far below the largest, U is not orthogonal
@@ -145,7 +144,7 @@ class HessianPreconditioner:
     alpha : float
     """
 
-    def __init__(self, Z: Array, C: Array, values: Array, alpha: float) -> None:
+    def __init__(self, Z: Any, C: Array, values: Array, alpha: float) -> None:
         (n, D), t = Z.shape, C.shape[1]
         self.cost = Cost(float(D * math.sqrt(n)), 0.0)
         # B'B costs as much as two or three products with all rows
@@ -160,10 +159,11 @@ class HessianPreconditioner:
                 self.roots[:, k] = np.sqrt(values * total + alpha)
                 return
             self.roots[:, k] = np.sqrt(values * (1 - share) * total + alpha)
-            B = Z[top] * np.sqrt(c[top])[:, None].astype(Z.dtype)
+            rows = np.asarray(Z[top])
+            B = rows * np.sqrt(c[top])[:, None].astype(Z.dtype)
             B /= self.roots[:, k].astype(Z.dtype)
             if np.einsum("ij,ij->i", B, B).max() > _LARGEST_SQUARE:
-                B = Z[top] * np.sqrt(c[top])[:, None] / self.roots[:, k]
+                B = rows * np.sqrt(c[top])[:, None] / self.roots[:, k]
             K = (B @ B.T).astype(np.float64)
             K.flat[:: count + 1] += 1.0
             self.parts[k] = B, cholesky(K, lower=True, overwrite_a=True, check_finite=False)

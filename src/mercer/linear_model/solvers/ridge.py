@@ -189,19 +189,28 @@ class RidgeDecomposition:
         return energy, np.where(left > rounding, left, 0.0)
 
 
+def eigenvectors(matrix: Any, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """Return the eigenvalues, ascending, and eigenvectors of a symmetric matrix.
+
+    They are computed on its device, or that of ``use_device``. The matrix may be overwritten.
+    """
+    from scipy.linalg import eigh
+
+    device = device_of(matrix)
+    if device is not None:
+        values, vectors = torch_ops().linalg.eigh(matrix, device.torch_device)
+    else:
+        values, vectors = eigh(matrix.T, overwrite_a=overwrite, check_finite=False, driver="evd")
+    return values, vectors
+
+
 def decompose(matrix: Any, *, overwrite: bool = False) -> tuple[Array, Array, float]:
     """Return the eigenvalues above a cut, ascending, their eigenvectors, and the cut.
 
     The cut is D eps times the largest eigenvalue, or twice the most negative one. The matrix may
     be overwritten.
     """
-    from scipy.linalg import eigh
-
-    device = device_of(matrix)
-    if device is None:
-        values, vectors = eigh(matrix.T, overwrite_a=overwrite, check_finite=False, driver="evd")
-    else:
-        values, vectors = torch_ops().linalg.eigh(matrix, device.torch_device)
+    values, vectors = eigenvectors(matrix, overwrite=overwrite)
     cut = max(len(matrix) * _EPS * values[-1], -2 * values[0], 0.0)
     positive = slice(np.count_nonzero(values <= cut), None)
     return values[positive], vectors[:, positive], float(cut)

@@ -80,6 +80,15 @@ def cossin(T: torch.Tensor, scale: float, out: torch.Tensor) -> None:
     )
 
 
+def transpose(Z: torch.Tensor, out: torch.Tensor) -> None:
+    """out = Z', followed by columns of zeros where it has more columns than Z has rows."""
+    n, m = Z.shape
+    grid = (_ceil_div(m, 64), _ceil_div(out.shape[1], 64))
+    _triton_kernels().transpose_kernel[grid](
+        Z, out, n, m, out.shape[1], Z.stride(0), out.stride(0), 64, 64, num_warps=8
+    )
+
+
 def supports_hadamard(
     x: torch.Tensor, signs: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor
 ) -> bool:

@@ -72,6 +72,19 @@ def cossin_kernel(
 # Matrix product in tf32; cosines are taken of sums in registers.
 
 
+@triton.jit(do_not_specialize=["n", "padded"])
+def transpose_kernel(
+    Z, out, n, m, padded, stride, out_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """out[j, i] = Z[i, j], and 0 for i from n to padded."""
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    at = Z + rows[:, None].to(tl.int64) * stride + columns[None, :]
+    tile = tl.load(at, mask=(rows[:, None] < n) & (columns[None, :] < m), other=0.0)
+    to = out + columns[:, None].to(tl.int64) * out_stride + rows[None, :]
+    tl.store(to, tl.trans(tile), mask=(rows[None, :] < padded) & (columns[:, None] < m))
+
+
 @triton.jit(do_not_specialize=["n"])
 def product_kernel(
     X,
