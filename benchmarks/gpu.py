@@ -329,34 +329,59 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
         )
 
 
+def torch_loop(
+    X: Any, y: Any, W: torch.Tensor, phases: torch.Tensor, *, tf32: bool, alpha: float = 1.0
+) -> torch.Tensor:
+    """Return ridge coefficients by the loop that a user would write: sums of float32 products."""
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    D, block = W.shape[1], 65536
+    G, c = torch.zeros(D, D, device="cuda"), torch.zeros(D, 1, device="cuda")
+    for start in range(0, len(X), block):
+        x = torch.from_numpy(X[start : start + block]).cuda()
+        t = torch.from_numpy(y[start : start + block]).float().cuda()
+        Z = torch.cos(x @ W + phases) * (2 / D) ** 0.5
+        G += Z.T @ Z
+        c += Z.T @ t[:, None]
+    solution = torch.linalg.solve(G + alpha * torch.eye(D, device="cuda"), c).cpu()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return solution
+
+
 def ridge(top: Ceilings, rows: int, cpu_rows: int) -> Iterator[Row]:
-    """Time the fit of a streamed NumPy array by wall clock, from copies to the solution."""
+    """Time the fit of a NumPy array by wall clock, from copies to the solution, beside a loop."""
     d, D = 784, 8192
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, d), dtype=np.float32)
-    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    y = (np.sin(X[:, 0]) + X[:, 1] * X[:, 2]).astype(np.float64)
     phi = mercer.RandomFourier(D, gamma=1 / d, design="iid", random_state=0)
-    # Kernels are compiled.
-    mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(X[:20000], y[:20000])
-    spent = {}
-    coef = {}
+    W, phases = random(d, D) / d**0.5, 2 * np.pi * torch.rand(D, device="cuda")
+
+    def fit(precision: str, alpha: Any, count: int = rows) -> Any:
+        model = mercer.KernelRegressor(phi, alpha=alpha, device="cuda", precision=precision)
+        return model.fit(X[:count], y[:count])
+
+    works: dict[str, Callable[[], Any]] = {}
     for precision in ("float32", "tf32", "bf16"):
-        model = mercer.KernelRegressor(phi, alpha=1.0, device="cuda", precision=precision)
-        spent[precision] = seconds(lambda model=model: model.fit(X, y))
-        coef[precision] = model.feature_coef_
-        off = float(
-            np.linalg.norm(coef[precision] - coef["float32"]) / np.linalg.norm(coef["float32"])
-        )
-        ms = 1e3 * spent[precision]
-        note = f"coefficients differ from float32's by {off:.1e}"
-        yield Row(
-            f"ridge fit, {rows:,} x {d}, D = {D}, streamed, {precision}", ms, ms, ms, note=note
-        )
-    small = seconds(
-        lambda: mercer.KernelRegressor(phi, alpha=1.0, device="cuda").fit(
-            X[:cpu_rows], y[:cpu_rows]
-        )
-    )
+        if precision != "bf16":
+            works[f"torch loop, {precision}"] = lambda precision=precision: torch_loop(
+                X, y, W, phases, tf32=precision == "tf32"
+            )
+        works[f"{precision}, alpha given"] = lambda precision=precision: fit(precision, 1.0)
+        works[f"{precision}, alpha chosen"] = lambda precision=precision: fit(precision, "auto")
+    for precision in ("float32", "tf32", "bf16"):  # kernels are compiled
+        fit(precision, "auto", 20000)
+    torch_loop(X[:20000], y[:20000], W, phases, tf32=True)
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(5):  # interleaved
+        for name, work in works.items():
+            times[name].append(1e3 * seconds(work))
+    for name, spent in times.items():
+        low, median, high = np.percentile(spent, [25, 50, 75])
+        loop = times.get(f"torch loop, {name.partition(',')[0]}")
+        note = "" if loop is None else f"{median / np.median(loop):.2f} times the torch loop"
+        what = f"ridge fit, {rows:,} x {d}, D = {D}, {name}"
+        yield Row(what, median, low, high, note=note)
+    small = seconds(lambda: fit("float32", 1.0, cpu_rows))
     model = mercer.KernelRegressor(phi, alpha=1.0)
     start = time.perf_counter()
     model.fit(X[:cpu_rows], y[:cpu_rows])
@@ -368,6 +393,31 @@ def ridge(top: Ceilings, rows: int, cpu_rows: int) -> Iterator[Row]:
     yield Row(
         f"ridge fit, {cpu_rows:,} x {d}, D = {D}, the same code on the CPU", ms, ms, ms, note=note
     )
+
+
+def losses(top: Ceilings, cpu_rows: int) -> Iterator[Row]:
+    """Time other losses, alpha chosen, ten classes, on the device and on the CPU."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((cpu_rows, 64), dtype=np.float32)
+    scores = np.sin(2 * X[:, :10]) + X[:, 10:20] * X[:, 20:30]
+    y = scores.argmax(axis=1)
+    phi = mercer.RandomFourier(2048, random_state=0)
+    for loss in ("logistic", "squared_hinge", "log_loss"):
+
+        def fit(device: str | None, count: int = cpu_rows, loss: str = loss) -> Any:
+            model = mercer.KernelClassifier(phi, loss=loss, device=device)
+            return model.fit(X[:count], y[:count])
+
+        fit("cuda", 5000)
+        there = 1e3 * seconds(lambda fit=fit: fit("cuda"))
+        start = time.perf_counter()
+        model = fit(None)
+        here = 1e3 * (time.perf_counter() - start)
+        gap = np.abs(fit("cuda").decision_function(X[:1000]) - model.decision_function(X[:1000]))
+        note = f"CPU {here:.4g} ms, {os.cpu_count()} cores; scores differ by {gap.max():.1e}"
+        yield Row(
+            f"{loss}, {cpu_rows:,} x 64, D = 2048, alpha chosen", there, there, there, note=note
+        )
 
 
 def mnist(top: Ceilings, data: str | None) -> Iterator[Row]:
@@ -423,7 +473,7 @@ def main() -> None:
     parser.add_argument(
         "parts",
         nargs="*",
-        help="fourier, lifts, sampling, grams, sums, ridge, mnist; all when left out",
+        help="fourier, lifts, sampling, grams, sums, ridge, losses, mnist; all when left out",
     )
     options = parser.parse_args()
     top = ceilings(options.rounds)
@@ -436,6 +486,7 @@ def main() -> None:
         "grams": lambda: grams(top, options.rounds),
         "sums": lambda: sums(top, options.rounds),
         "ridge": lambda: ridge(top, options.rows, options.cpu_rows),
+        "losses": lambda: losses(top, options.cpu_rows),
         "mnist": lambda: mnist(top, options.data),
     }
     rows: list[Row] = []

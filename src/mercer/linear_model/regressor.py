@@ -64,9 +64,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ``clone`` copies an address, and no Client. For Dask arrays None is the current client, if
         there is one.
     device : {"cuda", "cuda:0", ...} or None, default=None
-        GPU, through torch, that computes features, normal equations, the ridge solution and
-        predictions; rows stream through it. None is the CPU, or the device of
-        ``mercer.use_device``. Other losses and penalties are solved on the CPU.
+        GPU, through torch, that computes features, normal equations, the ridge solution, products
+        of other losses and predictions; rows stream through it. None is the CPU, or the device of
+        ``mercer.use_device``. Penalties "l1" and "group" are solved on the CPU.
     precision : {"float32", "tf32", "bf16"} or None, default=None
         Precision of float32 products on a GPU, as in ``mercer.use_device``.
     n_jobs : int or None, default=None
