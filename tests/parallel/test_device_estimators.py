@@ -131,7 +131,7 @@ def test_the_device_chooses_the_alpha_of_the_cpu(loss: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "loss, settings",
+    ("loss", "settings"),
     [
         ("squared", {"alpha": "kfold"}),
         ("squared", {"max_memory": 60_000, "alpha": 1.0}),
