@@ -81,3 +81,76 @@ def test_losses_hold_copies_out_together(loss):
     assert twice.alpha_ == pytest.approx(2 * once.alpha_)
     tried = np.isfinite(once.alpha_scores_)
     np.testing.assert_allclose(twice.alpha_scores_[tried], once.alpha_scores_[tried], rtol=1e-3)
+
+
+def _patients(count=40, each=20):
+    """Rows of a patient are nearly equal, and so are their targets, which no other patient says."""
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(count), each)
+    center = rng.normal(size=(count, 6))
+    X = center[groups] + 0.05 * rng.normal(size=(len(groups), 6))
+    target = rng.normal(size=count)
+    return X, target[groups] + 0.05 * rng.normal(size=len(groups)), groups
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge", "log_loss"])
+def test_rows_of_a_group_are_left_out_together(loss):
+    X, y, groups = _patients()
+    labels = (y > np.median(y)).astype(int)
+    fourier = RandomFourier(256, random_state=0)
+    model = KernelClassifier(fourier, loss=loss)
+    alone, together = (
+        model.fit(X, labels, groups=given).validation_score_.explained
+        for given in (None, [f"patient {group}" for group in groups])
+    )
+    assert alone > 0.6 and together < 0.2
+
+
+def test_folds_by_group_are_those_of_scikit_learn_on_whole_groups():
+    from sklearn.linear_model import Ridge
+
+    from mercer.data.row_keys import fold_numbers, row_keys
+
+    X, y, groups = _patients()
+    fourier = RandomFourier(64, random_state=0).fit(X)
+    alphas = [0.1, 1.0, 10.0]
+    model = KernelRegressor(fourier, alpha=alphas, scale=False).fit(X, y, groups=groups)
+    numbers = np.unique(groups.astype(str), return_inverse=True)[1]
+    folds = fold_numbers(row_keys(numbers[:, None].astype(float)), 5)
+    assert all(len(np.unique(folds[groups == group])) == 1 for group in range(40))
+    Z = model.feature_map_.transform(X)
+    for alpha, score in zip(alphas, model.alpha_scores_, strict=True):
+        squares = 0.0
+        for fold in range(5):
+            out = folds == fold
+            squares += np.sum((Ridge(alpha).fit(Z[~out], y[~out]).predict(Z[out]) - y[out]) ** 2)
+        assert score == pytest.approx(squares / len(y), rel=1e-8)
+
+
+def test_the_latest_rows_are_held_out_by_time():
+    rng = np.random.default_rng(4)
+    times = rng.permutation(1000)
+    X = rng.normal(size=(1000, 3))
+    y = np.where(times < 750, X[:, 0], -X[:, 0])  # what was learned is wrong later
+    stream = open_stream((X, y)).with_times(times)
+    held_out = held_out_rows(stream)
+    assert times[held_out].min() > times[~held_out].max()
+    model = KernelRegressor(RandomFourier(64, random_state=0)).fit(stream)
+    assert model.plan_.alpha_method == "held-out"
+    assert model.validation_score_.explained < 0.1
+    mixed = KernelRegressor(RandomFourier(64, random_state=0)).fit(X, y)
+    assert mixed.validation_score_.explained > 0.15
+
+
+@pytest.mark.parametrize(
+    ("groups", "alpha", "message"),
+    [
+        ([0] * 50, "auto", "all rows are in one fold"),
+        (list(range(50)), "loo", "leaves out rows that others of their group predict"),
+        ([1, 2], "auto", "one number or label for each of the 50 rows"),
+    ],
+)
+def test_groups_that_cannot_be_left_out_are_refused(groups, alpha, message):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(ValueError, match=message):
+        KernelRegressor(alpha=alpha).fit(X, X[:, 0], groups=groups)

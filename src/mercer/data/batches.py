@@ -296,10 +296,10 @@ def features(stream: Stream, feature_map: Any) -> Features:
 
 
 def _add_keys(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
-    """Yield the chunks with the keys of their rows."""
+    """Yield the chunks with the keys of their groups, or of their rows."""
     with closing(chunks):
         for chunk in chunks:
-            yield replace(chunk, keys=row_keys(chunk.X))
+            yield chunk if chunk.keys is not None else replace(chunk, keys=row_keys(chunk.X))
 
 
 def _to_device(

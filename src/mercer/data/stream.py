@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._typing import Array, is_csr
+from mercer.data.row_keys import row_keys
 from mercer.errors import RowError
 from mercer.validation.parameters import validate_integer
 from mercer.validation.rows import as_numpy, first_missing
@@ -27,8 +28,8 @@ CHUNK_BYTES: ContextVar[int] = ContextVar("chunk_bytes", default=8 * 2**20)
 class Chunk:
     """Consecutive rows of a stream: X, y, weight, the index of the first row, and row keys.
 
-    y and weight are None where the stream has none, keys where they are not needed. The arrays may
-    be views of the caller's data and must not be written to.
+    y and weight are None where the stream has none, keys unless it has groups or times. The arrays
+    may be views of the caller's data and must not be written to.
     """
 
     X: Any
@@ -71,6 +72,9 @@ class Stream:
         Columns of a pandas index that were not named, and are therefore no inputs.
     target, weight : str, list of str or None
         Columns of y and of the weights, by name; "given" for arrays beside the source.
+    group, time : str or None
+        Column of groups, whose rows fall into the same fold; or of times, the latest of which are
+        held out.
     """
 
     kind: ClassVar[str]
@@ -86,8 +90,11 @@ class Stream:
     left_out: tuple[str, ...] = ()
     target: str | list[str] | None = None
     weight: str | None = None
+    group: str | None = None
+    time: str | None = None
     _y: Array | None = None
     _weight: Array | None = None
+    _keys: Array | None = None
     _first: int = 0  # index in the stream of the first row in memory
     _progress: Progress | None = None
 
@@ -131,7 +138,7 @@ class Stream:
                 y = y if self._y is None else self._y[held]
                 weight = weight if self._weight is None else self._weight[held]
                 self._validate(y, weight, at)
-                yield Chunk(X, y, weight, at)
+                yield Chunk(X, y, weight, at, None if self._keys is None else self._keys[held])
                 at = stop
                 if self._progress is not None:
                     self._progress(at, self.rows)
@@ -189,8 +196,11 @@ class Stream:
             "dtype": str(self.dtype),
             "target": self.target,
             "weight": self.weight,
+            "group": self.group,
+            "time": self.time,
         }
-        for name, values in (("y", self._y), ("sample_weight", self._weight)):
+        in_memory = (("y", self._y), ("sample_weight", self._weight), ("groups", self._keys))
+        for name, values in in_memory:
             if values is not None:
                 mark[name] = {
                     "shape": list(values.shape),
@@ -208,12 +218,37 @@ class Stream:
             self.weight = "given"
         return self
 
+    def with_groups(self, groups: Any) -> Stream:
+        """Set the groups of rows to values in memory, one for each row; return this stream."""
+        values = self._values("groups", groups)
+        if values.ndim != 1:
+            raise ValueError(
+                f"{self.name}: groups need one value for each row, got {values.shape}."
+            )
+        _, numbers = np.unique(values.astype(str), return_inverse=True)
+        self._keys, self.group = row_keys(numbers[:, None].astype(np.float64)), "given"
+        return self
+
+    def with_times(self, times: Any) -> Stream:
+        """Set the times of rows, numbers in memory; return this stream.
+
+        The key of a row is the share of rows that are as late as it is, or later.
+        """
+        values = self._values("times", times)
+        if values.ndim != 1 or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+            raise ValueError(f"{self.name}: times need one finite number for each row.")
+        ordered = np.sort(values)
+        later = len(values) - np.searchsorted(ordered, values, side="right")
+        self._keys = np.ldexp(later / len(values), 63).astype(np.uint64) << np.uint64(1)
+        self.time = "given"
+        return self
+
     def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
         """Return the values in memory of rows start to stop, by attribute.
 
         They are what another process needs beside the files.
         """
-        values = {"_y": self._y, "_weight": self._weight}
+        values = {"_y": self._y, "_weight": self._weight, "_keys": self._keys}
         return {name: part[start:stop] for name, part in values.items() if part is not None}
 
     def with_values(self, held: dict[str, Any], first: int) -> Self:
@@ -361,13 +396,13 @@ def _concatenate(parts: Sequence[Chunk]) -> Chunk:
         X.has_canonical_format = True
     else:
         X = np.concatenate([part.X for part in parts])
-    y, weight = (
+    y, weight, keys = (
         None
         if column[0] is None
         else np.concatenate([values for values in column if values is not None])
-        for column in ([part.y for part in parts], [part.weight for part in parts])
+        for column in zip(*((part.y, part.weight, part.keys) for part in parts), strict=True)
     )
-    return replace(first, X=X, y=y, weight=weight)
+    return replace(first, X=X, y=y, weight=weight, keys=keys)
 
 
 def _as_weight(name: str, values: Array) -> Array:

@@ -125,7 +125,13 @@ class KernelModel(BaseEstimator):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabeled: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        unlabeled: Any = None,
     ) -> Self:
         """Fit the feature map and the coefficients, in the passes that ``plan_`` lists.
 
@@ -137,6 +143,9 @@ class KernelModel(BaseEstimator):
             Targets; None where the stream has them.
         sample_weight : array-like of shape (n_samples,), optional
             Frequencies: a row of weight 2 counts as two rows, also for the statistics of a map.
+        groups : array-like of shape (n_samples,), optional
+            Groups of rows, such as patients: where alpha is chosen, rows of a group are left out
+            together.
         unlabeled : array-like, sparse matrix, data frame, path or stream, optional
             More rows, without targets. They count for the principal components of ``pca`` only.
 
@@ -150,6 +159,8 @@ class KernelModel(BaseEstimator):
         settings.validate()
         with self._execution(X), _ignore_overflow():
             stream = self._open_training(X, y, sample_weight)
+            if groups is not None:
+                stream.with_groups(_to_host(groups))
             settings.validate_rows(stream.rows)
             self._fit_map(stream)
             settings = self._plan(stream, settings)
@@ -354,7 +365,17 @@ class KernelModel(BaseEstimator):
     def _with_conditions(self, stream: Stream, settings: Settings) -> Settings:
         # without distributed there is no client
         cluster = "distributed" in sys.modules and uses_cluster(stream)
-        return replace(settings, cluster=cluster, device=current_device() is not None)
+        settings = replace(settings, cluster=cluster, device=current_device() is not None)
+        grouped, timed = stream.group is not None, stream.time is not None
+        allowed = ("auto", "kfold") if grouped else ("auto",)
+        if (grouped or timed) and isinstance(self.alpha, str) and self.alpha not in allowed:
+            raise ParameterError(
+                type(self).__name__,
+                Setting("alpha", repr(self.alpha)),
+                f" leaves out rows that others of their {'group' if grouped else 'time'} predict. "
+                f"Use {' or '.join(map(repr, allowed))} with {'groups' if grouped else 'times'}.",
+            )
+        return replace(settings, grouped=grouped, timed=timed)
 
     @property
     def _map_widths(self) -> tuple[int, ...]:

@@ -78,7 +78,8 @@ class ValidationScore(NamedTuple):
 class Folds(CombinedStatistics):
     """Statistics of each fold, computed in one pass.
 
-    The fold of a row is a hash of its content; it depends on no other row, block or worker.
+    The fold of a row is a hash of its content, or of its group; it depends on no other row, block
+    or worker.
 
     Parameters
     ----------
@@ -165,4 +166,4 @@ def _columns(targets: Any) -> Array:
 
 def _read_keys(stream: Stream) -> Iterator[tuple[Keys, Chunk]]:
     for chunk in stream.blocks(_READ_ROWS):
-        yield row_keys(chunk.X), chunk
+        yield row_keys(chunk.X) if chunk.keys is None else chunk.keys, chunk

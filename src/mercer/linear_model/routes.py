@@ -241,6 +241,8 @@ class Settings:
     unlabeled, partial, cluster, device : bool
         Whether there are rows without targets, the fit is a partial_fit, and it would run on a
         cluster or a device.
+    grouped, timed : bool
+        Whether rows of a group are left out together, and the latest rows are held out.
     alpha_method : str or None
         Method of the plan, once there is one.
     """
@@ -255,6 +257,8 @@ class Settings:
     partial: bool = False
     cluster: bool = False
     device: bool = False
+    grouped: bool = False
+    timed: bool = False
     alpha_method: str | None = None
 
     @property
@@ -277,12 +281,16 @@ class Settings:
 
         The next one serves where normal equations of the last one do not fit in memory. Leave-one-
         out reads the rows again, which a cluster and partial_fit do not, and needs a decomposition
-        of as many columns as there are features, or rows where they are fewer.
+        of as many columns as there are features, or rows where they are fewer. Groups are left out
+        as a whole, by folds.
         """
         if not self.searches_alpha or self.loss != "squared" or self.penalty != "l2":
             return (None,)
         if isinstance(self.alpha, str) and self.alpha != "auto":
             return (self.alpha,)
+        if self.grouped or self.timed:
+            in_turn = self.grouped and features <= DECOMPOSED_FEATURES
+            return ("kfold" if in_turn else "held-out",)
         again = not (self.cluster or self.partial)
         few = rows is not None and rows <= LOO_ROWS
         if again and few and min(rows or 0, features) <= LOO_FEATURES:
@@ -992,6 +1000,12 @@ def _solve_normal_equations(
         search = choose_kfold(folds, settings.alphas, components, scale=scale)
     elif settings.alpha_method == "held-out" and len(folds) > 1:
         search = choose_fold(folds[0], folds[1], settings.alphas, components, scale=scale)
+    elif settings.searches_alpha and (settings.grouped or settings.timed):
+        raise settings.error(
+            Setting("alpha", repr(settings.alpha)),
+            " is chosen on groups that are left out, and all rows are in one fold: give more "
+            "groups, or a number for alpha.",
+        )
     if components is None and (search is not None or not settings.searches_alpha):
         alpha = float(settings.alpha) if search is None else search.alpha
         return LinearPredictor(*solve(total, alpha, overwrite=True), alpha, search)
