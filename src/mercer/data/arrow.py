@@ -89,7 +89,9 @@ class Table:
     name: str
     columns: list[Column]
 
-    def stream(self, *, columns: Any, target: Any, weight: Any) -> Stream:
+    def stream(
+        self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
+    ) -> Stream:
         """Return a stream of the rows, with these columns as inputs, target and weight."""
         raise NotImplementedError
 
@@ -98,7 +100,14 @@ class TableStream(Stream):
     """Rows of a table; a subclass passes the record batches that it reads to ``_parts``."""
 
     def _assign(
-        self, source: str, table: Sequence[Column], columns: Any, target: Any, weight: Any
+        self,
+        source: str,
+        table: Sequence[Column],
+        columns: Any,
+        target: Any,
+        weight: Any,
+        kinds: Any = None,
+        schema: Any = None,
     ) -> None:
         """Set the roles of the table's columns; raise for columns of unsuitable types."""
         names = [column.name for column in table]

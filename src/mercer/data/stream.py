@@ -70,6 +70,8 @@ class Stream:
         Names of the input columns; None for arrays, all of whose columns are used.
     left_out : tuple of str
         Columns of a pandas index that were not named, and are therefore no inputs.
+    notes : tuple of str
+        Sentences about how a file is read: separators, a missing header, skipped lines.
     target, weight : str, list of str or None
         Columns of y and of the weights, by name; "given" for arrays beside the source.
     group, time : str or None
@@ -88,6 +90,7 @@ class Stream:
     sparse: bool = False
     columns: tuple[str, ...] | None = None
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     target: str | list[str] | None = None
     weight: str | None = None
     group: str | None = None
