@@ -12,6 +12,7 @@ import numpy as np
 from mercer.errors import Setting
 
 COLUMNS = Setting("columns", text="columns=[...]")
+KINDS_SETTING = Setting("kinds", text="kinds={...}")
 TARGET = Setting("target", text="open_stream(source, target='column')")
 
 _MOST_NAMES = 20  # columns listed in an error
@@ -107,16 +108,30 @@ def assign_roles(
     return Roles(len(names), tuple(inputs), tuple(targets), weight_index, several)
 
 
+def describe_missing(missing: Sequence[Hashable], names: Sequence[Hashable]) -> str:
+    """Return columns that are not there, the nearest names, and those there are, as text."""
+    asked = []
+    for name in missing[:_MOST_NAMES]:
+        near = difflib.get_close_matches(str(name), map(str, names), n=1)
+        asked.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+    return f"{', '.join(asked)}{more}, which it has not. Its columns: {_list_names(names)}."
+
+
+def _list_names(names: Sequence[Hashable]) -> str:
+    listed = list(map(repr, names))
+    if len(listed) > _MOST_NAMES:
+        count = len(names) - _MOST_NAMES + 1
+        listed = [*listed[: _MOST_NAMES - 5], f"{count} more", *listed[-4:]]
+    return ", ".join(listed)
+
+
 def _no_column(source: str, names: Sequence[Hashable], role: str, name: Any) -> str:
     if isinstance(names, range):
         return (
             f"{source} has no column {name!r} ({role}): its columns are numbered 0 to "
             f"{len(names) - 1}. Give values as an array (numpy.asarray)."
         )
-    listed = list(map(repr, names))
-    if len(listed) > _MOST_NAMES:
-        count = len(names) - _MOST_NAMES + 1
-        listed = [*listed[: _MOST_NAMES - 5], f"{count} more", *listed[-4:]]
     near = difflib.get_close_matches(str(name), map(str, names), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{source} has no column {name!r} ({role}). Its columns: {', '.join(listed)}.{hint}"
+    return f"{source} has no column {name!r} ({role}). Its columns: {_list_names(names)}.{hint}"
