@@ -102,8 +102,12 @@ class RowError(ValueError):
         before = self.before
         if estimator_name not in before:
             before = f"{estimator_name}: {before}"
-        return RowError(self.row + start, before, self.after, advice=self.advice)
+        return type(self)(self.row + start, before, self.after, advice=self.advice)
 
     def with_location(self, location: str) -> RowError:
         """Return this error with a text in place of the row number."""
-        return RowError(self.row, self.before, self.after, location, self.advice)
+        return type(self)(self.row, self.before, self.after, location, self.advice)
+
+
+class MissingValueError(RowError):
+    """A RowError about a missing cell: NaN or null where a number is needed."""

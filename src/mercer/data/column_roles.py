@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,6 @@ KINDS_SETTING = Setting("kinds", text="kinds={...}")
 TARGET = Setting("target", text="open_stream(source, target='column')")
 
 _MOST_NAMES = 20  # columns listed in an error
-ENCODE = (
-    "Encode it (sklearn.preprocessing; dates and times as numbers, such as days since a date) or "
-    "leave it out with ",
-    COLUMNS,
-    ".",
-)
 
 
 @dataclass(frozen=True)
@@ -68,11 +63,12 @@ def assign_roles(
     index : collection of names
         Columns of a pandas index, which have a role only where they are named.
     """
-    indices: dict[Hashable, int] = {}
-    for i, name in enumerate(names):
-        if name in indices:
-            raise ValueError(f"{source} has two columns named {name!r}: give each its own name.")
-        indices[name] = i
+    indices = {name: i for i, name in enumerate(names)}
+    if len(indices) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise ValueError(
+            f"{source} has two columns named {_list_names(twice)}: give each its own name."
+        )
 
     def find(role: str, name: Any) -> int:
         is_number = isinstance(names, range) and isinstance(name, int | np.integer)
@@ -95,9 +91,9 @@ def assign_roles(
         raise ValueError(f"{source}: columns must be a list of columns, got {columns!r}.")
     chosen = [*inputs, *targets, *weights]
     if len(set(chosen)) < len(chosen):
-        twice = next(i for i in chosen if chosen.count(i) > 1)
+        again = next(i for i in chosen if chosen.count(i) > 1)
         raise ValueError(
-            f"{source}: column {names[twice]!r} is chosen twice among columns, target and weight. "
+            f"{source}: column {names[again]!r} is chosen twice among columns, target and weight. "
             "Lists choose columns; give values as an array (numpy.asarray)."
         )
     if not inputs:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mercer.data.arrow import Table
+from mercer.data.arrow_table import open_arrow
 from mercer.data.csv import DELIMITERS, CsvTable
 from mercer.data.dask import DaskStream
-from mercer.data.in_memory import ArrayStream, PandasStream, PolarsStream, frame_library
+from mercer.data.in_memory import ArrayStream, frame_library, open_frame
 from mercer.data.npy import NpyStream, NpzStream
 from mercer.data.parquet import ParquetTable, files_in
 from mercer.data.stream import Stream, is_lazy
 from mercer.data.svmlight import SVMLIGHT, SvmlightStream
-from mercer.validation.rows import drop_index_columns
 
 _MATRICES: dict[str, Callable[..., Stream]] = {
     ".npy": NpyStream,
@@ -33,6 +33,8 @@ def open_stream(
     weight: Any = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
+    kinds: Any = None,
+    schema: Any = None,
 ) -> Stream:
     """Open the rows of a source as a stream, which is read in chunks and as often as needed.
 
@@ -92,12 +94,12 @@ def open_stream(
                 "open_stream needs (X, y) or (X, y, weight) for a tuple, without target= and "
                 "weight= beside it."
             )
-        return _open(source[0], columns, None, None, svmlight).with_targets(
+        return _open(source[0], columns, None, None, svmlight, kinds, schema).with_targets(
             *source[1:], *[None] * (3 - len(source))
         )
     y, weights = (values if _is_values(values) else None for values in (target, weight))
     target, weight = (None if _is_values(values) else values for values in (target, weight))
-    return _open(source, columns, target, weight, svmlight).with_targets(y, weights)
+    return _open(source, columns, target, weight, svmlight, kinds, schema).with_targets(y, weights)
 
 
 def open_table(path: str | os.PathLike[str]) -> Table | None:
@@ -114,7 +116,16 @@ def open_table(path: str | os.PathLike[str]) -> Table | None:
     return ParquetTable(path.name, [path]) if suffix == ".parquet" else CsvTable(path)
 
 
-def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[str, Any]) -> Stream:
+def _open(
+    source: Any,
+    columns: Any,
+    target: Any,
+    weight: Any,
+    svmlight: dict[str, Any],
+    kinds: Any,
+    schema: Any,
+) -> Stream:
+    table = {"kinds": kinds, "schema": schema}
     roles = {"columns": columns, "target": target, "weight": weight}
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), roles, svmlight)
@@ -131,14 +142,15 @@ def _open(source: Any, columns: Any, target: Any, weight: Any, svmlight: dict[st
         return ParquetTable(name, paths).stream(**roles)
     if is_lazy(source):
         return DaskStream(source, **roles)
-    source = drop_index_columns(source)
     library = frame_library(source)
     if library == "polars lazy":
         raise ValueError(
             "open_stream takes no LazyFrame: collect() it, or sink_parquet() it and open the file."
         )
     if library is not None:
-        return (PandasStream if library == "pandas" else PolarsStream)(source, **roles)
+        return open_frame(source, **roles, **table)
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__next__"):
+        return open_arrow(source).stream(**roles, **table)
     if hasattr(source, "__next__") or not (hasattr(source, "__len__") or hasattr(source, "shape")):
         raise ValueError(
             "open_stream needs rows that can be read more than once, got a "

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._typing import Array, is_csr
+from mercer.data.table_schema import TableSchema
 from mercer.errors import RowError
 from mercer.validation.parameters import validate_integer
 from mercer.validation.rows import as_numpy, first_missing
@@ -69,6 +70,9 @@ class Stream:
         Names of the input columns; None for arrays, all of whose columns are used.
     left_out : tuple of str
         Columns of a pandas index that were not named, and are therefore no inputs.
+    schema : TableSchema or None
+        Kinds of the columns of a table, by which it becomes a matrix (see
+        ``mercer.data.table_schema``); None where all inputs are numbers.
     target, weight : str, list of str or None
         Columns of y and of the weights, by name; "given" for arrays beside the source.
     """
@@ -84,6 +88,7 @@ class Stream:
     sparse: bool = False
     columns: tuple[str, ...] | None = None
     left_out: tuple[str, ...] = ()
+    schema: TableSchema | None = None
     target: str | list[str] | None = None
     weight: str | None = None
     _y: Array | None = None
@@ -137,6 +142,8 @@ class Stream:
                     self._progress(at, self.rows)
         except (ValueError, OSError) as error:  # such as a file that is being written
             self.require_same_files(error)
+            if isinstance(error, RowError) and not error.location:  # of a cell that was read
+                raise self.locate(error, at) from None
             raise
         self.require_same_files()
         if self.rows is None:
@@ -190,6 +197,8 @@ class Stream:
             "target": self.target,
             "weight": self.weight,
         }
+        if self.schema is not None:
+            mark["schema"] = [list(vars(column).values()) for column in self.schema.columns]
         for name, values in (("y", self._y), ("sample_weight", self._weight)):
             if values is not None:
                 mark[name] = {
