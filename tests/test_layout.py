@@ -21,7 +21,7 @@ LAYERS = [
     {"_typing"},
     {"errors", "ops", "parallel.tile_size", "parallel.warnings", "persistence.atomic_write"},
     {"parallel.device", "parallel.threads"},
-    {"maps.block", "persistence.container", "rng", "validation"},
+    {"data.calendar", "maps.block", "persistence.container", "rng", "validation"},
     {"data", "kernels", "maps.stages", "stats", "system"},
     {"data.batches", "kernels.gram", "theory"},
     {"parallel.dask_worker"},

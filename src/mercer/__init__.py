@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mercer.maps.scaled import Scaled as Scaled
     from mercer.maps.sign_cauchy import SignCauchy as SignCauchy
     from mercer.maps.skewed import SkewedFourier as SkewedFourier
+    from mercer.maps.tabular import Tabular as Tabular
     from mercer.maps.unary_intersection import UnaryIntersection as UnaryIntersection
     from mercer.model_selection.select import select as select
     from mercer.parallel.device import use_device as use_device
@@ -72,6 +73,7 @@ _modules = {
     "RandomFourier": "maps.fourier",
     "Nystroem": "maps.nystroem",
     "Stacked": "maps.compose",
+    "Tabular": "maps.tabular",
     "certify": "evaluation.certificate",
     "gram": "kernels.gram",
     "load": "persistence.io",

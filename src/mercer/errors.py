@@ -102,11 +102,11 @@ class RowError(ValueError):
         before = self.before
         if estimator_name not in before:
             before = f"{estimator_name}: {before}"
-        return RowError(self.row + start, before, self.after, advice=self.advice)
+        return type(self)(self.row + start, before, self.after, advice=self.advice)
 
     def with_location(self, location: str) -> RowError:
         """Return this error with a text in place of the row number."""
-        return RowError(self.row, self.before, self.after, location, self.advice)
+        return type(self)(self.row, self.before, self.after, location, self.advice)
 
 
 class ColumnTypeError(RowError):
@@ -142,3 +142,7 @@ class ColumnTypeError(RowError):
     def _of(self, error: RowError) -> ColumnTypeError:
         after, location, advice = error.after, error.location, error.advice
         return ColumnTypeError(error.row, error.before, after, location, advice, self.column)
+
+
+class MissingValueError(RowError):
+    """A RowError about a missing cell: NaN or null where a number is needed."""

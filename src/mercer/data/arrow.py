@@ -5,28 +5,22 @@ pyarrow is imported when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._typing import Array
-from mercer.data.column_roles import ENCODE, assign_roles
+from mercer.data._pyarrow import pyarrow as pyarrow
+from mercer.data.cells import floats, is_text, lists
+from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
-from mercer.errors import ParameterError
+from mercer.data.table_schema import BOOLEAN, NUMBER, TableSchema, infer_schema
 from mercer.validation.rows import index_columns
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
-
-
-def pyarrow(purpose: str, module: str = "") -> Any:
-    """Import pyarrow, or its submodule; raise a ValueError where it is not installed."""
-    try:
-        return import_module("pyarrow" + (f".{module}" if module else ""))
-    except ImportError:
-        raise ValueError(f"{purpose} needs pyarrow: pip install 'mercer[parquet]'.") from None
 
 
 @dataclass(frozen=True)
@@ -42,12 +36,15 @@ class Column:
         Length of its fixed-size lists; 0 for scalars.
     index : bool
         Whether it is the index of the pandas frame that was written: an input only where named.
+    dictionary : bool
+        Whether it is encoded as a dictionary, as pandas writes categories.
     """
 
     name: str
     type: str
     size: int = 0
     index: bool = field(default=False, compare=False)
+    dictionary: bool = field(default=False, compare=False)
 
     @property
     def number(self) -> bool:
@@ -69,11 +66,12 @@ def describe_columns(schema: Any) -> list[Column]:
         kind, size = item.type, 0
         if types.is_fixed_size_list(kind):
             kind, size = kind.value_type, kind.list_size
-        if types.is_dictionary(kind):
+        dictionary = types.is_dictionary(kind)
+        if dictionary:
             kind = kind.value_type
-        text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
         name = item.name
-        columns.append(Column(name, "text" if text else str(kind), size, name in index))
+        text = "text" if is_text(kind) else str(kind)
+        columns.append(Column(name, text, size, name in index, dictionary))
     return columns
 
 
@@ -92,12 +90,32 @@ class Table:
     def stream(
         self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
     ) -> Stream:
-        """Return a stream of the rows, with these columns as inputs, target and weight."""
+        """Return a stream of the rows, with these columns as inputs, target and weight.
+
+        `kinds` and `schema` are those of ``open_stream``.
+        """
+        raise NotImplementedError
+
+    def head(self) -> Any:
+        """Return the first rows with the types of all columns, as a pyarrow.Table."""
         raise NotImplementedError
 
 
 class TableStream(Stream):
     """Rows of a table; a subclass passes the record batches that it reads to ``_parts``."""
+
+    _table: Table
+
+    def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield record batches of some columns of all rows."""
+        raise NotImplementedError
+
+    def with_schema(self) -> Self:
+        """Return a copy of a stream of numbers with a schema, for columns with missing cells."""
+        other = copy.copy(self)
+        names = [column.name for column in self._inputs]
+        other._set_schema(infer_schema(self.name, names, self._table.head()))
+        return other
 
     def _assign(
         self,
@@ -107,10 +125,12 @@ class TableStream(Stream):
         target: Any,
         weight: Any,
         kinds: Any = None,
-        schema: Any = None,
+        schema: TableSchema | None = None,
     ) -> None:
-        """Set the roles of the table's columns; raise for columns of unsuitable types."""
+        """Set the roles of the table's columns and their kinds; raise for unsuitable types."""
         names = [column.name for column in table]
+        if schema is not None:
+            columns = schema_inputs(source, names, columns, schema)
         index = [column.name for column in table if column.index]
         roles = assign_roles(
             source, names, columns=columns, target=target, weight=weight, index=index
@@ -123,9 +143,13 @@ class TableStream(Stream):
         if self._weights:
             self._used = [*self._used, self._weights]
         self._require_types(source)
+        if schema is None and (kinds or not all(map(_is_plain, self._inputs))):
+            inferred = infer_schema(
+                source, [column.name for column in self._inputs], self._table.head(), kinds
+            )
+            if not _is_of_numbers(self._inputs, inferred):
+                schema = inferred
         self.width = sum(column.size or 1 for column in self._inputs)
-        if self.width == 0:
-            raise ValueError(f"{source} has no input columns.")
         single = all(column.type == "float" for column in self._inputs)
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self.columns = tuple(
@@ -133,6 +157,10 @@ class TableStream(Stream):
             for column in self._inputs
             for name in (column.names() if column.size else [column.name])
         )
+        if self.width == 0:
+            raise ValueError(f"{source} has no input columns.")
+        if schema is not None:
+            self._set_schema(schema)
         names = [column.name for column in self._targets]
         if names:
             self.target = names if self._several else names[0]
@@ -142,67 +170,74 @@ class TableStream(Stream):
             used = {column.name for column in self._used}
             self.left_out = tuple(name for name in index if name not in used)
 
+    def _set_schema(self, schema: TableSchema) -> None:
+        self.schema, self.columns, self.width = schema, schema.names, schema.width
+        self.dtype = np.dtype(np.float64)
+
     def _require_types(self, source: str) -> None:
-        for column in self._inputs + ([self._weights] if self._weights else []):
-            if not column.number:
-                raise ParameterError(
-                    "",
-                    f"{source}: column {column.name!r} is {column.type}, and inputs must be "
-                    "numbers or lists of them of one length. ",
-                    *ENCODE,
-                )
+        """Raise for a target or a weight of an unsuitable type."""
         for column in self._targets:
             if column.size or not (column.number or column.type == "text"):
                 raise ValueError(
                     f"{source}: the target {column.name!r} is {column.type}, and must be numbers "
                     "or labels."
                 )
-        if self._weights and self._weights.size:
+        if self._weights and (self._weights.size or not self._weights.number):
+            kind = "holds lists" if self._weights.size else f"is {self._weights.type}"
             raise ValueError(
-                f"{source}: the weight {self._weights.name!r} holds lists, and must be one number "
-                "for each row."
+                f"{source}: the weight {self._weights.name!r} {kind}, and must be one number for "
+                "each row."
             )
 
     def _parts(self, batch: Any) -> Parts:
         """Return the inputs, target and weight of a record batch."""
+        X = self._numbers(batch) if self.schema is None else self.schema.matrix(batch)
+        labels = [_labels(batch.column(column.name), column) for column in self._targets]
+        y = None if not labels else np.column_stack(labels) if self._several else labels[0]
+        weight = None
+        if self._weights:
+            weight = floats(batch.column(self._weights.name), np.dtype(np.float64))
+        return X, y, weight
+
+    def _numbers(self, batch: Any) -> Array:
         X = np.empty((batch.num_rows, self.width), self.dtype)
         at = 0
         for column in self._inputs:
             values = batch.column(column.name)
             if column.size:
-                X[:, at : at + column.size] = _lists(values, column.size, self.dtype)
+                X[:, at : at + column.size] = lists(values, column.size, self.dtype)
             else:
-                X[:, at] = _floats(values, self.dtype)
+                X[:, at] = floats(values, self.dtype)
             at += column.size or 1
-        labels = [_labels(batch.column(column.name), column) for column in self._targets]
-        y = None if not labels else np.column_stack(labels) if self._several else labels[0]
-        weight = None
-        if self._weights:
-            weight = _floats(batch.column(self._weights.name), np.dtype(np.float64))
-        return X, y, weight
+        return X
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "types": [str(column) for column in self._used]}
 
 
-def _lists(values: Any, size: int, dtype: np.dtype[Any]) -> Array:
-    """Return (rows, size) numbers of a column of lists; nulls become NaN."""
-    lists = _floats(values.flatten(), dtype).reshape(-1, size)
-    if not values.null_count:
-        return lists
-    rows = np.full((len(values), size), np.nan, dtype)  # flatten() skips null lists
-    rows[values.is_valid().to_numpy(zero_copy_only=False)] = lists
-    return rows
+def schema_inputs(
+    source: str, names: Sequence[str], columns: Any, schema: TableSchema
+) -> list[str]:
+    """Return the names of the columns of a schema; raise where some of them are not there."""
+    if columns is not None:
+        raise ValueError(f"{source}: schema= states the inputs; leave columns= out.")
+    inputs = [column.name for column in schema.columns]
+    missing = [name for name in inputs if name not in names]
+    if missing:
+        raise ValueError(f"{source}: the model needs {describe_missing(missing, names)}")
+    return inputs
 
 
-def _floats(values: Any, dtype: np.dtype[Any]) -> Array:
-    """Return numbers; nulls become NaN, which validation reports."""
-    pa = pyarrow("Reading")
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if not pa.types.is_float16(values.type):  # pyarrow before version 20 has no cast of float16
-        values = values.cast(pa.float32() if dtype == np.float32 else pa.float64(), safe=False)
-    return np.asarray(values.to_numpy(zero_copy_only=False)).astype(dtype, copy=False)
+def _is_plain(column: Column) -> bool:
+    """Return whether a column is numbers that are read as they are."""
+    return column.number and not column.dictionary
+
+
+def _is_of_numbers(columns: Sequence[Column], schema: TableSchema) -> bool:
+    """Return whether a schema says no more than that columns of numbers are numbers."""
+    return all(map(_is_plain, columns)) and all(
+        column.kind in (NUMBER, BOOLEAN) and not column.format for column in schema.columns
+    )
 
 
 def _labels(values: Any, column: Column) -> Array:

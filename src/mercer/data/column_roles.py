@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +13,10 @@ import numpy as np
 from mercer.errors import Setting
 
 COLUMNS = Setting("columns", text="columns=[...]")
+KINDS_SETTING = Setting("kinds", text="kinds={...}")
 TARGET = Setting("target", text="open_stream(source, target='column')")
 
 _MOST_NAMES = 20  # columns listed in an error
-ENCODE = (
-    "Encode it (sklearn.preprocessing; dates and times as numbers, such as days since a date) or "
-    "leave it out with ",
-    COLUMNS,
-    ".",
-)
 
 
 @dataclass(frozen=True)
@@ -67,11 +63,12 @@ def assign_roles(
     index : collection of names
         Columns of a pandas index, which have a role only where they are named.
     """
-    indices: dict[Hashable, int] = {}
-    for i, name in enumerate(names):
-        if name in indices:
-            raise ValueError(f"{source} has two columns named {name!r}: give each its own name.")
-        indices[name] = i
+    indices = {name: i for i, name in enumerate(names)}
+    if len(indices) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise ValueError(
+            f"{source} has two columns named {_list_names(twice)}: give each its own name."
+        )
 
     def find(role: str, name: Any) -> int:
         is_number = isinstance(names, range) and isinstance(name, int | np.integer)
@@ -94,9 +91,9 @@ def assign_roles(
         raise ValueError(f"{source}: columns must be a list of columns, got {columns!r}.")
     chosen = [*inputs, *targets, *weights]
     if len(set(chosen)) < len(chosen):
-        twice = next(i for i in chosen if chosen.count(i) > 1)
+        again = next(i for i in chosen if chosen.count(i) > 1)
         raise ValueError(
-            f"{source}: column {names[twice]!r} is chosen twice among columns, target and weight. "
+            f"{source}: column {names[again]!r} is chosen twice among columns, target and weight. "
             "Lists choose columns; give values as an array (numpy.asarray)."
         )
     if not inputs:
@@ -107,16 +104,30 @@ def assign_roles(
     return Roles(len(names), tuple(inputs), tuple(targets), weight_index, several)
 
 
+def describe_missing(missing: Sequence[Hashable], names: Sequence[Hashable]) -> str:
+    """Return columns that are not there, the nearest names, and those there are, as text."""
+    asked = []
+    for name in missing[:_MOST_NAMES]:
+        near = difflib.get_close_matches(str(name), map(str, names), n=1)
+        asked.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+    return f"{', '.join(asked)}{more}, which it has not. Its columns: {_list_names(names)}."
+
+
+def _list_names(names: Sequence[Hashable]) -> str:
+    listed = list(map(repr, names))
+    if len(listed) > _MOST_NAMES:
+        count = len(names) - _MOST_NAMES + 1
+        listed = [*listed[: _MOST_NAMES - 5], f"{count} more", *listed[-4:]]
+    return ", ".join(listed)
+
+
 def _no_column(source: str, names: Sequence[Hashable], role: str, name: Any) -> str:
     if isinstance(names, range):
         return (
             f"{source} has no column {name!r} ({role}): its columns are numbered 0 to "
             f"{len(names) - 1}. Give values as an array (numpy.asarray)."
         )
-    listed = list(map(repr, names))
-    if len(listed) > _MOST_NAMES:
-        count = len(names) - _MOST_NAMES + 1
-        listed = [*listed[: _MOST_NAMES - 5], f"{count} more", *listed[-4:]]
     near = difflib.get_close_matches(str(name), map(str, names), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{source} has no column {name!r} ({role}). Its columns: {', '.join(listed)}.{hint}"
+    return f"{source} has no column {name!r} ({role}). Its columns: {_list_names(names)}.{hint}"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._typing import Array
-from mercer.data.column_roles import ENCODE, assign_roles
+from mercer.data._pyarrow import pyarrow
+from mercer.data.arrow import schema_inputs
+from mercer.data.arrow_table import ArrowTable
+from mercer.data.column_roles import Roles, assign_roles
 from mercer.data.matrix import MatrixStream, csr_row_bytes
 from mercer.data.stream import Parts, Stream, as_float, hash_rows
-from mercer.errors import ParameterError
+from mercer.data.table_schema import BOOLEAN, NUMBER, TableColumn, TableSchema
 from mercer.validation.rows import as_numpy, describe_text
 from mercer.validation.sparse import canonical_csr
 
@@ -58,28 +62,17 @@ class ArrayStream(MatrixStream):
 
 
 class FrameStream(Stream):
-    """Rows of a data frame; a subclass accesses the frames of its library."""
+    """Rows of a data frame of numbers; a subclass accesses the frames of its library."""
 
-    def __init__(
-        self, frame: Any, *, columns: Any = None, target: Any = None, weight: Any = None
-    ) -> None:
+    def __init__(self, frame: Any, roles: Roles, schema: TableSchema | None = None) -> None:
         super().__init__(f"the {self.kind} frame")
-        if len(frame) == 0:
-            raise ValueError(f"{self.name} has no rows.")
-        names = list(frame.columns)
-        self._frame = frame
-        self._roles = roles = assign_roles(
-            self.name, names, columns=columns, target=target, weight=weight
-        )
-        types = list(frame.dtypes)
-        for place in (*roles.inputs, *([] if roles.weight is None else [roles.weight])):
-            if not self._is_number(types[place]):
-                raise ParameterError(
-                    "",
-                    f"{self.name}: column {names[place]!r} is of type {types[place]}, and inputs "
-                    "must be numbers. ",
-                    *ENCODE,
-                )
+        names, types = list(frame.columns), list(frame.dtypes)
+        self._frame, self._roles = frame, roles
+        if roles.weight is not None and not self._is_number(types[roles.weight]):
+            raise ValueError(
+                f"{self.name}: the weight {names[roles.weight]!r} is of type "
+                f"{types[roles.weight]}, and must be one number for each row."
+            )
         for place in roles.target:
             if not (self._is_number(types[place]) or self._is_label(types[place])):
                 raise ValueError(
@@ -95,6 +88,17 @@ class FrameStream(Stream):
             self.target = targets if roles.several else targets[0]
         if roles.weight is not None:
             self.weight = str(names[roles.weight])
+        if schema is not None:
+            self.schema, self.dtype = schema, np.dtype(np.float64)
+
+    def with_schema(self) -> Self:
+        """Return a copy with a schema, for columns with missing cells."""
+        other = copy.copy(self)
+        types, names = list(self._frame.dtypes), self.columns or ()
+        kinds = (BOOLEAN if self._is_boolean(types[at]) else NUMBER for at in self._roles.inputs)
+        columns = (TableColumn(name, kind) for name, kind in zip(names, kinds, strict=True))
+        other.schema, other.dtype = TableSchema(tuple(columns)), np.dtype(np.float64)
+        return other
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         assert self.rows is not None
@@ -134,7 +138,17 @@ class FrameStream(Stream):
     def _labels(self, frame: Any, place: int) -> Array:
         raise NotImplementedError
 
-    def _is_number(self, dtype: Any) -> bool:
+    @staticmethod
+    def to_arrow(frame: Any, place: int) -> Any:
+        """Return a column as an Arrow array; a type that Arrow has not becomes text."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _is_number(dtype: Any) -> bool:
+        raise NotImplementedError
+
+    @staticmethod
+    def _is_boolean(dtype: Any) -> bool:
         raise NotImplementedError
 
     def _is_label(self, dtype: Any) -> bool:
@@ -163,8 +177,29 @@ class PandasStream(FrameStream):
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         return np.asarray(column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", column.dtype)))
 
-    def _is_number(self, dtype: Any) -> bool:
+    @staticmethod
+    def to_arrow(frame: Any, place: int) -> Any:
+        pa = pyarrow("Reading a data frame")
+        column = frame.iloc[:, place]
+        if hasattr(column, "sparse"):
+            column = column.sparse.to_dense()
+        try:
+            array = pa.Array.from_pandas(column)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            array = None
+        if array is None or isinstance(array.type, pa.BaseExtensionType):
+            missing = column.isna()
+            texts = zip(column, missing, strict=True)
+            array = pa.array([None if gap else str(value) for value, gap in texts], pa.string())
+        return array
+
+    @staticmethod
+    def _is_number(dtype: Any) -> bool:
         return getattr(dtype, "kind", "O") in "biuf"
+
+    @staticmethod
+    def _is_boolean(dtype: Any) -> bool:
+        return getattr(dtype, "kind", "O") == "b"
 
     def _is_label(self, dtype: Any) -> bool:
         return getattr(dtype, "kind", "O") not in "Mmc"
@@ -196,14 +231,75 @@ class PolarsStream(FrameStream):
             )
         return np.array(column.to_list(), dtype=object)
 
-    def _is_number(self, dtype: Any) -> bool:
+    @staticmethod
+    def to_arrow(frame: Any, place: int) -> Any:
+        pa = pyarrow("Reading a data frame")
+        column = frame.to_series(place)
+        if str(column.dtype) == "Object":
+            values = column.to_list()
+            return pa.array([None if value is None else str(value) for value in values])
+        if str(column.dtype) in ("Int128", "UInt128"):
+            column = column.cast(sys.modules["polars"].Float64)
+        return column.to_arrow()
+
+    @staticmethod
+    def _is_number(dtype: Any) -> bool:
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+
+    @staticmethod
+    def _is_boolean(dtype: Any) -> bool:
+        return str(dtype) == "Boolean"
 
     def _is_label(self, dtype: Any) -> bool:
         return str(dtype).partition("(")[0] in ("String", "Categorical", "Enum")
 
     def _is_single(self, dtype: Any) -> bool:
         return str(dtype) == "Float32"
+
+
+def open_frame(
+    frame: Any,
+    *,
+    columns: Any = None,
+    target: Any = None,
+    weight: Any = None,
+    kinds: Mapping[str, str] | None = None,
+    schema: TableSchema | None = None,
+) -> Stream:
+    """Return a stream of a pandas or polars frame; by way of Arrow where not all are numbers."""
+    library = PandasStream if frame_library(frame) == "pandas" else PolarsStream
+    name, names = f"the {library.kind} frame", list(frame.columns)
+    if len(frame) == 0:
+        raise ValueError(f"{name} has no rows.")
+    if schema is not None:
+        by_text = {str(column): column for column in names}
+        inputs = schema_inputs(name, list(by_text), columns, schema)
+        columns = [by_text[column] for column in inputs]
+    roles = assign_roles(name, names, columns=columns, target=target, weight=weight)
+    plain = not kinds and all(
+        column.kind in (NUMBER, BOOLEAN) and not column.format and column.size == 1
+        for column in (schema.columns if schema else ())
+    )
+    types = list(frame.dtypes)
+    if plain and all(library._is_number(types[place]) for place in roles.inputs):
+        return library(frame, roles, schema)
+    weights = [] if roles.weight is None else [roles.weight]
+    used = {place: str(names[place]) for place in (*roles.inputs, *roles.target, *weights)}
+    mixed = [repr(used[at]) for at in roles.inputs if not library._is_number(types[at])]
+    pa = pyarrow(
+        f"{name[0].upper()}{name[1:]} with columns that are no numbers ({', '.join(mixed)})"
+    )
+    if len(set(used.values())) < len(used):
+        raise ValueError(f"{name} has two columns whose names have the same text: rename one.")
+    table = pa.table({text: library.to_arrow(frame, place) for place, text in used.items()})
+    targets = [used[place] for place in roles.target]
+    return ArrowTable(table, name).stream(
+        columns=None if schema else [used[place] for place in roles.inputs],
+        target=targets if roles.several else targets[0] if targets else None,
+        weight=used[weights[0]] if weights else None,
+        kinds=kinds,
+        schema=schema,
+    )
 
 
 def frame_library(source: Any) -> str | None:

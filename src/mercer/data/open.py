@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mercer.data.arrow import Table
+from mercer.data.arrow_table import open_arrow
 from mercer.data.csv import CsvTable
 from mercer.data.dask import DaskStream
-from mercer.data.in_memory import ArrayStream, PandasStream, PolarsStream, frame_library
+from mercer.data.in_memory import ArrayStream, frame_library, open_frame
 from mercer.data.inputs import (
     ARROW,
     COMPRESSED,
@@ -32,7 +33,6 @@ from mercer.data.stream import Stream, is_lazy
 from mercer.data.svmlight import SVMLIGHT, SvmlightStream
 from mercer.data.table_files import FilesTable
 from mercer.data.table_schema import TableSchema
-from mercer.validation.rows import drop_index_columns
 
 _MATRICES: dict[str, Callable[..., Stream]] = {
     ".npy": NpyStream,
@@ -168,17 +168,16 @@ def _open(
         return _open_list(source).stream(**roles, **table)
     if is_lazy(source):
         return DaskStream(source, **roles)
-    source = drop_index_columns(source)
     library = frame_library(source)
     if library == "polars lazy":
         raise ValueError(
             "open_stream takes no LazyFrame: collect() it, or sink_parquet() it and open the file."
         )
     if library is not None:
-        return (PandasStream if library == "pandas" else PolarsStream)(source, **roles)
-    if hasattr(source, "__next__") or not (
-        any(hasattr(source, name) for name in ("__len__", "shape", "__arrow_c_stream__"))
-    ):
+        return open_frame(source, **roles, **table)
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__next__"):
+        return open_arrow(source).stream(**roles, **table)
+    if hasattr(source, "__next__") or not (hasattr(source, "__len__") or hasattr(source, "shape")):
         raise ValueError(
             "open_stream needs rows that can be read more than once, got a "
             f"{type(source).__name__}. Give an array, a frame or a path."

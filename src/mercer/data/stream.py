@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer._typing import Array, is_csr
 from mercer.data.row_keys import row_keys
+from mercer.data.table_schema import TableSchema
 from mercer.errors import RowError
 from mercer.validation.parameters import validate_integer
 from mercer.validation.rows import as_numpy, first_missing
@@ -72,6 +73,9 @@ class Stream:
         Columns of a pandas index that were not named, and are therefore no inputs.
     notes : tuple of str
         Sentences about how a file is read: separators, a missing header, skipped lines.
+    schema : TableSchema or None
+        Kinds of the columns of a table, by which it becomes a matrix (see
+        ``mercer.data.table_schema``); None where all inputs are numbers.
     target, weight : str, list of str or None
         Columns of y and of the weights, by name; "given" for arrays beside the source.
     group, time : str or None
@@ -91,6 +95,7 @@ class Stream:
     columns: tuple[str, ...] | None = None
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    schema: TableSchema | None = None
     target: str | list[str] | None = None
     weight: str | None = None
     group: str | None = None
@@ -147,6 +152,8 @@ class Stream:
                     self._progress(at, self.rows)
         except (ValueError, OSError) as error:  # such as a file that is being written
             self.require_same_files(error)
+            if isinstance(error, RowError) and not error.location:  # of a cell that was read
+                raise self.locate(error, at) from None
             raise
         self.require_same_files()
         if self.rows is None:
@@ -202,6 +209,8 @@ class Stream:
             "group": self.group,
             "time": self.time,
         }
+        if self.schema is not None:
+            mark["schema"] = [list(vars(column).values()) for column in self.schema.columns]
         in_memory = (("y", self._y), ("sample_weight", self._weight), ("groups", self._keys))
         for name, values in in_memory:
             if values is not None:

@@ -59,10 +59,6 @@ class FilesTable(Table):
             self, columns=columns, target=target, weight=weight, kinds=kinds, schema=schema
         )
 
-    def head(self) -> Any:
-        """Return the first rows with the types of all columns, as a pyarrow.Table."""
-        raise NotImplementedError
-
     def read_types(self, stream: FilesStream) -> dict[str, Any]:
         """Return the Arrow types that the columns of a stream are read with."""
         raise NotImplementedError
@@ -86,6 +82,8 @@ class FilesTable(Table):
 
 class FilesStream(FileStream, TableStream):
     """Rows of files, one file after the other."""
+
+    _table: FilesTable
 
     def __init__(
         self,

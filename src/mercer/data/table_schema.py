@@ -6,10 +6,23 @@ so that chunks, workers and files of one table agree. `mercer.maps.Tabular` enco
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer._typing import Array
+from mercer.data import cells
+from mercer.data._pyarrow import pyarrow
+from mercer.data.column_roles import COLUMNS, KINDS_SETTING, describe_missing
+from mercer.errors import ParameterError, RowError, Setting
 
 NUMBER, BOOLEAN, CATEGORY, DATE, TEXT = KINDS = ("number", "boolean", "category", "date", "text")
+TEXT_SIZE = 256  # hash values of the words of a text
+_WORDS = 4  # words of a text on average, from which it is text and no category
+_SHOWN = 60  # characters of a value in an error
+_PLURALS = {NUMBER: "numbers", BOOLEAN: "true or false", CATEGORY: "categories", DATE: "dates"}
 
 
 @dataclass(frozen=True)
@@ -27,14 +40,51 @@ class TableColumn:
         Columns of the matrix: 1, or the number of hash values of a text, or the length of
         fixed-size lists of numbers.
     format : str
-        Of cells that are text: the strptime format of a date, the separators of a number (",."
-        for 1,234.5); "" where cells are of the kind itself.
+        Of cells that are text: the strptime format of a date, which a time may follow, or the
+        separators of a number (",." for 1,234.5); "" where cells are of the kind itself. "%s" are
+        seconds since 1970.
     """
 
     name: str
     kind: str
     size: int = 1
     format: str = ""
+
+    def convert(self, values: Any) -> Array:
+        """Return the cells of an Arrow array as (rows,) or (rows, size) numbers.
+
+        Raises a RowError for the first cell that is not of this kind.
+        """
+        try:
+            if pyarrow("Reading a table").types.is_fixed_size_list(values.type):
+                return cells.lists(values, self.size, np.dtype(np.float64))
+            if self.kind == NUMBER:
+                return cells.numbers(values, self.format)
+            if self.kind == BOOLEAN:
+                return cells.booleans(values)
+            if self.kind == DATE:
+                return cells.dates(values, self.format)
+            if self.kind == TEXT:
+                return cells.word_counts(values, self.size)
+            return cells.categories(values)
+        except cells.InvalidCell as error:
+            raise self._row_error(error) from None
+
+    def _row_error(self, error: cells.InvalidCell) -> RowError:
+        value = repr(error.value)
+        if len(value) > _SHOWN:
+            value = f"{value[:_SHOWN]}..."
+        form = f" ({self.format})" if self.kind == DATE and self.format else ""
+        return RowError(
+            error.row,
+            f"Column {self.name!r} has {_PLURALS[self.kind]}{form}, got {value} at",
+            "",
+            advice=(
+                ". Correct it, leave it empty, or declare the column's kind when fitting: ",
+                Setting("kinds", text=f"kinds={{{self.name!r}: 'category'}}"),
+                ".",
+            ),
+        )
 
     @property
     def names(self) -> list[str]:
@@ -66,3 +116,196 @@ class TableSchema:
         for column in self.columns:
             yield column, slice(start, start + column.size)
             start += column.size
+
+    def matrix(self, batch: Any) -> Array:
+        """Return the rows of a record batch or an Arrow table as float64.
+
+        Columns are found by name; others are left alone. Raises a RowError that names row, column
+        and value for the first cell that is not of its column's kind.
+        """
+        X = np.empty((batch.num_rows, self.width))
+        for column, span in self.spans():
+            values = batch.column(column.name)
+            if hasattr(values, "combine_chunks"):
+                values = values.combine_chunks()
+            X[:, span] = column.convert(values).reshape(batch.num_rows, column.size)
+        return X
+
+    def describe(self) -> str:
+        """Return the number of columns of each kind: "5 numbers, 3 categories, 1 date"."""
+        counts = {kind: sum(c.kind == kind for c in self.columns) for kind in KINDS}
+        plural = {CATEGORY: "categories"}
+        return ", ".join(
+            f"{count} {kind if count == 1 else plural.get(kind, f'{kind}s')}"
+            for kind, count in counts.items()
+            if count
+        )
+
+
+def infer_schema(
+    source: str, names: Sequence[str], head: Any, kinds: Mapping[str, str] | None = None
+) -> TableSchema:
+    """Return the kinds of columns by their Arrow types and first rows.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table in errors.
+    names : sequence of str
+        The input columns.
+    head : pyarrow.Table
+        First rows, with at least these columns.
+    kinds : dict of str to str, optional
+        Kinds by name, which override inference; a text with "%" is the format of a date.
+    """
+    kinds = dict(kinds or {})
+    unknown = [name for name in kinds if name not in head.column_names]
+    if unknown:
+        raise ParameterError(
+            "",
+            f"{source}: ",
+            KINDS_SETTING,
+            f" names {describe_missing(unknown, head.column_names)}",
+        )
+    for name, kind in kinds.items():
+        if kind not in KINDS and "%" not in str(kind):
+            raise ParameterError(
+                "",
+                f"{source}: the kind of {name!r} must be one of {', '.join(KINDS)}, or the format "
+                f"of a date such as '%d.%m.%Y', got {kind!r}.",
+            )
+    unusable = {
+        name: str(head.schema.field(name).type)
+        for name in names
+        if not _is_usable(head.schema.field(name).type)
+    }
+    if unusable:
+        listed = ", ".join(f"{name!r} ({kind})" for name, kind in unusable.items())
+        raise ParameterError(
+            "",
+            f"{source}: inputs must be numbers, text, dates, booleans or lists of numbers of one "
+            f"length, got {listed}. Leave {'them' if len(unusable) > 1 else 'it'} out with ",
+            COLUMNS,
+            ".",
+        )
+    return TableSchema(
+        tuple(_infer_column(source, name, head.column(name), kinds.get(name)) for name in names)
+    )
+
+
+def category_names(
+    stream: Any, wanted: Mapping[str, Iterable[float]]
+) -> dict[str, dict[float, str]]:
+    """Return the texts of hashes, by column: {"city": {1234.0: "Oslo"}}.
+
+    The columns are read until all hashes have been found. A hash that no cell has is left out.
+
+    Parameters
+    ----------
+    stream : Stream
+        Rows of a table, with a schema.
+    wanted : dict of str to hashes
+        Hashes by the name of the column.
+    """
+    missing = {name: set(map(float, hashes)) for name, hashes in wanted.items()}
+    missing = {name: hashes for name, hashes in missing.items() if hashes}
+    texts: dict[str, dict[float, str]] = {name: {} for name in wanted}
+    if not missing:
+        return texts
+    for batch in stream.record_batches(list(missing)):
+        for name, hashes in list(missing.items()):
+            for text in cells.distinct_categories(batch.column(name)):
+                code = cells.hash_text(text)
+                if code in hashes:
+                    texts[name][code] = text
+                    hashes.remove(code)
+            if not hashes:
+                del missing[name]
+        if not missing:
+            break
+    return texts
+
+
+def _is_usable(kind: Any) -> bool:
+    types = pyarrow("Reading a table").types
+    if types.is_fixed_size_list(kind):
+        return _is_number(kind.value_type)
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    # intervals of months are no number of seconds
+    return cells.is_text(kind) or _is_number(kind) or types.is_temporal(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    types = pyarrow("Reading a table").types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
+
+
+def _infer_column(source: str, name: str, values: Any, declared: str | None) -> TableColumn:
+    types = pyarrow("Reading a table").types
+    values = values.combine_chunks()
+    kind, dictionary = values.type, types.is_dictionary(values.type)
+    if types.is_fixed_size_list(kind):
+        if declared not in (None, NUMBER):
+            raise ParameterError("", f"{source}: column {name!r} has lists, which are numbers.")
+        return TableColumn(name, NUMBER, kind.list_size)
+    if dictionary:
+        kind = kind.value_type
+    if declared == TEXT:
+        return TableColumn(name, TEXT, TEXT_SIZE)
+    if declared in (CATEGORY, BOOLEAN):
+        return TableColumn(name, declared)
+    if declared and "%" in declared:
+        cells.validate_date_format(declared)
+        return TableColumn(name, DATE, format=declared)
+    if cells.is_text(kind):
+        return _infer_text(source, name, values, CATEGORY if dictionary else None, declared)
+    if declared == NUMBER:
+        return TableColumn(name, NUMBER, format=cells.SECONDS if cells.is_date(kind) else "")
+    if declared == DATE:
+        return TableColumn(name, DATE, format="" if cells.is_date(kind) else cells.SECONDS)
+    if dictionary:
+        return TableColumn(name, CATEGORY)
+    if types.is_boolean(kind):
+        return TableColumn(name, BOOLEAN)
+    return TableColumn(name, DATE if cells.is_date(kind) else NUMBER)
+
+
+def _infer_text(
+    source: str, name: str, values: Any, default: str | None, declared: str | None
+) -> TableColumn:
+    """Return the column of text cells: numbers or dates where all cells of the head are."""
+    texts = cells.distinct_texts(values)
+    present = cells.drop_missing(texts)
+    if declared is None and (default or not len(present)):
+        return TableColumn(name, default or CATEGORY)
+    if declared in (None, NUMBER):
+        # leading zeros are those of codes: 00123
+        if declared or not cells.has_leading_zeros(present):
+            for form in cells.NUMBER_FORMATS:
+                if cells.text_numbers(present, form)[1].all():
+                    return TableColumn(name, NUMBER, format=form)
+        if declared:
+            return TableColumn(name, NUMBER)  # the first cell that is none is refused by its row
+    if declared in (None, DATE):
+        for form in cells.DATE_FORMATS:
+            if cells.text_dates(present, form)[1].all():
+                return TableColumn(name, DATE, format=form)
+        if declared:
+            raise ParameterError(
+                "",
+                f"{source}: column {name!r} has no dates in a known format, such as "
+                f"{present[0].as_py()!r}. Give the format as its kind: ",
+                Setting("kinds", text=f"kinds={{{name!r}: '%d.%m.%Y'}}"),
+                ".",
+            )
+    words = cells.mean_words(present)
+    if words >= _WORDS and 2 * len(texts) > len(values) - values.null_count:
+        return TableColumn(name, TEXT, TEXT_SIZE)
+    return TableColumn(name, CATEGORY)

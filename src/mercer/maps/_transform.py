@@ -199,6 +199,8 @@ def _copy_to_device(part: Any, rows: Any) -> Any:
         return to_device_of(array, rows, columns=True)
     if isinstance(part, tuple):
         return tuple(_copy_to_device(value, rows) for value in part)
+    if getattr(part, "on_host", False):
+        return part
     if hasattr(part, "arrays") and is_dataclass(part) and not isinstance(part, type):
         values = {field.name: getattr(part, field.name) for field in fields(part)}
         return replace(

@@ -21,7 +21,9 @@ from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Batch, Tiles, blocks_of
+from mercer.data.in_memory import frame_library
 from mercer.data.stream import as_float, is_lazy
+from mercer.data.table_schema import TableSchema
 from mercer.errors import RowError
 from mercer.kernels import Kernel
 from mercer.kernels.registry import canonical_name
@@ -159,6 +161,7 @@ class Map(
     parameter_constraints: ClassVar[Constraints] = {}
     statistics_name: ClassVar[str] = "histogram of values"  # of required_statistics, in plans
     random: ClassVar[bool] = True  # the features depend on random_state, where there is one
+    accepts_missing: ClassVar[bool] = False  # NaN stands for a missing cell; else it is refused
 
     # Fitted attributes and their types: a model file has these, scikit-learn's, and no others.
     # Subclasses add their own.
@@ -209,6 +212,11 @@ class Map(
         are scaled first.
         """
         return False
+
+    @property
+    def table_schema_(self) -> TableSchema | None:
+        """Schema by which tables are read; None where all columns are numbers."""
+        return None
 
     def before(self, following: Map) -> Map:
         """Return this map as it is fitted in front of another: itself, or a copy.
@@ -280,13 +288,14 @@ class Map(
         Parameters
         ----------
         X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
+            A map that begins with ``Tabular`` accepts frames and Arrow tables of mixed columns.
         y : ignored
 
         Returns
         -------
         self
         """
-        if is_lazy(X):
+        if is_lazy(X) or (self.accepts_missing and _is_mixed_table(X)):
             return self._fit_stream(open_stream(X))
         rows = self._validate_input(X, reset=True)
         n, d = rows.shape
@@ -391,6 +400,7 @@ class Map(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.accepts_missing
         tags.input_tags.positive_only = self.domain == "nonnegative"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         sparse_output = getattr(self, "sparse_output", False)
@@ -598,6 +608,8 @@ class Map(
         estimator_name = type(self).__name__
         if is_tensor(X):
             return convert_tensor(self, X, reset=reset)
+        if self.accepts_missing and not reset and self.table_schema_ is not None:
+            X = _read_table(X, self.table_schema_)
         X = as_numpy(estimator_name, X) if isinstance(X, np.ma.MaskedArray) else X
         X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
         reject_times(estimator_name, X)
@@ -638,6 +650,9 @@ class Map(
         names = getattr(self, "feature_names_in_", None) if names is None else names
         least, largest = value_range(rows)
         if not (np.isfinite(least) and np.isfinite(largest)):
+            if self.accepts_missing:
+                rows = _without_missing(rows)
+                least, _ = value_range(rows)
             require_finite(type(self).__name__, rows, names)
         if least < 0:
             self._validate_domain(rows, names)
@@ -805,6 +820,40 @@ def _compute_statistics(
         raise
     magnitude.require_representable()
     return count.rows, statistics
+
+
+def _without_missing(rows: Any) -> Any:
+    """Return rows with 0 in place of NaN, in host memory."""
+    if is_csr(rows):
+        filled = rows.copy()
+        filled.data = np.where(np.isnan(rows.data), 0, rows.data)
+        return filled
+    rows = np.asarray(rows)
+    return np.where(np.isnan(rows), rows.dtype.type(0), rows)
+
+
+def _is_table(X: Any) -> bool:
+    """Return whether X is a data frame or an Arrow table."""
+    return frame_library(X) is not None or hasattr(X, "__arrow_c_stream__")
+
+
+def _is_mixed_table(X: Any) -> bool:
+    """Return whether X is a table with columns that are neither integers nor floats."""
+    if not _is_table(X):
+        return False
+    if frame_library(X) == "pandas":
+        return not all(getattr(dtype, "kind", "O") in "iuf" for dtype in X.dtypes)
+    if frame_library(X) == "polars":
+        return not all(dtype.is_numeric() for dtype in X.dtypes)
+    return True
+
+
+def _read_table(X: Any, schema: TableSchema) -> Any:
+    """Return the matrix of a table by a schema; other rows as they are."""
+    if not _is_table(X):
+        return X
+    stream: Any = open_stream(X, schema=schema)
+    return np.concatenate([chunk.X for chunk in stream.chunks()])
 
 
 def _dense_cost(X: Any, transform: TileTransform) -> tuple[Cost, int]:

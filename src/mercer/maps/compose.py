@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.data.batches import Batch, Tiles
+from mercer.data.table_schema import TableSchema
 from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
 from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transform, number_arrays
@@ -29,6 +30,7 @@ from mercer.maps.base import Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.scaled import Scaled
+from mercer.maps.tabular import Tabular
 from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
@@ -215,6 +217,17 @@ class Composed(_Composite):
         return self._parts[0].domain if self._parts else "real"
 
     @property
+    def accepts_missing(self) -> bool:  # type: ignore[override]
+        """Whether the first map does."""
+        return bool(self._parts) and self._parts[0].accepts_missing
+
+    @property
+    def table_schema_(self) -> TableSchema | None:
+        """That of the first map."""
+        check_is_fitted(self)
+        return self.maps_[0].table_schema_
+
+    @property
     def nested(self) -> bool:  # type: ignore[override]
         """Whether the last map is nested."""
         return bool(self._parts) and self._parts[-1].nested
@@ -275,7 +288,10 @@ class Composed(_Composite):
         for i, part in enumerate(self.maps):
             following = self.maps[i + 1] if i + 1 < len(self.maps) else None
             adapted = part if following is None else part.before(following)
-            fitted = clone_sharing_generators(adapted)._fit_blocks(d, blocks, n_rows)
+            fitted = clone_sharing_generators(adapted)
+            if i == 0 and part.accepts_missing and hasattr(self, "feature_names_in_"):
+                fitted.feature_names_in_ = self.feature_names_in_  # names of its features
+            fitted._fit_blocks(d, blocks, n_rows)
             self.maps_.append(fitted)
             d = fitted._n_features_out
             blocks = partial(_transform_blocks, fitted, following, blocks)
@@ -525,9 +541,9 @@ def count_scaled(feature_map: Map, scale: bool | str) -> int:
 
 
 def is_scaled(feature_map: Map) -> bool:
-    """Return whether a map begins with Scaled."""
+    """Return whether a map begins with Scaled, or with Tabular, which scales numbers itself."""
     first = feature_map.maps[0] if isinstance(feature_map, Composed) else feature_map
-    return isinstance(first, Scaled)
+    return isinstance(first, Scaled | Tabular)
 
 
 def clone_sharing_generators(part: Map) -> Map:

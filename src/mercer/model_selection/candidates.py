@@ -76,6 +76,7 @@ ALTERNATIVES = {
     "nystroem": "fourier",
     "pca": "linear",
     "projection": "linear",
+    "tabular": "scaled",
 }
 LINEAR = ("linear", "scaled")
 

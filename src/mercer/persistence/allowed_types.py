@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import kernels, maps
+from mercer.data.table_schema import TableColumn, TableSchema
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.regressor import KernelRegressor
@@ -63,7 +64,8 @@ def allowed_classes() -> AllowedClasses:
     Dataclasses that hold functions are excluded.
     """
     models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
-    records: dict[str, type] = {cls.__name__: cls for cls in (LinearPredictor, AlphaSearch, Plan)}
+    other = (LinearPredictor, AlphaSearch, Plan, TableSchema, TableColumn)
+    records: dict[str, type] = {cls.__name__: cls for cls in other}
     for package in (kernels, stages, maps):
         for info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{info.name}")

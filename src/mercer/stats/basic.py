@@ -58,6 +58,9 @@ class Magnitude:
         self.limit = min(self.limit, _MAGNITUDE_LIMIT.get(rows.dtype, self.limit))
         stored = rows.data if is_csr(rows) else rows
         largest = float(max(stored.max(initial=0), -stored.min(initial=0)))
+        if np.isnan(largest):  # missing cells of a table, which its map accepts
+            stored = np.where(np.isnan(stored), 0, stored)
+            largest = float(np.abs(stored).max())
         if largest > self.limit:
             self._raise_too_large(rows, stored, start)
         self.largest = max(self.largest, largest)
@@ -270,8 +273,11 @@ class Reservoir:
                 keys = keys / weights
         self.count += int(np.count_nonzero(weights))
         smallest = np.argsort(keys, kind="stable")[: self.size]
-        smallest = smallest[np.isfinite(keys[smallest])]
-        self._merge(keys[smallest], weights[smallest], as_block(matrix(block)[smallest]))
+        # beyond the largest key of a full sample no row is kept
+        limit = self.keys[-1] if len(self.keys) == self.size else np.inf
+        smallest = smallest[keys[smallest] < limit]
+        if len(smallest) or not self._rows:
+            self._merge(keys[smallest], weights[smallest], as_block(matrix(block)[smallest]))
 
     def __add__(self, other: Self) -> Self:
         if (self.size, self.seed) != (other.size, other.seed):

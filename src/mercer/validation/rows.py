@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import is_csr
-from mercer.errors import RowError
+from mercer.errors import MissingValueError, RowError
 from mercer.parallel.warnings import warn
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import reject_times
@@ -83,8 +83,9 @@ def require_finite(estimator_name: str, X: Any, columns: Sequence[object] | None
     entry = _first_entry(X, lambda values: ~np.isfinite(values))
     if entry is not None:
         row, column, value = entry
-        kind = "NaN" if np.isnan(value) else "infinity (inf)"
-        raise RowError(
+        missing = np.isnan(value)
+        kind = "NaN" if missing else "infinity (inf)"
+        raise (MissingValueError if missing else RowError)(
             row,
             f"Input X contains {kind}: {estimator_name} needs finite numbers, got {value} at",
             f"{_describe_column(column, columns)}. Drop or impute such values first "

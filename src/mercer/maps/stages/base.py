@@ -58,6 +58,7 @@ class Stage(FrozenArrays):
     keeps_sparse: ClassVar[bool] = False  # CSR in, CSR out
     # Whether values outside the domain are rejected by the stage itself, as it reads them.
     validates_input: ClassVar[bool] = False
+    on_host: ClassVar[bool] = False  # computed in host memory; a tile on a device is copied
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
         """Return the stage of a tile, written into `out` where it is given and dense."""
