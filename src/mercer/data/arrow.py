@@ -6,7 +6,7 @@ pyarrow is imported when it is first needed.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -105,6 +105,7 @@ class TableStream(Stream):
     """Rows of a table; a subclass passes the record batches that it reads to ``_parts``."""
 
     _table: Table
+    _split: Callable[[Any], Array] | None = None  # keys of a record batch by group or time
 
     def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield record batches of some columns of all rows."""
@@ -190,14 +191,15 @@ class TableStream(Stream):
             )
 
     def _parts(self, batch: Any) -> Parts:
-        """Return the inputs, target and weight of a record batch."""
+        """Return the inputs, target, weight and keys of a record batch."""
         X = self._numbers(batch) if self.schema is None else self.schema.matrix(batch)
         labels = [_labels(batch.column(column.name), column) for column in self._targets]
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]
         weight = None
         if self._weights:
             weight = floats(batch.column(self._weights.name), np.dtype(np.float64))
-        return X, y, weight
+        keys = () if self._split is None else (self._split(batch),)
+        return X, y, weight, *keys
 
     def _numbers(self, batch: Any) -> Array:
         X = np.empty((batch.num_rows, self.width), self.dtype)

@@ -75,7 +75,7 @@ def assign_roles(
         if is_number and -len(names) <= name < 0:
             return int(name) + len(names)
         if not isinstance(name, Hashable) or name not in indices or isinstance(name, bool):
-            raise ValueError(_no_column(source, names, role, name))
+            raise ValueError(describe_no_column(source, names, role, name))
         return indices[name]
 
     several = isinstance(target, list | tuple)
@@ -122,7 +122,8 @@ def _list_names(names: Sequence[Hashable]) -> str:
     return ", ".join(listed)
 
 
-def _no_column(source: str, names: Sequence[Hashable], role: str, name: Any) -> str:
+def describe_no_column(source: str, names: Sequence[Hashable], role: str, name: Any) -> str:
+    """Return a message about a column that a table has not, with the nearest name."""
     if isinstance(names, range):
         return (
             f"{source} has no column {name!r} ({role}): its columns are numbered 0 to "

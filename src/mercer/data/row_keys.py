@@ -55,6 +55,13 @@ def row_keys(X: Any) -> Keys:
     return keys
 
 
+def time_keys(times: Array, ordered: Array) -> Keys:
+    """Return keys that fall with time: the share of later ones among ordered times."""
+    later = len(ordered) - np.searchsorted(ordered, times, side="right")
+    keys: Keys = np.ldexp(later / len(ordered), 63).astype(np.uint64) << np.uint64(1)
+    return keys
+
+
 def fold_numbers(keys: Keys, folds: int) -> NDArray[np.int64]:
     """Return the fold of each key, a number below `folds`, by its upper 32 bits."""
     return ((keys >> _HALF) * np.uint64(folds) >> _HALF).astype(np.int64)

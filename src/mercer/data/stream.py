@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._typing import Array, is_csr
-from mercer.data.row_keys import row_keys
+from mercer.data.row_keys import row_keys, time_keys
 from mercer.data.table_schema import TableSchema
 from mercer.errors import RowError
 from mercer.validation.parameters import validate_integer
 from mercer.validation.rows import as_numpy, first_missing
 
-Parts = tuple[Any, Array | None, Array | None]  # X, y, weight
+Parts = tuple[Any, ...]  # X, y, weight, and keys where a column has groups or times
 Progress = Callable[[int, int | None], None]
 
 CHUNK_BYTES: ContextVar[int] = ContextVar("chunk_bytes", default=8 * 2**20)
@@ -138,7 +138,7 @@ class Stream:
         if self._progress is not None:
             self._progress(at, self.rows)
         try:
-            for X, y, weight in self._read(at, rows):
+            for X, y, weight, *keys in self._read(at, rows):
                 stop = at + X.shape[0]
                 if stop == at:
                     continue
@@ -146,7 +146,8 @@ class Stream:
                 y = y if self._y is None else self._y[held]
                 weight = weight if self._weight is None else self._weight[held]
                 self._validate(y, weight, at)
-                yield Chunk(X, y, weight, at, None if self._keys is None else self._keys[held])
+                keys = keys if self._keys is None else [self._keys[held]]
+                yield Chunk(X, y, weight, at, *keys)
                 at = stop
                 if self._progress is not None:
                     self._progress(at, self.rows)
@@ -249,10 +250,7 @@ class Stream:
         values = self._values("times", times)
         if values.ndim != 1 or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
             raise ValueError(f"{self.name}: times need one finite number for each row.")
-        ordered = np.sort(values)
-        later = len(values) - np.searchsorted(ordered, values, side="right")
-        self._keys = np.ldexp(later / len(values), 63).astype(np.uint64) << np.uint64(1)
-        self.time = "given"
+        self._keys, self.time = time_keys(values, np.sort(values)), "given"
         return self
 
     def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:

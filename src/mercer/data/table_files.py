@@ -7,14 +7,26 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+
+from mercer._typing import Array
 from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
-from mercer.data.column_roles import COLUMNS
+from mercer.data.column_roles import COLUMNS, describe_no_column
 from mercer.data.files import FileSet, FileStream, describe_row
 from mercer.data.inputs import AnyPath, file_names, files_in
+from mercer.data.row_keys import row_keys, time_keys
 from mercer.data.stream import Parts, Stream
-from mercer.data.table_schema import CATEGORY, DATE, TEXT
+from mercer.data.table_schema import (
+    CATEGORY,
+    DATE,
+    NUMBER,
+    TEXT,
+    TableColumn,
+    TableSchema,
+    infer_schema,
+)
 from mercer.errors import ParameterError, RowError
 
 HEAD_ROWS = 1000
@@ -109,6 +121,44 @@ class FilesStream(FileStream, TableStream):
         for i in range(1, len(table.names)):
             self._require_columns(i, all_used=self._roles[0] is None)
 
+    def with_group_column(self, name: str) -> Self:
+        """Return this stream with a column of groups, which is no input."""
+        other = self._with_column("group", name)
+        other._split = partial(_group_keys, TableSchema((TableColumn(name, CATEGORY),)))
+        other.group = name
+        return other
+
+    def with_time_column(self, name: str) -> Self:
+        """Return this stream with a column of times, which is no input; it is read once for them.
+
+        Raises a ValueError where a time is missing.
+        """
+        other = self._with_column("time", name)
+        schema = infer_schema(self.name, [name], self._table.head())
+        parts = [schema.matrix(batch)[:, 0] for batch in other.record_batches([name])]
+        times = np.concatenate(parts)
+        missing = np.flatnonzero(np.isnan(times))
+        kind = schema.columns[0].kind
+        if len(missing) or kind not in (NUMBER, DATE):
+            what = f"it is missing in row {missing[0]}" if len(missing) else f"it is a {kind}"
+            raise ValueError(
+                f"{self.name}: the time {name!r} must be a number or a date in every row; {what}."
+            )
+        other._split = partial(_time_keys, schema, np.sort(times))
+        other.time = name
+        return other
+
+    def _with_column(self, role: str, name: str) -> Self:
+        """Return a copy that reads one more column, which has no other role."""
+        if name in {column.name for column in self._used}:
+            raise ValueError(f"{self.name}: column {name!r} cannot be the {role} and another role.")
+        columns = {column.name: column for column in self._table.columns}
+        if name not in columns:
+            raise ValueError(describe_no_column(self.name, list(columns), role, name))
+        other = copy.copy(self)
+        other._used = [*self._used, columns[name]]
+        return other
+
     def where(self, row: int) -> str:
         i = min(bisect_right(self._ends, row), len(self._table.names) - 1)
         return describe_row(self._table.names[i], row - (self._ends[i - 1] if i else 0))
@@ -180,6 +230,14 @@ class FilesStream(FileStream, TableStream):
             if not column.index and column.name not in self.left_out:
                 text = f"{name} has a column {column.name!r}, which {first} has not: choose "
                 raise ParameterError("", text, COLUMNS, ".")
+
+
+def _group_keys(schema: TableSchema, batch: Any) -> Array:
+    return row_keys(schema.matrix(batch))
+
+
+def _time_keys(schema: TableSchema, ordered: Array, batch: Any) -> Array:
+    return time_keys(schema.matrix(batch)[:, 0], ordered)
 
 
 class TextFilesStream(FilesStream):
