@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import click
 from mercer.cli._task import CLASSIFY, MOST_CLASSES, REGRESS
 
 if TYPE_CHECKING:
+    from mercer.cli._console import Console
     from mercer.data import Stream
 
 _MOST_NAMES = 12  # columns listed in an error
@@ -25,13 +27,17 @@ PATH = click.Path(path_type=Path, readable=False)
 
 
 def shared_options(*names: str) -> Callable[[Any], Any]:
-    """Add the named options to a command; "columns" includes --zero-based."""
+    """Add the named options to a command; "columns" includes --zero-based, "kinds" one for each."""
 
     def decorate(command: Any) -> Any:
         for name in reversed(names):
             if name == "columns":
                 command = _OPTIONS["base"](command)
-            command = _OPTIONS[name](command)
+            if name == "kinds":
+                for kind_option in reversed(_KIND_OPTIONS):
+                    command = kind_option(command)
+            else:
+                command = _OPTIONS[name](command)
         return command
 
     return decorate
@@ -42,6 +48,28 @@ def _set_zero_based(ctx: click.Context, param: click.Parameter, value: bool | No
     ctx.meta["mercer.zero_based"] = value
 
 
+def _add_kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Store the columns of a kind in the context, where open_data reads them."""
+    kind = {"numeric": "number", "categorical": "category"}.get(str(param.name), str(param.name))
+    columns = [] if value is None else [name.strip() for name in value.split(",") if name.strip()]
+    ctx.meta.setdefault("mercer.kinds", {}).update(dict.fromkeys(columns, kind))
+
+
+_KIND_OPTIONS = [
+    click.option(
+        f"--{name}",
+        metavar="A,B,...",
+        expose_value=False,
+        callback=_add_kinds,
+        help=f"Columns of a table to use as {what}.",
+    )
+    for name, what in (
+        ("categorical", "categories"),
+        ("numeric", "numbers"),
+        ("date", "dates"),
+        ("text", "text of several words"),
+    )
+]
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "base": click.option(
         "--zero-based/--one-based",
@@ -60,6 +88,14 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "drop": click.option("--drop", metavar="A,B,...", help="Columns to ignore."),
     "weight": click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
+    "group": click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Column of groups, such as patients: validation leaves out whole groups.",
+    ),
+    "time": click.option(
+        "--time", metavar="COLUMN", help="Column of times: validation leaves out the latest rows."
+    ),
     "force": click.option("--force", is_flag=True, help="Replace an existing output file."),
     "output": click.option("-o", "--output", type=PATH, required=True, help="Output file."),
     "task": click.option(
@@ -92,6 +128,8 @@ def open_data(
     weight: str | None = None,
     columns: str | None = None,
     drop: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
     n_features: int | None = None,
 ) -> Stream:
     """Open DATA with the columns that options name: by name in a table, by number in a matrix."""
@@ -102,8 +140,11 @@ def open_data(
     inputs, targets = _select(columns, names), _select(target, names)
     weights = _select(weight, names)
     index: list[str] = []
-    if drop is not None:
-        used = [*(targets or []), *(weights or [])]
+    if group is not None and time is not None:
+        raise click.UsageError("Use --group or --time, not both.")
+    left_out = drop is not None or group is not None or time is not None
+    if left_out:
+        used = [*(targets or []), *(weights or []), *filter(None, (group, time))]
         if table is not None and columns is None:
             index = [each.name for each in table.columns if each.index and each.name not in used]
         inputs = _without(path, drop, inputs, names, [*used, *index])
@@ -112,13 +153,18 @@ def open_data(
         "columns": inputs,
         "weight": None if weights is None else weights[0],
     }
+    context = click.get_current_context(silent=True)
+    settings = {} if context is None else context.meta
     if path.suffix.lower() in SVMLIGHT:
-        context = click.get_current_context(silent=True)
         roles["n_features"] = n_features
-        roles["zero_based"] = None if context is None else context.meta.get("mercer.zero_based")
-    stream = open_stream(path, **roles) if table is None else table.stream(**roles)
+        roles["zero_based"] = settings.get("mercer.zero_based")
+    if table is None:
+        return open_stream(path, **roles)
+    stream: Any = table.stream(**roles, kinds=settings.get("mercer.kinds") or None)
     stream.left_out = stream.left_out or tuple(index)
-    return stream
+    if group is not None:
+        stream = stream.with_group_column(group)
+    return stream if time is None else stream.with_time_column(time)
 
 
 def open_like(
@@ -158,6 +204,23 @@ def describe_index(stream: Stream) -> str:
         f"Ignoring {names}, the index of the pandas frame that was written (use it as an input "
         "with --columns)."
     )
+
+
+def print_stream(stream: Stream, task: Any, console: Console) -> None:
+    """Print how a source is read, its target, and columns that are likely to be no inputs."""
+    from mercer.model_selection.leaks import find_leaks
+
+    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
+    schema = stream.schema
+    columns = f"{stream.width if schema is None else len(schema.columns):,} columns"
+    kinds = "" if schema is None else f" ({schema.describe()})"
+    said = [f"{stream.name}: {rows}{columns}{kinds}.", *stream.notes]
+    if stream.left_out:
+        said.append(describe_index(stream))
+    console.print(" ".join([*said, task.reason]))
+    for leak in find_leaks(stream, numeric=task.name == REGRESS):
+        console.note(f"{leak} Leave it out with --drop {shlex.quote(leak.column)}.")
+        console.event("leak", **vars(leak))
 
 
 def column_names(stream: Stream) -> Sequence[str] | None:
@@ -222,12 +285,17 @@ def _select(text: str | None, names: list[str] | None) -> list[Any] | None:
 
 
 def _without(
-    path: Path, drop: str, inputs: list[Any] | None, names: list[str] | None, used: list[Any]
+    path: Path,
+    drop: str | None,
+    inputs: list[Any] | None,
+    names: list[str] | None,
+    used: list[Any],
 ) -> list[Any]:
     """Return the inputs without dropped and otherwise used columns; raise for unknown ones."""
     if names is None:
+        option = "--group and --time are" if drop is None else "--drop is"
         raise ValueError(
-            f"--drop is for files with named columns, and {path.name} has none: use --columns."
+            f"{option} for files with named columns, and {path.name} has none: use --columns."
         )
     dropped = _select(drop, names) or []
     for name in dropped:

@@ -13,7 +13,7 @@ import click
 
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table, rich_console
-from mercer.cli._options import PATH, describe_index, open_data, require_target, shared_options
+from mercer.cli._options import PATH, open_data, print_stream, require_target, shared_options
 from mercer.cli._task import Task, infer_task
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _require_html(ctx: click.Context, param: click.Parameter, value: Path | None
 
 @click.command(short_help="Select a kernel and a size for your data.")
 @click.argument("data", type=PATH, required=False)
-@shared_options("target", "columns", "drop")
+@shared_options("target", "columns", "drop", "kinds", "group", "time")
 @click.option("--max-seconds", type=float, default=60, show_default=True, help="Time limit.")
 @click.option("--max-memory", metavar="SIZE", help="Memory limit of the sample and a model: 2GB.")
 @click.option(
@@ -51,6 +51,8 @@ def compare(
     target: str | None,
     columns: str | None,
     drop: str | None,
+    group: str | None,
+    time: str | None,
     max_seconds: float,
     max_memory: str | None,
     kernels: str | None,
@@ -93,9 +95,9 @@ def compare(
         name = "Digits as histograms"
     else:
         require_target(data, target)
-        stream = open_data(data, target=target, columns=columns, drop=drop)
+        stream = open_data(data, target=target, columns=columns, drop=drop, group=group, time=time)
         inferred = infer_task(stream, task, max_classes, "comparing {}s")
-        console.print(f"{describe_index(stream)} {inferred.reason}".strip())
+        print_stream(stream, inferred, console)
         board = compare_stream(stream, inferred, console, **settings)
         name = data.name
     sampled = board.settings["rows"]
@@ -107,7 +109,14 @@ def compare(
         rows, targets, names = (X, y, None) if data is None else (stream, None, stream.columns)
         _write_report(report, board, rows, targets, names, data, name, console)
     if data is not None:
-        given = {"target": target, "columns": columns, "drop": drop, "task": task}
+        given = {
+            "target": target,
+            "columns": columns,
+            "drop": drop,
+            "task": task,
+            "group": group,
+            "time": time,
+        }
         options = "".join(
             f" --{option} {shlex.quote(value)}"
             for option, value in given.items()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import click
@@ -16,9 +16,9 @@ from mercer.cli._errors import on_interrupt
 from mercer.cli._options import (
     PATH,
     column_names,
-    describe_index,
     open_data,
     open_like,
+    print_stream,
     require_output,
     require_target,
     shared_options,
@@ -73,7 +73,7 @@ class MapType(click.ParamType):
 )
 @shared_options("output")
 @click.option("--test", type=PATH, help="Held-out rows: print the score on them.")
-@shared_options("task", "columns", "drop", "weight")
+@shared_options("task", "columns", "drop", "kinds", "weight", "group", "time")
 @click.option("--unlabeled", type=PATH, help="Additional rows without a target, for --pca.")
 @shared_options("max-classes", "seed", "force")
 @estimator_options
@@ -89,6 +89,8 @@ def fit(
     columns: str | None,
     drop: str | None,
     weight: str | None,
+    group: str | None,
+    time: str | None,
     unlabeled: Path | None,
     max_classes: int,
     seed: int,
@@ -118,7 +120,7 @@ def fit(
     require_output(output, force, inputs=inputs)
     require_target(data, target)
     roles: Any = {"target": target, "weight": weight, "columns": columns, "drop": drop}
-    stream = open_data(data, **roles)
+    stream = open_data(data, **roles, group=group, time=time)
     test_stream = None if test is None else open_data(test, **roles)
     inferred = infer_task(stream, task, max_classes, "fitting a {}")
     for name in parameters:
@@ -126,9 +128,7 @@ def fit(
             raise click.UsageError(f"{option_name(name)} is for classifiers. {inferred.reason}")
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
-    rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
-    ignored = f"{describe_index(stream)} " if stream.left_out else ""
-    console.print(f"{stream.name}: {rows}{stream.width:,} columns. {ignored}{inferred.reason}")
+    print_stream(stream, inferred, console)
 
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
@@ -145,7 +145,7 @@ def fit(
     others = {}
     if unlabeled is not None:
         others["unlabeled"] = open_like(unlabeled, column_names(stream), stream.width)
-    start = time.perf_counter()
+    start = perf_counter()
     with (
         on_interrupt(lambda: _describe_checkpoint(checkpoint, getattr(model, "plan_", None))),
         console.progress("fit") as progress,
@@ -153,7 +153,7 @@ def fit(
         if "cluster" not in parameters:  # whose workers report no progress
             stream.with_progress(progress)
         model.fit(stream, **others)
-    seconds = time.perf_counter() - start
+    seconds = perf_counter() - start
     plan = model.plan_
     console.event(
         "plan",
