@@ -106,8 +106,8 @@ def compare(
     console.print(f"{name}: {rows}, {_count(board.columns, 'column')}; {board.seconds:.0f} s")
     print_leaderboard(board, console)
     if report is not None:
-        rows, targets, names = (X, y, None) if data is None else (stream, None, stream.columns)
-        _write_report(report, board, rows, targets, names, data, name, console)
+        rows, targets = (X, y) if data is None else (stream, None)
+        _write_report(report, board, rows, targets, data, name, console)
     if data is not None:
         given = {
             "target": target,
@@ -138,7 +138,6 @@ def _write_report(
     board: Leaderboard,
     X: Any,
     y: Any,
-    names: Any,
     data: Path | None,
     name: str,
     console: Console,
@@ -155,7 +154,7 @@ def _write_report(
         report,
         X=sample.X,
         y=sample.y,
-        names=names,
+        names=sample.names,
         command=_command_line(data),
         title=f"{name}: which kernel?",
     )

@@ -353,7 +353,7 @@ class Tabular(Map):
         """Replace the hashes in the names of features by the texts of a stream."""
         lookup = getattr(table_schema, "category_names", None)
         spans = self._features_of_hashes()
-        if lookup is None or not spans:
+        if lookup is None or not spans or not hasattr(stream, "record_batches"):
             return
         texts = lookup(stream, {name: list(hashes) for name, hashes in spans.items()})
         used = set(self.get_feature_names_out())

@@ -253,7 +253,8 @@ class SuccessiveHalving:
         left = self.clock.left() if left is None else left
         if not self._has_time(candidate, size, rows - len(tests[0]), folds, left, FINAL):
             return None
-        splits = [(np.setdiff1d(np.arange(rows), test), test) for test in tests]
+        later = 0 if self.sample.timed else rows  # rows up to which others are trained on
+        splits = [(np.r_[0 : test[0], min(test[-1] + 1, later) : later], test) for test in tests]
         result = self._evaluate(candidate, size, splits, FINAL, self.clock.spent() + left)
         if result is not None:
             self.final.append(result)

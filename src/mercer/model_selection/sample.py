@@ -13,7 +13,8 @@ from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
 from mercer.data.task import is_classification
 from mercer.errors import ParameterError, Setting
-from mercer.maps.block import Dense
+from mercer.maps.block import Dense, matrix
+from mercer.maps.tabular import Tabular
 from mercer.model_selection.schedule import Budget, least_limit, sample_rows
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
@@ -27,7 +28,8 @@ class Sample:
     """Rows in memory with their targets.
 
     Classes are spread evenly over the rows, and the first row of each class precedes all others, so
-    that any first rows contain all classes.
+    that any first rows contain all classes. Rows of a group follow each other, and rows that have
+    times are in their order.
 
     Attributes
     ----------
@@ -37,12 +39,22 @@ class Sample:
     numeric : bool
     total : int
         Rows of the data that they were drawn from.
+    encoder : Tabular or None
+        The map that encoded the columns of a table with missing cells or columns that are no
+        numbers, fitted to the rows.
+    names : tuple of str or None
+        Names of the columns.
+    timed : bool
+        Whether rows are in the order of time, so that only earlier ones may be trained on.
     """
 
     X: Any
     y: Array
     numeric: bool
     total: int
+    encoder: Tabular | None = None
+    names: tuple[str, ...] | None = None
+    timed: bool = False
 
     @property
     def rows(self) -> int:
@@ -100,8 +112,14 @@ def draw(
             "Give more rows; with as few as that, fit a model without choosing: "
             "KernelClassifier(), KernelRegressor()."
         )
-    rows, targets = _read(stream, total, limit, seed, most_rows)
-    require_finite("select", rows, stream.columns)
+    rows, targets, keys = _read(stream, total, limit, seed, most_rows)
+    names, encoder = stream.columns, None
+    is_table = hasattr(stream, "with_schema")
+    if stream.schema is not None or (is_table and np.isnan(rows).any()):
+        encoder = _fit_encoder(rows, stream)
+        rows = encoder._transform_block(rows)
+        rows, names = matrix(rows), tuple(encoder.get_feature_names_out())
+    require_finite("select", rows, names)
     if targets.ndim > 1:
         if targets.shape[1] > 1:
             raise ValueError(f"select takes one target, got {targets.shape[1]}.")
@@ -109,8 +127,26 @@ def draw(
     if numeric is None:
         numeric = not is_classification(targets)
     _require_variation(rows, targets, numeric)
-    order = _stratified_order(targets, numeric, seed)
-    return Sample(rows[order], targets[order], numeric, total)
+    timed = stream.time is not None
+    if keys is None:
+        order = _stratified_order(targets, numeric, seed)
+    elif timed:
+        order = np.argsort(keys, kind="stable")[::-1]  # keys fall with time
+    else:
+        order = _grouped_order(targets, numeric, keys)
+    return Sample(rows[order], targets[order], numeric, total, encoder, names, timed)
+
+
+def _fit_encoder(rows: Array, stream: Stream) -> Tabular:
+    """Return the encoder of the columns of a table, fitted to sampled rows.
+
+    Numbers keep their units: each model scales them as it needs.
+    """
+    sampled = open_stream(rows)
+    sampled.schema, sampled.columns = stream.schema, stream.columns
+    encoder = Tabular(scale=False)._fit_stream(sampled)
+    encoder._name_categories(stream)
+    return encoder
 
 
 def _open(X: Any, y: Any) -> Stream:
@@ -122,8 +158,10 @@ def _open(X: Any, y: Any) -> Stream:
     return open_stream(X).with_targets(getattr(y, "to_numpy", lambda: y)(), None)
 
 
-def _read(stream: Stream, total: int, limit: int, seed: int, most_rows: int) -> tuple[Any, Array]:
-    """Return (X, y) of a sample of rows, in their order."""
+def _read(
+    stream: Stream, total: int, limit: int, seed: int, most_rows: int
+) -> tuple[Any, Array, Array | None]:
+    """Return X, y, and the keys of groups or times, of a sample of rows, in their order."""
     # the density of sparse rows is not known before they are read
     width = stream.width * (0.1 if stream.sparse else 1.0)
     fitting = sample_rows(8.0 * width, limit, most_rows)
@@ -143,14 +181,18 @@ def _read(stream: Stream, total: int, limit: int, seed: int, most_rows: int) -> 
     for chunk in stream.chunks():
         low, high = np.searchsorted(places, [chunk.start, chunk.start + len(chunk)])
         inside = places[low:high] - chunk.start
-        parts.append((chunk.X[inside], np.asarray(chunk.y)[inside]))
+        keys = None if chunk.keys is None else chunk.keys[inside]
+        parts.append((chunk.X[inside], np.asarray(chunk.y)[inside], keys))
+    matrices, targets, all_keys = zip(*parts, strict=True)
+    y = np.concatenate(targets)
+    some_keys = None if all_keys[0] is None else np.concatenate(all_keys)
     if not stream.sparse:
-        return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+        return np.concatenate(matrices), y, some_keys
     from scipy.sparse import vstack
 
-    rows = vstack([X for X, _ in parts], format="csr")
+    rows = vstack(matrices, format="csr")
     rows.sum_duplicates()
-    return rows, np.concatenate([y for _, y in parts])
+    return rows, y, some_keys
 
 
 def _require_variation(X: Any, y: Array, numeric: bool) -> None:
@@ -170,6 +212,16 @@ def _require_variation(X: Any, y: Array, numeric: bool) -> None:
             f"All {len(y):,} rows are equal: no model can tell them apart. Give columns that "
             "differ from row to row."
         )
+
+
+def _grouped_order(y: Array, numeric: bool, keys: Array) -> Array:
+    """Order rows by the keys of their groups; groups that have the first row of a class lead."""
+    order = np.argsort(keys, kind="stable")
+    if numeric:
+        return order
+    _, first = np.unique(y[order].astype(str), return_index=True)
+    leads = np.isin(keys[order], keys[order[first]])
+    return np.concatenate([order[leads], order[~leads]])
 
 
 def _stratified_order(y: Array, numeric: bool, seed: int) -> Array:

@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 from mercer import system
 from mercer.kernels import Kernel
+from mercer.linear_model.base import make_map
+from mercer.maps.tabular import Tabular
 from mercer.model_selection.candidates import candidates
 from mercer.model_selection.halving import Clock, Result, SuccessiveHalving, kernel_of
 from mercer.model_selection.sample import draw
@@ -100,6 +102,8 @@ class Leaderboard:
         Parameters and schedule, to run it again.
     notes : tuple of str
         Warnings of the models.
+    encoder : Tabular or None
+        The encoding of the columns of a table, fitted to the sample.
     """
 
     entries: tuple[Entry, ...]
@@ -113,6 +117,7 @@ class Leaderboard:
     refused: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    encoder: Tabular | None = None
 
     @property
     def best_(self) -> Any:
@@ -290,6 +295,7 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
             "folds": schedule.folds,
         },
         notes=tuple(search.notes),
+        encoder=sample.encoder,
     )
 
 
@@ -309,6 +315,9 @@ def _make_entry(search: SuccessiveHalving, result: Result, *, finalist: bool) ->
     if candidate.kind != "exact":
         model = candidate.build(result.size, search.options)
         model = getattr(model, "model", model)  # scikit-learn's own
+    if sample.encoder is not None and model is not None and candidate.kind in ("linear", "map"):
+        given = make_map("select", model.feature_map, None, None, scale=model.scale)
+        model.set_params(feature_map=clone(sample.encoder) >> given)
     return Entry(
         name=result.label,
         kind=candidate.kind,
