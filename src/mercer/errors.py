@@ -111,3 +111,38 @@ class RowError(ValueError):
 
 class MissingValueError(RowError):
     """A RowError about a missing cell: NaN or null where a number is needed."""
+
+
+class ColumnTypeError(RowError):
+    """A RowError about a cell that is not of the type that its column has in the first rows.
+
+    Parameters
+    ----------
+    row, before, after, location, advice
+        As of ``RowError``.
+    column : str
+        The column; ``stream.retyped(column)`` reads it as text.
+    """
+
+    def __init__(
+        self,
+        row: int,
+        before: str,
+        after: str,
+        location: str = "",
+        advice: tuple[Part, ...] = (),
+        column: str = "",
+    ) -> None:
+        super().__init__(row, before, after, location, advice)
+        self.args = (row, before, after, location, advice, column)
+        self.column = column
+
+    def with_offset(self, start: int, estimator_name: str = "") -> ColumnTypeError:
+        return self._of(super().with_offset(start, estimator_name))
+
+    def with_location(self, location: str) -> ColumnTypeError:
+        return self._of(super().with_location(location))
+
+    def _of(self, error: RowError) -> ColumnTypeError:
+        after, location, advice = error.after, error.location, error.advice
+        return ColumnTypeError(error.row, error.before, after, location, advice, self.column)

@@ -176,8 +176,8 @@ def test_a_file_that_changes_its_columns_stops_with_file_and_column(tmp_path):
         "b.parquet has a column 'more', which a.parquet has not": table().append_column(
             "more", pa.array(w)
         ),
-        "b.parquet: column 'c2' is float, and in a.parquet it is double": table().set_column(
-            2, "c2", pa.array(X[:, 2].astype("f4"))
+        "b.parquet: column 'c2' is text, and in a.parquet it is double": table().set_column(
+            2, "c2", pa.array(X[:, 2].astype(str))
         ),
         "b.parquet: column 'label' is text, and in a.parquet it is int64": table().set_column(
             5, "label", pa.array(y.astype(str))

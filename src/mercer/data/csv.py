@@ -1,129 +1,297 @@
-"""CSV files, read by pyarrow: types are inferred from the first block, inputs are float64."""
+"""CSV files, read by pyarrow: types are inferred from the first block, numbers are float64."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from itertools import pairwise
-from pathlib import Path
+import codecs
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
+from mercer.data.arrow import pyarrow
 from mercer.data.column_roles import COLUMNS
-from mercer.data.files import OneFile, one_file
-from mercer.data.stream import CHUNK_BYTES, Parts, Stream
-from mercer.errors import RowError
-from mercer.validation.rows import reads_as_number
+from mercer.data.csv_dialect import DELIMITERS, FALSE, TRUE, Dialect, detect_dialect
+from mercer.data.files import describe_row
+from mercer.data.inputs import AnyPath, inner_suffix, open_input
+from mercer.data.stream import CHUNK_BYTES
+from mercer.data.table_files import TextFilesStream, TextFilesTable
+from mercer.errors import ColumnTypeError, RowError
 
-_LONGEST_LINE = 2**28
-_SCALE = 8  # sorted numbers are taken for names from this count on: random ones are once in 20,000
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-
-
-class CsvTable(Table):
-    """A CSV file (or .tsv, with tabs) whose first line has the names of the columns."""
-
-    def __init__(self, path: Path) -> None:
-        pa = pyarrow("Reading CSV")
-        self.name, self.path, self.file = path.name, path, one_file(path)
-        self.block_bytes = _block_bytes(path)
-        try:
-            reader = self.open()
-            self.columns = describe_columns(reader.schema)
-            empty = not any(batch.num_rows for batch in reader)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path.name} cannot be read as CSV: {error}") from None
-        _validate_header(path.name, [column.name for column in self.columns])
-        if empty:
-            raise ValueError(f"{path.name} has no rows after its first line.")
-
-    def stream(self, *, columns: Any, target: Any, weight: Any) -> Stream:
-        return CsvStream(self, columns=columns, target=target, weight=weight)
-
-    def open(self, types: dict[str, Any] | None = None) -> Any:
-        """Return a reader of record batches; of the columns of `types` with these types, if any."""
-        csv = pyarrow("Reading CSV", "csv")
-        convert = {} if types is None else {"column_types": types, "include_columns": list(types)}
-        return csv.open_csv(
-            self.path,
-            read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=DELIMITERS[self.path.suffix.lower()]),
-            convert_options=csv.ConvertOptions(strings_can_be_null=True, **convert),
-        )
+LONGEST_LINE = 2**28
+_LINES = 4  # at least, in the head of a file
+_SHOWN = 60  # characters of a line in an error
 
 
-class CsvStream(OneFile, TableStream):
-    """Rows of a CSV file."""
+class CsvStream(TextFilesStream):
+    """Rows of CSV files, one after the other."""
 
     kind = "csv"
-    seeks = False
 
-    def __init__(self, table: CsvTable, *, columns: Any, target: Any, weight: Any) -> None:
-        super().__init__(table.name)
-        self._table, self._files, self.rows = table, table.file, None
-        self._assign(table.name, table.columns, columns, target, weight)
 
-    def _read(self, start: int, rows: int) -> Iterator[Parts]:
+class CsvTable(TextFilesTable):
+    """CSV files (or .tsv, with tabs), each with a dialect of its own.
+
+    Attributes
+    ----------
+    dialects : list of Dialect
+    """
+
+    stream_class = CsvStream
+
+    def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
         pa = pyarrow("Reading CSV")
-        skip = start
+        super().__init__(name, paths, folder)
+        self.block_bytes = CHUNK_BYTES.get() // 8  # that are parsed at a time
+        self.dialects = list[Dialect]()
+        for path, label in zip(paths, self.names, strict=True):
+            head, complete = read_head(path, label, self.block_bytes)
+            longest = max(map(len, head.split(b"\n", _LINES)[:_LINES]))
+            self.block_bytes = max(self.block_bytes, 8 * longest)
+            usual = DELIMITERS.get(inner_suffix(path), ",")
+            self.dialects.append(detect_dialect(label, head, complete, usual))
+        first = self.dialects[0]
+        self.words = first.words
+        self._declared = dict.fromkeys(first.codes, pa.string())
+        self.notes = describe_notes(self.names, [dialect.notes for dialect in self.dialects])
+        self._infer_types()
+        types = {column.name: column for column in self.columns}
+        self.columns_of_files = [
+            [replace(types.get(name, unknown), name=name) for name in dialect.names]
+            for dialect in self.dialects
+            for unknown in [self.columns[0]]
+        ]
+
+    def _infer_types(self) -> None:
+        super()._infer_types()
+        if self.dialects[0].index:
+            self.columns[0] = replace(self.columns[0], index=True)
+
+    def _first_batch(self) -> Any:
+        pa = pyarrow("Reading CSV")
+        names = self.dialects[0].names
+        for i, dialect in enumerate(self.dialects):
+            if dialect.empty or {*dialect.names} != {*names}:
+                continue
+            for _, batch in self.batches(i, self._declared, 0, 0, all_columns=True):
+                if not batch.num_rows:
+                    continue
+                for item in batch.schema:
+                    if pa.types.is_binary(item.type):
+                        raise self._explain_encoding(i) or ValueError(
+                            f"{self.names[i]}: column {item.name!r} is no text."
+                        )
+                return batch.select(list(names))
+        raise ValueError(f"{self.name} has no rows after its first line.")
+
+    def batches(
+        self,
+        i: int,
+        types: dict[str, Any],
+        start: int,
+        rows: int,
+        *,
+        all_columns: bool = False,
+    ) -> Iterator[tuple[int, Any]]:
+        pa = pyarrow("Reading CSV")
+        if self.dialects[i].empty:
+            return
+        at, ragged = 0, list[Any]()
         try:
-            for batch in self._table.open(self._types()):
-                if skip < batch.num_rows:
-                    yield self._parts(batch.slice(skip) if skip else batch)
-                skip = max(0, skip - batch.num_rows)
-        except pa.ArrowInvalid as error:
-            raise self._locate(error) from None
-        if skip:
-            raise ValueError(
-                f"{self.name} has {start - skip} rows: there is no row {start} to start from."
-            )
+            for batch in self._open(i, types, ragged, all_columns):
+                yield at, self._trim(i, batch)
+                at += batch.num_rows
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            raise self._explain(i, types, ragged, error) from None
+        except FileNotFoundError:
+            raise ValueError(f"{self.names[i]} does not exist any more.") from None
+        except OSError as error:
+            raise ValueError(f"{self.names[i]} is damaged: {error}") from None
 
-    def _types(self) -> dict[str, Any]:
-        """Return the Arrow types that the columns in use are read with."""
-        pa = pyarrow("Reading CSV")
-        inputs = self._inputs + ([self._weights] if self._weights else [])
-        numbers = {"bool": pa.bool_()}
-        labels = {"text": pa.string(), "bool": pa.bool_(), "int64": pa.int64()}
-        return {
-            **{column.name: numbers.get(column.type, pa.float64()) for column in inputs},
-            **{column.name: labels.get(column.type, pa.float64()) for column in self._targets},
-        }
+    def _open(self, i: int, types: dict[str, Any], ragged: list[Any], all_columns: bool) -> Any:
+        """Return a reader of the columns of `types`; the first ragged line is put into `ragged`."""
+        csv, dialect = pyarrow("Reading CSV", "csv"), self.dialects[i]
 
-    def _locate(self, error: Exception) -> ValueError:
-        """Return an error for the first value that is not of its column's type.
+        def handle_ragged(row: Any) -> str:
+            if dialect.comments and row.text.startswith("#"):
+                return "skip"
+            ragged.append(row)
+            return "error"
 
-        pyarrow's message is used where lines cannot be parsed at all.
-        """
-        pa = pyarrow("Reading CSV")
-        types, start = self._types(), 0
-        try:
-            for batch in self._table.open(dict.fromkeys(types, pa.string())):
-                for column in self._used:
-                    values = batch.column(column.name)
-                    row = _first_mismatch(values, types[column.name])
-                    if row is not None:
-                        return self.locate(_mismatch(column, row, values[row].as_py()), start)
-                start += batch.num_rows
-        except pa.ArrowInvalid:
-            pass
-        return ValueError(f"{self.name} cannot be read as CSV: {error}")
-
-
-def _block_bytes(path: Path) -> int:
-    """Return the bytes that are parsed at a time: an eighth of a chunk, at least several lines."""
-    with path.open("rb") as file:
-        lines = [file.readline(_LONGEST_LINE) for _ in range(2)]
-    if not lines[0].strip():
-        raise ValueError(
-            f"{path.name} is empty: its first line must have the names of the columns."
+        return csv.open_csv(
+            open_input(self.files.paths[i]),
+            read_options=csv.ReadOptions(
+                block_size=self.block_bytes,
+                use_threads=False,
+                skip_rows=dialect.skip,
+                column_names=list(dialect.names),
+                encoding=dialect.encoding,
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=dialect.delimiter,
+                newlines_in_values=dialect.newlines,
+                invalid_row_handler=handle_ragged,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                include_columns=[] if all_columns else list(types),
+                strings_can_be_null=True,
+                null_values=dialect.nulls,
+                true_values=TRUE,
+                false_values=FALSE,
+                decimal_point=dialect.decimal,
+            ),
         )
-    return max(CHUNK_BYTES.get() // 8, 8 * max(map(len, lines)))
+
+    def _trim(self, i: int, batch: Any) -> Any:
+        """Return a batch whose text has no spaces around it, where a file has them."""
+        if not self.dialects[i].spaces:
+            return batch
+        pa, compute = pyarrow("Reading CSV"), pyarrow("Reading CSV", "compute")
+        for place, item in enumerate(batch.schema):
+            if pa.types.is_string(item.type):
+                values = compute.utf8_trim_whitespace(batch.column(place))
+                missing = compute.is_in(values, pa.array(self.dialects[i].nulls))
+                values = compute.if_else(missing, pa.scalar(None, pa.string()), values)
+                batch = batch.set_column(place, item, values)
+        return batch
+
+    def _explain(
+        self, i: int, types: dict[str, Any], ragged: list[Any], error: Exception
+    ) -> ValueError:
+        """Return an error that says which line, row or byte of file i cannot be read."""
+        if ragged:
+            return self._explain_ragged(i, ragged[0])
+        return (
+            self._find_mismatch(i, types)
+            or self._explain_encoding(i)
+            or self._explain_long_line(i)
+            or ValueError(f"{self.names[i]} cannot be read as CSV: {error}")
+        )
+
+    def _explain_ragged(self, i: int, row: Any) -> ValueError:
+        text = row.text if len(row.text) <= _SHOWN else f"{row.text[:_SHOWN]}..."
+        said = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+        mark = said[self.dialects[i].delimiter]
+        return ValueError(
+            f"{self.names[i]}, line {row.number} has {row.actual_columns} cells separated by "
+            f"{mark}, and the table has {row.expected_columns}: {text!r}. Quote cells that contain "
+            f"{mark} or line breaks, and remove lines that are no rows."
+        )
+
+    def _find_mismatch(self, i: int, types: dict[str, Any]) -> RowError | None:
+        """Return an error for the first value of file i that is not of its column's type."""
+        pa = pyarrow("Reading CSV")
+        start, dialect = 0, self.dialects[i]
+        try:
+            for batch in self._open(i, dict.fromkeys(types, pa.string()), [], all_columns=False):
+                for name, kind in types.items():
+                    values = batch.column(name)
+                    row = _first_mismatch(values, kind, dialect.decimal)
+                    if row is not None:
+                        where = describe_row(self.names[i], start + row)
+                        return _mismatch(name, kind, start + row, values[row].as_py(), where)
+                start += batch.num_rows
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            pass
+        return None
+
+    def _explain_encoding(self, i: int) -> ValueError | None:
+        encoding = self.dialects[i].encoding
+        decoder = codecs.getincrementaldecoder(encoding)()
+        at, line = 0, 1
+        with open_input(self.files.paths[i]) as file:
+            while block := file.read(2**20):
+                try:
+                    decoder.decode(block)
+                except UnicodeDecodeError as error:
+                    at += error.start - (len(error.object) - len(block))
+                    line += error.object.count(b"\n", 0, error.start)
+                    value = error.object[error.start]
+                    return ValueError(
+                        f"{self.names[i]} starts as {encoding}, and byte {at:,}, in line {line:,}, "
+                        f"is not: 0x{value:02X}. Save it as UTF-8 (iconv -f cp1252 -t utf-8)."
+                    )
+                at += len(block)
+                line += block.count(b"\n")
+        return None
+
+    def _explain_long_line(self, i: int) -> ValueError | None:
+        line, length = _longest_line(self.files.paths[i])
+        if length <= self.block_bytes:
+            return None
+        return _long_line(self.names[i], line, length, self.block_bytes)
 
 
-def _first_mismatch(values: Any, kind: Any) -> int | None:
+def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:
+    """Return the first bytes of a file, at least four lines, and whether they are all of it."""
+    head = b""
+    try:
+        with open_input(path) as file:
+            while True:
+                block = file.read(max(size - len(head), len(head)))
+                head += block
+                if not block:
+                    return head, True
+                if len(head) >= size and head.count(b"\n") + head.count(b"\r") >= _LINES:
+                    return head, False
+                if len(head) > _LINES * LONGEST_LINE or _first_line(head) > LONGEST_LINE:
+                    raise _long_line(name, *_longest_line(path), LONGEST_LINE)
+    except FileNotFoundError:
+        raise ValueError(f"{name} does not exist any more.") from None
+    except OSError as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
+
+
+def _first_line(head: bytes) -> int:
+    return head.find(b"\n") if b"\n" in head else len(head)
+
+
+def _longest_line(path: AnyPath) -> tuple[int, int]:
+    """Return the number and the bytes of the longest line of a file."""
+    line, number, length, longest = 1, 1, 0, 0
+    with open_input(path) as file:
+        while block := file.read(2**20):
+            parts = block.split(b"\n")
+            for part in parts[:-1]:
+                if length + len(part) > longest:
+                    longest, number = length + len(part), line
+                line, length = line + 1, 0
+            length += len(parts[-1])
+            if length > longest:
+                longest, number = length, line
+    return number, longest
+
+
+def _long_line(name: str, line: int, length: int, most: int) -> ValueError:
+    return ValueError(
+        f"{name}, line {line:,} has {length:,} bytes, and at most {most:,} are read as one line. "
+        "Is it a table with a row on each line?"
+    )
+
+
+def describe_notes(names: Sequence[str], notes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the notes of files: those of the first, and others with the names of the files."""
+    others = [
+        f"{name}: {note}"
+        for name, said in zip(names, notes, strict=True)
+        for note in said
+        if note not in notes[0]
+    ]
+    more = [f"And so on for {len(others) - 3} notes of other files."] if len(others) > 3 else []
+    return (*notes[0], *others[:3], *more)
+
+
+def _first_mismatch(values: Any, kind: Any, decimal: str) -> int | None:
     """Return the first value that cannot be cast, by bisection; None if all can."""
     pa, compute = pyarrow("Reading CSV"), pyarrow("Reading CSV", "compute")
     values = compute.utf8_trim_whitespace(values)
+    if pa.types.is_boolean(kind):
+        truths = pa.array([*TRUE, *FALSE, "0", "1"])
+        fits_all = compute.or_(compute.is_in(values, truths), compute.is_null(values))
+        row = compute.index(fits_all, False).as_py()
+        return None if row < 0 else int(row)
+    if decimal != "." and pa.types.is_floating(kind):
+        values = compute.replace_substring(values, ".", "no number")
+        values = compute.replace_substring(values, decimal, ".")
 
     def fits(low: int, high: int) -> bool:
         try:
@@ -141,47 +309,24 @@ def _first_mismatch(values: Any, kind: Any) -> int | None:
     return low
 
 
-def _mismatch(column: Column, row: int, value: str) -> RowError:
-    kind = {"int64": "whole numbers", "bool": "true and false"}.get(column.type, "numbers")
-    return RowError(
-        row,
-        f"Column {column.name!r} has {kind} in the first rows, and then {value!r} at",
-        "",
-        advice=(". Correct it, or leave the column out with ", COLUMNS, "."),
+def _mismatch(name: str, kind: Any, row: int, value: str, where: str) -> ColumnTypeError:
+    types = pyarrow("Reading CSV").types
+    said = (
+        "whole numbers"
+        if types.is_integer(kind)
+        else "true and false"
+        if types.is_boolean(kind)
+        else "numbers"
+        if types.is_floating(kind)
+        else "times"
+        if types.is_time(kind)
+        else "dates"
     )
-
-
-def _validate_header(name: str, names: list[str]) -> None:
-    """Raise for a first line without names or with another delimiter; warn if it may be a row.
-
-    Numbers are accepted as names if they count columns (0, 1, 2) or are sorted, as wavelengths
-    are.
-    """
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise ValueError(
-            f"{name} has one column, {names[0]!r}: columns are separated by commas (.csv) or "
-            "tabs (.tsv)."
-        )
-    numbers = [text for text in names if reads_as_number(text)]
-    if not numbers or (
-        all(text.isdigit() for text in numbers) and len(set(numbers)) == len(numbers)
-    ):
-        return
-    steps = {
-        float(after) > float(before)
-        for before, after in pairwise(numbers)
-        if float(after) != float(before)
-    }
-    if len(set(numbers)) == len(numbers) >= _SCALE and len(steps) == 1:
-        return
-    if len(numbers) == len(names):
-        raise ValueError(
-            f"{name}: the first line must have the names of the columns, got numbers "
-            f"({', '.join(names[:3])})."
-        )
-    warnings.warn(
-        f"{name}: the first line is read as the names of the columns, and "
-        f"{', '.join(map(repr, numbers[:3]))} among them look like values. If it is a row, put a "
-        "line with names before it.",
-        stacklevel=2,
+    return ColumnTypeError(
+        row,
+        f"Column {name!r} has {said} in the first rows, and then {value!r} at",
+        "",
+        where,
+        (". Correct it, or leave the column out with ", COLUMNS, "."),
+        name,
     )

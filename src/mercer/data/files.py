@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -29,13 +28,13 @@ class FileState:
     bytes: int
     modified_ns: int
     changed_ns: int  # of content, permissions or name; cannot be set
-    inode: tuple[int, int]
+    inode: tuple[int, int | str]  # a text is the ETag of a URL
 
     @classmethod
-    def of(cls, path: Path) -> FileState | None:
-        """Return the state of a file; None if it does not exist."""
+    def of(cls, path: Any) -> FileState | None:
+        """Return the state of a file, a Path or a RemoteFile; None if it does not exist."""
         try:
-            stat = os.stat(path)
+            stat = path.stat()
         except FileNotFoundError:
             return None
         return cls(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, (stat.st_dev, stat.st_ino))
@@ -64,7 +63,7 @@ class FileSet:
 
     Parameters
     ----------
-    paths : sequence of Path
+    paths : sequence of Path or RemoteFile
     names : sequence of str
         Names of the files in errors.
     listing : callable, optional
@@ -73,9 +72,9 @@ class FileSet:
 
     def __init__(
         self,
-        paths: Sequence[Path],
+        paths: Sequence[Any],
         names: Sequence[str],
-        listing: Callable[[], Sequence[Path]] | None = None,
+        listing: Callable[[], Sequence[Any]] | None = None,
     ) -> None:
         self.paths, self.names, self._listing = list(paths), list(names), listing
         self._states = [FileState.of(path) for path in paths]
@@ -103,7 +102,12 @@ class FileSet:
                 ) from error
 
     def _sample(self) -> dict[int, int]:
-        """Return checksums of evenly spaced pages of all files together, by index of the file."""
+        """Return checksums of evenly spaced pages of all files together, by index of the file.
+
+        Files of URLs, for which pages are requests, have their ETag.
+        """
+        if not all(isinstance(path, Path) for path in self.paths):
+            return {}
         sizes = [0 if state is None else state.bytes for state in self._states]
         ends = list(accumulate(sizes))
         total, checksums = ends[-1], dict[int, int]()

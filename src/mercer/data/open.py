@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mercer.data.arrow import Table
 from mercer.data.arrow_table import open_arrow
-from mercer.data.csv import DELIMITERS, CsvTable
+from mercer.data.csv import CsvTable
 from mercer.data.dask import DaskStream
 from mercer.data.in_memory import ArrayStream, frame_library, open_frame
+from mercer.data.inputs import (
+    ARROW,
+    COMPRESSED,
+    CSV,
+    FORMATS,
+    JSON,
+    PARQUET,
+    files_in,
+    format_of,
+    require_one_format,
+    require_readable,
+    resolve,
+)
+from mercer.data.ipc import ArrowFilesTable
+from mercer.data.json_lines import JsonLinesTable
 from mercer.data.npy import NpyStream, NpzStream
-from mercer.data.parquet import ParquetTable, files_in
+from mercer.data.parquet import ParquetTable
 from mercer.data.stream import Stream, is_lazy
 from mercer.data.svmlight import SVMLIGHT, SvmlightStream
+from mercer.data.table_files import FilesTable
+from mercer.data.table_schema import TableSchema
 
 _MATRICES: dict[str, Callable[..., Stream]] = {
     ".npy": NpyStream,
     ".npz": NpzStream,
     **dict.fromkeys(SVMLIGHT, SvmlightStream),
 }
-SUFFIXES = (".npy", ".npz", ".parquet", *DELIMITERS, *SVMLIGHT)
+_TABLES: dict[str, type[FilesTable]] = {
+    PARQUET: ParquetTable,
+    CSV: CsvTable,
+    ARROW: ArrowFilesTable,
+    JSON: JsonLinesTable,
+}
+SUFFIXES = (".npy", ".npz", *FORMATS, *SVMLIGHT)
 
 
 def open_stream(
@@ -33,8 +56,8 @@ def open_stream(
     weight: Any = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    kinds: Any = None,
-    schema: Any = None,
+    kinds: Mapping[str, str] | None = None,
+    schema: TableSchema | None = None,
 ) -> Stream:
     """Open the rows of a source as a stream, which is read in chunks and as often as needed.
 
@@ -42,10 +65,15 @@ def open_stream(
     ----------
     source : array, sparse matrix, Dask array, data frame, path, list of paths, tuple, or Stream
         A NumPy array or a sparse matrix; a Dask array, whose chunks are computed when they are
-        read; a pandas or polars frame; a file ``.npy``, ``.npz`` (arrays X and y, one array, or a
-        CSR matrix of ``scipy.sparse.save_npz``), ``.parquet``, ``.csv``, ``.tsv`` or svmlight
-        (``.svm``, ``.svmlight``, ``.libsvm``); a folder or a list of Parquet files; or (X, y) or
-        (X, y, weight) with X any of these.
+        read; a pandas or polars frame, an Arrow table or another object with
+        ``__arrow_c_stream__`` that can be read more than once; a file ``.npy``, ``.npz`` (arrays X
+        and y, one array, or a CSR matrix of ``scipy.sparse.save_npz``), svmlight (``.svm``,
+        ``.svmlight``, ``.libsvm``), ``.parquet``, ``.csv``, ``.tsv``, Arrow (``.feather``,
+        ``.arrow``, ``.ipc``) or JSON lines (``.jsonl``, ``.ndjson``); CSV and JSON lines may be
+        compressed (``.gz``, ``.bz2``, ``.zst``); a folder or a list of tables of one format; a URL
+        of a table such as ``s3://...``, through fsspec; ``"-"``, a table from standard input; or
+        (X, y) or (X, y, weight) with X any of these. The separator, the decimal mark, the encoding
+        and the header of a CSV file are detected, and said in ``stream.notes``.
     target : column, list of columns, or array
         The target y: a column by name (by number for arrays; the name of an array in a ``.npz``
         file), a list of columns for several targets, or an array with a value for each row. Labels
@@ -60,6 +88,11 @@ def open_stream(
         Width of an svmlight file; the largest column in use when None.
     zero_based : bool
         Whether the columns of an svmlight file count from 0; when None, from 1 where no row uses 0.
+    kinds : dict
+        Kinds of columns of a table by name, "number", "category", "date", "text" or "boolean",
+        where they are not to be inferred.
+    schema : TableSchema
+        That of the rows that a model was fitted on: inputs are its columns, of its kinds.
 
     Returns
     -------
@@ -80,7 +113,8 @@ def open_stream(
     2 [[5.0, 6.0]] [1]
     """
     if isinstance(source, Stream):
-        if any(option is not None for option in (target, columns, weight, n_features, zero_based)):
+        options = (target, columns, weight, n_features, zero_based, kinds, schema)
+        if any(option is not None for option in options):
             raise ValueError(
                 f"{source!r} is open already: target=, columns= and weight= are given when it is "
                 "opened."
@@ -88,58 +122,50 @@ def open_stream(
         return source
     given = {"n_features": n_features, "zero_based": zero_based}
     svmlight = {name: value for name, value in given.items() if value is not None}
+    table = {"kinds": kinds, "schema": schema}
     if isinstance(source, tuple):
         if target is not None or weight is not None or not 2 <= len(source) <= 3:
             raise ValueError(
                 "open_stream needs (X, y) or (X, y, weight) for a tuple, without target= and "
                 "weight= beside it."
             )
-        return _open(source[0], columns, None, None, svmlight, kinds, schema).with_targets(
+        roles = {"columns": columns, "target": None, "weight": None}
+        return _open(source[0], roles, svmlight, table).with_targets(
             *source[1:], *[None] * (3 - len(source))
         )
     y, weights = (values if _is_values(values) else None for values in (target, weight))
     target, weight = (None if _is_values(values) else values for values in (target, weight))
-    return _open(source, columns, target, weight, svmlight, kinds, schema).with_targets(y, weights)
+    roles = {"columns": columns, "target": target, "weight": weight}
+    return _open(source, roles, svmlight, table).with_targets(y, weights)
 
 
-def open_table(path: str | os.PathLike[str]) -> Table | None:
-    """Open a Parquet or CSV file or a folder of Parquet files; None for other files."""
-    path = Path(path)
-    suffix = path.suffix.lower()
+def open_table(source: str | os.PathLike[str]) -> Table | None:
+    """Open a table: a file, a folder of files, a URL or "-"; None for other files."""
+    path = resolve(source)
     if path.is_dir():
-        return ParquetTable(path.name, files_in(path.absolute()), folder=path.absolute())
-    if suffix not in (".parquet", *DELIMITERS):
+        path = path.absolute()
+        paths = files_in(path)
+        return _TABLES[str(format_of(paths[0]))](path.name, paths, folder=path)
+    require_readable(path)
+    form = format_of(path)
+    if form is None:
         return None
     if not path.is_file():
         raise ValueError(f"There is no file {path}.")
     path = path.absolute()
-    return ParquetTable(path.name, [path]) if suffix == ".parquet" else CsvTable(path)
+    return _TABLES[form](path.name, [path])
 
 
 def _open(
-    source: Any,
-    columns: Any,
-    target: Any,
-    weight: Any,
-    svmlight: dict[str, Any],
-    kinds: Any,
-    schema: Any,
+    source: Any, roles: dict[str, Any], svmlight: dict[str, Any], table: dict[str, Any]
 ) -> Stream:
-    table = {"kinds": kinds, "schema": schema}
-    roles = {"columns": columns, "target": target, "weight": weight}
+    """Open a source with columns, target and weight; `table` has kinds and schema."""
     if isinstance(source, str | os.PathLike):
-        return _open_path(Path(source), roles, svmlight)
+        return _open_path(source, roles, svmlight, table)
     if svmlight:
         raise ValueError(f"open_stream: {next(iter(svmlight))} is for svmlight files.")
     if isinstance(source, list) and source and all(map(_is_path, source)):
-        paths = [Path(path).absolute() for path in source]
-        for path in paths:
-            if path.suffix.lower() != ".parquet":
-                raise ValueError(f"open_stream takes lists of .parquet files, got {path.name}.")
-            if not path.is_file():
-                raise ValueError(f"There is no file {path}.")
-        name = f"{paths[0].name} and {len(paths) - 1} more"
-        return ParquetTable(name, paths).stream(**roles)
+        return _open_list(source).stream(**roles, **table)
     if is_lazy(source):
         return DaskStream(source, **roles)
     library = frame_library(source)
@@ -151,7 +177,9 @@ def _open(
         return open_frame(source, **roles, **table)
     if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__next__"):
         return open_arrow(source).stream(**roles, **table)
-    if hasattr(source, "__next__") or not (hasattr(source, "__len__") or hasattr(source, "shape")):
+    if hasattr(source, "__next__") or not (
+        any(hasattr(source, name) for name in ("__len__", "shape", "__arrow_c_stream__"))
+    ):
         raise ValueError(
             "open_stream needs rows that can be read more than once, got a "
             f"{type(source).__name__}. Give an array, a frame or a path."
@@ -159,26 +187,42 @@ def _open(
     return ArrayStream(source, **roles)
 
 
-def _open_path(path: Path, roles: dict[str, Any], svmlight: dict[str, Any]) -> Stream:
+def _open_list(sources: list[Any]) -> Table:
+    paths = [resolve(source).absolute() for source in sources]
+    for path in paths:
+        if format_of(path) is None:
+            raise ValueError(
+                f"open_stream takes lists of tables ({', '.join(FORMATS)}), got {path.name}."
+            )
+        require_readable(path)
+        if not path.is_file():
+            raise ValueError(f"There is no file {path}.")
+    form = require_one_format("The list", paths)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return _TABLES[form](f"{paths[0].name}{more}", paths)
+
+
+def _open_path(
+    source: Any, roles: dict[str, Any], svmlight: dict[str, Any], table: dict[str, Any]
+) -> Stream:
+    path = resolve(source)
     suffix = path.suffix.lower()
     if not path.is_dir():
         if not path.is_file():
             raise ValueError(f"There is no file {path}.")
-        if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip"):
+        require_readable(path)
+        if suffix not in SUFFIXES and format_of(path) is None:
             raise ValueError(
-                f"{path.name} is compressed: unpack it first (Parquet is compressed inside, and "
-                "is read)."
-            )
-        if suffix not in SUFFIXES:
-            raise ValueError(
-                f"{path.name} has an unknown suffix. Known are {', '.join(SUFFIXES)} and folders "
-                "of .parquet."
+                f"{path.name} has an unknown suffix. Known are {', '.join(SUFFIXES)}, "
+                f"{', '.join(COMPRESSED)} of CSV and JSON lines, and folders of tables."
             )
     if svmlight and suffix not in SVMLIGHT:
         raise ValueError(f"{path.name}: {next(iter(svmlight))} is for svmlight files.")
-    table = open_table(path)
-    if table is not None:
-        return table.stream(**roles)
+    opened = open_table(path)
+    if opened is not None:
+        return opened.stream(**roles, **table)
+    if not isinstance(path, Path):
+        raise ValueError(f"{path} cannot be read from a URL: of these, tables are.")
     return _MATRICES[suffix](path.absolute(), **roles, **svmlight)
 
 

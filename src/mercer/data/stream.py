@@ -73,6 +73,8 @@ class Stream:
     schema : TableSchema or None
         Kinds of the columns of a table, by which it becomes a matrix (see
         ``mercer.data.table_schema``); None where all inputs are numbers.
+    notes : tuple of str
+        Sentences about how a file is read: separators, a missing header, skipped lines.
     target, weight : str, list of str or None
         Columns of y and of the weights, by name; "given" for arrays beside the source.
     """
@@ -89,6 +91,7 @@ class Stream:
     columns: tuple[str, ...] | None = None
     left_out: tuple[str, ...] = ()
     schema: TableSchema | None = None
+    notes: tuple[str, ...] = ()
     target: str | list[str] | None = None
     weight: str | None = None
     _y: Array | None = None

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer._typing import Array
 from mercer.data.arrow import pyarrow
-from mercer.data.csv import DELIMITERS
+from mercer.data.csv_dialect import DELIMITERS
 from mercer.persistence.atomic_write import open_atomic
 from mercer.validation.parameters import validate_integer
 

@@ -1,0 +1,436 @@
+"""Detection of how a CSV file is written, from its first lines.
+
+Each candidate separator splits the lines; the one that gives most lines the same number of cells,
+and cells that are numbers or dates, is taken. Python's csv module splits, pyarrow reads the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mercer.validation.rows import reads_as_number
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_CANDIDATES = ",;\t|"
+_SAID = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
+HEAD_BYTES = 2**16  # from which separators are detected
+_LINES = 4  # at least, however long they are
+_RECORDS = 200  # from which types are detected
+_SCALE = 8  # sorted numbers are taken for names from this count on: random ones are once in 20,000
+
+NULLS = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", "-"),
+)
+YES = ("yes", "Yes", "YES")
+NO = ("no", "No", "NO")
+TRUE = ("true", "True", "TRUE", *YES)
+FALSE = ("false", "False", "FALSE", *NO)
+
+_NUMBER = re.compile(r"[+-]?(\d+([.,' \u00a0]\d+)*[.,]?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
+_DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
+_TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+_SVMLIGHT = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?")
+_COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?", re.ASCII)
+_POINT = re.compile(
+    r"[+-]?(\d+\.\d+|\.\d+|\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,})([eE][+-]?\d+)?", re.ASCII
+)
+_EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # a decimal, or thousands
+
+_BINARY = {
+    b"PAR1": "a Parquet file: name it .parquet",
+    b"ARROW1": "an Arrow file: name it .arrow",
+    b"PK\x03\x04": "a zip archive or an Excel workbook: save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook: save the sheet as CSV",
+    b"\x93NUMPY": "a NumPy array: name it .npy",
+    b"SQLite format 3": "a SQLite database: export the table as CSV",
+    b"%PDF": "a PDF document",
+    b"\xfd7zXZ": "compressed by xz: unpack it first",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written.
+
+    Attributes
+    ----------
+    delimiter, decimal, encoding : str
+    names : tuple of str
+        Names of the columns.
+    index : bool
+        Whether the first column has no name, as the index of a pandas frame that was written.
+    skip : int
+        Lines before the first row.
+    comments : bool
+        Whether lines that start with # are comments.
+    newlines : bool
+        Whether quoted cells contain line breaks.
+    spaces : bool
+        Whether cells have spaces around them.
+    nulls : tuple of str
+        Words for missing cells.
+    words : frozenset of str
+        Columns that have yes and no.
+    codes : frozenset of str
+        Columns of digits of one length with zeros in front, such as postal codes: text.
+    empty : bool
+        Whether there are no rows.
+    notes : tuple of str
+        Sentences about what is not usual.
+    """
+
+    delimiter: str
+    decimal: str
+    encoding: str
+    names: tuple[str, ...]
+    index: bool
+    skip: int
+    comments: bool
+    newlines: bool
+    spaces: bool
+    nulls: tuple[str, ...]
+    words: frozenset[str]
+    codes: frozenset[str]
+    empty: bool
+    notes: tuple[str, ...]
+
+
+def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Dialect:
+    """Detect the dialect of a file from its first bytes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file in errors.
+    head : bytes
+        The first bytes of the file, at least several lines.
+    complete : bool
+        Whether they are the whole file.
+    delimiter : str
+        The usual separator of such files, taken where another is no better.
+    """
+    encoding, text = _decode(name, head, complete)
+    end = _end_of_lines(text)
+    complete, text = complete and end == len(text), text[:end]
+    prefix, text = _cut_comments(text)
+    comments = [line for line in prefix if line.strip()]
+    if not text.strip():
+        what = "has comments (#) and no rows" if comments else "is empty"
+        raise ValueError(f"{name} {what}: a line with the names of the columns is needed.")
+    if all(map(_SVMLIGHT.fullmatch, text.splitlines()[:3])):
+        raise ValueError(
+            f"{name} has lines such as {text.splitlines()[0][:40]!r}: it looks like svmlight "
+            "(label index:value ...). Name it .svm."
+        )
+    lines = _choose_delimiter(text, complete, delimiter)
+    first, others = lines.records[lines.above], lines.body
+    names, notes, header = _find_names(first, others, lines, comments)
+    cells = others if header else [first, *others]
+    columns: list[tuple[str, ...]] = list(zip(*cells, strict=True))
+    decimal, unsure = _find_decimal(columns, lines.delimiter)
+    if lines.delimiter != delimiter or decimal != ".":
+        comma = ", decimal comma" if decimal == "," else ""
+        notes.insert(0, f"Separator {_SAID[lines.delimiter]}{comma}.")
+    if unsure:
+        notes.append(f"{unsure} is read as {unsure.replace(',', '.')}.")
+    if encoding not in ("utf-8", "utf-8-sig"):
+        notes.insert(0, f"Encoding {encoding}.")
+    unique, renamed = _unique_names(names)
+    if renamed:
+        notes.append(f"Columns of one name are renamed to {', '.join(map(repr, renamed[:3]))}.")
+    spaces = any(cell != cell.strip() for column in columns for cell in column)
+    return Dialect(
+        delimiter=lines.delimiter,
+        decimal=decimal,
+        encoding="utf-8" if encoding == "utf-8-sig" else encoding,
+        names=tuple(unique),
+        index=len(names) > 1 and not names[0],
+        skip=len(prefix) + (lines.ends if header else lines.starts)[lines.above],
+        comments=bool(comments),
+        newlines=any("\n" in cell or "\r" in cell for column in columns for cell in column),
+        spaces=spaces,
+        nulls=_null_words(columns, spaces),
+        words=frozenset(
+            name
+            for name, column in zip(unique, columns, strict=False)
+            if not {*YES, *NO}.isdisjoint(map(str.strip, column))
+        ),
+        codes=frozenset(
+            name for name, column in zip(unique, columns, strict=False) if _are_codes(column)
+        ),
+        empty=complete and not cells and len(lines.records) == lines.above + 1,
+        notes=tuple(notes),
+    )
+
+
+def _decode(name: str, head: bytes, complete: bool) -> tuple[str, str]:
+    """Return the encoding of the first bytes, and their text up to the last whole character."""
+    for magic, what in _BINARY.items():
+        if head.startswith(magic):
+            raise ValueError(f"{name} is no text: it is {what}.")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encodings = ["utf-16"]
+    else:
+        zero = head.find(b"\x00")
+        if zero >= 0:
+            guess = " It may be UTF-16 without a byte order mark." if zero < 4 else ""
+            raise ValueError(
+                f"{name} is no text: byte {zero} is 0.{guess} Save the table as UTF-8 text."
+            )
+        encodings = ["utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8", "cp1252"]
+    for encoding in encodings:
+        try:
+            return encoding, codecs.getincrementaldecoder(encoding)().decode(head, final=complete)
+        except UnicodeDecodeError as error:
+            if encoding == "utf-16":
+                raise ValueError(
+                    f"{name} starts as UTF-16, and bytes {error.start} to {error.end} are none: "
+                    "save it as UTF-8."
+                ) from None
+    return "latin-1", head.decode("latin-1")
+
+
+def _end_of_lines(text: str) -> int:
+    """Return the end of the last whole line of the first characters, of at least four lines."""
+    if len(text) <= HEAD_BYTES:
+        return len(text)
+    end = text.rfind("\n", 0, HEAD_BYTES) + 1
+    if text.count("\n", 0, end) >= _LINES:
+        return end
+    end = 0
+    for _ in range(_LINES):
+        end = text.find("\n", end) + 1
+        if not end:
+            return len(text)
+    return end
+
+
+def _cut_comments(text: str) -> tuple[list[str], str]:
+    """Return the blank lines and those that start with # before the table, and the rest."""
+    lines: list[str] = []
+    for line in io.StringIO(text, newline=""):
+        if line.strip() and not line.startswith("#"):
+            break
+        lines.append(line)
+    return lines, text[sum(map(len, lines)) :]
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Lines as one delimiter splits them.
+
+    Attributes
+    ----------
+    records : list of lists of cells, blank lines left out
+    starts, ends : list of int
+        Number of lines before each record, and up to its end.
+    width : int
+        The most frequent number of cells.
+    """
+
+    delimiter: str
+    records: list[list[str]]
+    starts: list[int]
+    ends: list[int]
+    width: int
+
+    @property
+    def above(self) -> int:
+        """Number of records before the table, which have fewer cells than its rows."""
+        if self.short_header:
+            return 0
+        for place, record in enumerate(self.records):
+            if len(record) >= self.width:
+                return place
+        return 0
+
+    @property
+    def short_header(self) -> bool:
+        """Whether the first line has names, one less than rows have cells, as R writes them."""
+        first, width = self.records[0], self.width
+        others = {len(record) for record in self.records[1:]}
+        words = all(cell.strip() and not _is_value(cell) for cell in first)
+        return others == {width} and len(first) == width - 1 >= 2 and words
+
+    @property
+    def body(self) -> list[list[str]]:
+        """Records after the first of the table, at most some hundreds."""
+        records = self.records[self.above + 1 :][:_RECORDS]
+        return [record for record in records if len(record) == self.width]
+
+    def score(self) -> float:
+        """Return the fraction of regular lines, and how many of their cells are values."""
+        if self.width < 2:
+            return 0.0
+        regular = [record for record in self.records if len(record) == self.width]
+        cells = [cell for record in regular[-_RECORDS:] for cell in record]
+        return len(regular) / len(self.records) * (1 + sum(map(_is_value, cells)) / len(cells))
+
+
+def _choose_delimiter(text: str, complete: bool, usual: str) -> _Lines:
+    candidates = [usual, *(mark for mark in _CANDIDATES if mark != usual)]
+    return max(
+        (_split(text, complete, mark) for mark in candidates if mark == usual or mark in text),
+        key=_Lines.score,
+    )
+
+
+def _split(text: str, complete: bool, delimiter: str) -> _Lines:
+    """Split text into records; the last one is left out where the text goes on."""
+    records, starts, ends = [], [], []
+    longest = csv.field_size_limit(len(text) + 1)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        end = 0
+        for record in reader:
+            if record:
+                records.append(record)
+                starts.append(end)
+                ends.append(reader.line_num)
+            end = reader.line_num
+    finally:
+        csv.field_size_limit(longest)
+    if not complete and len(records) > 2:
+        records.pop()
+    lengths = Counter(map(len, records))
+    width = max(lengths, key=lambda length: (lengths[length], length))
+    return _Lines(delimiter, records, starts, ends, width)
+
+
+def _find_names(
+    first: list[str], others: list[list[str]], lines: _Lines, comments: list[str]
+) -> tuple[list[str], list[str], bool]:
+    """Return the names of the columns, notes, and whether the first record has these names."""
+    notes = []
+    skipped = len(comments) + lines.above
+    header = True
+    if len(first) == lines.width - 1:
+        at_end = all(not row[-1].strip() for row in others)
+        names = [*first, ""] if at_end else ["", *first]
+        notes.append("The header has one name less than the rows have cells.")
+    elif len(first) > lines.width:  # the rows are ragged, which is reported when they are read
+        names = first
+    else:
+        header, doubtful = _is_header(first, others)
+        names = first
+        if header and doubtful:
+            notes.append(
+                f"The first line is read as names of columns, and {', '.join(doubtful[:3])} among "
+                "them look like values."
+            )
+    if not header:
+        last = comments[-1].lstrip("# ").strip() if comments else ""
+        named = next(csv.reader([last], delimiter=lines.delimiter), [])
+        if len(named) == lines.width and not any(map(_is_value, named)):
+            names, skipped = named, skipped - 1
+            notes.append("The last comment line is read as names of columns.")
+        else:
+            names = [f"f{place}" for place in range(lines.width)]
+            several = f"columns are named f0 to f{lines.width - 1}"
+            notes.append(f"No header: {several if lines.width > 1 else 'the column is named f0'}.")
+    if skipped:
+        notes.append(f"{skipped} line{'s' * (skipped > 1)} before the table skipped.")
+    return [name.strip() for name in names], notes, header
+
+
+def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> tuple[bool, list[str]]:
+    """Return whether the first record has names of columns, and those that look like values.
+
+    Words above values are names; values above values are none, nor is a word that its column
+    repeats. Numbers are names where they count columns from 0 (pandas) or are sorted, as
+    wavelengths are.
+    """
+    names, values = 0, list[str]()
+    for cell, column in zip(map(str.strip, first), zip(*others, strict=True), strict=False):
+        words = [word for word in map(str.strip, column) if word not in NULLS]
+        typed = words and sum(map(_is_value, words)) > len(words) / 2
+        if cell in NULLS:
+            continue
+        if _is_value(cell):
+            if typed or not words:
+                values.append(repr(cell))
+        elif typed:
+            names += 1
+        elif cell in words:
+            values.append(repr(cell))
+        elif len(words) >= 10 and len(set(words)) <= len(words) / 5:
+            names += 1  # a word that is none of the few of its column
+    if not others:
+        values = [repr(cell) for cell in first if reads_as_number(cell)]
+        names = len(first) - len(values)
+    return (bool(names) or not values or _are_numbered(first)), values
+
+
+def _are_numbered(first: Sequence[str]) -> bool:
+    numbers = [text for text in first if reads_as_number(text)]
+    if [text.strip() for text in numbers] == [str(place) for place in range(len(numbers))]:
+        return len(numbers) > 1
+    steps = {float(after) > float(before) for before, after in pairwise(numbers)}
+    return len({*map(float, numbers)}) == len(numbers) >= _SCALE and len(steps) == 1
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether a cell is a number, a date, a time, a truth value or missing."""
+    cell = cell.strip()
+    return (
+        cell in NULLS
+        or cell in TRUE
+        or cell in FALSE
+        or reads_as_number(cell)
+        or any(pattern.fullmatch(cell) for pattern in (_NUMBER, _DATE, _TIME))
+    )
+
+
+def _are_codes(column: Sequence[str]) -> bool:
+    digits = [cell for cell in map(str.strip, column) if cell not in NULLS]
+    return (
+        len({*map(len, digits)}) == 1
+        and len(digits[0]) > 2
+        and all(cell.isdigit() for cell in digits)
+        and any(cell[0] == "0" for cell in digits)
+    )
+
+
+def _find_decimal(columns: Sequence[Sequence[str]], delimiter: str) -> tuple[str, str]:
+    """Return the decimal mark, and a cell that would be thousands with another mark, if any."""
+    cells = [cell.strip() for column in columns for cell in column if "," in cell or "." in cell]
+    comma = sum(bool(_COMMA.fullmatch(cell)) and not _EITHER.fullmatch(cell) for cell in cells)
+    point = sum(bool(_POINT.fullmatch(cell)) and not _EITHER.fullmatch(cell) for cell in cells)
+    if comma or point:
+        return "," if comma > point else ".", ""
+    unsure = next((cell for cell in cells if _EITHER.fullmatch(cell) and "," in cell), "")
+    points = any(_EITHER.fullmatch(cell) and "." in cell for cell in cells)
+    if unsure and not points and delimiter != ",":
+        return ",", unsure
+    return ".", ""
+
+
+def _unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return names as pandas makes them, "x", "x.1" and "Unnamed: 0", and those of repeated."""
+    given = {*names}
+    unique = dict[str, None]()
+    renamed = list[str]()
+    for place, name in enumerate(names):
+        new, number = name or f"Unnamed: {place}", 0
+        while new in unique or (number and new in given):
+            number += 1
+            new = f"{name}.{number}"
+        if number:
+            renamed.append(new)
+        unique[new] = None
+    return [*unique], renamed
+
+
+def _null_words(columns: Iterable[Sequence[str]], spaces: bool) -> tuple[str, ...]:
+    """Return the words of missing cells; "-" is none where a column has "+" too."""
+    signs = any({"+", "-"} <= {*map(str.strip, column)} for column in columns)
+    words = [word for word in NULLS if not (signs and word == "-")]
+    return tuple(dict.fromkeys([*words, *(f" {word}" for word in words if spaces)]))
