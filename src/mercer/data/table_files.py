@@ -87,6 +87,8 @@ class FilesTable(Table):
 class FilesStream(FileStream, TableStream):
     """Rows of files, one file after the other."""
 
+    _table: FilesTable
+
     def __init__(
         self,
         table: FilesTable,
@@ -196,8 +198,14 @@ class TextFilesStream(FilesStream):
         For a ColumnTypeError, which names the column.
         """
         pa = pyarrow("Reading")
-        whole = pa.types.is_integer(self._table.read_types(self)[column])
+        kind = self._table.read_types(self)[column]
         other = copy.copy(self)
+        if pa.types.is_string(kind):  # of texts that are numbers or dates in the first rows
+            columns, target, weight, kinds, schema = self._roles
+            other._roles = columns, target, weight, {**(kinds or {}), column: CATEGORY}, schema
+            other._set_table(self._table)
+            return other
+        whole = pa.types.is_integer(kind)
         other._set_table(self._table.retyped(column, pa.float64() if whole else pa.string()))
         return other
 

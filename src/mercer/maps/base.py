@@ -852,7 +852,7 @@ def _read_table(X: Any, schema: TableSchema) -> Any:
     """Return the matrix of a table by a schema; other rows as they are."""
     if not _is_table(X):
         return X
-    stream: Any = open_stream(X, schema=schema)  # type: ignore[call-arg]
+    stream: Any = open_stream(X, schema=schema)
     return np.concatenate([chunk.X for chunk in stream.chunks()])
 
 

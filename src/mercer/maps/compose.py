@@ -343,6 +343,17 @@ class Stacked(_Composite):
         return "nonnegative" if "nonnegative" in domains else "real"
 
     @property
+    def accepts_missing(self) -> bool:  # type: ignore[override]
+        """Whether all parts do."""
+        return bool(self._parts) and all(part.accepts_missing for part in self._parts)
+
+    @property
+    def table_schema_(self) -> TableSchema | None:
+        """That of the parts."""
+        check_is_fitted(self)
+        return self.maps_[0].table_schema_
+
+    @property
     def rate(self) -> Rate | Decay | None:
         """The slowest convergence rate of the parts."""
         rates = [part.rate for part in self._parts if part.rate is not None]
