@@ -341,7 +341,7 @@ def test_out_that_overlaps_the_input_is_rejected():
 def test_polars_in_and_out(case):
     X = data(case)
     frame = pl.DataFrame(X, schema=list("abcde"))
-    if getattr(case, "sparse_output", False):  # data frames are dense
+    if getattr(case, "sparse_output", False) is True:  # data frames are dense
         with pytest.raises(ValueError, match="outputs a scipy sparse matrix"):
             clone(case).set_output(transform="polars").fit(frame).transform(frame)
         case = clone(case).set_params(sparse_output=False)

@@ -608,8 +608,10 @@ class Map(
         estimator_name = type(self).__name__
         if is_tensor(X):
             return convert_tensor(self, X, reset=reset)
-        if self.accepts_missing and not reset and self.table_schema_ is not None:
-            X = _read_table(X, self.table_schema_)
+        if self.accepts_missing and not reset and _is_table(X):
+            schema = self.table_schema_
+            if schema is not None:
+                return _read_table(X, schema)
         X = as_numpy(estimator_name, X) if isinstance(X, np.ma.MaskedArray) else X
         X = drop_index_columns(X, () if reset else getattr(self, "feature_names_in_", ()))
         reject_times(estimator_name, X)
@@ -849,9 +851,7 @@ def _is_mixed_table(X: Any) -> bool:
 
 
 def _read_table(X: Any, schema: TableSchema) -> Any:
-    """Return the matrix of a table by a schema; other rows as they are."""
-    if not _is_table(X):
-        return X
+    """Return the matrix of a table by the schema of a fitted map."""
     stream: Any = open_stream(X, schema=schema)
     return np.concatenate([chunk.X for chunk in stream.chunks()])
 

@@ -349,7 +349,7 @@ class Stacked(_Composite):
 
     @property
     def table_schema_(self) -> TableSchema | None:
-        """That of the parts."""
+        """That of the first part; all have the same."""
         check_is_fitted(self)
         return self.maps_[0].table_schema_
 

@@ -140,6 +140,9 @@ class Tabular(Map):
         A category of more values is hashed into ``n_hashed`` features.
     n_hashed : int, default=64
         0 merges all but the ``max_categories`` - 1 most frequent values into "infrequent".
+    sparse_output : bool or "auto", default="auto"
+        CSR features. "auto" gives them where there are more than 256 features of which less than
+        10% are expected to be other than 0.
     n_jobs : int or None, default=None
         Threads; None and -1 use all that the process may use.
 
@@ -188,6 +191,7 @@ class Tabular(Map):
         "min_frequency": (Integer(), Positive(below=1), Missing()),
         "max_categories": (Integer(),),
         "n_hashed": (Integer(0),),
+        "sparse_output": (Flag(), Option("auto")),
         "n_jobs": (Threads(),),
     }
     size_parameter = None
@@ -204,6 +208,7 @@ class Tabular(Map):
         min_frequency: float | None = None,
         max_categories: int = 64,
         n_hashed: int = 64,
+        sparse_output: bool | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.scale = scale
@@ -212,6 +217,7 @@ class Tabular(Map):
         self.min_frequency = min_frequency
         self.max_categories = max_categories
         self.n_hashed = n_hashed
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
 
     @property
@@ -259,7 +265,12 @@ class Tabular(Map):
 
     @classmethod
     def cases(cls) -> list[Map]:
-        return [cls(), cls(scale="standard", fill="mean"), cls(scale=False)]
+        return [
+            cls(),
+            cls(scale="standard", fill="mean"),
+            cls(scale=False),
+            cls(sparse_output=True),
+        ]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features: "age", "age_missing", "city_Paris", "day_month_sin".
@@ -300,7 +311,10 @@ class Tabular(Map):
         dict of str to int
             Columns without such cells, and those that are hashed, are left out.
         """
-        rows = self._validate_fitted_input(X)
+        check_is_fitted(self)
+        # the rows of a stream have no names to compare
+        plain = type(X) is np.ndarray and X.shape[1:] == (self.n_features_in_,)
+        rows = X if plain else self._validate_fitted_input(X)
         stage = self._encoding
         counts = stage.unseen(rows.toarray() if is_csr(rows) else rows)
         names = self.schema_.names
@@ -468,9 +482,12 @@ class _Features:
         fill, center, scale = (
             np.array([row[i] for row in self._numbers], dtype=np.float64) for i in (2, 3, 4)
         )
+        sparse = self.settings.sparse_output
+        if sparse == "auto":
+            sparse = width > _SPARSE_WIDTH and self.density < _SPARSE_DENSITY * width
         return TableEncoding(
             width,
-            width > _SPARSE_WIDTH and self.density < _SPARSE_DENSITY * width,
+            bool(sparse),
             self._nonnegative,
             _integers([row[:2] for row in self._numbers], 2),
             fill,
@@ -570,14 +587,19 @@ class _Features:
         )
 
     def _text(self, column: TableColumn, span: slice) -> str:
-        """Add counts of words, never centered: most of them are 0."""
-        places = [self.place[at] for at in range(span.start, span.stop)]
-        if not self.keep and self.constant[places].all():
-            return "dropped: constant"
+        """Add counts of words that vary, never centered: most of them are 0."""
         scaled = self.settings.scale is not False
-        for at, i, name in zip(range(span.start, span.stop), places, column.names, strict=True):
-            self._add_number(at, name, i, scaled=scaled, center=False)
-        return f"text, counts of words hashed into {column.size:,}" + (", scaled" if scaled else "")
+        used = 0
+        for at, name in zip(range(span.start, span.stop), column.names, strict=True):
+            i = self.place[at]
+            if self.keep or not self.constant[i]:
+                self._add_number(at, name, i, scaled=scaled, center=False)
+                used += 1
+        if not used:
+            return "dropped: constant"
+        rest = "" if used == column.size else f", of which {used:,} vary"
+        action = f"text, counts of words hashed into {column.size:,}{rest}"
+        return action + (", scaled" if scaled else "")
 
     def _date(self, column: TableColumn, span: slice) -> str:
         """Add a date: its number, and points on the circles of the parts that vary."""

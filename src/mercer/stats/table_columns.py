@@ -187,22 +187,28 @@ class CellMoments:
             values = np.where(absent, base, values)
             count = np.where(present > 0, present, 1.0)
             mean = base + np.einsum("ij,ij->j", per_cell, values - base) / count
+            rest = np.einsum("ij,ij->j", per_cell, values - mean)
             squares = np.einsum("ij,ij->j", per_cell, (values - mean) ** 2)
         else:
             present, missing = np.full(values.shape[1], total), np.zeros(values.shape[1])
             low, high = values.min(axis=0), values.max(axis=0)
             # from the least value: the mean of equal values is exactly that value
             mean = low + np.einsum("i,ij->j", weights, values - low) / total
+            rest = np.einsum("i,ij->j", weights, values - mean)
             squares = np.einsum("i,ij->j", weights, (values - mean) ** 2)
-        square, rest = _multiply(mean, mean)
+        # sum x = n m + sum (x - m) and sum x^2 = n m^2 + 2 m sum (x - m) + sum (x - m)^2, m the
+        # rounded mean
+        zero = np.zeros_like(mean)
+        square, error = _multiply(mean, mean)
         product, more = _multiply(present, square)
+        second = _add(_multiply(2 * mean, rest), (squares, zero))
         return cls(
             present,
             missing,
             low,
             high,
-            _multiply(present, mean),
-            _add((product, more + present * rest), (squares, np.zeros_like(squares))),
+            _add(_multiply(present, mean), (rest, zero)),
+            _add((product, more + present * error), second),
         )
 
     def __add__(self, other: CellMoments) -> CellMoments:
@@ -402,8 +408,8 @@ class CategoryCounts:
         merged = copy.copy(self)
         merged.missing += other.missing
         merged.rows += other.rows
-        merged.truncated |= other.truncated
         merged._merge(other.hashes, other.weights)
+        merged.truncated |= other.truncated
         return merged
 
     @property
