@@ -9,7 +9,14 @@ from typing import Any
 
 from mercer.data.arrow import pyarrow
 from mercer.data.column_roles import COLUMNS
-from mercer.data.csv_dialect import DELIMITERS, FALSE, TRUE, Dialect, detect_dialect
+from mercer.data.csv_dialect import (
+    DELIMITERS,
+    FALSE,
+    HEAD_BYTES,
+    TRUE,
+    Dialect,
+    detect_dialect,
+)
 from mercer.data.files import describe_row
 from mercer.data.inputs import AnyPath, inner_suffix, open_input
 from mercer.data.stream import CHUNK_BYTES
@@ -43,7 +50,7 @@ class CsvTable(TextFilesTable):
         self.block_bytes = CHUNK_BYTES.get() // 8  # that are parsed at a time
         self.dialects = list[Dialect]()
         for path, label in zip(paths, self.names, strict=True):
-            head, complete = read_head(path, label, self.block_bytes)
+            head, complete = read_head(path, label, max(self.block_bytes, HEAD_BYTES))
             longest = max(map(len, head.split(b"\n", _LINES)[:_LINES]))
             self.block_bytes = max(self.block_bytes, 8 * longest)
             usual = DELIMITERS.get(inner_suffix(path), ",")
