@@ -1,4 +1,4 @@
-"""How CSV files are written is detected and said: the rows are those that pandas reads when told."""
+"""How CSV files are written is detected and said; pandas, when told, reads the same rows."""
 
 from __future__ import annotations
 
