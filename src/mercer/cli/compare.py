@@ -13,7 +13,7 @@ import click
 
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table, rich_console
-from mercer.cli._options import PATH, describe_index, open_data, require_target, shared_options
+from mercer.cli._options import PATH, open_data, print_reading, require_target, shared_options
 from mercer.cli._task import Task, infer_task
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def compare(
         require_target(data, target)
         stream = open_data(data, target=target, columns=columns, drop=drop)
         inferred = infer_task(stream, task, max_classes, "comparing {}s")
-        console.print(f"{describe_index(stream)} {inferred.reason}".strip())
+        print_reading(stream, console)
+        console.print(inferred.reason)
         board = compare_stream(stream, inferred, console, **settings)
         name = data.name
     sampled = board.settings["rows"]

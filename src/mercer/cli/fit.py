@@ -16,9 +16,9 @@ from mercer.cli._errors import on_interrupt
 from mercer.cli._options import (
     PATH,
     column_names,
-    describe_index,
     open_data,
     open_like,
+    print_reading,
     require_output,
     require_target,
     shared_options,
@@ -98,8 +98,10 @@ def fit(
 ) -> None:
     """Fit a model to the rows of DATA and write it to a file.
 
-    DATA is a .parquet, .csv, .tsv, .npy, .npz or svmlight file, or a folder of Parquet files; it
-    may be larger than memory.
+    DATA is a .parquet, .csv, .tsv, .feather, .arrow, .jsonl, .npy, .npz or svmlight file; a
+    .csv.gz or .jsonl.gz (.bz2, .zst); a folder of tables of one format; a URL such as s3://...;
+    or - for a table from standard input. It may be larger than memory. Separators, decimal marks,
+    encodings and headers of CSV files are detected.
 
     \b
     Examples:
@@ -127,8 +129,8 @@ def fit(
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
     rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
-    ignored = f"{describe_index(stream)} " if stream.left_out else ""
-    console.print(f"{stream.name}: {rows}{stream.width:,} columns. {ignored}{inferred.reason}")
+    print_reading(stream, console)
+    console.print(f"{stream.name}: {rows}{stream.width:,} columns. {inferred.reason}")
 
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor

@@ -110,8 +110,9 @@ class FilesStream(FileStream, TableStream):
     def _set_table(self, table: FilesTable) -> None:
         self._table, self.notes = table, table.notes
         self._assign(table.names[0], table.columns, *self._roles)
+        columns, _, _, _, schema = self._roles
         for i in range(1, len(table.names)):
-            self._require_columns(i, all_used=self._roles[0] is None)
+            self._require_columns(i, all_used=columns is None and schema is None)
 
     def where(self, row: int) -> str:
         i = min(bisect_right(self._ends, row), len(self._table.names) - 1)
