@@ -109,6 +109,10 @@ class RowError(ValueError):
         return type(self)(self.row, self.before, self.after, location, self.advice)
 
 
+class MissingValueError(RowError):
+    """A RowError about a missing cell: NaN or null where a number is needed."""
+
+
 class ColumnTypeError(RowError):
     """A RowError about a cell that is not of the type that its column has in the first rows.
 
@@ -142,7 +146,3 @@ class ColumnTypeError(RowError):
     def _of(self, error: RowError) -> ColumnTypeError:
         after, location, advice = error.after, error.location, error.advice
         return ColumnTypeError(error.row, error.before, after, location, advice, self.column)
-
-
-class MissingValueError(RowError):
-    """A RowError about a missing cell: NaN or null where a number is needed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -51,14 +53,51 @@ def lists() -> pa.Table:
     return pa.table({"c0": X[:, 0], "v": vectors, "label": y, "w": w})
 
 
-def write_csv(path: Path, delimiter: str = ",") -> Path:
+def write_csv(
+    path: Path, delimiter: str = ",", decimal: str = ".", start: int = 0, stop: int = N
+) -> Path:
     lines = [delimiter.join([*NAMES, "label", "w"])]
     lines += [
-        delimiter.join(map(repr, [*map(float, row), int(a), float(b)]))
-        for row, a, b in zip(X, y, w, strict=True)
+        delimiter.join(map(repr, [*map(float, row), int(a), float(b)])).replace(".", decimal)
+        for row, a, b in list(zip(X, y, w, strict=True))[start:stop]
     ]
-    path.write_text("\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    with pa.output_stream(path) as file:  # compressed by its suffix
+        file.write(text.encode())
     return path
+
+
+def write_json_lines(path: Path, start: int = 0, stop: int = N) -> Path:
+    lines = [json.dumps(row) + "\n" for row in table().slice(start, stop - start).to_pylist()]
+    with pa.output_stream(path) as file:
+        file.write("".join(lines).encode())
+    return path
+
+
+def write_arrow(path: Path, start: int = 0, stop: int = N, **options) -> Path:
+    part = table().slice(start, stop - start)
+    with pa.ipc.new_file(path, part.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in part.to_batches(max_chunksize=37):
+            writer.write(batch)
+    return path
+
+
+def folder_of(path: Path, suffix: str, write) -> Path:
+    """Files of a format, one of which has no rows where the format allows it."""
+    path.mkdir()
+    for i, (start, stop) in enumerate(pairwise([0, 40, 41, 120, 250, N])):
+        write(path / f"part-{i:04}{suffix}", start=start, stop=stop)
+    (path / "_notes.csv").write_text("not data")
+    (path / "readme.txt").write_text("not data")
+    return path
+
+
+def write_memory(folder: Path, path: Path) -> str:
+    """The URL of a copy in fsspec's memory."""
+    url = f"memory://{folder.name}/{path.name}"
+    with fsspec.open(url, "wb") as file:
+        file.write(path.read_bytes())
+    return url
 
 
 def written(path: Path, write, *args, **options) -> Path:

@@ -312,10 +312,13 @@ def test_names_of_columns_are_kept_and_compared(tmp_path):
     pq.write_table(table().drop(["y"]).select(NAMES[::-1]), tmp_path / "turned.parquet")
     words = r"turned.parquet has the column 'c3' where KernelRegressor was fitted on 'c0'.*columns="
     with pytest.raises(ValueError, match=words):
-        model.predict(tmp_path / "turned.parquet")
-    ordered = open_stream(tmp_path / "turned.parquet", columns=NAMES)
-    assert np.allclose(model.predict(ordered), model.predict(frame), rtol=0, atol=1e-10)
-    frame.iloc[5, 2] = np.nan
+        model.predict(open_stream(tmp_path / "turned.parquet"))
+    for turned in (
+        tmp_path / "turned.parquet",
+        open_stream(tmp_path / "turned.parquet", columns=NAMES),
+    ):
+        assert np.allclose(model.predict(turned), model.predict(frame), rtol=0, atol=1e-10)
+    frame.iloc[5, 2] = np.inf
     with pytest.raises(ValueError, match=r"row 5, column 2 \('c2'\)"):
         regressor().fit(frame, t)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mercer.data import Stream
 
 _MOST_NAMES = 12  # columns listed in an error
-TABLES = (".parquet", ".csv", ".tsv")
+TABLES = (".parquet", ".csv", ".tsv")  # that are written
+STANDARD = Path("-")  # standard input or output
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _LABELLED = (".npz", *SVMLIGHT)  # files that have their own targets
 
@@ -178,10 +179,8 @@ def open_like(
     """Open DATA with the columns of a model: by name if both have names, otherwise by number."""
     from mercer.data.open import open_table
 
-    is_table = path.is_dir() or path.suffix.lower() in TABLES
-    if names is not None and is_table and columns is None:
-        table = open_table(path)
-        assert table is not None
+    table = open_table(path) if names is not None and columns is None else None
+    if names is not None and table is not None:
         available = [column.name for column in table.columns]
         inputs = _match_columns(list(names), available, path.name)
         return table.stream(columns=inputs, target=target, weight=None)
@@ -195,15 +194,18 @@ def open_like(
     return stream
 
 
-def describe_index(stream: Stream) -> str:
-    """Return a sentence about columns of a pandas index that are ignored; empty if none are."""
-    if not stream.left_out:
-        return ""
-    names = ", ".join(map(repr, stream.left_out))
-    return (
-        f"Ignoring {names}, the index of the pandas frame that was written (use it as an input "
-        "with --columns)."
-    )
+def print_reading(stream: Stream, console: Console) -> None:
+    """Print how a file is read, and which columns of a pandas index are ignored."""
+    sentences = list(stream.notes)
+    if stream.left_out:
+        names = ", ".join(map(repr, stream.left_out))
+        sentences.append(
+            f"Ignoring {names}, the index of the pandas frame that was written (use it as an input "
+            "with --columns)."
+        )
+    if sentences:
+        console.print(f"{stream.name}: {' '.join(sentences)}")
+        console.event("reading", data=stream.name, notes=sentences)
 
 
 def print_stream(stream: Stream, task: Any, console: Console) -> None:
@@ -214,10 +216,8 @@ def print_stream(stream: Stream, task: Any, console: Console) -> None:
     schema = stream.schema
     columns = f"{stream.width if schema is None else len(schema.columns):,} columns"
     kinds = "" if schema is None else f" ({schema.describe()})"
-    said = [f"{stream.name}: {rows}{columns}{kinds}.", *stream.notes]
-    if stream.left_out:
-        said.append(describe_index(stream))
-    console.print(" ".join([*said, task.reason]))
+    print_reading(stream, console)
+    console.print(f"{stream.name}: {rows}{columns}{kinds}. {task.reason}")
     for leak in find_leaks(stream, numeric=task.name == REGRESS):
         console.note(f"{leak} Leave it out with --drop {shlex.quote(leak.column)}.")
         console.event("leak", **vars(leak))
@@ -232,9 +232,11 @@ def column_names(stream: Stream) -> Sequence[str] | None:
 
 def require_target(path: Path, target: str | None) -> None:
     """Raise a usage error if DATA needs a target and none is given."""
-    if target is not None or path.suffix.lower() in _LABELLED or not path.exists():
-        return
+    from mercer.data.inputs import resolve
     from mercer.data.open import open_table
+
+    if target is not None or path.suffix.lower() in _LABELLED or not resolve(path).exists():
+        return
 
     table = open_table(path)
     names = [] if table is None else [column.name for column in table.columns]

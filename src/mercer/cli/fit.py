@@ -100,8 +100,10 @@ def fit(
 ) -> None:
     """Fit a model to the rows of DATA and write it to a file.
 
-    DATA is a .parquet, .csv, .tsv, .npy, .npz or svmlight file, or a folder of Parquet files; it
-    may be larger than memory.
+    DATA is a .parquet, .csv, .tsv, .feather, .arrow, .jsonl, .npy, .npz or svmlight file; a
+    .csv.gz or .jsonl.gz (.bz2, .zst); a folder of tables of one format; a URL such as s3://...;
+    or - for a table from standard input. It may be larger than memory. Separators, decimal marks,
+    encodings and headers of CSV files are detected.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import click
 
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options
-from mercer.cli._options import PATH, describe_index, open_data, shared_options
+from mercer.cli._options import PATH, open_data, print_reading, shared_options
 from mercer.cli._task import CLASSIFY, infer_task
 from mercer.cli.fit import MapType
 
@@ -75,8 +75,7 @@ def plan(
     if error is not None:
         validate_positive("plan", "error", error)
     stream = open_data(data, target=target, weight=weight, columns=columns, drop=drop)
-    if stream.left_out:
-        console.print(describe_index(stream))
+    print_reading(stream, console)
     outputs = _count_outputs(stream, task, max_classes, loss)
     with console.progress("plan") as progress:
         stream.with_progress(progress)

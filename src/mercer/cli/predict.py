@@ -12,11 +12,12 @@ from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options
 from mercer.cli._options import (
     PATH,
+    STANDARD,
     SVMLIGHT,
     TABLES,
-    describe_index,
     open_data,
     open_like,
+    print_reading,
     require_output,
     shared_options,
 )
@@ -49,14 +50,20 @@ def predict(
     """Predict the rows of DATA with a saved model.
 
     Columns are matched by the names that the model was fitted on; others are ignored. The output,
-    a .parquet, .csv, .tsv or .npy file, has a column "prediction".
+    a .parquet, .csv, .tsv or .npy file, has a column "prediction"; with -o - it is CSV on standard
+    output.
 
     \b
     Examples:
       mercer predict model.mercer data.parquet -o predictions.parquet
       mercer predict model.mercer data.csv --scores -o scores.csv
+      gunzip -c data.csv.gz | mercer predict model.mercer - -o - > predictions.csv
     """
-    require_output(output, force, (*TABLES, ".npy"), (model, data))
+    to_file = output != STANDARD
+    if to_file:
+        require_output(output, force, (*TABLES, ".npy"), (model, data))
+    elif console.as_json:
+        raise click.UsageError("Use -o - or --json, not both: one output has one format.")
     if scores and proba:
         raise click.UsageError("Use --scores or --proba, not both.")
     from mercer.linear_model.base import write_predictions
@@ -68,11 +75,14 @@ def predict(
     if isinstance(loaded, Map):
         raise ValueError(f"{model.name} is a feature map, not a model: use mercer transform.")
     stream = _open_for(loaded, data, columns)
+    if to_file:
+        print_reading(stream, console)
     start = time.perf_counter()
     with use_device(device), console.progress("predict") as progress:
         extra = "score" if scores else "probability" if proba else None
         rows = write_predictions(loaded, stream.with_progress(progress), output, extra)
-    console.print_file("Predicted", rows, time.perf_counter() - start, output)
+    if to_file:
+        console.print_file("Predicted", rows, time.perf_counter() - start, output)
 
 
 @click.command(short_help="Write the features of a map.")
@@ -128,8 +138,7 @@ def transform(
         if saved_map is not None:
             require_output(saved_map, force, inputs=(*sources, output))
         stream = open_data(data, target=target, columns=columns, drop=drop)
-        if stream.left_out:
-            console.print(describe_index(stream))
+        print_reading(stream, console)
         feature_map = make_map("transform", _map_syntax.build(spec), seed, None)
         with console.progress("fit") as progress:
             feature_map._fit_stream(stream.with_progress(progress))

@@ -6,7 +6,7 @@ pyarrow is imported when it is first needed.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -17,7 +17,14 @@ from mercer.data._pyarrow import pyarrow as pyarrow
 from mercer.data.cells import floats, is_text, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
-from mercer.data.table_schema import BOOLEAN, NUMBER, TableSchema, infer_schema
+from mercer.data.table_schema import (
+    BOOLEAN,
+    CATEGORY,
+    NUMBER,
+    TableColumn,
+    TableSchema,
+    infer_schema,
+)
 from mercer.validation.rows import index_columns
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
@@ -104,6 +111,7 @@ class Table:
 class TableStream(Stream):
     """Rows of a table; a subclass passes the record batches that it reads to ``_parts``."""
 
+    declared: Mapping[str, str]  # kinds that were given, by name
     _table: Table
     _split: Callable[[Any], Array] | None = None  # keys of a record batch by group or time
 
@@ -111,11 +119,30 @@ class TableStream(Stream):
         """Yield record batches of some columns of all rows."""
         raise NotImplementedError
 
+    @property
+    def available(self) -> list[str]:
+        """Names of all columns of the table."""
+        return [column.name for column in self._table.columns]
+
     def with_schema(self) -> Self:
         """Return a copy of a stream of numbers with a schema, for columns with missing cells."""
         other = copy.copy(self)
         names = [column.name for column in self._inputs]
         other._set_schema(infer_schema(self.name, names, self._table.head()))
+        return other
+
+    def retyped(self, column: str) -> Self:
+        """Return this stream with a column as categories, for a ColumnTypeError that names it."""
+        assert self.schema is not None
+        other = copy.copy(self)
+        other._set_schema(
+            TableSchema(
+                tuple(
+                    TableColumn(each.name, CATEGORY) if each.name == column else each
+                    for each in self.schema.columns
+                )
+            )
+        )
         return other
 
     def _assign(
@@ -129,6 +156,7 @@ class TableStream(Stream):
         schema: TableSchema | None = None,
     ) -> None:
         """Set the roles of the table's columns and their kinds; raise for unsuitable types."""
+        self.declared = dict(kinds or {})
         names = [column.name for column in table]
         if schema is not None:
             columns = schema_inputs(source, names, columns, schema)
@@ -160,6 +188,7 @@ class TableStream(Stream):
         )
         if self.width == 0:
             raise ValueError(f"{source} has no input columns.")
+        self.schema = None
         if schema is not None:
             self._set_schema(schema)
         names = [column.name for column in self._targets]

@@ -108,10 +108,17 @@ def describe_missing(missing: Sequence[Hashable], names: Sequence[Hashable]) -> 
     """Return columns that are not there, the nearest names, and those there are, as text."""
     asked = []
     for name in missing[:_MOST_NAMES]:
-        near = difflib.get_close_matches(str(name), map(str, names), n=1)
-        asked.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+        near = _nearest(name, names)
+        asked.append(f"{name!r}" + (f" (did you mean {near!r}?)" if near else ""))
     more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
     return f"{', '.join(asked)}{more}, which it has not. Its columns: {_list_names(names)}."
+
+
+def _nearest(name: Hashable, names: Sequence[Hashable]) -> str | None:
+    """Return the name that is most similar, in any case of letters; None if none is."""
+    texts = {str(text).lower(): str(text) for text in names}
+    near = difflib.get_close_matches(str(name).lower(), texts, n=1)
+    return texts[near[0]] if near else None
 
 
 def _list_names(names: Sequence[Hashable]) -> str:
@@ -129,6 +136,6 @@ def describe_no_column(source: str, names: Sequence[Hashable], role: str, name: 
             f"{source} has no column {name!r} ({role}): its columns are numbered 0 to "
             f"{len(names) - 1}. Give values as an array (numpy.asarray)."
         )
-    near = difflib.get_close_matches(str(name), map(str, names), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = _nearest(name, names)
+    hint = f" Did you mean {near!r}?" if near else ""
     return f"{source} has no column {name!r} ({role}). Its columns: {_list_names(names)}.{hint}"

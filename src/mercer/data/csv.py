@@ -7,9 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mercer.data.arrow import pyarrow
+from mercer.data.arrow import Column, pyarrow
 from mercer.data.column_roles import COLUMNS
-from mercer.data.csv_dialect import DELIMITERS, FALSE, TRUE, Dialect, detect_dialect
+from mercer.data.csv_dialect import (
+    DELIMITERS,
+    FALSE,
+    HEAD_BYTES,
+    TRUE,
+    Dialect,
+    detect_dialect,
+)
 from mercer.data.files import describe_row
 from mercer.data.inputs import AnyPath, inner_suffix, open_input
 from mercer.data.stream import CHUNK_BYTES
@@ -43,7 +50,7 @@ class CsvTable(TextFilesTable):
         self.block_bytes = CHUNK_BYTES.get() // 8  # that are parsed at a time
         self.dialects = list[Dialect]()
         for path, label in zip(paths, self.names, strict=True):
-            head, complete = read_head(path, label, self.block_bytes)
+            head, complete = read_head(path, label, max(self.block_bytes, HEAD_BYTES))
             longest = max(map(len, head.split(b"\n", _LINES)[:_LINES]))
             self.block_bytes = max(self.block_bytes, 8 * longest)
             usual = DELIMITERS.get(inner_suffix(path), ",")
@@ -53,17 +60,16 @@ class CsvTable(TextFilesTable):
         self._declared = dict.fromkeys(first.codes, pa.string())
         self.notes = describe_notes(self.names, [dialect.notes for dialect in self.dialects])
         self._infer_types()
-        types = {column.name: column for column in self.columns}
-        self.columns_of_files = [
-            [replace(types.get(name, unknown), name=name) for name in dialect.names]
-            for dialect in self.dialects
-            for unknown in [self.columns[0]]
-        ]
 
     def _infer_types(self) -> None:
         super()._infer_types()
         if self.dialects[0].index:
             self.columns[0] = replace(self.columns[0], index=True)
+        known = {column.name: column for column in self.columns}
+        self.columns_of_files = [
+            [known.get(name) or Column(name, "text") for name in dialect.names]
+            for dialect in self.dialects
+        ]
 
     def _first_batch(self) -> Any:
         pa = pyarrow("Reading CSV")

@@ -302,6 +302,17 @@ def open_frame(
     )
 
 
+def is_table(source: Any) -> bool:
+    """Return whether source is a data frame, an Arrow table or another table with its interface."""
+    if type(source) is np.ndarray or hasattr(source, "dtype"):  # of one type, such as a series
+        return False
+    if frame_library(source) in ("pandas", "polars"):
+        return True
+    one_pass = hasattr(source, "__next__")
+    columns = type(source).__name__ != "ChunkedArray"
+    return hasattr(source, "__arrow_c_stream__") and columns and not one_pass
+
+
 def frame_library(source: Any) -> str | None:
     """Return "pandas", "polars" or "polars lazy" for a frame of theirs, importing neither."""
     for base in type(source).__mro__:

@@ -32,7 +32,7 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ARCHIVES = (".xz", ".zip", ".7z", ".tar", ".tgz", ".rar", ".lz4", *COMPRESSED)
 STANDARD_INPUT = "-"
-_URL = re.compile(r"([a-z][a-z0-9+]+):/{1,2}(?=[^/])(.*)", re.DOTALL)
+_URL = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)
 
 AnyPath = Any  # Path or RemoteFile, which have the same methods
 
@@ -115,11 +115,10 @@ def resolve(source: str | os.PathLike[str]) -> AnyPath:
     text = os.fspath(source)
     if text == STANDARD_INPUT:
         return _spool(sys.stdin.buffer)
-    address = _URL.fullmatch(text)
-    if address and not os.path.lexists(text):  # a Path has lost the second slash
+    address = _URL.fullmatch(text)  # a Path has lost the second slash
+    if address and not os.path.lexists(text):
         protocol, rest = address.groups()
-        rest = f"/{rest}" if protocol in ("file", "local") and "://" not in text else rest
-        return RemoteFile(f"{protocol}://{rest}")
+        return Path(f"/{rest}") if protocol == "file" else RemoteFile(f"{protocol}://{rest}")
     return Path(text)
 
 

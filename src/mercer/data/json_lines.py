@@ -37,7 +37,10 @@ class JsonLinesTable(TextFilesTable):
         super().__init__(name, paths, folder)
         self.block_bytes = CHUNK_BYTES.get() // 8
         self._infer_types()
-        self.columns_of_files = [self.columns] * len(paths)
+
+    def _infer_types(self) -> None:
+        super()._infer_types()
+        self.columns_of_files = [self.columns] * len(self.names)
 
     def _first_batch(self) -> Any:
         for i in range(len(self.names)):
@@ -57,25 +60,22 @@ class JsonLinesTable(TextFilesTable):
 
     def _blocks(self, i: int) -> Iterator[bytes]:
         """Yield blocks of whole lines of file i that are not all blank."""
-        name, rest = self.names[i], b""
+        name = self.names[i]
         try:
             with open_input(self.files.paths[i]) as file:
-                while block := file.read(max(self.block_bytes, len(rest))):
-                    lines, end, new = block.rpartition(b"\n")
-                    if not end:
-                        rest += block
-                    elif (rest + lines).strip():
-                        yield rest + lines + end
-                        rest = new
-                    else:
-                        rest = new
-                    if len(rest) > LONGEST_LINE:
+                text = file.read(self.block_bytes)
+                while more := file.read(max(self.block_bytes, len(text))):
+                    lines, end, rest = text.rpartition(b"\n")
+                    if lines.strip():
+                        yield lines + end
+                    text = rest + more
+                    if len(text) > LONGEST_LINE:
                         raise ValueError(
                             f"{name} has a line of more than {LONGEST_LINE:,} bytes: JSON lines "
                             "have one object on each line."
                         )
-                if rest.strip():
-                    yield rest
+                if text.strip():
+                    yield text
         except FileNotFoundError:
             raise ValueError(f"{name} does not exist any more.") from None
         except OSError as error:

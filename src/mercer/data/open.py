@@ -11,7 +11,7 @@ from mercer.data.arrow import Table
 from mercer.data.arrow_table import open_arrow
 from mercer.data.csv import CsvTable
 from mercer.data.dask import DaskStream
-from mercer.data.in_memory import ArrayStream, frame_library, open_frame
+from mercer.data.in_memory import ArrayStream, frame_library, is_table, open_frame
 from mercer.data.inputs import (
     ARROW,
     COMPRESSED,
@@ -175,9 +175,11 @@ def _open(
         )
     if library is not None:
         return open_frame(source, **roles, **table)
-    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__next__"):
+    if is_table(source):
         return open_arrow(source).stream(**roles, **table)
-    if hasattr(source, "__next__") or not (hasattr(source, "__len__") or hasattr(source, "shape")):
+    if hasattr(source, "__next__") or not (
+        any(hasattr(source, name) for name in ("__len__", "shape", "__arrow_c_stream__"))
+    ):
         raise ValueError(
             "open_stream needs rows that can be read more than once, got a "
             f"{type(source).__name__}. Give an array, a frame or a path."

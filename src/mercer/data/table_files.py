@@ -96,6 +96,7 @@ class FilesStream(FileStream, TableStream):
     """Rows of files, one file after the other."""
 
     _table: FilesTable
+    _beside: Column | None = None  # the column of groups or times
 
     def __init__(
         self,
@@ -118,8 +119,11 @@ class FilesStream(FileStream, TableStream):
     def _set_table(self, table: FilesTable) -> None:
         self._table, self.notes = table, table.notes
         self._assign(table.names[0], table.columns, *self._roles)
+        if self._beside is not None:
+            self._used = [*self._used, self._beside]
+        columns, _, _, _, schema = self._roles
         for i in range(1, len(table.names)):
-            self._require_columns(i, all_used=self._roles[0] is None)
+            self._require_columns(i, all_used=columns is None and schema is None)
 
     def with_group_column(self, name: str) -> Self:
         """Return this stream with a column of groups, which is no input."""
@@ -156,7 +160,8 @@ class FilesStream(FileStream, TableStream):
         if name not in columns:
             raise ValueError(describe_no_column(self.name, list(columns), role, name))
         other = copy.copy(self)
-        other._used = [*self._used, columns[name]]
+        other._beside = columns[name]
+        other._used = [*self._used, other._beside]
         return other
 
     def where(self, row: int) -> str:
@@ -252,8 +257,14 @@ class TextFilesStream(FilesStream):
         For a ColumnTypeError, which names the column.
         """
         pa = pyarrow("Reading")
-        whole = pa.types.is_integer(self._table.read_types(self)[column])
+        kind = self._table.read_types(self)[column]
         other = copy.copy(self)
+        if pa.types.is_string(kind):  # of texts that are numbers or dates in the first rows
+            columns, target, weight, kinds, schema = self._roles
+            other._roles = columns, target, weight, {**(kinds or {}), column: CATEGORY}, schema
+            other._set_table(self._table)
+            return other
+        whole = pa.types.is_integer(kind)
         other._set_table(self._table.retyped(column, pa.float64() if whole else pa.string()))
         return other
 

@@ -16,7 +16,7 @@ from mercer._typing import Array
 from mercer.data import cells
 from mercer.data._pyarrow import pyarrow
 from mercer.data.column_roles import COLUMNS, KINDS_SETTING, describe_missing
-from mercer.errors import ParameterError, RowError, Setting
+from mercer.errors import ColumnTypeError, ParameterError, Setting
 
 NUMBER, BOOLEAN, CATEGORY, DATE, TEXT = KINDS = ("number", "boolean", "category", "date", "text")
 TEXT_SIZE = 256  # hash values of the words of a text
@@ -53,7 +53,7 @@ class TableColumn:
     def convert(self, values: Any) -> Array:
         """Return the cells of an Arrow array as (rows,) or (rows, size) numbers.
 
-        Raises a RowError for the first cell that is not of this kind.
+        Raises a ColumnTypeError for the first cell that is not of this kind.
         """
         try:
             if pyarrow("Reading a table").types.is_fixed_size_list(values.type):
@@ -68,14 +68,14 @@ class TableColumn:
                 return cells.word_counts(values, self.size)
             return cells.categories(values)
         except cells.InvalidCell as error:
-            raise self._row_error(error) from None
+            raise self._type_error(error) from None
 
-    def _row_error(self, error: cells.InvalidCell) -> RowError:
+    def _type_error(self, error: cells.InvalidCell) -> ColumnTypeError:
         value = repr(error.value)
         if len(value) > _SHOWN:
             value = f"{value[:_SHOWN]}..."
         form = f" ({self.format})" if self.kind == DATE and self.format else ""
-        return RowError(
+        return ColumnTypeError(
             error.row,
             f"Column {self.name!r} has {_PLURALS[self.kind]}{form}, got {value} at",
             "",
@@ -84,6 +84,7 @@ class TableColumn:
                 Setting("kinds", text=f"kinds={{{self.name!r}: 'category'}}"),
                 ".",
             ),
+            column=self.name,
         )
 
     @property
@@ -120,8 +121,8 @@ class TableSchema:
     def matrix(self, batch: Any) -> Array:
         """Return the rows of a record batch or an Arrow table as float64.
 
-        Columns are found by name; others are left alone. Raises a RowError that names row, column
-        and value for the first cell that is not of its column's kind.
+        Columns are found by name; others are left alone. Raises a ColumnTypeError that names row,
+        column and value for the first cell that is not of its column's kind.
         """
         X = np.empty((batch.num_rows, self.width))
         for column, span in self.spans():

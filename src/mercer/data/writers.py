@@ -1,15 +1,17 @@
 """open_writer(path, columns): write rows to .parquet, .npy, .csv and .tsv files.
 
-Rows are written to a temporary file beside the target, which replaces it at the end.
+Rows are written to a temporary file beside the target, which replaces it at the end; those for
+"-" are CSV on standard output.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from mercer.data.csv_dialect import DELIMITERS
 from mercer.persistence.atomic_write import open_atomic
 from mercer.validation.parameters import validate_integer
 
+_STANDARD_OUTPUT = Path("-")
 _NPY_HEADER = 128  # bytes: room for the number of rows, which is written at the end
 
 
@@ -31,7 +34,7 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
     ----------
     path : path
         Its suffix is the format: ``.parquet``, ``.npy``, ``.csv`` or ``.tsv``. An existing file is
-        replaced at the end.
+        replaced at the end. "-" is CSV on standard output, as the rows come.
     columns : int, list of str, or mapping of names to dtypes
         Number of columns (x0, x1, ...), their names, or names and dtypes. In Parquet ``{"z": ("f4",
         512)}`` is one column of lists of 512 numbers, which is written and read many times faster
@@ -69,14 +72,15 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
         }
     if not types:
         raise ValueError(f"open_writer: {path.name} needs at least one column.")
-    if path.suffix.lower() not in _SINKS:
+    suffix = ".csv" if path == _STANDARD_OUTPUT else path.suffix.lower()
+    if suffix not in _SINKS:
         raise ValueError(
             f"{path.name} has a suffix that cannot be written: use {', '.join(_SINKS)}."
         )
     if path.is_dir() or not path.parent.is_dir():
         missing = f"There is no folder {path.parent} to write to."
         raise ValueError(f"{path} is a folder." if path.is_dir() else missing)
-    return _SINKS[path.suffix.lower()](path, types)
+    return _SINKS[suffix](path, types)
 
 
 class Writer:
@@ -88,7 +92,7 @@ class Writer:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            self._file = opened.enter_context(open_atomic(self.path))
+            self._file = opened.enter_context(_open_output(self.path))
             opened.callback(self._drop)
             self._start()
             self._opened = opened.pop_all()
@@ -261,7 +265,10 @@ class CsvWriter(Writer):
         )
 
     def _start(self) -> None:
-        csv, delimiter = pyarrow("Writing CSV", "csv"), DELIMITERS[self.path.suffix.lower()]
+        csv, delimiter = (
+            pyarrow("Writing CSV", "csv"),
+            DELIMITERS.get(self.path.suffix.lower(), ","),
+        )
         options = csv.WriteOptions(quoting_style="needed", delimiter=delimiter)
         self._writer = csv.CSVWriter(self._file, self._schema, write_options=options)
 
@@ -270,6 +277,16 @@ class CsvWriter(Writer):
 
     def _finish(self) -> None:
         self._writer.close()
+
+
+@contextmanager
+def _open_output(path: Path) -> Iterator[IO[bytes]]:
+    if path != _STANDARD_OUTPUT:
+        with open_atomic(path) as file:
+            yield file
+    else:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
 
 
 def _arrow_type(name: str, kind: np.dtype[Any]) -> Any:

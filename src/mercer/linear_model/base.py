@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _check_sample_weight,
+    _check_y,
     check_consistent_length,
     check_is_fitted,
     validate_data,
@@ -23,11 +24,15 @@ from sklearn.utils.validation import (
 from mercer import ops, system
 from mercer._typing import Array
 from mercer.data import Stream, open_stream, open_writer
+from mercer.data._pyarrow import NeedsPyarrow
+from mercer.data.arrow import TableStream
 from mercer.data.batches import Rows, features
-from mercer.data.column_roles import TARGET
+from mercer.data.column_roles import TARGET, describe_missing
+from mercer.data.in_memory import FrameStream, is_table
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
-from mercer.errors import ParameterError, RowError, Setting
+from mercer.data.table_schema import BOOLEAN, CATEGORY, NUMBER, TableSchema
+from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.labels import probabilities
 from mercer.linear_model.normal_equations import NormalEquations
@@ -50,6 +55,7 @@ from mercer.maps.compose import (
     scale_columns,
 )
 from mercer.maps.identity import Identity
+from mercer.maps.tabular import Tabular
 from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
 from mercer.parallel.device import (
     current_device,
@@ -61,16 +67,18 @@ from mercer.parallel.device import (
     to_tensor_like,
     use_device,
 )
+from mercer.parallel.warnings import warn
 from mercer.rng import Rng, seed_from
 from mercer.stats.base import Statistic
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.reduce import accumulate
 from mercer.validation.parameters import parse_memory, validate_option, validate_parameters
-from mercer.validation.rows import drop_index_columns, first_missing
+from mercer.validation.rows import drop_index_columns, first_missing, value_range
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import reject_times
 
 _COLUMNS = Setting("columns", text="open_stream(source, columns=[...])")
+_T = TypeVar("_T")
 _STATISTICS = ("_statistics", "_unlabeled")  # in no model file, and not sent to other processes
 
 
@@ -157,18 +165,22 @@ class KernelModel(BaseEstimator):
         validate_estimator(self)
         settings = self._settings(unlabeled=unlabeled is not None)
         settings.validate()
-        with self._execution(X), _ignore_overflow():
-            stream = self._open_training(X, y, sample_weight)
+
+        def fit_rows(stream: Stream) -> tuple[LinearPredictor, int]:
             if groups is not None:
                 stream.with_groups(_to_host(groups))
             settings.validate_rows(stream.rows)
             self._fit_map(stream)
-            settings = self._plan(stream, settings)
+            planned = self._plan(stream, settings)
             extra = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
-            predictor = ROUTES[self.plan_.route].fit(self, settings, stream, extra)
+            predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
+            return predictor, stream.rows or 0
+
+        with self._execution(X), _ignore_overflow():
+            predictor, rows = self._fit_training(X, y, sample_weight, fit_rows)
         self._require_finite(predictor)
         self._predictor = predictor
-        self.n_samples_seen_ = stream.rows or 0
+        self.n_samples_seen_ = rows
         return self
 
     @property
@@ -314,17 +326,57 @@ class KernelModel(BaseEstimator):
             **conditions,
         )
 
-    def _open_training(self, X: Any, y: Any, sample_weight: Any) -> Stream:
+    def _fit_training(
+        self, X: Any, y: Any, sample_weight: Any, fit_rows: Callable[[Stream], _T]
+    ) -> _T:
+        """Return fit_rows of the training stream.
+
+        It is called again with another stream where a cell of a table turns out to be missing,
+        and the columns must be encoded, or where a column turns out to be of another type.
+        """
         stream = self._open(X, y, sample_weight, reset=True)
-        self._targets_2d = isinstance(stream.target, list) or (
-            stream._y is not None and stream._y.ndim == 2
-        )
-        return self._weight_classes(stream)
+        if _is_of_numbers(X, stream):
+            given = make_map(type(self).__name__, self.feature_map, None, None)
+            # a checkpoint is of one stream
+            if given.accepts_missing or (self.checkpoint is not None and _has_missing(stream)):
+                stream = self._encode_stream(X, y, sample_weight, stream)
+        while True:
+            self._targets_2d = isinstance(stream.target, list) or (
+                stream._y is not None and stream._y.ndim == 2
+            )
+            try:
+                return fit_rows(self._weight_classes(stream))
+            except ColumnTypeError as error:
+                if not isinstance(stream, TableStream) or error.column in stream.declared:
+                    raise
+                stream = stream.retyped(error.column)
+                self._set_columns(stream)
+                _warn_retyped(stream, error)
+            except MissingValueError:
+                if not _is_of_numbers(X, stream):
+                    raise
+                stream = self._encode_stream(X, y, sample_weight, stream)
+
+    def _encode_stream(self, X: Any, y: Any, sample_weight: Any, stream: Stream) -> Stream:
+        """Return a stream of numbers with a schema, so that missing cells are encoded."""
+        if not isinstance(stream, TableStream | FrameStream):
+            stream = self._open_table(X, y, sample_weight, None)
+        if isinstance(stream, TableStream | FrameStream) and stream.schema is None:
+            stream = stream.with_schema()
+        self._set_columns(stream)
+        return stream
 
     def _fit_map(self, stream: Stream) -> None:
         name = type(self).__name__
         self.seed_ = self._choose_seed(name)
-        feature_map = make_map(name, self.feature_map, self.seed_, self.n_jobs, scale=self.scale)
+        feature_map = make_map(
+            name,
+            self.feature_map,
+            self.seed_,
+            self.n_jobs,
+            scale=self.scale,
+            encode=stream.schema is not None,
+        )
         self.feature_map_ = feature_map._fit_stream(stream)
 
     def _choose_seed(self, name: str) -> int:
@@ -355,7 +407,9 @@ class KernelModel(BaseEstimator):
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
         given = make_map(name, self.feature_map, None, None)
-        self.plan_ = replace(plan, scaled=count_scaled(given, self.scale) > 0)
+        encoded = _describe_encoding(self.feature_map_)
+        scaled = not encoded and count_scaled(given, self.scale) > 0
+        self.plan_ = replace(plan, scaled=scaled, encoded=encoded)
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)
@@ -437,11 +491,19 @@ class KernelModel(BaseEstimator):
         settings = self._settings(partial=True)
         settings.validate()
         first = not hasattr(self, "_statistics")
+
+        def sum_rows(stream: Stream, settings: Settings) -> tuple[Any, int]:
+            rows = features(stream, self.feature_map_)
+            part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
+            return part, stream.rows or 0
+
+        def fit_rows(stream: Stream) -> tuple[Any, int]:
+            self._fit_map(stream)
+            return sum_rows(stream, self._plan(stream, settings))
+
         with self._execution(X), _ignore_overflow():
             if first:
-                stream = self._open_training(X, y, sample_weight)
-                self._fit_map(stream)
-                settings = self._plan(stream, settings)
+                part, count = self._fit_training(X, y, sample_weight, fit_rows)
             else:
                 stream = self._open(X, y, sample_weight, reset=False)
                 self._require_target(stream)
@@ -450,12 +512,10 @@ class KernelModel(BaseEstimator):
                 settings = self._with_alpha_method(self._with_conditions(stream, settings))
                 self._require_same_folds(settings)
                 ROUTES[self.plan_.route].validate(settings, self.plan_)
-            before = 0 if first else self.n_samples_seen_
-            rows = features(stream, self.feature_map_)
-            part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
+                part, count = sum_rows(stream, settings)
         self._validate_labels(part)
         self._statistics: Any = part if first else self._statistics + part
-        self.n_samples_seen_ = before + (stream.rows or 0)
+        self.n_samples_seen_ = count + (0 if first else self.n_samples_seen_)
         self._predictor = None  # solved when it is used
 
     def _fitted_predictor(self) -> LinearPredictor:
@@ -548,24 +608,15 @@ class KernelModel(BaseEstimator):
         name = type(self).__name__
         if not _is_source(X):
             return self._open_in_memory(X, y, sample_weight, reset=reset)
-        opened = open_stream(X)
-        fitted_on = (
-            [] if reset or isinstance(X, Stream) else list(getattr(self, "feature_names_in_", ()))
-        )
-        if set(opened.left_out) & set(fitted_on):  # an index that was an input in fit
-            opened = open_stream(X, columns=fitted_on)
-        stream = copy.copy(opened).with_targets(
-            y, sample_weight
-        )  # a copy: the caller's has its own y
-        # the columns of a matrix have numbers, no names
-        names = None if isinstance(stream, MatrixStream) else stream.columns
+        opened = open_stream(X) if reset or isinstance(X, Stream) else self._open_fitted(X)
+        # a copy: the caller's has its own y
+        stream = copy.copy(opened).with_targets(y, sample_weight)
+        names = _column_names(stream)
         if reset:
-            self.n_features_in_ = stream.width
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            self._set_columns(stream)
             self._require_target(stream)
+        else:
+            self._require_kinds(stream)
         if stream.width != self.n_features_in_:
             raise ParameterError(
                 "",
@@ -587,7 +638,100 @@ class KernelModel(BaseEstimator):
             )
         return stream
 
+    def _open_fitted(self, source: Any) -> Stream:
+        """Open a path with the columns that the model was fitted on, by name, in a table."""
+        schema = self._fitted_schema
+        if schema is not None:
+            return open_stream(source, schema=schema)
+        opened = open_stream(source)
+        names = list(map(str, getattr(self, "feature_names_in_", ())))
+        if not names or not isinstance(opened, TableStream) or list(opened.columns or ()) == names:
+            return opened
+        available = opened.available
+        inputs = [name if name in available else name.rpartition("[")[0] for name in names]
+        if not set(inputs) <= set(available):  # of lists: "z[0]", "z[1]"
+            missing = [name for name in names if name not in available]
+            raise ValueError(
+                f"{opened.name}: {type(self).__name__} needs {describe_missing(missing, available)}"
+            )
+        return open_stream(source, columns=list(dict.fromkeys(inputs)))
+
+    def _set_columns(self, stream: Stream) -> None:
+        """Set the number and the names of the columns to those of a stream."""
+        self.n_features_in_ = stream.width
+        names = _column_names(stream)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    @property
+    def _fitted_schema(self) -> TableSchema | None:
+        """Schema of the table that the model was fitted on; None where it was an array."""
+        encoding = _encoding_of(self.feature_map_)
+        has_names = encoding is not None and hasattr(self, "feature_names_in_")
+        return encoding.schema_ if encoding is not None and has_names else None
+
+    def _require_kinds(self, stream: Stream) -> None:
+        """Raise where a stream has other kinds of columns than the model was fitted on."""
+        fitted = self._fitted_schema
+        if stream.schema == fitted or (stream.schema is None and _is_plain_schema(fitted)):
+            return
+        needed = "numbers" if fitted is None else fitted.describe()
+        opened = "numbers" if stream.schema is None else stream.schema.describe()
+        raise ValueError(
+            f"{stream.name} was opened with columns of other kinds ({opened}) than "
+            f"{type(self).__name__} was fitted on ({needed}). Give the path or the table itself, "
+            "or open it with open_stream(source, schema=model.schema_)."
+            if fitted is not None
+            else f"{stream.name} has columns that are no numbers ({opened}), and "
+            f"{type(self).__name__} was fitted on numbers. Choose them by columns=[...]."
+        )
+
+    @property
+    def schema_(self) -> TableSchema:
+        """Kinds of the columns of the table that the model was fitted on."""
+        check_is_fitted(self)
+        if self._fitted_schema is None:
+            raise AttributeError(f"{type(self).__name__} was not fitted on a table: no schema_.")
+        return self._fitted_schema
+
+    def _open_table(self, X: Any, y: Any, sample_weight: Any, schema: TableSchema | None) -> Stream:
+        """Return a stream of a data frame or an Arrow table, with targets and weights."""
+        stream = open_stream(X, schema=schema)
+        y, sample_weight = _to_host(y), _to_host(sample_weight)
+        name, targets, weights = type(self).__name__, None, None
+        rows = np.empty((stream.rows or 0, 1))
+        for values, argument in ((y, "y"), (sample_weight, "sample_weight")):
+            reject_times(name, values, argument)
+        if y is not None:
+            _require_targets(name, y)
+            targets = _check_y(
+                y, multi_output=True, y_numeric=self._numeric_targets, estimator=self
+            )
+            check_consistent_length(rows, targets)
+            targets = self._validate_targets(targets)
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+        return stream.with_targets(targets, weights)
+
     def _open_in_memory(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
+        if reset and is_table(X):
+            stream = self._open_mixed(X, y, sample_weight)
+            if stream is not None:
+                return stream
+        elif not reset:
+            schema = self._fitted_schema
+            if schema is not None and is_table(X):
+                return self._open_table(X, y, sample_weight, schema)
+            if schema is not None and not _is_plain_schema(schema):
+                raise ValueError(
+                    f"{type(self).__name__} was fitted on a table ({schema.describe()}): give a "
+                    f"data frame, an Arrow table or a file with its columns, got "
+                    f"{type(X).__name__}."
+                )
         if y is None and sample_weight is None and not reset and self._is_plain(X):
             stream = open_stream(X)
         else:
@@ -595,6 +739,22 @@ class KernelModel(BaseEstimator):
             stream = open_stream(rows).with_targets(targets, weights)
         if hasattr(self, "feature_names_in_"):
             stream.columns = tuple(map(str, self.feature_names_in_))
+        return stream
+
+    def _open_mixed(self, X: Any, y: Any, sample_weight: Any) -> Stream | None:
+        """Return a stream of a table in memory; None where all of its columns are numbers."""
+        try:
+            if isinstance(stream := open_stream(X), FrameStream) or stream.schema is None:
+                return None
+        except NeedsPyarrow as error:
+            try:
+                self._validate_arrays(X, y, sample_weight, reset=True)
+            except (ValueError, TypeError):
+                raise error from None
+            return None
+        stream = self._open_table(X, y, sample_weight, None)
+        self._set_columns(stream)
+        self._require_target(stream)
         return stream
 
     def _is_plain(self, X: Any) -> bool:
@@ -685,7 +845,8 @@ class KernelModel(BaseEstimator):
         seed_from(name, self.seed_)
         if self._predictor is None:
             raise ValueError(f"{name} has no coefficients.")
-        feature_map = make_map(name, self.feature_map, None, None)
+        encode = self._fitted_schema is not None
+        feature_map = make_map(name, self.feature_map, None, None, encode=encode)
         validate_parameters(feature_map)
         feature_map.check(self.n_features_in_)
         fitted = self.feature_map_
@@ -770,6 +931,7 @@ def make_map(
     n_jobs: int | None,
     *,
     scale: bool | str = False,
+    encode: bool = False,
 ) -> Map:
     """Return an unfitted copy of a map, or of several side by side.
 
@@ -782,6 +944,8 @@ def make_map(
         Set where the map's own are None; several parts get different seeds.
     scale : bool or "auto"
         As in ``scale_columns``.
+    encode : bool
+        Whether the rows are those of a table, for which ``Tabular`` is put in front of the map.
     """
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
@@ -798,7 +962,7 @@ def make_map(
             " must be a mercer map, a composition of maps, a registered name such as 'fourier', "
             f"or a list of these, got {feature_map!r}.",
         )
-    built = scale_columns(built, scale)
+    built = _encode_columns(built, scale) if encode else scale_columns(built, scale)
     params = built.get_params()
 
     def unset(parameter: str) -> list[str]:
@@ -816,6 +980,30 @@ def make_map(
             seeds = [int(word) for word in words >> np.uint64(1)]
         built.set_params(**dict(zip(free, seeds, strict=True)))
     return built.set_params(**dict.fromkeys(unset("n_jobs"), n_jobs))
+
+
+def _encode_columns(feature_map: Map, scale: bool | str) -> Map:
+    """Return a map with ``Tabular`` in front of each map side by side that does not begin so."""
+    if isinstance(feature_map, Stacked):
+        return Stacked([_encode_columns(part, scale) for part in feature_map.maps])
+    scaling = "robust" if scale is True else scale
+    return feature_map if feature_map.accepts_missing else Tabular(scale=scaling) >> feature_map
+
+
+def _encoding_of(fitted: Map) -> Tabular | None:
+    """Return the ``Tabular`` that a fitted map begins with, the first of maps side by side."""
+    while isinstance(fitted, Composed | Stacked):
+        fitted = fitted.maps_[0]
+    return fitted if isinstance(fitted, Tabular) else None
+
+
+def _describe_encoding(fitted: Map) -> str:
+    """Return the columns of a table by kind, and how many were dropped; "" without a table."""
+    encoding = _encoding_of(fitted)
+    if encoding is None:
+        return ""
+    dropped = sum(not decision.features for decision in encoding.decisions_)
+    return encoding.schema_.describe() + (f"; {dropped:,} dropped" if dropped else "")
 
 
 def domain_of(feature_map: Any) -> str:
@@ -919,6 +1107,38 @@ def _is_source(X: Any) -> bool:
     if isinstance(X, list) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
     return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
+
+
+def _column_names(stream: Stream) -> tuple[str, ...] | None:
+    # the columns of a matrix have numbers, no names
+    return None if isinstance(stream, MatrixStream) else stream.columns
+
+
+def _is_of_numbers(X: Any, stream: Stream) -> bool:
+    """Return whether the rows are a table that was opened as numbers."""
+    return stream.schema is None and (isinstance(stream, TableStream) or is_table(X))
+
+
+def _is_plain_schema(schema: TableSchema | None) -> bool:
+    """Return whether rows of numbers have this schema."""
+    return schema is None or all(
+        column.kind in (NUMBER, BOOLEAN) and not column.format for column in schema.columns
+    )
+
+
+def _warn_retyped(stream: Stream, error: ColumnTypeError) -> None:
+    """Warn of a column that became categories by a cell of the later rows."""
+    columns = () if stream.schema is None else stream.schema.columns
+    if any(column.name == error.column and column.kind == CATEGORY for column in columns):
+        warn(
+            f"{error.before} {error.location or f'row {error.row}'}: the column is read as "
+            "categories.",
+            stacklevel=3,
+        )
+
+
+def _has_missing(stream: Stream) -> bool:
+    return any(np.isnan(value_range(chunk.X)).any() for chunk in stream.chunks())
 
 
 def _to_host(values: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class ClassWeightedStream(Stream):
     def __init__(self, stream: Stream, weights: dict[Any, float]) -> None:
         super().__init__(stream.name)
         self.stream, self.weights = stream, weights
-        for name in ("width", "dtype", "sparse", "columns", "target", "seeks", "lazy"):
+        for name in ("width", "dtype", "sparse", "columns", "schema", "target", "seeks", "lazy"):
             setattr(self, name, getattr(stream, name))
         self.weight = "class_weight"
 
@@ -41,6 +41,10 @@ class ClassWeightedStream(Stream):
 
     def where(self, row: int) -> str:
         return self.stream.where(row)
+
+    def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+        batches: Iterator[Any] = self.stream.record_batches(names)  # type: ignore[attr-defined]
+        return batches
 
     def values_in_memory(self, start: int, stop: int) -> dict[str, Any]:
         return self.stream.values_in_memory(start, stop)

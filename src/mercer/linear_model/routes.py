@@ -109,6 +109,9 @@ class Plan:
         for one alpha after the other on held-out rows.
     scaled : bool
         Whether the estimator put ``Scaled`` in front of a map.
+    encoded : str
+        Columns that the estimator put ``Tabular`` in front of a map for, by kind; "" where all are
+        numbers and none is missing.
     solver_seconds : float
         Estimate from the solver's multiply-adds, where that is above 10 s; 0 below, where only
         the data decide, and in a fitted model.
@@ -124,6 +127,7 @@ class Plan:
     cache_bytes: int = 0
     alpha_method: str | None = None
     scaled: bool = False
+    encoded: str = ""
     solver_seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -139,6 +143,8 @@ class Plan:
             method += f"; alpha by {ALPHA_METHODS[self.alpha_method]}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
         scaled = f" Columns {SCALED}." if self.scaled else ""
+        if self.encoded:
+            scaled = f" Columns encoded by Tabular: {self.encoded}."
         late = f" About {self.solver_seconds:.0f} s." if self.solver_seconds else ""
         return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}{late}"
 
