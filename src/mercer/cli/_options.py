@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mercer.data import Stream
 
 _MOST_NAMES = 12  # columns listed in an error
+_MOST_ROWS = 40  # columns listed in a table
 TABLES = (".parquet", ".csv", ".tsv")  # that are written
 STANDARD = Path("-")  # standard input or output
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
@@ -221,6 +222,24 @@ def print_stream(stream: Stream, task: Any, console: Console) -> None:
     for leak in find_leaks(stream, numeric=task.name == REGRESS):
         console.note(f"{leak} Leave it out with --drop {shlex.quote(leak.column)}.")
         console.event("leak", **vars(leak))
+
+
+def print_columns(encoder: Any, console: Console) -> None:
+    """Print what was done to each column of a table: the decisions of a fitted Tabular."""
+    from mercer.cli._console import plain_table
+
+    table = plain_table("=column", "=kind", ">features", "encoding")
+    decisions = encoder.decisions_
+    # of a wide table the columns that are not numbers as they are
+    special = [each for each in decisions if each.action != "number, scaled"]
+    shown = decisions if len(decisions) <= _MOST_ROWS else special[:_MOST_ROWS]
+    for each in shown:
+        table.add_row(each.name, each.kind, f"{len(each.features):,}", each.action)
+    for each in decisions:
+        console.event("column", **each.as_dict())
+    console.table(table)
+    if len(shown) < len(decisions):
+        console.print(f"{len(decisions) - len(shown):,} more columns are listed with --json.")
 
 
 def column_names(stream: Stream) -> Sequence[str] | None:

@@ -13,7 +13,14 @@ import click
 
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table, rich_console
-from mercer.cli._options import PATH, open_data, print_stream, require_target, shared_options
+from mercer.cli._options import (
+    PATH,
+    open_data,
+    print_columns,
+    print_stream,
+    require_target,
+    shared_options,
+)
 from mercer.cli._task import Task, infer_task
 
 if TYPE_CHECKING:
@@ -103,7 +110,10 @@ def compare(
     sampled = board.settings["rows"]
     rows = f"{sampled:,} rows"
     rows = f"a sample of {rows} of {board.rows:,}" if sampled < board.rows else rows
-    console.print(f"{name}: {rows}, {_count(board.columns, 'column')}; {board.seconds:.0f} s")
+    if board.encoder is not None:
+        print_columns(board.encoder, console)
+    columns = _count(board.columns, "column" if board.encoder is None else "encoded column")
+    console.print(f"{name}: {rows}, {columns}; {board.seconds:.0f} s")
     print_leaderboard(board, console)
     if report is not None:
         rows, targets = (X, y) if data is None else (stream, None)

@@ -18,6 +18,7 @@ from mercer.cli._options import (
     column_names,
     open_data,
     open_like,
+    print_columns,
     print_stream,
     require_output,
     require_target,
@@ -132,6 +133,7 @@ def fit(
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
     print_stream(stream, inferred, console)
 
+    from mercer.linear_model.base import encoder_of
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
     from mercer.persistence.io import save
@@ -165,6 +167,9 @@ def fit(
         bytes=plan.solver_bytes,
     )
     save(model, output)
+    encoder = encoder_of(model.feature_map_)
+    if encoder is not None:
+        print_columns(encoder, console)
     _print_summary(model, stream, seconds, output, console)
     _print_half_size(model, stream, seed, console)
     if test_stream is not None:

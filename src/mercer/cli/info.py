@@ -10,7 +10,7 @@ import click
 
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table
-from mercer.cli._options import PATH
+from mercer.cli._options import PATH, print_columns
 
 _MOST_LISTED = 10  # classes or columns
 
@@ -126,6 +126,7 @@ def inspect(model: Path, console: Console) -> None:
     Example:
       mercer inspect model.mercer
     """
+    from mercer.linear_model.base import encoder_of
     from mercer.persistence.io import describe, load
 
     description = describe(model)
@@ -145,6 +146,9 @@ def inspect(model: Path, console: Console) -> None:
     }
     console.event("model", **fields)
     console.table(_key_value_table(_format_model(description, loaded, feature_map, spec)))
+    encoder = encoder_of(feature_map)
+    if encoder is not None:
+        print_columns(encoder, console)
 
 
 def _format_model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ from mercer.cli.fit import MapType
     help="Add columns score_<class>; of two classes, only that of the second.",
 )
 @click.option("--proba", is_flag=True, help="Add columns probability_<class>.")
+@click.option(
+    "--keep", metavar="A,B,...", help="Columns of DATA to write beside the predictions: ids."
+)
 @shared_options("columns", "device", "force")
 @output_options
 def predict(
@@ -42,6 +46,7 @@ def predict(
     output: Path,
     scores: bool,
     proba: bool,
+    keep: str | None,
     columns: str | None,
     device: str | None,
     force: bool,
@@ -66,7 +71,7 @@ def predict(
         raise click.UsageError("Use -o - or --json, not both: one output has one format.")
     if scores and proba:
         raise click.UsageError("Use --scores or --proba, not both.")
-    from mercer.linear_model.base import write_predictions
+    from mercer.linear_model.base import encoder_of, write_predictions
     from mercer.maps.base import Map
     from mercer.parallel.device import use_device
     from mercer.persistence.io import load
@@ -77,10 +82,18 @@ def predict(
     stream = _open_for(loaded, data, columns)
     if to_file:
         print_reading(stream, console)
+    kept = None if keep is None else _kept_columns(stream, keep)
+    encoder, unseen = encoder_of(loaded.feature_map_), Counter[str]()
+    if encoder is not None:
+        stream.with_observer(lambda chunk: unseen.update(encoder.count_unseen(chunk.X)))
     start = time.perf_counter()
     with use_device(device), console.progress("predict") as progress:
         extra = "score" if scores else "probability" if proba else None
-        rows = write_predictions(loaded, stream.with_progress(progress), output, extra)
+        rows = write_predictions(loaded, stream.with_progress(progress), output, extra, kept)
+    if unseen:
+        counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())
+        console.note(f"cells with a category that the model was not fitted on: {counts}.")
+        console.event("unseen", counts=dict(unseen))
     if to_file:
         console.print_file("Predicted", rows, time.perf_counter() - start, output)
 
@@ -159,7 +172,22 @@ def transform(
         console.note(f"every row of {output.name} has the label 0: name a column with --target.")
 
 
+def _kept_columns(stream: Any, keep: str) -> Any:
+    from mercer.data.kept_columns import KeptColumns
+    from mercer.data.table_files import FilesStream
+
+    if not isinstance(stream, FilesStream):
+        raise ValueError(f"--keep is for files with named columns, and {stream.name} has none.")
+    return KeptColumns(stream, [name.strip() for name in keep.split(",") if name.strip()])
+
+
 def _open_for(fitted: Any, data: Path, columns: str | None, target: str | None = None) -> Any:
+    from mercer.data.open import open_stream
+    from mercer.linear_model.base import encoder_of
+
+    encoder = encoder_of(getattr(fitted, "feature_map_", fitted))
+    if encoder is not None and columns is None:
+        return open_stream(data, target=target, schema=encoder.schema_)
     names = getattr(fitted, "feature_names_in_", None)
     return open_like(data, names, int(fitted.n_features_in_), columns=columns, target=target)
 

@@ -105,6 +105,7 @@ class Stream:
     _keys: Array | None = None
     _first: int = 0  # index in the stream of the first row in memory
     _progress: Progress | None = None
+    _observer: Callable[[Chunk], None] | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -147,7 +148,10 @@ class Stream:
                 weight = weight if self._weight is None else self._weight[held]
                 self._validate(y, weight, at)
                 keys = keys if self._keys is None else [self._keys[held]]
-                yield Chunk(X, y, weight, at, *keys)
+                chunk = Chunk(X, y, weight, at, *keys)
+                if self._observer is not None:
+                    self._observer(chunk)
+                yield chunk
                 at = stop
                 if self._progress is not None:
                     self._progress(at, self.rows)
@@ -264,7 +268,7 @@ class Stream:
     def with_values(self, held: dict[str, Any], first: int) -> Self:
         """Return a copy with such values in memory, the first of which is of row `first`."""
         other = copy.copy(self)
-        vars(other).update(held, _first=first, _progress=None)
+        vars(other).update(held, _first=first, _progress=None, _observer=None)
         return other
 
     def files(self) -> list[dict[str, Any]]:
@@ -283,6 +287,11 @@ class Stream:
         Returns this stream.
         """
         self._progress = progress
+        return self
+
+    def with_observer(self, observer: Callable[[Chunk], None]) -> Stream:
+        """Call observer(chunk) for each chunk that is read; return this stream."""
+        self._observer = observer
         return self
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:

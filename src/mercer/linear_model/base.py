@@ -29,6 +29,7 @@ from mercer.data.arrow import TableStream
 from mercer.data.batches import Rows, features
 from mercer.data.column_roles import TARGET, describe_missing
 from mercer.data.in_memory import FrameStream, is_table
+from mercer.data.kept_columns import KeptColumns
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
 from mercer.data.table_schema import BOOLEAN, CATEGORY, NUMBER, TableSchema
@@ -668,7 +669,7 @@ class KernelModel(BaseEstimator):
     @property
     def _fitted_schema(self) -> TableSchema | None:
         """Schema of the table that the model was fitted on; None where it was an array."""
-        encoding = _encoding_of(self.feature_map_)
+        encoding = encoder_of(self.feature_map_)
         has_names = encoding is not None and hasattr(self, "feature_names_in_")
         return encoding.schema_ if encoding is not None and has_names else None
 
@@ -990,7 +991,7 @@ def _encode_columns(feature_map: Map, scale: bool | str) -> Map:
     return feature_map if feature_map.accepts_missing else Tabular(scale=scaling) >> feature_map
 
 
-def _encoding_of(fitted: Map) -> Tabular | None:
+def encoder_of(fitted: Map) -> Tabular | None:
     """Return the ``Tabular`` that a fitted map begins with, the first of maps side by side."""
     while isinstance(fitted, Composed | Stacked):
         fitted = fitted.maps_[0]
@@ -999,7 +1000,7 @@ def _encoding_of(fitted: Map) -> Tabular | None:
 
 def _describe_encoding(fitted: Map) -> str:
     """Return the columns of a table by kind, and how many were dropped; "" without a table."""
-    encoding = _encoding_of(fitted)
+    encoding = encoder_of(fitted)
     if encoding is None:
         return ""
     dropped = sum(not decision.features for decision in encoding.decisions_)
@@ -1039,7 +1040,11 @@ def widths_of(fitted: Map) -> dict[str, int]:
 
 
 def write_predictions(
-    model: Any, X: Any, path: str | os.PathLike[str], extra: str | None = None
+    model: Any,
+    X: Any,
+    path: str | os.PathLike[str],
+    extra: str | None = None,
+    keep: KeptColumns | None = None,
 ) -> int:
     """Write the predictions for X to a file, completely or not at all, and return their number.
 
@@ -1053,19 +1058,25 @@ def write_predictions(
     extra : None, "score" or "probability"
         Further columns, for a classifier: score_<class> (for two classes that of the second alone,
         which is above 0 for it), or probability_<class>, where the model has ``predict_proba``.
+    keep : KeptColumns, optional
+        Columns of the source that are written before the predictions.
     """
     names = model._output_names("prediction")
+    kept: dict[str, Any] = {} if keep is None else keep.types
+    if set(kept) & set(names):
+        raise ValueError(f"The columns {', '.join(names)} are predictions, and cannot be kept.")
     types: dict[str, Any] = dict.fromkeys(names, model._prediction_dtype)
     if extra is not None:
         columns = [f"{extra}_{label}" for label in _classes_with(model, extra)]
         types |= dict.fromkeys(columns, np.dtype(np.float64))
-    with open_writer(path, types) as writer:
+    with open_writer(path, {**kept, **types}) as writer:
         for scores in model._scores(X)[1]:
             predictions = model._decode_scores(scores)
             columns = [*predictions.reshape(len(predictions), -1).T]
             if extra is not None:
                 columns += [*(scores if extra == "score" else probabilities(scores, model.loss)).T]
-            writer.write(dict(zip(types, columns, strict=True)))
+            beside = {} if keep is None else keep.rows(len(scores))
+            writer.write({**beside, **dict(zip(types, columns, strict=True))})
     return writer.rows
 
 

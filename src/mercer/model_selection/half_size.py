@@ -115,11 +115,19 @@ def score_half(model: Any, stream: Any, seed: int) -> HalfSize | None:
     halves = fitted.nested and isinstance(fitted.rate, Rate) and not fitted.rate.ends
     if not ridge or model.pca is not None or not halves or not 2 <= D <= _MOST_FEATURES:
         return None
+    if stream.group is not None or stream.time is not None:  # rows are not left out one by one
+        return None
     sample = None
     with suppress(ValueError):  # rows or targets that cannot be compared
         numeric = model._numeric_targets
         sample = draw(
-            stream, None, numeric=numeric, limit=_SAMPLE_BYTES, seed=seed, most_rows=_ROWS
+            stream,
+            None,
+            numeric=numeric,
+            limit=_SAMPLE_BYTES,
+            seed=seed,
+            most_rows=_ROWS,
+            encode=False,
         )
     if sample is None:
         return None

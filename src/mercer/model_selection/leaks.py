@@ -72,7 +72,8 @@ def find_leaks(stream: Stream, *, numeric: bool) -> list[Leak]:
         if seen.sum() < _FEWEST_ROWS:
             continue
         if seen.all() and _counts_rows(values, places):
-            leaks.append(Leak(name, None))
+            if stream.schema is None:  # otherwise it is dropped
+                leaks.append(Leak(name, None))
             continue
         score, baseline = _score_alone(values[seen], y[seen], numeric)
         if score >= (_R2 if numeric else _ACCURACY) and baseline <= _MAJORITY:

@@ -86,6 +86,7 @@ def draw(
     limit: int,
     seed: int,
     most_rows: int = Budget.rows,
+    encode: bool = True,
 ) -> Sample:
     """Draw rows without replacement.
 
@@ -98,6 +99,9 @@ def draw(
         Bytes; a quarter of them is for the rows.
     seed : int
     most_rows : int, optional
+    encode : bool, default=True
+        Whether the columns of a table with missing cells or columns that are no numbers are
+        encoded; otherwise the rows are a matrix by the schema of the stream.
     """
     stream = _open(X, y)
     if stream.target is None:
@@ -115,11 +119,12 @@ def draw(
     rows, targets, keys = _read(stream, total, limit, seed, most_rows)
     names, encoder = stream.columns, None
     is_table = hasattr(stream, "with_schema")
-    if stream.schema is not None or (is_table and np.isnan(rows).any()):
+    if encode and (stream.schema is not None or (is_table and np.isnan(rows).any())):
         encoder = _fit_encoder(rows, stream)
         rows = encoder._transform_block(rows)
         rows, names = matrix(rows), tuple(encoder.get_feature_names_out())
-    require_finite("select", rows, names)
+    if encode:
+        require_finite("select", rows, names)
     if targets.ndim > 1:
         if targets.shape[1] > 1:
             raise ValueError(f"select takes one target, got {targets.shape[1]}.")
