@@ -306,7 +306,7 @@ def test_a_table_of_which_nothing_is_left_keeps_its_columns():
     assert np.isfinite(fitted.transform(X)).all()
     kinds = {"a": "category", "b": "category"}
     X = np.column_stack([hashes(100), np.full(100, 5.0)])
-    assert fit(X, kinds).transform(X).shape == (100, 65)
+    assert fit(X, kinds).transform(X).shape == (100, 63 + 64 + 1)
 
 
 def test_categories_are_ordered_by_frequency_and_unseen_ones_are_infrequent():
@@ -329,17 +329,31 @@ def test_categories_are_ordered_by_frequency_and_unseen_ones_are_infrequent():
     )
 
 
-def test_many_categories_are_hashed_without_a_dictionary():
-    X = hashes(500)[np.random.default_rng(0).integers(0, 500, (2000, 1))]
+def test_of_many_categories_the_most_frequent_have_features_and_others_are_hashed():
+    rng = np.random.default_rng(0)
+    values = hashes(500)
+    X = values[np.minimum(rng.geometric(0.01, (5000, 1)), 499)]
     X[::10] = np.nan
-    fitted = fit(X, {"u": "category"}, Tabular(n_hashed=32))
+    fitted = fit(X, {"u": "category"}, Tabular(max_categories=9, n_hashed=32))
     Z = fitted.transform(X)
     present = ~np.isnan(X[:, 0])
-    assert Z.shape == (2000, 33)
-    np.testing.assert_array_equal(Z[present].argmax(axis=1), X[present, 0].astype(int) % 32)
+    names = list(fitted.get_feature_names_out())
+    counts = sorted((np.count_nonzero(value == X), value) for value in values)[::-1]
+    assert names[:8] == ["u_missing", *(f"u_{int(value):x}" for _, value in counts[:7])]
+    assert names[8:] == [f"u_hash{i}" for i in range(32)]
+    np.testing.assert_array_equal(Z[:, 0], ~present)
+    own = np.isin(X[:, 0], [value for _, value in counts[:7]])
+    rest = present & ~own
+    np.testing.assert_array_equal(Z[rest, 8:].argmax(axis=1), X[rest, 0].astype(int) % 32)
     np.testing.assert_array_equal(Z.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(Z[:, 32], ~present)
     assert fitted.count_unseen(np.array([[3.0]])) == {}
+    assert Z.shape[1] == 40
+    action = (
+        "category, 7 most frequent of 419 values, others hashed into 32; 500 missing as a value"
+    )
+    assert decisions(fitted)["u"] == action
+    full = fit(X[present], {"u": "category"})
+    np.testing.assert_array_equal(full.transform([[np.nan]]), 0.0)  # missing is no value to hash
 
 
 def test_dates_are_points_on_circles_before_1970_and_up_to_the_year_9999():
@@ -365,8 +379,9 @@ def test_dates_are_points_on_circles_before_1970_and_up_to_the_year_9999():
     assert decisions(fitted)["day"].startswith("date, scaled, month, weekday, hour; 1 missing")
 
 
-def test_every_day_of_ten_thousand_years_has_its_day_of_the_year():
-    days = np.arange(-719_162, 2_932_897)
+def test_days_of_the_year_are_those_of_numpy_from_year_1_to_9999():
+    cycle = np.arange(-80_000, 66_097)  # 400 years, every day
+    days = np.concatenate([np.arange(-719_162, 2_932_897, 11), cycle, [2_932_896]])
     dates = days.astype("datetime64[D]")
     of_year = (dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(int)
     for second in (0.0, 86_399.5):
@@ -536,9 +551,8 @@ def test_a_saved_table_map_is_the_same_and_a_forged_one_is_refused(tmp_path):
         "hashes": stage.hashes[::-1].copy(),
         "features": stage.features + 10_000,
         "offsets": stage.offsets + 1,
-        "hashed": stage.hashed + 1000,
         "dates": stage.dates + np.array([0, 0, 0, 0, 1000]),
-        "categories": stage.categories.astype(float),
+        "categories": stage.categories + np.array([0, 1000, 0]),
         "indicators": -1 - stage.indicators,
     }
     for name, value in forged.items():
@@ -550,6 +564,27 @@ def test_a_saved_table_map_is_the_same_and_a_forged_one_is_refused(tmp_path):
     mercer.save(fitted, path)
     with pytest.raises(ValueError, match="differ from its encoding"):
         mercer.load(path)
+
+
+def test_a_worker_builds_the_same_encoding_from_the_statistics():
+    X, kinds = mixed()
+    fitted = fit(X, kinds)
+    expected = fitted.transform(X)
+    np.testing.assert_array_equal(fitted._pack()._unpack().transform(X), expected)
+    statistics = fitted.required_statistics(X.shape[1])
+    statistics.add(Dense(X))
+    rebuilt = pickle.loads(pickle.dumps(statistics))
+    chain = fitted.build(None, X.shape[1], rebuilt)
+    np.testing.assert_array_equal(chain(X).toarray(), expected)
+
+
+def test_a_dask_array_with_missing_cells():
+    array = pytest.importorskip("dask.array")
+    X = mixed()[0][:, :2]
+    lazy = array.from_array(X, chunks=(100, 2))
+    fitted = Tabular().fit(lazy)
+    np.testing.assert_array_equal(fitted.transform(X), Tabular().fit_transform(X))
+    np.testing.assert_array_equal(fitted.transform(lazy).compute(), fitted.transform(X))
 
 
 def test_float32_rows_are_refused_where_they_lose_hashes():
@@ -568,6 +603,7 @@ def test_infinite_numbers_are_refused():
         fit(X, kinds)
 
 
+@pytest.mark.full
 def test_a_million_categories_take_bounded_memory():
     X = hashes(1_000_000)[:, None]
     both = fit(np.column_stack([X, X % 7]), {"id": "category", "x": "number"})
@@ -580,6 +616,7 @@ def test_a_million_categories_take_bounded_memory():
     assert sum(array.nbytes for array in arrays) < 10_000
 
 
+@pytest.mark.full
 def test_ten_thousand_columns():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 10_000))
