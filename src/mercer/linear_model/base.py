@@ -637,8 +637,10 @@ class KernelModel(BaseEstimator):
     def _fitted_schema(self) -> TableSchema | None:
         """Schema of the table that the model was fitted on; None where it was an array."""
         encoding = _encoding_of(self.feature_map_)
-        has_names = encoding is not None and hasattr(self, "feature_names_in_")
-        return encoding.schema_ if encoding is not None and has_names else None
+        if encoding is None:
+            return None
+        named = hasattr(self, "feature_names_in_")
+        return encoding.schema_ if named or not _is_plain_schema(encoding.schema_) else None
 
     def _require_kinds(self, stream: Stream) -> None:
         """Raise where a stream has other kinds of columns than the model was fitted on."""
