@@ -111,6 +111,13 @@ class TableSchema:
         """Names of the columns of the matrix."""
         return tuple(name for column in self.columns for name in column.names)
 
+    @property
+    def plain(self) -> bool:
+        """Whether all columns are numbers or booleans: rows of an array have this schema."""
+        return all(
+            column.kind in (NUMBER, BOOLEAN) and not column.format for column in self.columns
+        )
+
     def spans(self) -> Iterator[tuple[TableColumn, slice]]:
         """Yield each column with its place in the matrix."""
         start = 0
