@@ -306,7 +306,7 @@ def test_a_table_of_which_nothing_is_left_keeps_its_columns():
     assert np.isfinite(fitted.transform(X)).all()
     kinds = {"a": "category", "b": "category"}
     X = np.column_stack([hashes(100), np.full(100, 5.0)])
-    assert fit(X, kinds).transform(X).shape == (100, 65)
+    assert fit(X, kinds).transform(X).shape == (100, 63 + 64 + 1)
 
 
 def test_categories_are_ordered_by_frequency_and_unseen_ones_are_infrequent():
@@ -329,17 +329,31 @@ def test_categories_are_ordered_by_frequency_and_unseen_ones_are_infrequent():
     )
 
 
-def test_many_categories_are_hashed_without_a_dictionary():
-    X = hashes(500)[np.random.default_rng(0).integers(0, 500, (2000, 1))]
+def test_of_many_categories_the_most_frequent_have_features_and_others_are_hashed():
+    rng = np.random.default_rng(0)
+    values = hashes(500)
+    X = values[np.minimum(rng.geometric(0.01, (5000, 1)), 499)]
     X[::10] = np.nan
-    fitted = fit(X, {"u": "category"}, Tabular(n_hashed=32))
+    fitted = fit(X, {"u": "category"}, Tabular(max_categories=9, n_hashed=32))
     Z = fitted.transform(X)
     present = ~np.isnan(X[:, 0])
-    assert Z.shape == (2000, 33)
-    np.testing.assert_array_equal(Z[present].argmax(axis=1), X[present, 0].astype(int) % 32)
+    names = list(fitted.get_feature_names_out())
+    counts = sorted((np.count_nonzero(value == X), value) for value in values)[::-1]
+    assert names[:8] == ["u_missing", *(f"u_{int(value):x}" for _, value in counts[:7])]
+    assert names[8:] == [f"u_hash{i}" for i in range(32)]
+    np.testing.assert_array_equal(Z[:, 0], ~present)
+    own = np.isin(X[:, 0], [value for _, value in counts[:7]])
+    rest = present & ~own
+    np.testing.assert_array_equal(Z[rest, 8:].argmax(axis=1), X[rest, 0].astype(int) % 32)
     np.testing.assert_array_equal(Z.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(Z[:, 32], ~present)
     assert fitted.count_unseen(np.array([[3.0]])) == {}
+    assert Z.shape[1] == 40
+    action = (
+        "category, 7 most frequent of 419 values, others hashed into 32; 500 missing as a value"
+    )
+    assert decisions(fitted)["u"] == action
+    full = fit(X[present], {"u": "category"})
+    np.testing.assert_array_equal(full.transform([[np.nan]]), 0.0)  # missing is no value to hash
 
 
 def test_dates_are_points_on_circles_before_1970_and_up_to_the_year_9999():
@@ -536,9 +550,8 @@ def test_a_saved_table_map_is_the_same_and_a_forged_one_is_refused(tmp_path):
         "hashes": stage.hashes[::-1].copy(),
         "features": stage.features + 10_000,
         "offsets": stage.offsets + 1,
-        "hashed": stage.hashed + 1000,
         "dates": stage.dates + np.array([0, 0, 0, 0, 1000]),
-        "categories": stage.categories.astype(float),
+        "categories": stage.categories + np.array([0, 1000, 0]),
         "indicators": -1 - stage.indicators,
     }
     for name, value in forged.items():

@@ -25,8 +25,9 @@ from mercer.stats.table_columns import CategoryCounts, TableColumns
 from mercer.validation.parameters import Flag, Integer, Missing, Option, Positive, Threads
 
 _SAMPLE_ROWS = 16_384  # medians and spreads of at most so many rows are exact
-_FEWEST_ROWS = 1024  # of very wide rows
-_SAMPLE_NUMBERS = 2**22  # of the sample where it has more rows than that: 32 MB
+_FEW_ROWS, _FEWEST_ROWS = 1024, 64  # of wide rows, of very wide rows
+_SAMPLE_NUMBERS = 2**22  # of the sample where it has more than 1,024 rows: 32 MB
+_MOST_NUMBERS = 2**24  # where it has more than 64 rows: 128 MB
 _SEED = 0  # of the sample: the map has no other random numbers, and so no random_state
 # A column of this share of distinct values names its rows: 1.05 rows for a value say nothing of it.
 _ID_SHARE = 0.95
@@ -137,9 +138,10 @@ class Tabular(Map):
         "infrequent", as those are that were not seen in ``fit``. Without such a feature these are
         zeros.
     max_categories : int, default=64
-        A category of more values is hashed into ``n_hashed`` features.
+        Of a category of more values the ``max_categories`` - 1 most frequent have a feature each,
+        and the others are hashed into ``n_hashed`` features.
     n_hashed : int, default=64
-        0 merges all but the ``max_categories`` - 1 most frequent values into "infrequent".
+        0 merges the others into "infrequent", as scikit-learn's OneHotEncoder does.
     sparse_output : bool or "auto", default="auto"
         CSR features. "auto" gives them where there are more than 256 features of which less than
         10% are expected to be other than 0.
@@ -243,7 +245,8 @@ class Tabular(Map):
 
     def required_statistics(self, d: int) -> TableColumns:
         kinds = self._kinds(d)
-        rows = min(_SAMPLE_ROWS, max(_FEWEST_ROWS, _SAMPLE_NUMBERS // d))
+        few = max(_FEWEST_ROWS, min(_FEW_ROWS, _MOST_NUMBERS // d))
+        rows = min(_SAMPLE_ROWS, max(few, _SAMPLE_NUMBERS // d))
         return TableColumns(
             tuple(i for i, kind in enumerate(kinds) if kind != CATEGORY),
             tuple(i for i, kind in enumerate(kinds) if kind == CATEGORY),
@@ -309,7 +312,7 @@ class Tabular(Map):
         Returns
         -------
         dict of str to int
-            Columns without such cells, and those that are hashed, are left out.
+            Columns without such cells, and those with hashed values, are left out.
         """
         check_is_fitted(self)
         # the rows of a stream have no names to compare
@@ -426,9 +429,8 @@ class _Features:
         self._used: set[str] = set()
         self._numbers: list[tuple[int, int, float, float, float]] = []
         self._indicators: list[tuple[int, int]] = []
-        self._categories: list[tuple[int, int]] = []
+        self._categories: list[tuple[int, int, int]] = []
         self._tables: list[tuple[Array, Array]] = []
-        self._hashed: list[tuple[int, int, int]] = []
         self._dates: list[tuple[int, ...]] = []
         self.place = {column: i for i, column in enumerate(statistics.numbers)}
         self.counts_rows = statistics.counters.counts_rows & (
@@ -494,11 +496,10 @@ class _Features:
             center,
             scale,
             _integers(self._indicators, 2),
-            _integers(self._categories, 2),
+            _integers(self._categories, 3),
             offsets,
             hashes,
             features,
-            _integers(self._hashed, 3),
             _integers(self._dates, 5),
         )
 
@@ -638,68 +639,53 @@ class _Features:
         codes, weights = counts.hashes, counts.weights
         if missing:
             codes, weights = np.append(codes, MISSING), np.append(weights, missing)
-        frequent = self._frequent(counts, weights)
-        if frequent is None:
-            return self._hash_category(column, at, counts)
         # the most frequent first; of equal ones that with the larger hash, as scikit-learn keeps
         order = np.argsort(weights, kind="stable")[::-1]
-        order = order[frequent[order]]
+        frequent, size = self._frequent(counts, codes, weights, order)
         features = np.full(len(codes), -1, dtype=np.int64)
         total = max(float(weights.sum()), 1e-300)
-        for place in order:
+        for place in order[frequent[order]]:
             word = "missing" if codes[place] == MISSING else f"{int(codes[place]):x}"
-            share = float(weights[place]) / total
-            features[place] = self._add(f"{column.name}_{word}", share)
-        unknown = -1
-        merged = int(np.count_nonzero(~frequent))
-        if merged:
-            unknown = self._add(
-                f"{column.name}_infrequent", float(weights[~frequent].sum()) / total
-            )
-            features[features < 0] = unknown
-        self._categories.append((at, unknown))
+            features[place] = self._add(f"{column.name}_{word}", float(weights[place]) / total)
+        own = int(np.count_nonzero(frequent & (codes != MISSING)))
+        others = int(np.count_nonzero(~frequent))
+        share, unknown = float(weights[~frequent].sum()) / total, -1
+        action = f"category, {own:,} value{'s' * (own != 1)}"
+        if size > 1:
+            unknown = len(self.names)
+            for i in range(size):
+                self._add(f"{column.name}_hash{i}", share / size)
+            about = "about " if counts.truncated else ""
+            kept = f"{own:,} most frequent of " if own else ""
+            action = f"category, {kept}{about}{distinct:,.0f} values"
+            action += f"{', others' if own else ''} hashed into {size}"
+            codes, features = codes[frequent], features[frequent]
+        elif others:
+            unknown = self._add(f"{column.name}_infrequent", share)
+            features[~frequent] = unknown
+            action += f" + infrequent ({others:,} merged)"
+        self._categories.append((at, unknown, size if others else 0))
         self._tables.append((codes.astype(np.int64), features))
-        values = len(order) - bool(missing and frequent[-1])
-        action = f"category, {values:,} value{'s' * (values != 1)}"
-        if merged:
-            action += f" + infrequent ({merged:,} merged)"
         return action + (f"; {missing:,.15g} missing as a value" if missing else "")
 
-    def _frequent(self, counts: CategoryCounts, weights: Array) -> Array | None:
-        """Return which values have a feature of their own; None where all are hashed."""
+    def _frequent(
+        self, counts: CategoryCounts, codes: Array, weights: Array, order: Array
+    ) -> tuple[Array, int]:
+        """Return which values have a feature of their own, and the features of all others."""
         settings = self.settings
         least = settings.min_frequency
-        if least is None:
-            threshold = 0.0
-        elif isinstance(least, int | np.integer):
-            threshold = float(least)
-        else:
-            threshold = float(least) * float(weights.sum())
+        threshold = 0.0 if least is None else float(least)
+        if least is not None and not isinstance(least, int | np.integer):
+            threshold *= float(weights.sum())
         frequent: Array = weights >= threshold
+        if counts.truncated:  # the most frequent values are not known
+            return codes == MISSING, max(settings.n_hashed, 1)
+        features = np.count_nonzero(frequent) + (not frequent.all())
         # one feature of all values, merged, would be constant
-        if not counts.truncated and (frequent.any() or not settings.n_hashed):
-            features = np.count_nonzero(frequent) + (not frequent.all())
-            if features <= settings.max_categories:
-                return frequent
-        if settings.n_hashed:
-            return None
-        order = np.argsort(weights, kind="stable")[::-1]
-        frequent = frequent.copy()
+        if features <= settings.max_categories and (frequent.any() or not settings.n_hashed):
+            return frequent, 1
         frequent[order[settings.max_categories - 1 :]] = False
-        return frequent
-
-    def _hash_category(self, column: TableColumn, at: int, counts: CategoryCounts) -> str:
-        size = self.settings.n_hashed
-        first = len(self.names)
-        for i in range(size):
-            self._add(f"{column.name}_hash{i}", 1 / size)
-        self._hashed.append((at, first, size))
-        about = "about " if counts.truncated else ""
-        action = f"category, {about}{counts.distinct:,.0f} values hashed into {size}"
-        if counts.missing:
-            self._indicators.append((at, self._add(f"{column.name}_missing")))
-            action += f"; {counts.missing:,.15g} missing have an indicator"
-        return action
+        return frequent, max(settings.n_hashed, 1)
 
 
 def _integers(rows: Any, columns: int) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from mercer.stats.base import frequency_weights
 from mercer.stats.basic import Reservoir
 
 CATEGORIES = 65_536
-"""Distinct values of a column that are counted: 1 MB for a column."""
+"""Distinct values of a column that are counted, 1 MB; fewer in a table of more than 64 such."""
+_ALL_CATEGORIES, _FEWEST_CATEGORIES = 64 * CATEGORIES, 1024  # of all columns, and of each of many
 _HASHES = 2.0**52  # number of hash values of a text
 _BUFFER_ROWS = 8192  # rows that are sorted at once: one sort takes less than sixteen of 512 rows
-_BUFFER_NUMBERS = 2**20  # 8 MB
+_BUFFER_NUMBERS = 2**22  # 32 MB
 _LARGEST_INTEGER = 2.0**53
 _SPLIT = 2.0**27 + 1  # Veltkamp's, for float64
 
@@ -70,7 +71,8 @@ class TableColumns:
         self.counters = RowCounters.empty(len(numbers))
         self.parts = DateRanges.empty(len(dates))
         self._sample = Reservoir(sample_rows, seed)
-        self._counts = [CategoryCounts() for _ in categories]
+        limit = max(_FEWEST_CATEGORIES, _ALL_CATEGORIES // max(1, len(categories)))
+        self._counts = [CategoryCounts(min(limit, CATEGORIES)) for _ in categories]
         self._buffer: list[tuple[Array, Array, Array, int]] = []
 
     @property
@@ -364,10 +366,14 @@ class DateRanges:
 
 
 class CategoryCounts:
-    """Weights of the distinct hashes of a column, exactly, up to ``CATEGORIES`` of them.
+    """Weights of the distinct hashes of a column, exactly, up to ``limit`` of them.
 
     Of more hashes the smallest are kept, with exact weights: they are a uniform sample of the
     distinct values, which depends on these alone, and estimate their number.
+
+    Parameters
+    ----------
+    limit : int
 
     Attributes
     ----------
@@ -383,9 +389,8 @@ class CategoryCounts:
         Whether there were more hashes.
     """
 
-    limit: ClassVar[int] = CATEGORIES
-
-    def __init__(self) -> None:
+    def __init__(self, limit: int = CATEGORIES) -> None:
+        self.limit = limit
         self.hashes: Array = np.empty(0, dtype=np.int64)
         self.weights: Array = np.empty(0)
         self.missing = 0.0
@@ -414,7 +419,7 @@ class CategoryCounts:
 
     @property
     def distinct(self) -> float:
-        """Number of distinct values; an estimate with an error of 0.4% beyond ``limit``."""
+        """Number of distinct values; beyond ``limit`` an estimate, with an error of 0.4%."""
         if not self.truncated:
             return float(len(self.hashes))
         return (self.limit - 1) / ((float(self.hashes[-1]) + 1) / _HASHES)

@@ -26,9 +26,9 @@ _LARGEST_WIDTH = 2**31  # features; a file with more was not written by a fit
 class TableEncoding(Stage):
     """x -> (scaled numbers, indicators of missing cells, one-hot and hashed categories, dates).
 
-    A number is mapped to (x - center)/scale, NaN to that of `fill`. A category that is not in the
-    table, and one that is missing where none was, is mapped to the feature of unknown ones, or to
-    zeros. It runs on the host: rows on a device are copied to it, and features back.
+    A number is mapped to (x - center)/scale, NaN to that of `fill`. A category that is not in its
+    table is mapped to one of the features of other values, by its hash, or to zeros. The stage runs
+    on the host: rows on a device are copied to it, and features back.
     """
 
     on_host: ClassVar[bool] = True
@@ -40,11 +40,10 @@ class TableEncoding(Stage):
     center: Array  # (p,)
     scale: Array  # (p,)
     indicators: Array  # (q, 2): column, feature
-    categories: Array  # (c, 2): column, feature of unknown values or -1
+    categories: Array  # (c, 3): column, first feature of other values or -1, their number
     offsets: Array  # (c + 1,): where the table of each category begins
     hashes: Array  # ascending in each table; MISSING for missing cells
     features: Array  # of each hash
-    hashed: Array  # (h, 3): column, first feature, number of features
     dates: Array  # (t, 5): column, feature of the number, feature of each sine or -1
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
@@ -56,7 +55,7 @@ class TableEncoding(Stage):
             out[...] = on_device
             return out
         rows = X.toarray() if is_csr(X) else X
-        if rows.dtype == np.float32 and (len(self.hashes) or len(self.hashed) or len(self.dates)):
+        if rows.dtype == np.float32 and (len(self.categories) or len(self.dates)):
             raise ValueError(
                 "Tabular needs float64 rows: float32 numbers do not hold the hashes of categories "
                 "and the seconds of dates."
@@ -68,7 +67,7 @@ class TableEncoding(Stage):
 
     def flops(self, d: int) -> float:
         return 8.0 * (len(self.numbers) + self.width) + 64.0 * (
-            len(self.categories) + len(self.hashed) + 8 * len(self.dates)
+            len(self.categories) + 8 * len(self.dates)
         )
 
     def scratch(self, d: int) -> int:
@@ -80,18 +79,17 @@ class TableEncoding(Stage):
         shapes = {
             "numbers": (self.numbers, 2),
             "indicators": (self.indicators, 2),
-            "categories": (self.categories, 2),
-            "hashed": (self.hashed, 3),
+            "categories": (self.categories, 3),
             "dates": (self.dates, 5),
         }
         for name, (table, columns) in shapes.items():
             valid = table.ndim == 2 and table.shape[1] == columns and table.dtype == np.int64
             valid = valid and bool(np.all((table[:, 0] >= 0) & (table[:, 0] < d)))
-            if name != "hashed":
-                valid = valid and bool(np.all((table[:, 1:] >= -1) & (table[:, 1:] < self.width)))
+            valid = valid and bool(np.all((table[:, 1:] >= -1) & (table[:, 1:] <= self.width)))
             require(valid, self, f"{name} of {columns} integers that are columns and features")
         for name in ("numbers", "indicators", "dates"):
-            valid = bool(np.all(shapes[name][0][:, 1] >= 0))
+            feature = shapes[name][0][:, 1]
+            valid = bool(np.all((feature >= 0) & (feature < self.width)))
             require(valid, self, f"a feature for each of its {name}")
         for name in ("fill", "center", "scale"):
             array = getattr(self, name)
@@ -108,18 +106,19 @@ class TableEncoding(Stage):
         require(valid, self, "a table of hashes and features for each category")
         for table, _, _ in self.tables():
             require(bool(np.all(np.diff(table) > 0)), self, "hashes that rise in each table")
-        first, size = self.hashed[:, 1], self.hashed[:, 2]
-        valid = bool(np.all((first >= 0) & (size > 0) & (first + size <= self.width)))
-        require(valid, self, "features for each hashed category")
+        first, size = self.categories[:, 1], self.categories[:, 2]
+        none, some = (first == -1) & (size == 0), (first >= 0) & (size > 0)
+        valid = bool(np.all(none | (some & (first + size <= self.width))))
+        require(valid, self, "features for the other values of a category")
         last = self.dates[:, 2:].max(axis=1, initial=-1)
         require(bool(np.all(last < self.width - 1)), self, "a sine and a cosine for each part")
 
     def unseen(self, rows: Array) -> Array:
-        """Return the number of cells of each category that are in no table."""
+        """Return the number of cells of each category that are in no table; 0 for hashed ones."""
         result = np.zeros(len(self.categories), dtype=np.int64)
-        for i, (place, table, _) in enumerate(self._places(rows)):
-            values = rows[:, self.categories[i, 0]]
-            result[i] = np.count_nonzero(~np.isnan(values) & (place == len(table)))
+        for i, (codes, place, features) in enumerate(self._places(rows)):
+            if self.categories[i, 2] <= 1:
+                result[i] = np.count_nonzero((codes != MISSING) & (place == len(features)))
         return result
 
     def _dense(self, rows: Array, out: Array | None) -> Array:
@@ -183,19 +182,20 @@ class TableEncoding(Stage):
     def _ones(self, rows: Array) -> Iterator[tuple[Array, Array]]:
         """Yield rows and features that are 1."""
         every = np.arange(len(rows))
-        for i, (place, _, features) in enumerate(self._places(rows)):
-            feature = np.append(features, self.categories[i, 1])[place]
+        for i, (codes, place, features) in enumerate(self._places(rows)):
+            _, first, size = self.categories[i]
+            feature = np.append(features, -1)[place]
+            if size:
+                # a missing cell where none was is no value to be hashed
+                other = (feature < 0) & ((size == 1) | (codes != MISSING))
+                feature = np.where(other, first + codes % size, feature)
             kept = feature >= 0
             yield (every, feature) if kept.all() else (every[kept], feature[kept])
-        for column, first, size in self.hashed:
-            values = rows[:, column]
-            present = np.flatnonzero(~np.isnan(values))
-            yield present, first + values[present].astype(np.int64) % size
 
     def _places(self, rows: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield, for each category, the place of each row's value in its table, and the table.
+        """Yield, for each category, codes of the rows, their places in its table, its features.
 
-        Values that are not in it have the place after its end.
+        Codes that are not in it have the place after its end.
         """
         for table, features, column in self.tables():
             values = rows[:, column]
@@ -204,11 +204,11 @@ class TableEncoding(Stage):
             if len(table):
                 inside = table[np.minimum(place, len(table) - 1)] == codes
                 place = np.where(inside, place, len(table))
-            yield place, table, features
+            yield codes, place, features
 
     def tables(self) -> Iterator[tuple[Array, Array, int]]:
         """Yield the hashes, the features and the column of each category."""
-        for i, (column, _) in enumerate(self.categories):
+        for i, column in enumerate(self.categories[:, 0]):
             span = slice(self.offsets[i], self.offsets[i + 1])
             yield self.hashes[span], self.features[span], int(column)
 
