@@ -135,6 +135,9 @@ def test_yes_and_no_are_true_and_false_but_labels_as_a_target(tmp_path):
     assert block.y.tolist() == ["no", "yes", "no"]
     (block,) = open_stream(tmp_path / "d.csv", target="b", columns=["a"]).blocks(5)
     assert block.y.tolist() == [True, False, True]
+    (tmp_path / "d.csv").write_text("a,y\n1,no\n2,\n")
+    with pytest.raises(ValueError, match=r"The target 'y' needs a value in every row, got None"):
+        list(open_stream(tmp_path / "d.csv", target=["y"]).chunks())
 
 
 def test_thousands_are_text_with_separators_that_stay(tmp_path):

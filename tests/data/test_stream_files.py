@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -195,8 +196,14 @@ def written_in_groups(kind: str, path: Path, n: int) -> Path:
         case "parquet column of lists":
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), WIDTH)
             pq.write_table(pa.table({"v": vectors}), path, row_group_size=2**13)
-        case "csv":
+        case "csv" | "csv.gz":
             pd.DataFrame(values.round(6)).to_csv(path, index=False)
+        case "jsonl":
+            frame = pd.DataFrame(values.round(6), columns=[f"c{i}" for i in range(WIDTH)])
+            frame.to_json(path, orient="records", lines=True)
+        case "feather":
+            frame = pa.table({f"c{i}": values[:, i] for i in range(WIDTH)})
+            pyarrow.feather.write_feather(frame, path, chunksize=2**13)
         case "svm":
             line = " ".join(f"{i + 1}:0.12345678901" for i in range(WIDTH))
             path.write_text(f"1 {line}\n" * n)
@@ -227,6 +234,9 @@ def peak(path: Path, how: str = "read") -> tuple[int, float]:
         ("parquet", 130_000, 390_000),  # by then all buffers have been in use
         ("parquet column of lists", 130_000, 390_000),
         ("csv", 65_000, 195_000),  # 40 MB of text and 120: pyarrow reads about 30 MB ahead
+        ("csv.gz", 65_000, 195_000),
+        ("jsonl", 65_000, 195_000),
+        ("feather", 130_000, 390_000),
         ("svm", 20_000, 200_000),
     ],
 )

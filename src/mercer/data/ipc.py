@@ -1,15 +1,23 @@
-"""Arrow IPC files (Feather): .feather, .arrow, .ipc, read by record batch from a memory map."""
+"""Arrow IPC files (Feather): .feather, .arrow, .ipc, read by record batch from a memory map.
+
+The map is opened anew after some megabytes: pages that were read count as memory of the process
+until they are unmapped.
+"""
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 from mercer.data.arrow import pyarrow
 from mercer.data.inputs import AnyPath, RemoteFile, open_random
 from mercer.data.table_files import FilesStream, TypedFilesTable, cast_batch
+
+_MAPPED_BYTES = 32 * 2**20  # of rows that are read from one map
 
 
 class ArrowFilesStream(FilesStream):
@@ -41,18 +49,19 @@ class ArrowFilesTable(TypedFilesTable):
     def batches(
         self, i: int, types: dict[str, Any], start: int, rows: int
     ) -> Iterator[tuple[int, Any]]:
-        names = list(types)
-        with self._open(i, names) as reader:
-            at = 0
-            for j, length in enumerate(self._lengths[i]):
-                if at + length > start:
-                    batch = reader.get_batch(j)
-                    if batch.num_rows != length:
+        most = max(1, _MAPPED_BYTES // (8 * len(types)))  # rows of a map
+        lengths, ends = self._lengths[i], list(accumulate(self._lengths[i]))
+        j = bisect_right(ends, start)  # the first record batch
+        while j < len(ends):
+            with self._open(i, list(types)) as reader:
+                opened = ends[j] - lengths[j]
+                while j < len(ends) and ends[j] - opened <= max(most, lengths[j]):
+                    batch, at = reader.get_batch(j), ends[j] - lengths[j]
+                    if batch.num_rows != lengths[j]:
                         raise ValueError(f"{self.names[i]} has changed since it was opened.")
-                    first = (max(0, start - at) // rows) * rows
-                    for begin in range(first, length, rows):
+                    for begin in range(max(0, start - at), lengths[j], rows):
                         yield at + begin, cast_batch(batch.slice(begin, rows), types)
-                at += length
+                    j += 1
 
     @contextmanager
     def _open(self, i: int, names: Sequence[str] | None = None) -> Iterator[Any]:

@@ -253,6 +253,13 @@ class TextFilesTable(FilesTable):
         self._declared: dict[str, Any] = {}  # types that are not inferred
         self.words: frozenset[str] = frozenset()  # columns of yes and no
 
+    def stream(self, *, target: Any, **options: Any) -> Stream:
+        table = self
+        for name in self.words & {*(target if isinstance(target, list | tuple) else [target])}:
+            # predictions are yes and no, not True and False
+            table = table.retyped(name, pyarrow("Reading").string())
+        return super(TextFilesTable, table).stream(target=target, **options)
+
     def _first_batch(self) -> Any:
         """Return the first rows of all columns, those of ``_declared`` with their types."""
         raise NotImplementedError
@@ -284,8 +291,6 @@ class TextFilesTable(FilesTable):
             is_target, described = column in stream._targets, declared.get(column.name)
             if described is not None and not is_target and _needs_text(described, column):
                 kind = pa.string()
-            elif is_target and column.name in self.words:
-                kind = pa.string()  # predictions are yes and no, not True and False
             elif pa.types.is_null(kind) or (column.number and not is_target):
                 kind = kind if pa.types.is_boolean(kind) else pa.float64()
             types[column.name] = kind
