@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mercer import open_stream
+from mercer import RandomFourier, certify, open_stream
 from mercer.data.arrow_table import ArrowTableStream
 from mercer.data.cells import hash_text
 from mercer.data.in_memory import FrameStream
@@ -264,3 +264,11 @@ def test_fingerprints_differ_by_content_and_kinds():
     assert mark["sha256"] != open_stream(changed).fingerprint()["sha256"]
     other = open_stream(table, kinds={"member": "category"}).fingerprint()
     assert mark["schema"] != other["schema"]
+
+
+def test_maps_of_numbers_refuse_streams_of_other_columns():
+    stream = open_stream(pa.table(COLUMNS))
+    with pytest.raises(
+        ValueError, match=r"2 numbers, .*, 1 date\): put Tabular\(\) in front of RandomFourier"
+    ):
+        certify(RandomFourier(8, random_state=0).fit(np.eye(5)), stream)

@@ -18,9 +18,7 @@ from mercer.data.cells import floats, is_text, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
 from mercer.data.table_schema import (
-    BOOLEAN,
     CATEGORY,
-    NUMBER,
     TableColumn,
     TableSchema,
     infer_schema,
@@ -176,7 +174,7 @@ class TableStream(Stream):
             inferred = infer_schema(
                 source, [column.name for column in self._inputs], self._table.head(), kinds
             )
-            if not _is_of_numbers(self._inputs, inferred):
+            if not (inferred.plain and all(map(_is_plain, self._inputs))):
                 schema = inferred
         self.width = sum(column.size or 1 for column in self._inputs)
         single = all(column.type == "float" for column in self._inputs)
@@ -262,13 +260,6 @@ def schema_inputs(
 def _is_plain(column: Column) -> bool:
     """Return whether a column is numbers that are read as they are."""
     return column.number and not column.dictionary
-
-
-def _is_of_numbers(columns: Sequence[Column], schema: TableSchema) -> bool:
-    """Return whether a schema says no more than that columns of numbers are numbers."""
-    return all(map(_is_plain, columns)) and all(
-        column.kind in (NUMBER, BOOLEAN) and not column.format for column in schema.columns
-    )
 
 
 def _labels(values: Any, column: Column) -> Array:

@@ -63,6 +63,12 @@ class Rows:
     with_keys = False
 
     def __init__(self, stream: Stream, feature_map: Any = None) -> None:
+        schema, encodes = stream.schema, getattr(feature_map, "accepts_missing", True)
+        if schema is not None and not schema.plain and not encodes:
+            raise ValueError(
+                f"{stream.name} has columns that are no numbers ({schema.describe()}): put "
+                f"Tabular() in front of {type(feature_map).__name__}."
+            )
         self.stream = stream
         self.feature_map = feature_map
 

@@ -50,6 +50,7 @@ _TIME = rf"(?:[T ] *{_FIELDS['%H']}:{_FIELDS['%M']}(?::{_FIELDS['%S']})? *{_FIEL
 _TIME += rf"{_FIELDS['%z']}?)?"
 SECONDS = "%s"  # strptime's format of seconds since 1970
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WORD = re.compile(r"[^\W\d_]+")
 _DAY = 86400.0
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
@@ -223,9 +224,18 @@ def has_leading_zeros(texts: Any) -> bool:
 
 def mean_words(texts: Any) -> float:
     """Return the mean number of words of texts; numbers are none."""
-    compute = pyarrow(_PURPOSE, "compute")
-    counts = compute.count_substring_regex(texts, r"\pL+")
-    return float(compute.mean(counts).as_py() or 0)
+    counts = [len(_WORD.findall(text)) for text in texts.to_pylist()]
+    return sum(counts) / max(1, len(counts))
+
+
+def number_formats_of(text: str) -> list[str]:
+    """Return the formats of NUMBER_FORMATS in which a text is a number."""
+    return [form for form in NUMBER_FORMATS if re.match(_number_pattern(form), text)]
+
+
+def date_formats_of(text: str) -> list[str]:
+    """Return the formats of DATE_FORMATS in which a text may be a date."""
+    return [form for form in DATE_FORMATS if re.match(_date_pattern(form), text)]
 
 
 def text_numbers(texts: Any, format: str) -> tuple[Array, Array]:

@@ -276,10 +276,7 @@ def open_frame(
         inputs = schema_inputs(name, list(by_text), columns, schema)
         columns = [by_text[column] for column in inputs]
     roles = assign_roles(name, names, columns=columns, target=target, weight=weight)
-    plain = not kinds and all(
-        column.kind in (NUMBER, BOOLEAN) and not column.format and column.size == 1
-        for column in (schema.columns if schema else ())
-    )
+    plain = not kinds and (schema is None or (schema.plain and schema.width == len(roles.inputs)))
     types = list(frame.dtypes)
     if plain and all(library._is_number(types[place]) for place in roles.inputs):
         return library(frame, roles, schema)

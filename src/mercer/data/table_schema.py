@@ -111,6 +111,13 @@ class TableSchema:
         """Names of the columns of the matrix."""
         return tuple(name for column in self.columns for name in column.names)
 
+    @property
+    def plain(self) -> bool:
+        """Whether all columns are numbers or booleans: rows of an array have this schema."""
+        return all(
+            column.kind in (NUMBER, BOOLEAN) and not column.format for column in self.columns
+        )
+
     def spans(self) -> Iterator[tuple[TableColumn, slice]]:
         """Yield each column with its place in the matrix."""
         start = 0
@@ -204,14 +211,14 @@ def category_names(
     Parameters
     ----------
     stream : Stream
-        Rows of a table, with a schema.
+        Rows of a table, with a schema; of an array no hash is found.
     wanted : dict of str to hashes
         Hashes by the name of the column.
     """
     missing = {name: set(map(float, hashes)) for name, hashes in wanted.items()}
     missing = {name: hashes for name, hashes in missing.items() if hashes}
     texts: dict[str, dict[float, str]] = {name: {} for name in wanted}
-    if not missing:
+    if not missing or not hasattr(stream, "record_batches"):
         return texts
     for batch in stream.record_batches(list(missing)):
         for name, hashes in list(missing.items()):
@@ -286,27 +293,28 @@ def _infer_text(
     present = cells.drop_missing(texts)
     if declared is None and (default or not len(present)):
         return TableColumn(name, default or CATEGORY)
+    first = present[0].as_py() if len(present) else ""
     if declared in (None, NUMBER):
         # leading zeros are those of codes: 00123
         if declared or not cells.has_leading_zeros(present):
-            for form in cells.NUMBER_FORMATS:
+            for form in cells.number_formats_of(first):
                 if cells.text_numbers(present, form)[1].all():
                     return TableColumn(name, NUMBER, format=form)
         if declared:
             return TableColumn(name, NUMBER)  # the first cell that is none is refused by its row
     if declared in (None, DATE):
-        for form in cells.DATE_FORMATS:
+        for form in cells.date_formats_of(first):
             if cells.text_dates(present, form)[1].all():
                 return TableColumn(name, DATE, format=form)
         if declared:
             raise ParameterError(
                 "",
                 f"{source}: column {name!r} has no dates in a known format, such as "
-                f"{present[0].as_py()!r}. Give the format as its kind: ",
+                f"{first!r}. Give the format as its kind: ",
                 Setting("kinds", text=f"kinds={{{name!r}: '%d.%m.%Y'}}"),
                 ".",
             )
-    words = cells.mean_words(present)
-    if words >= _WORDS and 2 * len(texts) > len(values) - values.null_count:
+    distinct = 2 * len(texts) > len(values) - values.null_count
+    if distinct and cells.mean_words(present) >= _WORDS:
         return TableColumn(name, TEXT, TEXT_SIZE)
     return TableColumn(name, CATEGORY)

@@ -32,7 +32,7 @@ from mercer.data.in_memory import FrameStream, is_table
 from mercer.data.kept_columns import KeptColumns
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
-from mercer.data.table_schema import BOOLEAN, CATEGORY, NUMBER, TableSchema
+from mercer.data.table_schema import CATEGORY, TableSchema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.labels import probabilities
@@ -670,13 +670,15 @@ class KernelModel(BaseEstimator):
     def _fitted_schema(self) -> TableSchema | None:
         """Schema of the table that the model was fitted on; None where it was an array."""
         encoding = encoder_of(self.feature_map_)
-        has_names = encoding is not None and hasattr(self, "feature_names_in_")
-        return encoding.schema_ if encoding is not None and has_names else None
+        if encoding is None:
+            return None
+        named = hasattr(self, "feature_names_in_")
+        return encoding.schema_ if named or not encoding.schema_.plain else None
 
     def _require_kinds(self, stream: Stream) -> None:
         """Raise where a stream has other kinds of columns than the model was fitted on."""
         fitted = self._fitted_schema
-        if stream.schema == fitted or (stream.schema is None and _is_plain_schema(fitted)):
+        if stream.schema == fitted or (stream.schema is None and (fitted is None or fitted.plain)):
             return
         needed = "numbers" if fitted is None else fitted.describe()
         opened = "numbers" if stream.schema is None else stream.schema.describe()
@@ -727,7 +729,7 @@ class KernelModel(BaseEstimator):
             schema = self._fitted_schema
             if schema is not None and is_table(X):
                 return self._open_table(X, y, sample_weight, schema)
-            if schema is not None and not _is_plain_schema(schema):
+            if schema is not None and not schema.plain:
                 raise ValueError(
                     f"{type(self).__name__} was fitted on a table ({schema.describe()}): give a "
                     f"data frame, an Arrow table or a file with its columns, got "
@@ -1128,13 +1130,6 @@ def _column_names(stream: Stream) -> tuple[str, ...] | None:
 def _is_of_numbers(X: Any, stream: Stream) -> bool:
     """Return whether the rows are a table that was opened as numbers."""
     return stream.schema is None and (isinstance(stream, TableStream) or is_table(X))
-
-
-def _is_plain_schema(schema: TableSchema | None) -> bool:
-    """Return whether rows of numbers have this schema."""
-    return schema is None or all(
-        column.kind in (NUMBER, BOOLEAN) and not column.format for column in schema.columns
-    )
 
 
 def _warn_retyped(stream: Stream, error: ColumnTypeError) -> None:
