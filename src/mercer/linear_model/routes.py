@@ -577,6 +577,7 @@ class NormalEquationsRoute(Route):
 
         rows are read again for leave-one-out.
         """
+        _require_weights(model, model._statistics)
         widths = model._map_widths
         components = None
         if settings.pca is not None:
@@ -691,6 +692,7 @@ class TwoStageRoute(Route):
     ) -> LinearPredictor:
         widths, feature_map = model._map_widths, model.feature_map_
         moments = model._reduce(features(stream, feature_map), PerMapMoments.empty(widths))
+        _require_weights(model, moments)
         if unlabeled is not None:
             moments += model._reduce(
                 features(unlabeled, feature_map), PerMapMoments.empty(widths), "unlabeled"
@@ -1035,6 +1037,17 @@ def _solve_sparse(
     total = sum(folds[1:], start=folds[0])
     coef, kkt = penalty.solve(total, alpha)
     return LinearPredictor(coef, total.intercept(coef), alpha, search, kkt)
+
+
+def _require_weights(model: Any, statistics: Any) -> None:
+    """Raise where no row has a weight above 0."""
+
+    def has_rows(part: Any) -> bool:
+        parts = getattr(part, "parts", None)
+        return any(map(has_rows, parts)) if parts is not None else getattr(part, "rows", 0) > 0
+
+    if not has_rows(statistics):
+        raise ValueError(f"{type(model).__name__} needs rows with a weight above 0, got none.")
 
 
 def _solver_bytes(features: int, problem: Problem) -> int:
