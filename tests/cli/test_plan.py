@@ -36,6 +36,33 @@ def test_without_an_error_it_is_the_plan_of_python(folder):
     assert "error         about" in said
 
 
+def test_the_other_routes_are_compared(folder):
+    said = run("plan data.csv --target digit --map fourier:n_components=64 --max-memory 50kB")
+    assert "  routes        least squares by conjugate gradients over blocks" in said
+    assert "chosen: least squares from normal equations would hold" in said
+    table = said[said.index("  routes ") :].splitlines()
+    assert table[1].startswith(" " * 16 + "least squares from normal equations")
+    assert table[1].endswith("above the limit of 50 kB")
+    line = "plan data.csv --target digit --map fourier:n_components=64 --json"
+    told = json.loads(run(line).splitlines()[-1])
+    assert told["route_reason"] == "the least work of 2 routes"
+    (other,) = told["others"]
+    assert other["route"] == "passes"
+    assert min(other["seconds"], other["bytes"]) > 0
+    assert other["fits"] is True
+    assert other["assumed_steps"] > 1
+
+
+def test_columns_are_scaled_as_in_a_fit(folder):
+    line = "plan data.csv --target digit --map fourier:n_components=64 --json"
+    scaled = json.loads(run(line).splitlines()[-1])
+    plain = json.loads(run(f"{line} --scale false").splitlines()[-1])
+    assert (scaled["scaled"], plain["scaled"]) == (True, False)
+    assert set(scaled["passes"]) - set(plain["passes"]) == {"column scales"}
+    assert scaled["error"] != plain["error"]
+    assert "--scale must be True or False, or 'auto', got 'x'" in fails(f"{line} --scale x")
+
+
 def test_budgets_and_what_falls_short(folder):
     said = run("plan data.csv --target digit --map fourier --error 0.001 --max-seconds 1")
     assert "are more than max_seconds=1" in said

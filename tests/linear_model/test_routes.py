@@ -10,7 +10,7 @@ import pytest
 from mercer import KernelRegressor, RandomFourier
 from mercer.errors import ParameterError
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, Settings, plan_fit
+from mercer.linear_model.routes import ROUTES, Settings, plan_alpha, plan_fit, plan_others
 
 PLAN = plan_fit(100, 4, 32, limit=10**9)
 ROUTE = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
@@ -73,8 +73,58 @@ def test_a_plan_reads_as_sentences():
         "50 rows x 3 columns -> 16 features; least squares from normal equations, 8.19 kB of at "
         "most 1 GB; alpha by leave-one-out. 5 passes: column scales, bandwidth statistics, normal "
         "equations, copies of rows, leverages. Columns centered and divided by their spread; "
-        "scale=False keeps them."
+        "scale=False keeps them. Chosen: the least work of 2 routes."
     )
     assert str(plan_fit(None, 3, 16, limit=1, labels=True)).endswith(
-        "Passes: class labels, then one per conjugate gradient step."
+        "Passes: class labels, then one per conjugate gradient step. Chosen: least squares from "
+        "normal equations would hold 8.19 kB."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "route", "reason"),
+    [
+        ({}, "moments", "the least work of 2 routes"),
+        ({"rows": 8}, "moments", "the least work of 3 routes"),
+        ({"rows": 8, "features": 4096}, "gram", "the least work of 3 routes"),
+        ({"limit": 1}, "passes", "least squares from normal equations would hold 32.8 kB"),
+        (
+            {"rows": 10**5, "features": 40_000, "limit": 10**9},
+            "passes",
+            "the only route that fits in memory",
+        ),
+        ({"outputs": 3, "loss": "logistic"}, "newton-cg", "the only route for this loss"),
+        ({"routes": ("moments",)}, "moments", "the only route for these settings"),
+    ],
+)
+def test_a_plan_says_why_its_route_was_chosen(more, route, reason):
+    sizes = {"rows": 100, "columns": 4, "features": 32, "limit": 10**10} | more
+    plan = plan_fit(**sizes)
+    assert (plan.route, plan.route_reason) == (route, reason)
+
+
+def test_the_other_routes_have_plans_of_their_own():
+    settings, sizes = Settings("plan", "auto"), {"limit": 10**8, "targets": 1}
+    chosen = plan_alpha(settings, 100, 4, 32, **sizes)
+    assert (chosen.route, chosen.alpha_method) == ("moments", "loo")
+    (passes,) = plan_others(chosen, settings, 100, 4, 32, **sizes)
+    assert (passes.route, passes.alpha_method) == ("passes", None)
+    chosen = plan_alpha(settings, 1000, 4, 8192, **sizes)
+    assert (chosen.route, chosen.solver_bytes <= 10**8) == ("passes", False)
+    others = {other.route: other for other in plan_others(chosen, settings, 1000, 4, 8192, **sizes)}
+    assert set(others) == {"moments", "gram"}  # both of which are larger
+    assert min(other.solver_bytes for other in others.values()) > 10**8
+    assert others["gram"].alpha_method == "loo"
+    newton = Settings("plan", "auto", "logistic")
+    assert (
+        plan_others(
+            plan_alpha(newton, 100, 4, 32, outputs=1, **sizes),
+            newton,
+            100,
+            4,
+            32,
+            outputs=1,
+            **sizes,
+        )
+        == []
     )

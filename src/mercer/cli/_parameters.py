@@ -90,18 +90,23 @@ def _types(constraint: InstanceOf) -> tuple[type, ...]:
 
 def estimator_options(command: Any) -> Any:
     """Add an option for each parameter of the estimators that has no option of its own."""
-    for name, declaration in reversed(ESTIMATOR_PARAMETERS.items()):
+    for name in reversed(ESTIMATOR_PARAMETERS):
         if name not in _OWN_OPTIONS:
-            kind = ParameterType(name, declaration)
-            option = click.option(
-                option_name(name),
-                f"parameter_{name}",
-                type=kind,
-                metavar=kind.name or "TEXT",
-                help=_help(declaration),
-            )
-            command = option(command)
+            command = estimator_option(name)(command)
     return command
+
+
+def estimator_option(name: str) -> Any:
+    """Return the option for a parameter of the estimators; its argument is parameter_<name>."""
+    declaration = ESTIMATOR_PARAMETERS[name]
+    kind = ParameterType(name, declaration)
+    return click.option(
+        option_name(name),
+        f"parameter_{name}",
+        type=kind,
+        metavar=kind.name or "TEXT",
+        help=_help(declaration),
+    )
 
 
 def _help(declaration: Parameter) -> str:

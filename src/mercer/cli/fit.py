@@ -151,7 +151,7 @@ def fit(
         others["unlabeled"] = open_like(unlabeled, column_names(stream), stream.width)
     start = perf_counter()
     with (
-        on_interrupt(lambda: _describe_checkpoint(checkpoint, getattr(model, "plan_", None))),
+        on_interrupt(lambda: _describe_checkpoint(checkpoint, parameters.get("loss", "squared"))),
         console.progress("fit") as progress,
     ):
         if "cluster" not in parameters:  # whose workers report no progress
@@ -203,9 +203,9 @@ def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any
     return board.best_.feature_map
 
 
-def _describe_checkpoint(checkpoint: str | None, plan: Any) -> str:
+def _describe_checkpoint(checkpoint: str | None, loss: str) -> str:
     """Return a sentence about what an interrupted fit has written."""
-    if checkpoint is None and plan is not None and plan.route not in ("moments", "two-stage"):
+    if checkpoint is None and loss != "squared":
         return "Nothing was written."
     if checkpoint is None:
         return "Nothing was written; with --checkpoint FILE an interrupted fit can be resumed."

@@ -12,6 +12,7 @@ import click
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options
 from mercer.cli._options import PATH, open_data, print_reading, shared_options
+from mercer.cli._parameters import estimator_option
 from mercer.cli._task import CLASSIFY, infer_task
 from mercer.cli.fit import MapType
 
@@ -32,6 +33,7 @@ _SPLIT_FROM = 8  # rows of a sample that is split into halves
     show_default=True,
     help="name:option=value,... (see mercer maps), a >> b, a + b.",
 )
+@estimator_option("scale")
 @click.option("--error", type=float, help="Relative error of kernel values, such as 0.01.")
 @click.option("--max-memory", metavar="SIZE", help="Memory limit of the fit: 2GB.")
 @click.option("--max-seconds", type=float, help="Time limit of the fit.")
@@ -47,6 +49,7 @@ def plan(
     data: Path,
     target: str | None,
     spec: Any,
+    parameter_scale: bool | str | None,
     error: float | None,
     max_memory: str | None,
     max_seconds: float | None,
@@ -76,14 +79,16 @@ def plan(
         validate_positive("plan", "error", error)
     stream = open_data(data, target=target, weight=weight, columns=columns, drop=drop)
     print_reading(stream, console)
+    scale = "auto" if parameter_scale is None else parameter_scale
     outputs = _count_outputs(stream, task, max_classes, loss)
     with console.progress("plan") as progress:
         stream.with_progress(progress)
-        feature_map, rate = _measure(_map_syntax.build(spec), stream, error, seed)
+        feature_map, rate = _measure(_map_syntax.build(spec), stream, scale, error, seed)
     limit = None if max_memory is None else int(max_memory) if max_memory.isdigit() else max_memory
     result = estimate(
         stream,
         feature_map,
+        scale=scale,
         error=error,
         max_memory=limit,
         max_seconds=max_seconds,
@@ -113,7 +118,9 @@ def _count_outputs(stream: Any, requested: str | None, max_classes: int, loss: s
     return 1 if task.y.ndim == 1 else int(task.y.shape[1])
 
 
-def _measure(feature_map: Any, stream: Any, error: float | None, seed: int) -> tuple[Any, Any]:
+def _measure(
+    feature_map: Any, stream: Any, scale: bool | str, error: float | None, seed: int
+) -> tuple[Any, Any]:
     """Fit the map to half of a sample and measure its rate of convergence on the other half.
 
     Columns are scaled where the estimators scale them. The rate is None for a map without an exact
@@ -133,7 +140,7 @@ def _measure(feature_map: Any, stream: Any, error: float | None, seed: int) -> t
             "plan without it."
         )
     fitted_on, held_out = (rows[::2], rows[1::2]) if rows.shape[0] >= _SPLIT_FROM else (rows, rows)
-    if is_scaled(scale_columns(feature_map, "auto")) and not is_scaled(feature_map):
+    if is_scaled(scale_columns(feature_map, scale)) and not is_scaled(feature_map):
         scaled = Scaled().fit(fitted_on)
         fitted_on, held_out = scaled.transform(fitted_on), scaled.transform(held_out)
     names = [name for name in feature_map.get_params() if name.split("__")[-1] == "random_state"]

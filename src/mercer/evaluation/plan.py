@@ -18,6 +18,7 @@ from mercer.evaluation.cost import (
     SAMPLE_NUMBERS,
     SAMPLE_ROWS,
     DataShape,
+    MapSize,
     MapSizes,
     Step,
     Timings,
@@ -32,7 +33,14 @@ from mercer.evaluation.cost import (
 from mercer.linear_model.base import make_map
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
-from mercer.linear_model.routes import ROUTES, SCALED, Plan, Settings, plan_alpha
+from mercer.linear_model.routes import (
+    ROUTES,
+    SCALED,
+    Plan,
+    Settings,
+    plan_alpha,
+    plan_others,
+)
 from mercer.maps.base import Map
 from mercer.maps.compose import count_scaled
 from mercer.maps.scaled import Scaled
@@ -49,7 +57,31 @@ from mercer.validation.parameters import (
 )
 
 _SIZES_PER_HALVING = 4  # sizes that are tried between one and its half, where a budget decides
+_INDENT = 16  # columns in front of a text of a printed estimate
 _LEAST_SHARE = 0.01  # of the seconds of a fit, for a step to be printed
+
+
+@dataclass(frozen=True)
+class RouteCost:
+    """Cost of a fit by a route that was not chosen.
+
+    Attributes
+    ----------
+    route : str
+    seconds : float
+    bytes : int
+        As those of `CostEstimate`.
+    fits : bool
+        Whether its arrays are within the memory limit.
+    assumed_steps : int
+        Steps that are assumed where only the data decide; 1 without any.
+    """
+
+    route: str
+    seconds: float
+    bytes: int
+    fits: bool
+    assumed_steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +105,8 @@ class CostEstimate(Plan):
         Steps of the fit, with seconds.
     predict_seconds : float
         For a million rows.
+    others : tuple of RouteCost
+        What the other routes would cost.
     shortfalls : tuple of str
         Requirements that are not met, and the largest size that meets them; empty when all are.
     timings : Timings
@@ -91,12 +125,13 @@ class CostEstimate(Plan):
     steps: tuple[Step, ...]
     predict_seconds: float
     timings: Timings
+    others: tuple[RouteCost, ...] = ()
     shortfalls: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
         """Seconds of the whole fit."""
-        return sum(step.seconds * step.times for step in self.steps)
+        return _total_seconds(self.steps)
 
     @property
     def fits(self) -> bool:
@@ -115,6 +150,7 @@ class CostEstimate(Plan):
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
             "memory": f"about {format_bytes(self.bytes)} beside the rows",
             "fit": f"about {_time(self.seconds)}: {', '.join(map(_describe_step, shown))}",
+            "routes": self._compare_routes(),
             "predict": f"about {_time(self.predict_seconds)} for a million rows",
             "timed on": f"samples of {small:,} and {large:,} rows",
         }
@@ -124,10 +160,34 @@ class CostEstimate(Plan):
             [
                 f"{self.rows:,} rows x {self.columns:,} columns, {self.dtype} -> "
                 f"{self.features:,} features of {self.feature_map}",
-                *(f"  {name + ' ':<14}{text}" for name, text in facts.items() if text is not None),
+                *(
+                    f"  {name + ' ':<{_INDENT - 2}}{text}"
+                    for name, text in facts.items()
+                    if text is not None
+                ),
                 *(f"  falls short   {sentence}" for sentence in self.shortfalls),
             ]
         )
+
+    def _compare_routes(self) -> str:
+        """Return a table: seconds and memory of each route, the chosen one first."""
+        rows = [
+            (ROUTES[self.route].method, self.seconds, self.bytes, f"chosen: {self.route_reason}"),
+            *(
+                (ROUTES[other.route].method, other.seconds, other.bytes, self._describe(other))
+                for other in self.others
+            ),
+        ]
+        width = max(len(method) for method, *_ in rows)
+        return f"\n{' ' * _INDENT}".join(
+            f"{method:<{width}}  {_time(seconds):>7}  {format_bytes(most):>7}  {note}".rstrip()
+            for method, seconds, most, note in rows
+        )
+
+    def _describe(self, other: RouteCost) -> str:
+        if not other.fits:
+            return f"above the limit of {format_bytes(self.limit)}"
+        return f"{other.assumed_steps} steps assumed" if other.assumed_steps > 1 else ""
 
 
 @device_context(None)  # samples are timed on the CPU
@@ -255,19 +315,18 @@ class _Estimator:
         shape, fitted, widths = self.shape, self.fitted, self.sizes(number)
         scales = (Scaled.statistics_name,) * self.scaled
         widths = replace(widths, statistics=scales + widths.statistics)
-        route = plan_alpha(
-            Settings("plan", "auto", self.loss),
-            shape.rows,
-            shape.columns,
-            widths.columns,
-            limit=system.physical_memory() // 2 if memory is None else memory,
-            statistics=widths.statistics,
-            outputs=0 if self.loss == "squared" else self.outputs,
-            loss=self.loss,
-            targets=self.outputs,
-            stored=widths.columns if widths.dense_gram else widths.stored,
-            row_bytes=row_bytes(shape, widths),
-        )
+        settings, sizes = Settings("plan", "auto", self.loss), (shape.columns, widths.columns)
+        known: dict[str, Any] = {
+            "limit": system.physical_memory() // 2 if memory is None else memory,
+            "statistics": widths.statistics,
+            "outputs": 0 if self.loss == "squared" else self.outputs,
+            "loss": self.loss,
+            "targets": self.outputs,
+            "stored": widths.columns if widths.dense_gram else widths.stored,
+            "row_bytes": row_bytes(shape, widths),
+        }
+        route = plan_alpha(settings, shape.rows, *sizes, **known)
+        others = plan_others(route, settings, shape.rows, *sizes, **known)
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None
         if self.rate is not None and number is not None:
             error = self.rate.error(number)
@@ -281,11 +340,32 @@ class _Estimator:
             dtype=shape.dtype,
             tile_rows=rows_of_tile(shape, widths),
             block_rows=min(shape.rows, block_rows(shape, widths)),
-            bytes=peak_bytes(route, shape, widths, max_threads(), self.outputs),
-            steps=steps_of(route, shape, widths, self.timings, self.outputs),
+            bytes=self._bytes(route, widths),
+            steps=self._steps(route, widths),
             predict_seconds=predict_seconds(shape, widths, self.timings),
             timings=self.timings,
+            others=tuple(self._cost(other, widths) for other in others),
         )
+
+    def _cost(self, plan: Plan, widths: MapSize) -> RouteCost:
+        steps = self._steps(plan, widths)
+        return RouteCost(
+            plan.route,
+            _total_seconds(steps),
+            self._bytes(plan, widths),
+            plan.solver_bytes <= plan.limit,
+            max(step.times for step in steps),
+        )
+
+    def _steps(self, plan: Plan, widths: MapSize) -> tuple[Step, ...]:
+        return steps_of(plan, self.shape, widths, self.timings, self.outputs)
+
+    def _bytes(self, plan: Plan, widths: MapSize) -> int:
+        return peak_bytes(plan, self.shape, widths, max_threads(), self.outputs)
+
+
+def _total_seconds(steps: tuple[Step, ...]) -> float:
+    return sum(step.seconds * step.times for step in steps)
 
 
 def _sample(estimator_name: str, source: Any, error: float | None) -> tuple[DataShape, Any, float]:

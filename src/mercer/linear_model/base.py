@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -163,25 +164,28 @@ class KernelModel(BaseEstimator):
         self
         """
         self._reset()
-        validate_estimator(self)
-        settings = self._settings(unlabeled=unlabeled is not None)
-        settings.validate()
+        with self._undo_failure():
+            validate_estimator(self)
+            settings = self._settings(unlabeled=unlabeled is not None)
+            settings.validate()
 
-        def fit_rows(stream: Stream) -> tuple[LinearPredictor, int]:
-            if groups is not None:
-                stream.with_groups(_to_host(groups))
-            settings.validate_rows(stream.rows)
-            self._fit_map(stream)
-            planned = self._plan(stream, settings)
-            extra = None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
-            predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
-            return predictor, stream.rows or 0
+            def fit_rows(stream: Stream) -> tuple[LinearPredictor, int]:
+                if groups is not None:
+                    stream.with_groups(_to_host(groups))
+                settings.validate_rows(stream.rows)
+                self._fit_map(stream)
+                planned = self._plan(stream, settings)
+                extra = (
+                    None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
+                )
+                predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
+                return predictor, stream.rows or 0
 
-        with self._execution(X), _ignore_overflow():
-            predictor, rows = self._fit_training(X, y, sample_weight, fit_rows)
-        self._require_finite(predictor)
-        self._predictor = predictor
-        self.n_samples_seen_ = rows
+            with self._execution(X), _ignore_overflow():
+                predictor, rows = self._fit_training(X, y, sample_weight, fit_rows)
+            self._require_finite(predictor)
+            self._predictor = predictor
+            self.n_samples_seen_ = rows
         return self
 
     @property
@@ -580,9 +584,24 @@ class KernelModel(BaseEstimator):
             )
 
     def _reset(self) -> None:
-        """Remove the fitted model, so that a fit that fails leaves none."""
-        for name in {*_STATISTICS, "_predictor"} & set(vars(self)):
-            delattr(self, name)
+        """Remove the fitted attributes, so that a fit that fails leaves no model."""
+        fitted = {*_STATISTICS, "n_features_in_", "feature_names_in_"}
+        for cls in type(self).__mro__:
+            fitted |= set(inspect.get_annotations(cls))
+        self.__dict__ = {name: value for name, value in vars(self).items() if name not in fitted}
+
+    @contextmanager
+    def _undo_failure(self) -> Iterator[None]:
+        """Restore the attributes where the body raises, by Ctrl-C too: no model is half fitted.
+
+        One assignment replaces all of them, so that a second signal leaves them whole.
+        """
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     # Rows and targets
 

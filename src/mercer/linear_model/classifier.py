@@ -204,24 +204,25 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         -------
         self
         """
-        validate_estimator(self)
-        self._require_statistics()
-        if not hasattr(self, "_statistics"):
-            if classes is None:
+        with self._undo_failure():
+            validate_estimator(self)
+            self._require_statistics()
+            if not hasattr(self, "_statistics"):
+                if classes is None:
+                    raise ValueError(
+                        "classes must be passed on the first call to partial_fit: all labels of "
+                        "this and later calls."
+                    )
+                self._set_classes(np.unique(np.asarray(classes)))
+            elif classes is not None and not np.array_equal(
+                np.unique(np.asarray(classes)), self.classes_
+            ):
                 raise ValueError(
-                    "classes must be passed on the first call to partial_fit: all labels of "
-                    "this and later calls."
+                    f"classes={classes!r} is not the same as on the first call to partial_fit, "
+                    f"{self.classes_}."
                 )
-            self._set_classes(np.unique(np.asarray(classes)))
-        elif classes is not None and not np.array_equal(
-            np.unique(np.asarray(classes)), self.classes_
-        ):
-            raise ValueError(
-                f"classes={classes!r} is not the same as on the first call to partial_fit, "
-                f"{self.classes_}."
-            )
-        self._classes_declared = True
-        self._update(X, y, sample_weight)
+            self._classes_declared = True
+            self._update(X, y, sample_weight)
         return self
 
     def decision_function(self, X: Any) -> Array:

@@ -153,7 +153,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         -------
         self
         """
-        self._update(X, y, sample_weight)
+        with self._undo_failure():
+            self._update(X, y, sample_weight)
         return self
 
     def _validate_targets(self, y: Array) -> Array:

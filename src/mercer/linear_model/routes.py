@@ -115,6 +115,8 @@ class Plan:
     solver_seconds : float
         Estimate from the solver's multiply-adds, where that is above 10 s; 0 below, where only
         the data decide, and in a fitted model.
+    route_reason : str
+        Why this route and no other; empty in older files.
     """
 
     route: str
@@ -129,6 +131,7 @@ class Plan:
     scaled: bool = False
     encoded: str = ""
     solver_seconds: float = 0.0
+    route_reason: str = ""
 
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
@@ -145,8 +148,9 @@ class Plan:
         scaled = f" Columns {SCALED}." if self.scaled else ""
         if self.encoded:
             scaled = f" Columns encoded by Tabular: {self.encoded}."
+        reason = f" Chosen: {self.route_reason}." if self.route_reason else ""
         late = f" About {self.solver_seconds:.0f} s." if self.solver_seconds else ""
-        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}{late}"
+        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}{reason}{late}"
 
 
 SCALED = "centered and divided by their spread; scale=False keeps them"
@@ -593,6 +597,7 @@ class NormalEquationsRoute(Route):
 
         rows are read again for leave-one-out.
         """
+        _require_weights(model, model._statistics)
         widths = model._map_widths
         components = None
         if settings.pca is not None:
@@ -707,6 +712,7 @@ class TwoStageRoute(Route):
     ) -> LinearPredictor:
         widths, feature_map = model._map_widths, model.feature_map_
         moments = model._reduce(features(stream, feature_map), PerMapMoments.empty(widths))
+        _require_weights(model, moments)
         if unlabeled is not None:
             moments += model._reduce(
                 features(unlabeled, feature_map), PerMapMoments.empty(widths), "unlabeled"
@@ -885,14 +891,27 @@ def plan_fit(
     """
     problem = Problem(rows, columns, features, limit, **sizes)
     applying = [route for route in ROUTES.values() if route.applies(problem)]
-    fitting = [
-        route
-        for route in applying
-        if (problem.routes is None or route.name in problem.routes)
-        and route.memory(problem) <= problem.limit
+    supported = [
+        route for route in applying if problem.routes is None or route.name in problem.routes
     ]
+    fitting = [route for route in supported if route.memory(problem) <= problem.limit]
     best = min(fitting, key=lambda route: route.work(problem), default=None)
-    return (best or next(route for route in applying if route.fallback)).plan(problem)
+    chosen = best or next(route for route in applying if route.fallback)
+    larger = [
+        route
+        for route in supported
+        if route not in fitting and route.work(problem) < chosen.work(problem)
+    ]
+    if larger:
+        least = min(larger, key=lambda route: route.work(problem))
+        reason = f"{least.method} would hold {format_bytes(least.memory(problem))}"
+    elif len(fitting) > 1:
+        reason = f"the least work of {len(fitting)} routes"
+    elif len(supported) > 1:
+        reason = "the only route that fits in memory"
+    else:
+        reason = f"the only route for {'this loss' if len(applying) == 1 else 'these settings'}"
+    return replace(chosen.plan(problem), route_reason=reason)
 
 
 def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Plan:
@@ -931,31 +950,54 @@ def measure_row(fitted: Any) -> dict[str, float]:
     return {"stored": columns, "row_bytes": block.nbytes}
 
 
-def plan_alpha(settings: Settings, rows: int | None, *sizes: int, **more: Any) -> Plan:
+def plan_alpha(
+    settings: Settings, rows: int | None, columns: int, features: int, **more: Any
+) -> Plan:
     """Return the plan of the first method to choose alpha whose route fits in memory.
 
     Parameters
     ----------
     settings : Settings
-    rows, *sizes, **more
-        Arguments of `plan_fit`, but for folds and leverages.
+    rows, columns, features, **more
+        Arguments of `plan_fit`, but for those that the method decides.
     """
-    for method in settings.alpha_methods(rows, sizes[1]):
-        known = replace(settings, alpha_method=method)
-        plan = plan_fit(
-            rows,
-            *sizes,
-            folds=FOLDS if known.uses_folds else 2 if method == "held-out" else 1,
-            leverages=method == "loo",
-            alpha_method=method,
-            searches_alpha=settings.searches_alpha,
-            routes=tuple(name for name, route in ROUTES.items() if route.supports(settings)),
-            **more,
-        )
+    for method in settings.alpha_methods(rows, features):
+        plan = plan_fit(rows, columns, features, **_alpha_sizes(settings, method), **more)
         if not ROUTES[plan.route].fallback:
             return replace(plan, alpha_method=method)
     # a method that was asked for is refused by the route
     return replace(plan, alpha_method=None)
+
+
+def plan_others(
+    chosen: Plan, settings: Settings, rows: int | None, columns: int, features: int, **more: Any
+) -> list[Plan]:
+    """Return the plans of the routes that were not chosen, whatever memory they take.
+
+    Each has the first method to choose alpha that it supports. Arguments are those of `plan_alpha`.
+    """
+    others: dict[str, Plan] = {}
+    for method in settings.alpha_methods(rows, features):
+        known = _alpha_sizes(settings, method)
+        problem = Problem(rows, columns, features, **known, **more)
+        for name, route in ROUTES.items():
+            possible = name in known["routes"] and route.applies(problem)
+            if possible and name != chosen.route and name not in others:
+                alpha_method = None if route.fallback else method
+                others[name] = replace(route.plan(problem), alpha_method=alpha_method)
+    return list(others.values())
+
+
+def _alpha_sizes(settings: Settings, method: str | None) -> dict[str, Any]:
+    """Return the fields of `Problem` that the settings and a method to choose alpha decide."""
+    known = replace(settings, alpha_method=method)
+    return {
+        "folds": FOLDS if known.uses_folds else 2 if method == "held-out" else 1,
+        "leverages": method == "loo",
+        "alpha_method": method,
+        "searches_alpha": settings.searches_alpha,
+        "routes": tuple(name for name, route in ROUTES.items() if route.supports(settings)),
+    }
 
 
 def _seconds(multiply_adds: float) -> float:
@@ -1059,6 +1101,17 @@ def _solve_sparse(
     total = sum(folds[1:], start=folds[0])
     coef, kkt = penalty.solve(total, alpha)
     return LinearPredictor(coef, total.intercept(coef), alpha, search, kkt)
+
+
+def _require_weights(model: Any, statistics: Any) -> None:
+    """Raise where no row has a weight above 0."""
+
+    def has_rows(part: Any) -> bool:
+        parts = getattr(part, "parts", None)
+        return any(map(has_rows, parts)) if parts is not None else getattr(part, "rows", 0) > 0
+
+    if not has_rows(statistics):
+        raise ValueError(f"{type(model).__name__} needs rows with a weight above 0, got none.")
 
 
 def _solver_bytes(features: int, problem: Problem) -> int:

@@ -151,12 +151,12 @@ class DualProblem:
             CU = C[:, busy] * KP
             total = CU.sum(axis=0)
             HP = alpha * P + CU - C[:, busy] * divide(total, h[busy])
-            step = size[busy] / np.sum(KP * HP, axis=0)
+            step = divide(size[busy], np.sum(KP * HP, axis=0))
             x[:, busy] += step * P
             residual[:, busy] -= step * HP
             image = self.multiply(residual[:, busy].astype(np.float32))
             new = np.sum(residual[:, busy] * image, axis=0)
-            turn, size[busy] = new / size[busy], new
+            turn, size[busy] = divide(new, size[busy]), new
             left = new > goal[busy]
             if not left.any():
                 break

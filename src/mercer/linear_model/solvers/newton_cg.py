@@ -49,6 +49,8 @@ LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last o
 # of alpha |w|, at most: a looser gradient would leave b far from its minimum at large alphas
 GRADIENT_TOLERANCE = 1e-4
 GRADIENT_FLOOR = 1e-12  # smallest gradient that is required, relative to the first
+# of the first gradient without cancellation, which it counts as at least: less of it is rounding
+_CANCELLED = 1e-3
 # Bounds of the tolerance of coordinate descent: change of the weights in a sweep, relative to them.
 _SWEEP_TOLERANCE = 1e-3, 1e-2
 _PATIENCE = 2  # alphas in a row that are no better than the best
@@ -174,7 +176,11 @@ def choose_held_out(
     search, best = search_alphas(name, candidates, squares, solve, score, _PATIENCE, **how)
     coef = best.coef if basis is None else basis @ best.coef
     intercept = best.intercept - origin @ coef
-    return search, best._replace(coef=coef, intercept=intercept, preconditioner=spectrum)
+    # where all training rows have one label there was no minimum: no start for all rows
+    some = ~objective.one_label
+    weights = None if best.weights is None else best.weights * some
+    best = best._replace(coef=coef * some, intercept=intercept * some, weights=weights)
+    return search, best._replace(preconditioner=spectrum)
 
 
 def _basis(objective: Objective) -> Array | None:
@@ -217,6 +223,7 @@ class Objective:
     mean: Array  # (D,), 0 without an intercept
     squares: Array  # sum s (z - mean)^2, (D,)
     first: Array  # |gradient| at w = 0, b = 0, (t,)
+    one_label: Array  # whether all targets of an output are equal, (t,)
     preconditioner: SpectralPreconditioner | None = None
     copies: CenteredBlocks | None = None  # for Hessian products
 
@@ -225,7 +232,7 @@ class Objective:
         cls, name: str, rows: BlockSource, loss: Loss, alpha: float, fit_intercept: bool
     ) -> Objective:
         """Sum up means and squares in one pass."""
-        n, sums = 0.0, None
+        n, sums, steepest = 0.0, None, 0.0
         for block, Y, w in rows():
             if not w.any():
                 continue
@@ -236,7 +243,9 @@ class Objective:
             n += float(w.sum())
             sums += block.T @ w
             squares += column_squares(block, w)
-            R = w[:, None] * loss.gradient(Y, np.zeros_like(Y))
+            slopes = loss.gradient(Y, np.zeros_like(Y))
+            steepest = max(steepest, float(np.abs(slopes).max()))
+            R = w[:, None] * slopes
             cross += multiply_transposed(block, R)
             balance += R.sum(axis=0)
         if sums is None:
@@ -248,9 +257,11 @@ class Objective:
         mean = sums / n if fit_intercept else np.zeros(D)
         centered = np.maximum(squares - n * mean**2, _EPS * squares)
         cross -= np.multiply.outer(mean, balance)
-        objective = cls(rows, loss, alpha, fit_intercept, n, mean, centered, np.zeros(t))
+        one_label = np.abs(balance) >= (1 - ROUNDING) * steepest * n
+        objective = cls(rows, loss, alpha, fit_intercept, n, mean, centered, np.zeros(t), one_label)
         first = gradient_norms(cross, fit_intercept * balance, objective.unit)
-        return replace(objective, first=first)
+        least = _CANCELLED * steepest * np.sqrt(n * squares.sum())
+        return replace(objective, first=np.maximum(first, least))
 
     @property
     def margin_loss(self) -> MarginLoss:
