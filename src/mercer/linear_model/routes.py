@@ -22,8 +22,8 @@ from mercer.data import Stream
 from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
 from mercer.linear_model.cross_validation import (
+    FEW_ROWS,
     FOLDS,
-    KFOLD_FEATURES,
     LOO_FEATURES,
     LOO_ROWS,
     held_out_rows,
@@ -287,10 +287,10 @@ class Settings:
         if isinstance(self.alpha, str) and self.alpha != "auto":
             return (self.alpha,)
         again = not (self.cluster or self.partial)
-        few = rows is not None and rows <= LOO_ROWS
-        if again and few and min(rows or 0, features) <= LOO_FEATURES:
+        most = LOO_ROWS if features <= LOO_FEATURES else FEW_ROWS
+        if again and rows is not None and rows <= most:
             return ("loo",)
-        folds = "kfold" if features <= KFOLD_FEATURES else "held-out"
+        folds = "kfold" if features <= LOO_FEATURES else "held-out"
         return (folds, "loo" if again else "gcv")
 
     def depends_on_rows(self, features: int) -> bool:

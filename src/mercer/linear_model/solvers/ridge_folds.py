@@ -135,7 +135,8 @@ def _search(
     """Return the best alpha; scores are errors by row of `evaluated`, whose scatter is not read.
 
     Without a list of alphas, the best one for every 4^k-th feature is where the search for every
-    4^(k-1)-th begins, from a full decomposition of at most DECOMPOSED_FEATURES features on.
+    4^(k-1)-th begins, from a full decomposition of at most DECOMPOSED_FEATURES features on. These
+    first guesses are those of the first fold.
     """
     D, n = len(evaluated.mean), evaluated.n
     if decompose is None:
@@ -148,13 +149,20 @@ def _search(
         errors = sum((_factored_errors(*split, listed) for split in splits(1)), np.zeros(()))
         return best_of(listed, errors / n)
     every = 4 ** max(1, math.ceil(math.log(D / DECOMPOSED_FEATURES, 4)))
-    guess = _decomposed(name, splits(every), n, None, None, _unit(splits, every))
-    start = round(math.log(guess.alpha / _unit(splits, every) / ALPHAS[0], _RATIO))
+    start = None
     while every > 1:
+        first = next(iter(splits(every)))
+        scale = first[0].scale + first[1].scale  # about that of all rows
+        if start is None:
+            guess = _decomposed(name, [first], n, None, None, scale)
+            start = round(math.log(guess.alpha / scale / ALPHAS[0], _RATIO))
+        else:
+            start = _best_position(
+                _descend(lambda each: [next(iter(splits(each)))], every, scale, start)
+            )
         every //= 4
-        scale = _unit(splits, every) if every > 1 else unit
-        tried = _descend(splits, every, scale, start)
-        start = _best_position(tried)
+    assert start is not None
+    tried = _descend(splits, 1, unit, start)
     positions = np.arange(min(0, *tried), len(ALPHAS))
     scores = np.array([tried.get(int(position), np.inf) for position in positions])
     return best_of(_alphas(positions, unit), scores / n)
@@ -194,12 +202,6 @@ def _factored_errors(held_out: NormalEquations, training: NormalEquations, alpha
         if coef is not None:
             errors[i] = held_out.error(coef, training.intercept(coef)).sum()
     return errors
-
-
-def _unit(splits: Splits, every: int) -> float:
-    """Return about the mean eigenvalue of all rows, for every so many of the features."""
-    held_out, training = next(iter(splits(every)))
-    return held_out.scale + training.scale
 
 
 def _alphas(positions: Array, unit: float) -> Array:
@@ -258,8 +260,8 @@ def _errors_near(
     With A = scatter + alpha I, the solution of (A + d I) c = cross is c = A^-1 u with
     (I + d A^-1) u = cross. Let W be an orthonormal basis of cross, A^-1 cross, A^-2 cross, ..., and
     P = A^-1 W: then u is about W z with (I + d W'P) z = W'cross, c about P z, and the error is that
-    of coefficients z on features P'z. Blocks are added until no error changes by more than a share
-    of _SCORE_CHANGE; an error that still does is not known.
+    of coefficients z on features P'z. Blocks are added until the smallest error and those beside it
+    change by no more than a share of _SCORE_CHANGE; an error that still does is not known.
     """
     D, t = training.cross.shape
     steps = _STEPS if _FEWEST_FEATURES * t <= D and current_device() is None else 0
@@ -282,7 +284,8 @@ def _errors_near(
         )
         last, errors = errors, _reduced_errors(reduced, training, W, P, alphas - alphas[own])
         changed = ~(np.abs(errors - last) <= _SCORE_CHANGE * errors)
-        if not changed.any():
+        best = int(np.argmin(errors))
+        if not changed[max(min(own, best) - 1, 0) : max(own, best) + 2].any():
             break
         if step + 1 < steps:
             new = _orthonormal(solved, W)
