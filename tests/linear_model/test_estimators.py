@@ -195,9 +195,9 @@ def test_auto_is_leave_one_out_for_few_rows_and_k_fold_where_rows_are_read_once(
     many = settings.alpha_methods(20_001, 100)
     assert many == settings.alpha_methods(None, 100) == ("kfold", "loo")
     assert replace(settings, cluster=True).alpha_methods(10, 100) == ("kfold", "gcv")
-    assert settings.alpha_methods(2000, 5000) == settings.alpha_methods(20_000, 2000) == ("loo",)
-    for rows in (2049, 30_000):
-        assert settings.alpha_methods(rows, 2049) == ("held-out", "loo")
+    assert settings.alpha_methods(2048, 5000) == settings.alpha_methods(20_000, 1024) == ("loo",)
+    for rows in (2049, 20_000, 30_000):
+        assert settings.alpha_methods(rows, 1025) == ("held-out", "loo")
     if alpha == "auto":
         same(regressor(alpha).fit(X, t), regressor("loo").fit(X, t), 0)
 

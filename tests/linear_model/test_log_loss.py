@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from tests.helpers.loss_data import data, rows_of
 from tests.helpers.normal_equations_data import INTERCEPT
+from tests.test_real_data import load
 
 import mercer
 from mercer import GCWS, Anchors, Identity, KernelClassifier, RandomFourier, open_stream
@@ -251,3 +252,26 @@ def test_too_few_steps_are_a_convergence_warning():
 def test_incompatible_parameters_are_refused(more, words):
     with pytest.raises(ValueError, match=words):
         classifier(**more).fit(X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1.0, 0.01])
+def test_26_classes_of_letter_reach_the_objective_of_scikit_learn(alpha):
+    letter = load("letter")
+    rows, labels = letter["X"][:3000].astype(np.float64), letter["y"][:3000]
+    model = KernelClassifier(
+        RandomFourier(256, random_state=0), loss="log_loss", alpha=alpha, scale=False
+    ).fit(rows, labels)
+    Z = model.feature_map_.transform(rows)
+    other = LogisticRegression(C=1 / alpha, tol=1e-8, max_iter=20_000).fit(Z, labels)
+    codes = np.unique(labels, return_inverse=True)[1]
+
+    def objective(coef, intercept):
+        F = Z @ coef.T + intercept
+        loss = np.sum(logsumexp(F, axis=1) - F[np.arange(len(F)), codes])
+        return float(loss + alpha / 2 * np.sum(coef**2))
+
+    ours = objective(model.feature_coef_, model.intercept_)
+    assert ours == pytest.approx(objective(other.coef_, other.intercept_), rel=1e-6)
+    assert ours < 0.9 * objective(np.zeros_like(other.coef_), other.intercept_)
+    np.testing.assert_array_equal(model.predict(rows), other.predict(Z))

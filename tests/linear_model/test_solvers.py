@@ -21,17 +21,15 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.linear_model.solvers.ridge import (
     ALPHAS,
-    COARSE_ALPHAS,
     RidgeDecomposition,
     alpha_grid,
-    choose_fold,
     choose_gcv,
-    choose_kfold,
     choose_loo,
     leave_one_out,
     solve,
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
+from mercer.linear_model.solvers.ridge_folds import choose_kfold
 from mercer.maps.block import Sparse
 
 
@@ -414,49 +412,6 @@ def test_the_default_grid_reaches_columns_of_unlike_scales(choose):
     }[choose]()
     assert search.baseline == pytest.approx(Y.var())
     assert search.scores.min() < 0.02 < 0.25 * search.baseline
-
-
-def test_many_features_are_searched_from_coarse_to_fine_with_the_same_result():
-    Z, Y, _ = data(300, 30, seed=4)
-    Y = Y + np.random.default_rng(0).normal(size=Y.shape) * 8
-    folds = [normal(Z[k::5], Y[k::5]) for k in range(5)]
-    every = choose_kfold(folds)
-    some = choose_kfold(folds, decompose=False)
-    tried = np.isfinite(some.scores)
-    assert tried.sum() <= COARSE_ALPHAS < len(every.scores)
-    np.testing.assert_allclose(some.alphas, every.alphas[-25:])
-    np.testing.assert_allclose(some.scores[tried], every.scores[-25:][tried], rtol=1e-8)
-    assert every.alphas[-25] < some.alpha == pytest.approx(every.alpha)
-
-
-def test_an_alpha_from_one_fold_is_the_best_on_that_fold():
-    Z, Y, _ = data(300, 30, seed=4)
-    Y = Y + np.random.default_rng(0).normal(size=Y.shape) * 8
-    held_out, training = (
-        normal(Z[::4], Y[::4]),
-        normal(np.delete(Z, np.s_[::4], 0), np.delete(Y, np.s_[::4], 0)),
-    )
-    search = choose_fold(held_out, training)
-    errors = []
-    for alpha in ALPHAS * (held_out + training).scale:
-        model = Ridge(alpha).fit(np.delete(Z, np.s_[::4], 0), np.delete(Y, np.s_[::4], 0))
-        errors.append(np.sum((model.predict(Z[::4]).reshape(-1, Y.shape[1]) - Y[::4]) ** 2) / 75)
-    tried = np.isfinite(search.scores)
-    np.testing.assert_allclose(search.scores[tried], np.array(errors)[tried], rtol=1e-8)
-    assert search.scores.min() == pytest.approx(min(errors)) and search.method == "held-out"
-    listed = choose_fold(held_out, training, search.alphas[3:9])
-    np.testing.assert_allclose(listed.scores, errors[3:9], rtol=1e-8)
-    mean = np.delete(Y, np.s_[::4], 0).mean(axis=0)
-    assert search.baseline == pytest.approx(np.sum((Y[::4] - mean) ** 2) / 75)
-
-
-def test_a_coarse_search_is_extended_where_the_smallest_alpha_is_the_best():
-    rng = np.random.default_rng(0)
-    Z = rng.normal(size=(200, 4)) * [1e-2, 1.0, 1.0, 1e2]
-    Y = (Z @ [100.0, 1.0, 1.0, 0.01])[:, None]
-    search = choose_kfold([normal(Z[k::5], Y[k::5]) for k in range(5)], decompose=False)
-    assert search.alpha < 1e-3 * search.alphas[-25]
-    assert search.scores.min() < 1e-6 * search.baseline
 
 
 def test_alphas_so_large_that_c_is_next_to_0_do_not_end_the_search():

@@ -25,12 +25,8 @@ from mercer.linear_model.solvers.preconditioner import (
     SAMPLED_ROWS,
     preconditioner_bytes,
 )
-from mercer.linear_model.solvers.ridge import (
-    ALPHAS,
-    COARSE_ALPHAS,
-    DECOMPOSED_FEATURES,
-    PROJECTION_BYTES,
-)
+from mercer.linear_model.solvers.ridge import ALPHAS, PROJECTION_BYTES
+from mercer.linear_model.solvers.ridge_folds import DECOMPOSED_FEATURES, SEARCH_FACTORS
 from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.block import Block, Coded, as_block, gram_operand
 from mercer.parallel.threads import one_blas_thread
@@ -514,14 +510,13 @@ def steps_of(
     if plan.route in ("moments", "two-stage"):
         steps.append(Step("normal equations", one_pass + moments))
         decomposition, factor = square * D**2 + cubic * D**3, timings.factor * D**3
-        if plan.alpha_method == "held-out":
-            steps.append(Step("solving for some alphas", (COARSE_ALPHAS + 1) * factor))
-        elif plan.alpha_method != "kfold":
-            steps.append(Step("solving for all alphas", decomposition))
-        elif D <= DECOMPOSED_FEATURES:
-            steps.append(Step("solving for all alphas", FOLDS * decomposition + factor))
+        folds = {"kfold": FOLDS, "held-out": 1}.get(plan.alpha_method or "", 0)
+        if folds and D > DECOMPOSED_FEATURES:
+            seconds = (SEARCH_FACTORS * folds + 1) * factor
+            steps.append(Step("solving for some alphas", seconds))
         else:
-            steps.append(Step("solving for some alphas", (FOLDS * COARSE_ALPHAS + 1) * factor))
+            seconds = max(folds, 1) * decomposition + bool(folds) * factor
+            steps.append(Step("solving for all alphas", seconds))
         if plan.alpha_method == "loo":
             # Features times all eigenvectors are twice the multiply-adds of Z'Z, in one product:
             # 1.2 to 1.5 times its seconds. Then predictions by alpha.

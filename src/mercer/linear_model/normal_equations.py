@@ -9,7 +9,10 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
+from mercer.parallel.threads import row_slices
 from mercer.stats.moments import Moments
+
+_ROWS = 16  # of a scatter matrix, whose sum is computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +150,13 @@ class NormalEquations:
             target_scatter=np.zeros(0),
         )
 
+    def every(self, step: int) -> NormalEquations:
+        """Return the normal equations of every step-th feature; these where step is 1."""
+        if step == 1:
+            return self
+        scatter = np.ascontiguousarray(self.scatter[::step, ::step])
+        return replace(self, mean=self.mean[::step], scatter=scatter, cross=self.cross[::step])
+
     @property
     def scale(self) -> float:
         """Unit of alphas: trace(scatter)/D, the mean eigenvalue; 1 for constant features."""
@@ -195,9 +205,14 @@ class NormalEquations:
             raise ValueError(f"No rows are left: {other.n:g} subtracted from {self.n:g}.")
         step, target_step = other.mean - self.mean, other.target_mean - self.target_mean
         between = sign * self.n * other.n / n
-        scatter = sign * other.scatter
-        scatter += self.scatter
-        _add_outer(scatter, between * step, step)
+        scatter = np.empty_like(self.scatter)
+        height = len(step) if ops.is_device(scatter) else _ROWS  # a panel that stays in cache
+        for rows in row_slices(len(step), height):
+            part = scatter[rows]
+            u, v = (ops.asarray_like(x, part) for x in (between * step[rows, None], step[None]))
+            np.multiply(u, v, out=part)
+            part += self.scatter[rows]
+            (np.add if sign > 0 else np.subtract)(part, other.scatter[rows], out=part)
         return NormalEquations(
             n,
             self.mean + (sign * other.n / n) * step,

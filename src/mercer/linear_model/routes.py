@@ -22,6 +22,7 @@ from mercer.data import Stream
 from mercer.data.batches import Features, features
 from mercer.errors import ParameterError, Part, Setting
 from mercer.linear_model.cross_validation import (
+    FEW_ROWS,
     FOLDS,
     LOO_FEATURES,
     LOO_ROWS,
@@ -37,18 +38,20 @@ from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
 from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
-    COARSE_ALPHAS,
-    DECOMPOSED_FEATURES,
     AlphaSearch,
     RidgeDecomposition,
     Rows,
-    choose_fold,
     choose_gcv,
-    choose_kfold,
     choose_loo,
     solve,
 )
 from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
+from mercer.linear_model.solvers.ridge_folds import (
+    DECOMPOSED_FEATURES,
+    SEARCH_FACTORS,
+    choose_fold,
+    choose_kfold,
+)
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.linear_model.solvers.row_basis import RowBasis
 from mercer.maps.base import names_of_statistics
@@ -74,6 +77,7 @@ _ADDITIVE = 2e9  # multiply-adds of a tenth of a second, below which partial_fit
 _LONG_SECONDS = 10  # that a plan states
 _LONG_WORK = 1e11  # multiply-adds that take less than that on most machines
 _TIMED_COLUMNS = 768
+_QUICK_FEATURES = 1024  # whose normal equations take less than a second, whatever a row is
 _GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
 
@@ -302,10 +306,10 @@ class Settings:
             in_turn = self.grouped and features <= DECOMPOSED_FEATURES
             return ("kfold" if in_turn else "held-out",)
         again = not (self.cluster or self.partial)
-        few = rows is not None and rows <= LOO_ROWS
-        if again and few and min(rows or 0, features) <= LOO_FEATURES:
+        most = LOO_ROWS if features <= LOO_FEATURES else FEW_ROWS
+        if again and rows is not None and rows <= most:
             return ("loo",)
-        folds = "kfold" if features <= DECOMPOSED_FEATURES else "held-out"
+        folds = "kfold" if features <= LOO_FEATURES else "held-out"
         return (folds, "loo" if again else "gcv")
 
     def depends_on_rows(self, features: int) -> bool:
@@ -553,7 +557,7 @@ class NormalEquationsRoute(Route):
         return _solver_bytes(problem.features, problem)
 
     def work(self, problem: Problem) -> float:
-        """Return n D^2/2 for Z'Z, D^3/3 for a Cholesky factor, 10 D^3 for a decomposition.
+        """Return n D^2/2 for Z'Z, D^3/6 for a Cholesky factor, 10 D^3 for a decomposition.
 
         Leave-one-out multiplies rows by all eigenvectors, n D^2. Codes have a sparse product.
         """
@@ -561,12 +565,12 @@ class NormalEquationsRoute(Route):
         product = n * D**2 / 2 if stored == D else n * stored**2 * _SPARSE_PRODUCT
         decompositions, factors = 0.0, 1.0
         if problem.searches_alpha:
-            method = problem.alpha_method
-            decompositions = FOLDS if method == "kfold" and D <= DECOMPOSED_FEATURES else 1
-            if method == "held-out" or (method == "kfold" and D > DECOMPOSED_FEATURES):
-                decompositions = 0
-                factors = COARSE_ALPHAS * (FOLDS if method == "kfold" else 1) + 1
-        solving = (_DECOMPOSITION * decompositions + factors / 3) * D**3
+            folds = {"kfold": FOLDS, "held-out": 1}.get(problem.alpha_method or "", 0)
+            if folds and D > DECOMPOSED_FEATURES:
+                factors += SEARCH_FACTORS * folds
+            else:
+                decompositions = folds or 1
+        solving = (_DECOMPOSITION * decompositions + factors / 6) * D**3
         return product + solving + n * D * stored * problem.leverages
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
@@ -917,8 +921,7 @@ def plan_fit(
 def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Plan:
     """Return the plan of a model whose map is fitted, for the rows of a stream."""
     widths = model._map_widths
-    # up to 1,024 features normal equations take less than a second, whatever a row is
-    row = measure_row(model.feature_map_) if sum(widths) > DECOMPOSED_FEATURES else {}
+    row = measure_row(model.feature_map_) if sum(widths) > _QUICK_FEATURES else {}
     return plan_alpha(
         settings,
         stream.rows,
@@ -1045,7 +1048,7 @@ def _solve_normal_equations(
     search = None
     scale = total.scale if components is None else components.reduced(total)[1].scale
     if settings.alpha_method == "kfold" and len(folds) > 1:
-        search = choose_kfold(folds, settings.alphas, components, scale=scale)
+        search = choose_kfold(folds, settings.alphas, components, total=total, scale=scale)
     elif settings.alpha_method == "held-out" and len(folds) > 1:
         search = choose_fold(folds[0], folds[1], settings.alphas, components, scale=scale)
     elif settings.searches_alpha and (settings.grouped or settings.timed):

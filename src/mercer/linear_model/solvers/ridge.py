@@ -7,7 +7,7 @@ penalized. Coefficients may be those of principal components.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,14 +30,6 @@ SMALLEST_RELATIVE_ALPHA = 1e-16
 """Times the mean eigenvalue: to which the grid is extended at most. Columns of unlike scales need
 alphas far below the mean eigenvalue; below this one is rounding."""
 
-DECOMPOSED_FEATURES = 1024
-"""Features up to which k-fold decomposes the scatter of each fold; a decomposition costs as much as
-about 20 Cholesky factors, and beyond only COARSE_ALPHAS alphas are tried."""
-
-COARSE_ALPHAS = 8
-"""About the alphas of a search from coarse to fine: three or four two decades apart, then four
-around the best."""
-
 MAX_RELATIVE_ALPHA = 1e3
 """Times sum w |z - mean|^2: alphas above it leave predictions within a thousandth of the mean,
 and errors that differ by rounding."""
@@ -46,7 +38,6 @@ PROJECTION_BYTES = 2**24
 """Bytes of a tile of projections of rows on eigenvectors, in leave-one-out."""
 
 _EPS = float(np.finfo(np.float64).eps)
-_FIRST_ALPHA = 8  # position in ALPHAS of a hundredth of the mean eigenvalue
 
 Rows = Iterable[tuple[Block, Array, Array | None]]
 """(features, targets, weights) block by block; targets of shape (n,) or (n, t), weights of
@@ -224,36 +215,59 @@ def solve(normal: NormalEquations, alpha: float, *, overwrite: bool = False) -> 
     """
     alpha = float(alpha_grid("solve", [alpha])[0])
     scatter = normal.scatter if overwrite else normal.scatter.copy()
-    coef = _solve_cholesky(scatter, alpha, normal.cross)
+    coef = solve_cholesky(scatter, alpha, normal.cross)
     if coef is not None:
         return coef, normal.intercept(coef)
     decomposition = RidgeDecomposition.of(replace(normal, scatter=scatter), overwrite=True)
     return decomposition.coef(alpha), decomposition.intercept(alpha)
 
 
-def _solve_cholesky(scatter: Any, alpha: float, cross: Array) -> Array | None:
+def solve_cholesky(scatter: Any, alpha: float, cross: Array) -> Array | None:
     """Return (scatter + alpha I)^-1 cross; None where the matrix is singular to rounding.
 
-    The upper triangle of the scatter is overwritten; the rest of it is unchanged.
+    One triangle of the scatter is overwritten, and its diagonal unless None is returned.
     """
-    from scipy.linalg import lapack
-
     device = device_of(scatter)
     if device is not None:
         solution: Array | None = torch_ops().linalg.solve(
             scatter, alpha, cross, device.torch_device
         )
         return solution
-    D = len(scatter)
-    A = scatter.T  # columns, as LAPACK wants them
-    diagonal = np.diag(A).copy()
-    A.flat[:: D + 1] = diagonal + alpha
-    size = lapack.dlange("1", A)
-    factor, failed = lapack.dpotrf(A, lower=False, clean=False, overwrite_a=True)
-    regular = not failed and lapack.dpocon(factor, size, uplo="U")[0] > D * _EPS
-    coef = lapack.dpotrs(factor, cross, lower=False)[0] if regular else None
-    A.flat[:: D + 1] = diagonal
-    return coef
+    factor = CholeskyFactor.of(scatter, alpha)
+    return None if factor is None else factor.solve(cross)
+
+
+@dataclass(frozen=True, eq=False)
+class CholeskyFactor:
+    """R with R'R = scatter + alpha I, in the memory of the scatter."""
+
+    upper: Array  # R, in Fortran order; below the diagonal are entries of the scatter
+
+    @classmethod
+    def of(cls, scatter: Array, alpha: float) -> CholeskyFactor | None:
+        """Factor a matrix, one triangle of which is overwritten; None where it is singular.
+
+        Its reciprocal condition number is then at most D eps, and its diagonal as before.
+        """
+        from scipy.linalg import lapack
+
+        D = len(scatter)
+        A = scatter.T  # columns, as LAPACK wants them
+        diagonal = np.diag(A).copy()
+        A.flat[:: D + 1] = diagonal + alpha
+        size = lapack.dlange("1", A)
+        upper, failed = lapack.dpotrf(A, lower=False, clean=False, overwrite_a=True)
+        if not failed and lapack.dpocon(upper, size, uplo="U")[0] > D * _EPS:
+            return cls(upper)
+        A.flat[:: D + 1] = diagonal
+        return None
+
+    def solve(self, B: Array) -> Array:
+        """Return (scatter + alpha I)^-1 B."""
+        from scipy.linalg import lapack
+
+        solution: Array = lapack.dpotrs(self.upper, B, lower=False)[0]
+        return solution
 
 
 def choose_gcv(
@@ -269,114 +283,6 @@ def choose_gcv(
             "rows, larger alphas, or a single alpha."
         )
     return best_of(tried, scores, "gcv", decomposition.normal.variance)
-
-
-def choose_kfold(
-    folds: Sequence[NormalEquations],
-    alphas: Sequence[float] | Array | None = None,
-    components: PrincipalComponents | None = None,
-    *,
-    scale: float | None = None,
-    decompose: bool | None = None,
-) -> AlphaSearch:
-    """Return the alpha with the smallest cross-validated squared error, summed over outputs.
-
-    A model is trained on the sum of all folds less one, whose normal equations are subtracted, and
-    evaluated on that fold's: no second pass over the rows. Up to 1,024 features a fold has one
-    decomposition for all alphas; beyond, a Cholesky factor for each of the few alphas of a search
-    from coarse to fine, since a decomposition costs about 20 factors.
-
-    Parameters
-    ----------
-    folds : sequence of NormalEquations
-        At least two, each with rows.
-    alphas : sequence of float, optional
-        The default grid, extended where its smallest alpha is the best.
-    components : PrincipalComponents, optional
-    scale : float, optional
-        Unit of the default grid; the scale of the sum of the folds by default.
-    decompose : bool, optional
-        Whether folds are decomposed; by default up to DECOMPOSED_FEATURES features.
-    """
-    if len(folds) < 2:
-        raise ValueError(f"choose_kfold needs at least 2 folds that have rows, got {len(folds)}.")
-    total = sum(folds[1:], start=folds[0])
-    if decompose is None:
-        decompose = len(total.scatter) <= DECOMPOSED_FEATURES or components is not None
-    decompositions = [
-        RidgeDecomposition.of(total - fold, components, overwrite=True)
-        for fold in folds
-        if decompose
-    ]
-
-    def evaluate(tried: Array) -> Array:
-        errors = np.zeros(len(tried))
-        for i, fold in enumerate(folds):
-            training = decompositions[i].normal if decompose else total - fold
-            for j, alpha in enumerate(tried):
-                if decompose:
-                    coef: Array | None = decompositions[i].coef(alpha)
-                else:
-                    coef = _solve_cholesky(training.scatter.copy(), alpha, training.cross)
-                errors[j] += (
-                    np.inf if coef is None else fold.error(coef, training.intercept(coef)).sum()
-                )
-        return errors / total.n
-
-    unit = total.scale if scale is None else scale
-    if alphas is None and not decompose:
-        result = _search_coarse(evaluate, unit)
-    else:
-        smallest = min((part.smallest for part in decompositions), default=np.inf)
-        tried = alpha_grid("choose_kfold", alphas, unit, smallest)
-        result = best_of(tried, evaluate(tried))
-    return result._replace(method="kfold", baseline=total.variance)
-
-
-def choose_fold(
-    held_out: NormalEquations,
-    training: NormalEquations,
-    alphas: Sequence[float] | Array | None = None,
-    components: PrincipalComponents | None = None,
-    *,
-    scale: float | None = None,
-) -> AlphaSearch:
-    """Return the alpha with the smallest squared error on held-out rows, summed over outputs.
-
-    A Cholesky factor of the training rows' normal equations for each alpha, of the few of a search
-    from coarse to fine where none are given.
-
-    Parameters
-    ----------
-    held_out, training : NormalEquations
-        Of disjoint rows.
-    alphas, components, scale
-        As in `choose_kfold`.
-    """
-    if components is not None:
-        decomposition = RidgeDecomposition.of(training, components)
-
-    def evaluate(tried: Array) -> Array:
-        errors = np.empty(len(tried))
-        for i, alpha in enumerate(tried):
-            if components is None:
-                coef = _solve_cholesky(training.scatter.copy(), alpha, training.cross)
-            else:
-                coef = decomposition.coef(alpha)
-            errors[i] = (
-                np.inf if coef is None else held_out.error(coef, training.intercept(coef)).sum()
-            )
-        return errors / held_out.n
-
-    unit = (held_out + training).scale if scale is None else scale
-    if alphas is None:
-        result = _search_coarse(evaluate, unit)
-    else:
-        tried = alpha_grid("choose_fold", alphas)
-        result = best_of(tried, evaluate(tried))
-    intercept = training.target_mean
-    constant = held_out.error(np.zeros_like(training.cross), intercept).sum() / held_out.n
-    return result._replace(method="held-out", baseline=float(constant))
 
 
 def choose_loo(
@@ -487,38 +393,6 @@ def _decode(scores: Array) -> Array:
     if scores.shape[1] == 1:
         return (scores[:, 0] > 0).astype(np.intp)
     return np.argmax(scores, axis=1)
-
-
-def _search_coarse(evaluate: Callable[[Array], Array], scale: float) -> AlphaSearch:
-    """Return the best of the default grid by a descent with steps of two decades, one, and a half.
-
-    It starts at a hundredth of the scale. Beyond the smallest of the grid smaller ones are tried,
-    down to SMALLEST_RELATIVE_ALPHA. Those that were not tried have the score infinity.
-    """
-    ratio = ALPHAS[1] / ALPHAS[0]
-    fewest = math.floor(math.log(SMALLEST_RELATIVE_ALPHA / ALPHAS[0], ratio))
-    tried: dict[int, float] = {}  # score by position in ALPHAS, negative below its smallest
-
-    def improve(position: int) -> bool:
-        """Try a position; return whether it is better than the best before."""
-        if position in tried or not fewest <= position < len(ALPHAS):
-            return False
-        before = min(tried.values(), default=np.inf)
-        tried[position] = float(evaluate(np.array([ALPHAS[0] * ratio**position * scale]))[0])
-        return tried[position] < before
-
-    def best() -> int:
-        return max(position for position in tried if tried[position] == min(tried.values()))
-
-    improve(_FIRST_ALPHA)
-    for step in (4, 2, 1):
-        for direction in (-step, step):
-            while improve(best() + direction):
-                if step < 4:
-                    break
-    positions = np.arange(min(0, *tried), len(ALPHAS))
-    scores = np.array([tried.get(int(position), np.inf) for position in positions])
-    return best_of(ALPHAS[0] * ratio**positions * scale, scores)
 
 
 def alpha_grid(

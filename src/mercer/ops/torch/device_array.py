@@ -350,6 +350,7 @@ _WITH_OUT |= {"absolute", "sqrt", "exp", "log1p", "matmul"}
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "empty": _creation(torch.empty),
+    "empty_like": lambda like, a: DeviceArray(torch.empty_like(a.tensor)),
     "zeros": _creation(torch.zeros),
     "ones": _creation(torch.ones),
     "asarray": _asarray,
