@@ -4,6 +4,7 @@
 #pragma once
 #include <type_traits>
 
+#include "math.h"
 #include "simd.h"
 
 namespace MERCER_ISA {
@@ -25,6 +26,14 @@ template <class U, class T> INLINE U load_as(const T *p) {
     return u;
 }
 template <class U, class T> INLINE U all_lanes(T x) { return x - U{}; }
+template <class M> INLINE bool any_of(M mask) {  // of the lanes of a comparison
+    if constexpr (std::is_same_v<M, bool>) return mask;
+    else {
+        bool found = false;
+        for (size_t i = 0; i < sizeof(M) / sizeof(mask[0]); ++i) found |= mask[i] != 0;
+        return found;
+    }
+}
 
 template <class Code> uint32_t largest(View<const Code> codes) {  // a negative code counts as larger than any other
     using Unsigned = std::make_unsigned_t<Code>;
@@ -195,46 +204,92 @@ template <class T, class Code> bool coded_sums(Coded<T, Code> x, View<const T> R
     return true;
 }
 
-// One sweep of coordinate descent over the rows of order, for the columns of a pack from `first` on: see coded_descent in ops/reference_codes.py.
-template <class U, class T, class Code>
-void descend_columns(View<const Code> codes, const Sweep<T> &sweep, View<const T> Y, View<T> a, Panels<T> W, int64_t first) {
-    constexpr int width = sizeof(U) / sizeof(T);
-    const int64_t places = codes.columns;
-    const T scale = sweep.scale, q = scale * scale * T(places);
-    const U b = load_as<U>(sweep.b + first);
+// 1/(1 + e^m) of a pack, vector by vector; a single number is a lane of one.
+template <class U, class T> INLINE U falling_sigmoid(U m) {
+    constexpr T log2e = T(1.4426950408889634);
+    constexpr int64_t whole = sizeof(U) < MERCER_BYTES ? 1 : sizeof(U) / MERCER_BYTES;
+    V<T> part[whole] = {};
+    __builtin_memcpy(part, &m, sizeof m);
+    for (int64_t k = 0; k < whole; ++k) part[k] = T(1) / (T(1) + exp2<T>(part[k] * log2e));
+    __builtin_memcpy(&m, part, sizeof m);
+    return m;
+}
+
+// The weight y u of a row with the score f, q of its own for each unit of weight: u = c loss'(y f + q (u - y a)). See coded_descent in
+// ops/reference_codes.py.
+template <Loss loss, class U, class T> INLINE U new_weight(U y, U f, U old, T c, T q) {
+    if constexpr (loss == Loss::squared) return c * (y - f + q * old) / (T(1) + c * q);
+    const U rest = y * (f - q * old), zero = {};  // the margin that the other rows leave
+    if constexpr (loss == Loss::squared_hinge) {
+        const U u = c * (T(1) - rest) / (T(1) + c * q);
+        return y * (u > zero ? u : zero);
+    }
+    // m = rest + c q/(1 + e^m): the difference is concave above 0 and convex below, so that Newton's steps from the side of 0 stay there.
+    const T k = c * q;
+    const auto above = rest + k / 2 >= zero;
+    const U low = above ? (rest > zero ? rest : zero) : rest, end = rest + k, high = above ? end : (end < zero ? end : zero);
+    U m = y * f;
+    m = m > low ? m : low;
+    m = m < high ? m : high;
+    auto busy = m == m;
+    for (int step = 0; step < 50; ++step) {
+        const U s = falling_sigmoid<U, T>(m);
+        U next = m - (m - rest - k * s) / (T(1) + k * s * (T(1) - s));
+        next = next > low ? next : low;
+        next = next < high ? next : high;
+        const U change = next > m ? next - m : m - next;
+        m = busy ? next : m;
+        busy = busy & (change > (sizeof(T) == 4 ? T(1e-4) : T(1e-9)));  // the next one would be of its square
+        if (!any_of(busy)) break;
+    }
+    return y * (c * falling_sigmoid<U, T>(m));
+}
+
+// One sweep of coordinate descent over the rows of order, for the columns of a pack from `first` on. The changes of the intercept are summed
+// apart from it, where small ones would be lost.
+template <Loss loss, class U, class T, class Code>
+void descend_columns(View<const Code> codes, const Sweep<T> &sweep, View<const T> Y, View<T> F, View<T> a, T *b, Panels<T> W, int64_t first) {
+    const int64_t panel_size = W.codes * W.m;
+    const T scale = sweep.scale, slope = sweep.slope;
+    const U start = load_as<U>(b + first);
+    U total = {};
     for (int64_t k = 0; k < sweep.count; ++k) {
-        const int64_t i = sweep.order[k];
-        const Code *code = row(codes, i);
+        const int64_t i = sweep.order[k], places = sweep.empty && sweep.empty[i] ? 0 : codes.columns;
+        const Code *code = row(codes, i), *ahead = row(codes, sweep.order[k + 1 < sweep.count ? k + 1 : k]);
         U sum[4] = {};
         T *panel = W.data + first;
-        for (int64_t p = 0; p < places; ++p, panel += W.codes * W.m) sum[p & 3] += load_as<U>(panel + static_cast<int64_t>(code[p]) * W.m);
-        const U f = b + scale * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        for (int64_t p = 0; p < places; ++p, panel += panel_size) sum[p & 3] += load_as<U>(panel + static_cast<int64_t>(code[p]) * W.m);
+        const U f = start + slope * total + scale * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
         const U y = load_as<U>(row(Y, i) + first), old = load_as<U>(row(a, i) + first);
-        const T c = sweep.c[i];
-        U u = c * (T(1) - y * f + q * y * old) / (T(1) + c * q);
-        u = u > U{} ? u : U{};
-        const U now = y * u, step = scale * (now - old);
+        const U now = new_weight<loss, U, T>(y, f, old, sweep.c[i], scale * scale * T(places) + slope), change = now - old, step = scale * change;
+        total += change;
+        __builtin_memcpy(row(F, i) + first, &f, sizeof f);
         __builtin_memcpy(row(a, i) + first, &now, sizeof now);
-        T each[width];
-        __builtin_memcpy(each, &step, sizeof each);
-        bool moves = false;
-        for (int j = 0; j < width; ++j) moves |= each[j] != 0;
-        if (!moves) continue;
         panel = W.data + first;
-        for (int64_t p = 0; p < places; ++p, panel += W.codes * W.m) {
+        for (int64_t p = 0; p < places; ++p, panel += panel_size) {
             T *w = panel + static_cast<int64_t>(code[p]) * W.m;
+            __builtin_prefetch(panel + static_cast<int64_t>(ahead[p]) * W.m);
             const U moved = load_as<U>(w) + step;
             __builtin_memcpy(w, &moved, sizeof moved);
         }
     }
+    const U end = start + slope * total;
+    __builtin_memcpy(b + first, &end, sizeof end);
 }
 
 // Columns go by cache lines, and one by one at the end.
-template <class T, class Code> void coded_descent(View<const Code> codes, Sweep<T> sweep, View<const T> Y, View<T> a, Panels<T> W) {
+template <Loss loss, class T, class Code>
+void descend(View<const Code> codes, const Sweep<T> &sweep, View<const T> Y, View<T> F, View<T> a, T *b, Panels<T> W) {
     constexpr int64_t line = 64 / sizeof(T);
     int64_t first = 0;
-    for (; first + line <= W.m; first += line) descend_columns<Pack<T, line>>(codes, sweep, Y, a, W, first);
-    for (; first < W.m; ++first) descend_columns<T>(codes, sweep, Y, a, W, first);
+    for (; first + line <= W.m; first += line) descend_columns<loss, Pack<T, line>>(codes, sweep, Y, F, a, b, W, first);
+    for (; first < W.m; ++first) descend_columns<loss, T>(codes, sweep, Y, F, a, b, W, first);
+}
+template <class T, class Code>
+void coded_descent(View<const Code> codes, Sweep<T> sweep, Loss loss, View<const T> Y, View<T> F, View<T> a, T *b, Panels<T> W) {
+    if (loss == Loss::squared) descend<Loss::squared>(codes, sweep, Y, F, a, b, W);
+    if (loss == Loss::squared_hinge) descend<Loss::squared_hinge>(codes, sweep, Y, F, a, b, W);
+    if (loss == Loss::logistic) descend<Loss::logistic>(codes, sweep, Y, F, a, b, W);
 }
 
 // The rows of r <= W numbers as packs of W: what is too much is written over by the next place, and the last places are written exactly.

@@ -78,6 +78,7 @@ template <class Code> void bind_gcws(nb::module_ &m) {
 }
 
 template <class T> using NewCube = nb::ndarray<T, nb::ndim<3>, nb::device::cpu, nb::c_contig>;
+template <class T> using NewVector = nb::ndarray<T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
 
 template <class T, class Code> const CodedOps<T, Code> &coded_ops() {
     if constexpr (sizeof(Code) == 1) return ops<T>().coded8;
@@ -137,19 +138,24 @@ void coded_rows(Matrix<const Code> codes, Cube<T> tables, std::optional<Matrix<c
 }
 
 template <class T, class Code>
-void coded_descent(Matrix<const Code> codes, Vector<int64_t> order, Matrix<const T> Y, Vector<T> b, Vector<T> c, double scale, Matrix<T> a,
-                   NewCube<T> W) {
+void coded_descent(Matrix<const Code> codes, std::optional<Vector<bool>> empty, Vector<int64_t> order, Matrix<const T> Y, Vector<T> c,
+                   double scale, double slope, int loss, Matrix<T> F, Matrix<T> a, NewVector<T> b, NewCube<T> W) {
     const auto p = panels<T>(W, static_cast<int64_t>(codes.shape(1)), false, "W");
     const auto x = coded<T, Code>(codes, std::nullopt, p.codes);
     const auto y = view(Y, "Y");
-    const auto weights = view(a, "a");
+    const auto scores = view(F, "F"), weights = view(a, "a");
     const int64_t n = x.codes.rows, count = static_cast<int64_t>(order.shape(0));
     require_shape(y, n, p.m, "Y");
+    require_shape(scores, n, p.m, "F");
     require_shape(weights, n, p.m, "a");
-    const Sweep<T> sweep = {vector<int64_t>(order, count, "order"), count, vector<T>(b, p.m, "b"), vector<T>(c, n, "c"), T(scale)};
+    require(static_cast<int64_t>(b.shape(0)) == p.m, "b must have " + std::to_string(p.m) + " numbers, got " + std::to_string(b.shape(0)));
+    require_aligned(b, "b", sizeof(T));
+    const bool *mask = empty ? vector<bool>(*empty, n, "empty") : nullptr;
+    require(loss >= 0 && loss <= static_cast<int>(Loss::logistic), "loss must be in 0 .. 2");
+    const Sweep<T> sweep = {vector<int64_t>(order, count, "order"), count, mask, vector<T>(c, n, "c"), T(scale), T(slope)};
     for (int64_t k = 0; k < count; ++k)
         require(sweep.order[k] >= 0 && sweep.order[k] < n, "order must be in 0 .. " + std::to_string(n - 1));
-    run([&] { return coded_ops<T, Code>().descent(x.codes, sweep, y, weights, p), true; });
+    run([&] { return coded_ops<T, Code>().descent(x.codes, sweep, static_cast<Loss>(loss), y, scores, weights, b.data(), p), true; });
 }
 
 // The edges or anchors of each column of x, or those of all; the largest code must fit.
@@ -188,8 +194,9 @@ template <class T, class Code> void bind_coded(nb::module_ &m) {
     bind("coded_product", coded_product<T, Code>, "panels");
     bind("coded_sums", coded_sums<T, Code>, "R");
     bind("coded_rows", coded_rows<T, Code>, "tables");
-    m.def("coded_descent", coded_descent<T, Code>, "codes"_a.noconvert(), "order"_a.noconvert(), "Y"_a.noconvert(), "b"_a.noconvert(),
-          "c"_a.noconvert(), "scale"_a, "a"_a.noconvert(), "W"_a.noconvert());
+    m.def("coded_descent", coded_descent<T, Code>, "codes"_a.noconvert(), "empty"_a.noconvert().none(), "order"_a.noconvert(),
+          "Y"_a.noconvert(), "c"_a.noconvert(), "scale"_a, "slope"_a, "loss"_a, "F"_a.noconvert(), "a"_a.noconvert(), "b"_a.noconvert(),
+          "W"_a.noconvert());
     m.def("levels", levels<T, Code>, "X"_a.noconvert(), "edges"_a.noconvert(), "inclusive"_a, "out"_a.noconvert());
     m.def("brackets", brackets<T, Code>, "X"_a.noconvert(), "anchors"_a.noconvert(), "codes"_a.noconvert(), "fractions"_a.noconvert());
 }

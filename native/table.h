@@ -47,9 +47,12 @@ struct Sampling {  // what the ops of consistent weighted sampling share
 template <class T> struct Sweep {  // rows in the order of a sweep of coordinate descent, and what their steps need
     const int64_t *order;
     int64_t count;
-    const T *b, *c;  // of the outputs, of the rows
-    T scale;
+    const bool *empty;  // rows without codes; null where there are none
+    const T *c;         // of the rows
+    T scale, slope;
 };
+
+enum class Loss : int { squared, squared_hinge, logistic };
 
 // Every function that needs memory of its own returns false when there is none.
 template <class T, class I> struct CsrOps {
@@ -64,7 +67,7 @@ template <class T, class Code> struct CodedOps {
     bool (*product)(Coded<T, Code> x, Panels<const T> panels, View<T> out);
     bool (*sums)(Coded<T, Code> x, View<const T> R, Panels<T> out);
     bool (*rows)(Coded<T, Code> x, Panels<const T> tables, View<T> out);
-    void (*descent)(View<const Code> codes, Sweep<T> sweep, View<const T> Y, View<T> a, Panels<T> W);
+    void (*descent)(View<const Code> codes, Sweep<T> sweep, Loss loss, View<const T> Y, View<T> F, View<T> a, T *b, Panels<T> W);
 };
 
 template <class T> struct Ops {

@@ -357,6 +357,11 @@ def rows_of(block: Block, rows: slice) -> Block:
     """Return some consecutive rows of a block."""
     if not isinstance(block, Coded):
         return as_block(matrix(block)[rows])
+    return select_rows(block, rows)
+
+
+def select_rows(block: Coded, rows: slice | Array) -> Coded:
+    """Return some rows of a coded block, by a slice or a mask."""
     return replace(
         block,
         codes=block.codes[rows],

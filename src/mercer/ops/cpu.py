@@ -20,6 +20,7 @@ from mercer.ops.dispatch import Op, P, R
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 CODES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.int32))
+DESCENT_LOSSES = ("squared", "squared_hinge", "logistic")  # in the order of native/table.h
 
 _reason: str | None = None
 if os.environ.get("MERCER_PURE", "").lower() not in {"", "0", "false", "no", "off"}:
@@ -310,13 +311,27 @@ def coded_rows(codes: Array, tables: Array, fractions: Array | None, out: Array)
 
 @compiled(reference_codes.coded_descent)
 def coded_descent(
-    codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array
+    codes: Array,
+    empty: Array | None,
+    order: Array,
+    Y: Array,
+    c: Array,
+    scale: float,
+    slope: float,
+    loss: str,
+    F: Array,
+    a: Array,
+    b: Array,
+    W: Array,
 ) -> Array:
     writable = W.flags.writeable and _is_contiguous(W) and _supported_codes(codes, None, a, W)
-    if not writable or order.dtype != np.int64 or not _supported(a, Y, b, c):
+    if not writable or order.dtype != np.int64 or not _supported(a, Y, c):
         return NotImplemented
-    targets = _rows(Y), _contiguous(b), _contiguous(c)
-    _native.coded_descent(_rows(codes), _contiguous(order), *targets, scale, a, W)
+    if not (b.flags.writeable and _is_contiguous(b) and _supported(F, a, b)):
+        return NotImplemented
+    rows = _rows(codes), None if empty is None else _contiguous(empty), _contiguous(order)
+    numbers = scale, slope, DESCENT_LOSSES.index(loss)
+    _native.coded_descent(*rows, _rows(Y), _contiguous(c), *numbers, F, a, b, W)
     return W
 
 

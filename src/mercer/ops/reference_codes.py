@@ -7,7 +7,10 @@ that every form gives the same codes on every instruction set.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy.special import expit
 
 from mercer._typing import Array
 from mercer.ops.dispatch import op
@@ -164,25 +167,57 @@ def coded_sums(codes: Array, R: Array, fractions: Array | None, out: Array) -> A
 
 @op
 def coded_descent(
-    codes: Array, order: Array, Y: Array, b: Array, c: Array, scale: float, a: Array, W: Array
+    codes: Array,
+    empty: Array | None,
+    order: Array,
+    Y: Array,
+    c: Array,
+    scale: float,
+    slope: float,
+    loss: str,
+    F: Array,
+    a: Array,
+    b: Array,
+    W: Array,
 ) -> Array:
-    """u = max(0, c_i (1 - y f + q y a)/(1 + c_i q)), W[p, code] += scale (y u - a), a <- y u.
+    """Solve a' = c_i g(f + q (a' - a)); W[p, code] += scale (a' - a), b += slope (a' - a), a <- a'.
 
-    One sweep of coordinate descent on the squared hinge of one-hot codes, in place, for the rows i
-    of order in turn and all outputs. Row i has `scale` at each of its codes; the score is f = b +
-    scale sum_p W[p, code], q = scale^2 times the number of places. Y and a have shape (n, m), W
-    (places, codes, m), b (m,), c (n,); y is +1 or -1, and W = sum_i scale a_i at the codes of row
-    i.
+    One sweep of coordinate descent over one-hot codes, in place, for the rows i of order in turn
+    and all outputs. Row i has `scale` at each of its codes, none where it is empty; its score is
+    f = b + scale sum_p W[p, code], stored in F, and q = slope + scale^2 times the number of its
+    codes. For the losses "squared", "squared_hinge" and "logistic" g(f) is y - f, y max(0, 1 - y f)
+    and y/(1 + exp(y f)); y is +1 or -1 in the last two. Y, F and a have shape (n, m), W (places,
+    codes, m), b (m,), c (n,).
     """
     places = np.arange(codes.shape[1])
-    q = scale * scale * len(places)
     for i in order:
-        at = (places, codes[i])
-        f = b + scale * W[at].sum(axis=0)
-        u = np.maximum(c[i] * (1 - Y[i] * f + q * Y[i] * a[i]) / (1 + c[i] * q), 0)
-        W[at] += scale * (Y[i] * u - a[i])
-        a[i] = Y[i] * u
+        at = (places, codes[i]) if empty is None or not empty[i] else (places[:0], codes[i, :0])
+        F[i] = b + scale * W[at].sum(axis=0)
+        q = slope + scale * scale * len(at[0])
+        change = descent_weight(loss, Y[i], F[i], a[i], c[i], q) - a[i]
+        W[at] += scale * change
+        b += slope * change
+        a[i] += change
     return W
+
+
+def descent_weight(loss: str, y: Array, f: Array, a: Array, c: Any, q: Any) -> Array:
+    """Return the solution a' of a' = c g(f + q (a' - a))."""
+    if loss == "squared":
+        return c * (y - f + q * a) / (1 + c * q)
+    rest = y * (f - q * a)
+    if loss == "squared_hinge":
+        return y * np.maximum(c * (1 - rest) / (1 + c * q), 0)
+    # m = rest + c q/(1 + exp(m)), between rest and rest + c q: on one side of 0 the difference is
+    # concave or convex, and Newton's steps from the side of 0 stay there
+    above = rest + c * q / 2 >= 0
+    low = np.where(above, np.maximum(rest, 0), rest)
+    high = np.where(above, rest + c * q, np.minimum(rest + c * q, 0))
+    m = np.where(above, low, high)
+    for _ in range(50):
+        s = expit(-m)
+        m = np.clip(m - (m - rest - c * q * s) / (1 + c * q * s * (1 - s)), low, high)
+    return y * (c * expit(-m))
 
 
 @op

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer import ops
 from mercer._typing import Array
 from mercer.linear_model.solvers.blocks import (
     multiply,
@@ -27,13 +26,9 @@ from mercer.linear_model.solvers.newton_cg import (
     relative_change,
     score_sums,
 )
-from mercer.maps.block import Coded, OneHot
-from mercer.parallel.threads import for_each, row_slices
-from mercer.parallel.tile_size import Cost
-from mercer.rng import Rng
+from mercer.maps.block import Coded
 
 _STEP_SIZES = 0.5 ** np.arange(32)
-_SWEEPS = 40  # maximum number of sweeps of coordinate descent before Newton steps
 
 
 class DualProblem:
@@ -164,41 +159,6 @@ class DualProblem:
             KP = image[:, left] + turn[left] * KP[:, left]
             busy = busy[left]
         return x
-
-    def sweep(self, a: Array, tol: float) -> None:
-        """Sweep coordinate descent for the squared hinge without an intercept, from w = 0.
-
-        It stops when a sweep changes a by less than tol |a|. The minimum over the weight of one
-        row has a closed form. Threads share the outputs by cache lines, rows are in the order of a
-        hash; a sweep costs about three times as much as a step of conjugate gradients.
-        """
-        tables, codes, n = self.block.tables, self.block.codes, len(a)
-        assert isinstance(tables, OneHot)
-        kind = np.dtype(tables.dtype)
-        line = 64 // kind.itemsize
-        useful = (
-            self.w[:, 0] > 0 if self.block.empty is None else (self.w[:, 0] > 0) & ~self.block.empty
-        )
-        c = (2 * self.w[:, 0] / self.objective.alpha).astype(kind)
-        groups, b = list(row_slices(self.t, line)), np.zeros(line, kind)
-        W = [np.zeros((codes.shape[1], tables.width, line), kind) for _ in groups]
-        Y, weights = (np.zeros((len(groups), n, line), kind) for _ in range(2))
-        for k, group in enumerate(groups):
-            Y[k, :, : group.stop - group.start] = self.Y[:, group]
-        for sweep in range(_SWEEPS):
-            order = np.argsort(Rng(0).words(f"sweep {sweep}", 0, n), kind="stable")
-            order = order[useful[order]].astype(np.int64)
-            before = weights.copy()
-
-            def work(k: int, order: Array = order) -> None:
-                ops.coded_descent(codes, order, Y[k], b, c, tables.scale, weights[k], W[k])
-
-            for_each(work, list(range(len(groups))), Cost(2.0 * codes.shape[1] * line, 0.0), n)
-            change = np.sum((weights - before) ** 2, axis=1, dtype=np.float64)
-            if np.all(change <= tol**2 * np.sum(weights**2, axis=1, dtype=np.float64)):
-                break
-        for k, group in enumerate(groups):
-            a[:, group] = weights[k][:, : group.stop - group.start]
 
     def coef(self, a: Array) -> Array:
         """Return w = Z'a about the mean."""

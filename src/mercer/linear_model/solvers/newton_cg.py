@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from mercer._typing import Array
-from mercer.linear_model.losses import LogLoss, Loss, MarginLoss, SquaredHinge
+from mercer.linear_model.losses import LogLoss, Loss, MarginLoss
 from mercer.linear_model.solvers.blocks import (
     CachedBlocks,
     CenteredBlocks,
@@ -25,6 +25,7 @@ from mercer.linear_model.solvers.blocks import (
     multiply,
     multiply_transposed,
 )
+from mercer.linear_model.solvers.coded_descent import CodedDescent, Descent, is_one_hot
 from mercer.linear_model.solvers.preconditioner import (
     HessianPreconditioner,
     SpectralPreconditioner,
@@ -36,7 +37,7 @@ from mercer.linear_model.solvers.ridge_cg import (
     held_out_mean,
     search_alphas,
 )
-from mercer.maps.block import Block, Coded, OneHot
+from mercer.maps.block import Block, Coded
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
@@ -51,8 +52,7 @@ GRADIENT_TOLERANCE = 1e-4
 GRADIENT_FLOOR = 1e-12  # smallest gradient that is required, relative to the first
 # of the first gradient without cancellation, which it counts as at least: less of it is rounding
 _CANCELLED = 1e-3
-# Bounds of the tolerance of coordinate descent: change of the weights in a sweep, relative to them.
-_SWEEP_TOLERANCE = 1e-3, 1e-2
+SWEEPS = 5  # of coordinate descent, instead of a Newton step
 _PATIENCE = 2  # alphas in a row that are no better than the best
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -72,6 +72,7 @@ class Minimum(NamedTuple):
     unconverged: Array
     weights: Array | None = None  # of rows, where w is a combination of them
     preconditioner: SpectralPreconditioner | None = None  # that served
+    descent: Descent | None = None  # where sweeps of coordinate descent came to the minimum
 
 
 def minimize_loss(
@@ -192,9 +193,10 @@ def _basis(objective: Objective) -> Array | None:
 
 
 def _with_preconditioner(
-    objective: Objective, known: SpectralPreconditioner | None = None
+    objective: Objective, known: SpectralPreconditioner | None = None, *, needed: bool = False
 ) -> Objective:
-    if known is None and _dual_rows(objective) is None:
+    """Add a preconditioner; codes in memory have none, unless it is needed."""
+    if known is None and (needed or _coded_rows(objective) is None):
         known = SpectralPreconditioner.of_rows(
             objective.rows, objective.mean, centered=objective.fit_intercept
         )
@@ -458,8 +460,14 @@ def _descend(
     """Take Newton steps until every output has converged or no longer improves."""
     D, t = len(objective.mean), len(objective.first)
     before = objective.rows.passes
-    if (coded := _dual_rows(objective)) is not None:
-        return _descend_dual(objective, *coded, start, tol, max_iter)
+    if (coded := _coded_rows(objective)) is not None:
+        if is_one_hot(coded[0]):
+            swept = _sweep(objective, *coded, start, tol, max_iter)
+            if swept is not None:
+                return swept
+        if len(coded[2]) < D:
+            return _descend_dual(objective, *coded, start, tol, max_iter)
+        objective = _with_preconditioner(objective, start and start.preconditioner, needed=True)
     if isinstance(objective.loss, LogLoss):
         from mercer.linear_model.solvers.softmax import descend
 
@@ -510,14 +518,35 @@ def next_forcing(change: Array, forcing: Array, tol: float) -> Array:
     return np.minimum(FORCING, np.maximum(expected, 0.5 * tol / np.maximum(expected, tol)))
 
 
-def _dual_rows(objective: Objective) -> tuple[Coded, Array, Array] | None:
-    """Return the rows, in memory, of codes that have fewer rows than features."""
+def _coded_rows(objective: Objective) -> tuple[Coded, Array, Array] | None:
+    """Return the rows of codes in memory, where they are one-hot or fewer than the features."""
     if not objective.rows.cached or isinstance(objective.loss, LogLoss):
         return None
     (block, Y, w), *more = objective.rows()
-    if isinstance(block, Coded) and not more and len(w) < block.shape[1]:
+    if isinstance(block, Coded) and not more and (is_one_hot(block) or len(w) < block.shape[1]):
         return block, Y, w
     return None
+
+
+def _sweep(
+    objective: Objective,
+    block: Coded,
+    Y: Array,
+    w: Array,
+    start: Minimum | None,
+    tol: float,
+    max_iter: int,
+) -> Minimum | None:
+    """Minimize by coordinate descent over one-hot codes; None where that takes too many sweeps."""
+    problem = CodedDescent(block, Y, w, objective.loss.name, objective.fit_intercept)
+    known = None if start is None else start.descent
+    found = problem.minimize(objective.alpha, known, tol, SWEEPS * max_iter)
+    if found is None:
+        return None
+    converged = np.zeros(Y.shape[1], bool)
+    return Minimum(
+        found.coef, found.intercept, found.sweeps, 0, found.change, converged, descent=found
+    )
 
 
 def _descend_dual(
@@ -535,15 +564,12 @@ def _descend_dual(
     before = objective.rows.passes
     dual = DualProblem(objective, block, Y, w)
     a, b = np.zeros_like(dual.Y), np.zeros(dual.t)
-    if start is not None and start.weights is not None:
-        a += start.weights
+    weights = None if start is None else start.weights
+    if start is not None and start.descent is not None:
+        weights = start.descent.weights
+    if start is not None and weights is not None:
+        a += weights
         b += start.intercept + objective.mean @ start.coef
-    elif (
-        isinstance(objective.loss, SquaredHinge)
-        and isinstance(block.tables, OneHot)
-        and not objective.fit_intercept
-    ):
-        dual.sweep(a, float(np.clip(tol, *_SWEEP_TOLERANCE)))
     steps, changes, unconverged = dual.descend(a, b, tol, max_iter)
     coef = dual.coef(a)
     passes = objective.rows.passes - before

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,9 +27,10 @@ from mercer.linear_model.solvers.blocks import (
     split,
     with_weights,
 )
+from mercer.linear_model.solvers.coded_descent import CodedDescent, Descent, is_one_hot
 from mercer.linear_model.solvers.preconditioner import SpectralPreconditioner
 from mercer.linear_model.solvers.ridge import MAX_RELATIVE_ALPHA, AlphaSearch, alpha_grid
-from mercer.maps.block import Block, Coded, OneHot
+from mercer.maps.block import Block, Coded, select_rows
 from mercer.parallel.threads import row_slices
 from mercer.rng import Rng
 from mercer.validation.parameters import validate_positive, warn_not_converged
@@ -53,9 +55,16 @@ class RidgeSolution:
     alpha: float
     iterations: int
     residual: Array
-    preconditioner: SpectralPreconditioner
-    point: Array  # the unknowns that were solved for: c, or coefficients of rows
-    rest: Array  # right side less the system times the unknowns
+    preconditioner: SpectralPreconditioner | None = None
+    point: Array | None = None  # the unknowns that were solved for: c, or coefficients of rows
+    rest: Array | None = None  # right side less the system times the unknowns
+    descent: Descent | None = None  # where sweeps of coordinate descent came to the solution
+
+    def at(self, alpha: float) -> tuple[Array, Array] | None:
+        """Return the unknowns, with what is left of the right side at another alpha."""
+        if self.point is None or self.rest is None:
+            return None
+        return self.point.copy(), self.rest + (self.alpha - alpha) * self.point
 
 
 def solve_ridge(
@@ -75,8 +84,8 @@ def solve_ridge(
     sample of rows (`SpectralPreconditioner`). One pass more computes means and cross, one the
     preconditioner, and one the residual of the starting point.
 
-    Codes in memory with fewer rows than features are solved for the coefficients of the rows
-    (`_DualSystem`).
+    One-hot codes in memory with fewer rows than features are solved by coordinate descent
+    (`solvers.coded_descent`); for small alphas, for the coefficients of the rows (`_DualSystem`).
 
     Parameters
     ----------
@@ -89,7 +98,8 @@ def solve_ridge(
         Starting point, a solution of the same rows for another alpha or other weights; 0 by
         default.
     tol : float, default=1e-6
-        A column has converged when its residual is below tol times that of c = 0.
+        A column has converged when its residual is below tol times that of c = 0; by coordinate
+        descent when its scores are within tol of their standard deviation.
     max_iter : int, default=300
         Maximum number of steps; a ConvergenceWarning states the residual reached.
     preconditioner : SpectralPreconditioner, optional
@@ -102,11 +112,10 @@ def solve_ridge(
     name = "solve_ridge"
     validate_positive(name, "alpha", alpha)
     system = _system_of(name, read_rows, fit_intercept, preconditioner=preconditioner)
-    point, residual = np.zeros_like(system.cross), system.cross.copy()
-    if start is not None:
-        point += start.point
-        residual -= system.multiply(point) + alpha * point
-    solution = system.solve(alpha, point, residual, tol, max_iter)
+    if start is not None and start.point is not None:  # perhaps of other weights
+        rest = system.cross - system.multiply(start.point) - alpha * start.point
+        start = replace(start, alpha=alpha, rest=rest)
+    solution = system.solve(alpha, start, tol, max_iter)
     worst = solution.residual.max(initial=0.0)
     if worst > tol:
         warn_not_converged(
@@ -160,10 +169,7 @@ def choose_ridge_held_out(
     system = _system_of(name, read_rows, fit_intercept, ~held_out)
 
     def solve(alpha: float, start: RidgeSolution | None) -> RidgeSolution:
-        point, residual = np.zeros_like(system.cross), system.cross
-        if start is not None:
-            point, residual = start.point, start.rest + (start.alpha - alpha) * start.point
-        return system.solve(alpha, point, residual, tol, max_iter)
+        return system.solve(alpha, start, tol, max_iter)
 
     def score(solution: RidgeSolution) -> float:
         def squares(block: Block, Y: Array) -> Array:
@@ -251,6 +257,8 @@ def held_out_mean(
     """Return sum w value/sum w over the rows of weight above 0."""
     total, n = 0.0, 0.0
     for block, Y, w in rows:
+        if isinstance(block, Coded) and not w.all():
+            block, Y, w = select_rows(block, w > 0), Y[w > 0], w[w > 0]
         if w.any():
             total += float(w @ value(block, Y))
             n += float(w.sum())
@@ -322,7 +330,7 @@ def _system_of(
     if isinstance(read_rows, CachedBlocks) and read_rows.cached:
         (block, Y, w), *more = read_rows()
         few = not more and block.shape[0] < block.shape[1]
-        if few and isinstance(block, Coded) and isinstance(block.tables, OneHot):
+        if few and isinstance(block, Coded) and is_one_hot(block):
             w = w if chosen is None else w * chosen
             return _DualSystem.of_block(name, block, Y, w, fit_intercept)
 
@@ -342,7 +350,7 @@ class _System:
     target_mean: Array
     cross: Array
     diagonal: Array  # of scatter
-    preconditioner: SpectralPreconditioner
+    preconditioner: SpectralPreconditioner | None
 
     @classmethod
     def of(
@@ -400,12 +408,19 @@ class _System:
         out -= np.outer(self.mean, total)
         return out
 
+    def start(self, alpha: float, start: RidgeSolution | None) -> tuple[Array, Array]:
+        """Return unknowns and residual, in units of `unit`, of a solution of the same rows."""
+        known = None if start is None else start.at(alpha)
+        point, residual = (np.zeros_like(self.cross), self.cross) if known is None else known
+        return point / self.unit, residual / self.unit
+
     def solve(
-        self, alpha: float, point: Array, residual: Array, tol: float, max_iter: int
+        self, alpha: float, start: RidgeSolution | None, tol: float, max_iter: int
     ) -> RidgeSolution:
-        """Return the solution of conjugate gradients from (point, residual)."""
-        unit = self.unit
-        point, residual = point / unit, residual / unit
+        """Return the solution of conjugate gradients."""
+        unit, spectrum = self.unit, self.preconditioner
+        assert spectrum is not None
+        point, residual = self.start(alpha, start)
         norm = np.linalg.norm(self.cross / unit, axis=0)
 
         def apply(P: Array, columns: Array) -> tuple[Array, Array]:
@@ -413,7 +428,7 @@ class _System:
             return image, np.sum(P * image, axis=0)
 
         def precondition(R: Array, columns: Array) -> Array:
-            return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
+            return spectrum.solve(R, alpha, np.full(len(columns), self.n))
 
         passes = conjugate_gradients(apply, point, residual, precondition, tol * norm, max_iter)
         return self._solution(alpha, point, residual, passes)
@@ -455,12 +470,13 @@ class _DualSystem(_System):
     block: Coded
     roots: Array  # s, (n, 1)
     along: Array  # Z mean, (n,)
+    descent: CodedDescent
 
     @classmethod
     def of_block(
         cls, name: str, block: Coded, Y: Array, w: Array, fit_intercept: bool
     ) -> _DualSystem:
-        """Compute means, and the preconditioner from a sample of the rows."""
+        """Compute means."""
         n = float(w.sum())
         if n == 0:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
@@ -475,18 +491,30 @@ class _DualSystem(_System):
                 f"{name}: sums of squares of features or targets leave the range of float64: "
                 "scale them down."
             )
-        assert isinstance(block.tables, OneHot)
-        squares = np.full(len(w), block.codes.shape[1] * block.tables.scale**2)
+        centered = np.where(w[:, None] > 0, Y - target_mean, 0.0)
+        largest = np.abs(cross).max(axis=0)
+        centered /= np.where(largest > 0, largest, 1.0)
+        descent = CodedDescent(block, centered, w, "squared", fit_intercept)
+        squares = np.full(len(w), descent.square)
         if block.empty is not None:
             squares[block.empty] = 0.0
         along = multiply(block, mean[:, None])[:, 0]
         diagonal = w * (squares - 2 * along + float(mean @ mean))
-        none = SpectralPreconditioner(None, np.zeros(0))
-        system = cls(list, n, mean, target_mean, cross, diagonal, none, block, roots, along)
-        return replace(system, preconditioner=system._nystroem())
+        return cls(list, n, mean, target_mean, cross, diagonal, None, block, roots, along, descent)
 
     def solve(
-        self, alpha: float, point: Array, residual: Array, tol: float, max_iter: int
+        self, alpha: float, start: RidgeSolution | None, tol: float, max_iter: int
+    ) -> RidgeSolution:
+        """Return the solution by coordinate descent, or by conjugate gradients for small alphas."""
+        known = None if start is None else start.descent
+        found = self.descent.minimize(alpha, known, tol, max_iter)
+        if found is None:
+            return self._refine(alpha, start, tol, max_iter)
+        coef, intercept = self.unit * found.coef, self.target_mean + self.unit * found.intercept
+        return RidgeSolution(coef, intercept, alpha, found.sweeps, found.change, descent=found)
+
+    def _refine(
+        self, alpha: float, start: RidgeSolution | None, tol: float, max_iter: int
     ) -> RidgeSolution:
         """Return the solution by refinement: steps in float32, from a residual in float64.
 
@@ -494,8 +522,8 @@ class _DualSystem(_System):
         round does not halve it, the system is too ill-conditioned for float32, and the next ones
         are in float64.
         """
-        unit = self.unit
-        point, residual = point / unit, residual / unit
+        unit, spectrum = self.unit, self.nystroem
+        point, residual = self.start(alpha, start)
         right = self.cross / unit
         norm = np.linalg.norm(right, axis=0)
         passes = 0
@@ -506,7 +534,7 @@ class _DualSystem(_System):
             return image, np.sum(P * image, axis=0)
 
         def precondition(R: Array, columns: Array) -> Array:
-            return self.preconditioner.solve(R, alpha, np.full(len(columns), self.n))
+            return spectrum.solve(R, alpha, np.full(len(columns), self.n))
 
         while True:
             left = np.linalg.norm(residual, axis=0)
@@ -538,8 +566,9 @@ class _DualSystem(_System):
         A = self.roots * point
         return multiply_transposed(self.block, A) - np.multiply.outer(self.mean, A.sum(axis=0))
 
-    def _nystroem(self) -> SpectralPreconditioner:
-        """Return the eigenvectors of K_J' (K_JJ)^-1 K_J for some rows J of weight above 0.
+    @cached_property
+    def nystroem(self) -> SpectralPreconditioner:
+        """Eigenvectors of K_J' (K_JJ)^-1 K_J for some rows J of weight above 0.
 
         The tail is the mean of the other eigenvalues of K. All are divided by n, as those of a
         covariance are.

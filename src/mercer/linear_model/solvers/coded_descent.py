@@ -1,0 +1,263 @@
+"""Accelerated coordinate descent in the dual, for one-hot codes in memory.
+
+The objective is sum s loss(y, b + z'w) + alpha/2 |w|^2. Step k minimizes it with a term
+(kappa/2) |w - v|^2 and one in (b - v_b)^2, by one sweep of `ops.coded_descent` over the rows in
+random order; then v = w + momentum (w - last w) (Catalyst: Lin, Mairal and Harchaoui, NeurIPS
+2015). A sweep alone leaves about exp(-alpha/(s |z|^2)) of the error, a step 1 - sqrt(alpha/(alpha +
+kappa)), with alpha + kappa of the order of s |z|^2. In the limit both terms are 0, so that the
+intercept has no penalty.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import ops
+from mercer._typing import Array
+from mercer.maps.block import Coded, OneHot
+from mercer.parallel.threads import for_each, row_slices
+from mercer.parallel.tile_size import Cost
+from mercer.rng import Rng
+
+_SINGLE = 5e-6  # smallest relative change of scores in a step that float32 resolves
+_OUTPUTS = 16  # of a cache line in float32
+# alpha + kappa in units of s |z|^2, and the largest second derivative of the loss
+_STRENGTH = {"squared": 0.6, "squared_hinge": 0.6, "logistic": 0.2}
+_CURVATURE = {"squared": 1.0, "squared_hinge": 2.0, "logistic": 0.25}
+# 1/(term in b): in units of |z|^2, and of what the curvatures of all rows would be without features
+_SLOPE = 0.3, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """w and b, with what another alpha starts from; arrays are by groups of outputs."""
+
+    W: list[Array]  # w, (places, codes, outputs)
+    sums: list[Array]  # Z'a
+    a: list[Array]  # weights of rows, (n, outputs)
+    F: list[Array]  # scores, (n, outputs)
+    b: list[Array]
+    alpha: float
+    strength: float  # alpha + kappa
+    outputs: int
+    sweeps: int
+    change: Array  # estimate of the relative error of the scores, (t,)
+
+    @property
+    def coef(self) -> Array:
+        """w, (D, t)."""
+        W = np.concatenate([part.reshape(-1, part.shape[2]) for part in self.W], axis=1)
+        return W[:, : self.outputs].astype(np.float64)
+
+    @property
+    def intercept(self) -> Array:
+        return np.concatenate(self.b)[: self.outputs].astype(np.float64)
+
+    @property
+    def weights(self) -> Array:
+        """Weights of rows with w = sum a z, (n, t), at the minimum."""
+        a = np.concatenate(self.a, axis=1)[:, : self.outputs].astype(np.float64)
+        return self.strength / self.alpha * a
+
+
+class CodedDescent:
+    """Outputs of one block of one-hot codes.
+
+    Parameters
+    ----------
+    block : Coded
+    Y : array of shape (n, t)
+    w : array of shape (n,)
+        Weights s; rows of weight 0 are left out.
+    loss : {"squared", "squared_hinge", "logistic"}
+        (y - f)^2/2, max(0, 1 - y f)^2 or log(1 + exp(-y f)).
+    fit_intercept : bool
+    """
+
+    def __init__(self, block: Coded, Y: Array, w: Array, loss: str, fit_intercept: bool) -> None:
+        assert isinstance(block.tables, OneHot)
+        self.block, self.Y, self.w, self.loss = block, Y, w, loss
+        self.rows = np.flatnonzero(w > 0).astype(np.int64)
+        self.square = block.codes.shape[1] * block.tables.scale**2  # |z|^2
+        self.n = float(w.sum())
+        self.strength = _STRENGTH[loss] * self.square * float(w @ w) / self.n
+        self.fit_intercept = fit_intercept
+
+    def minimize(
+        self, alpha: float, start: Descent | None, tol: float, max_sweeps: int
+    ) -> Descent | None:
+        """Descend until the scores of every output are within tol of those of the minimum.
+
+        The error is estimated from the change of scores in the last step and the rate of the
+        steps, as root mean square relative to the standard deviation of the scores. Sweeps are in
+        float32 as long as that resolves their changes, and in float64 from there on. None where
+        max_sweeps do not suffice, which is known at once where alpha is small.
+        """
+        slowness = self._slowness(alpha)
+        if slowness * math.log(1 / tol) > max_sweeps:
+            return None
+        sweeps, single = 0, _SINGLE * slowness
+        kind = np.dtype(np.float32 if tol >= single else np.float64)
+        if tol < single < 1:
+            start = self.minimize(alpha, start, single, max_sweeps)
+            if start is None:
+                return None
+            sweeps = start.sweeps
+        strength = max(alpha, self.strength)
+        t = self.Y.shape[1]
+        width = 1 if t == 1 else _OUTPUTS
+        groups = list(row_slices(t, width))
+        parts = [
+            _Outputs(self, k, group, width, alpha, strength, start, kind)
+            for k, group in enumerate(groups)
+        ]
+        change = np.full(t, np.inf)
+        cost = Cost(2.0 * self.block.codes.shape[1] * width, 0.0)
+        for sweep in range(sweeps, max_sweeps):
+            keys = Rng(0).words(f"sweep {sweep}", 0, len(self.rows))
+            order = self.rows[np.argsort(keys, kind="stable")]
+
+            def work(part: _Outputs, order: Array = order) -> None:
+                part.step(order)
+
+            for_each(work, parts, cost, len(order))
+            sweeps += 1
+            change = slowness * np.concatenate([part.change for part in parts])[:t]
+            if np.all(change <= tol):
+                break
+        else:
+            return None
+        return Descent(
+            [part.W for part in parts],
+            [part.W - part.share * part.centre for part in parts],
+            [part.a for part in parts],
+            [part.F for part in parts],
+            [part.b for part in parts],
+            alpha,
+            strength,
+            t,
+            sweeps,
+            change,
+        )
+
+    def slope(self, strength: float) -> float:
+        """Return the change of b for a change of a."""
+        if not self.fit_intercept:
+            return 0.0
+        near, far = _SLOPE
+        return near * self.square + far * strength / (_CURVATURE[self.loss] * self.n)
+
+    def _slowness(self, alpha: float) -> float:
+        """Return 1/(1 - rate) of the steps, at least 1."""
+        return math.sqrt(max(alpha, self.strength) / alpha)
+
+
+class _Outputs:
+    """State of some outputs; the columns beyond them are padding, with y = 0."""
+
+    def __init__(
+        self,
+        problem: CodedDescent,
+        k: int,
+        group: slice,
+        width: int,
+        alpha: float,
+        strength: float,
+        start: Descent | None,
+        kind: np.dtype[Any],
+    ) -> None:
+        block, n = problem.block, len(problem.w)
+        assert isinstance(block.tables, OneHot)
+        self.problem = problem
+        self.Y = np.zeros((n, width), kind)
+        self.Y[:, : group.stop - group.start] = problem.Y[:, group]
+        self.share = kind.type(1 - alpha / strength)  # kappa/(alpha + kappa)
+        root = math.sqrt(alpha / strength)
+        self.momentum = kind.type((1 - root) / (1 + root))
+        factor = 2.0 if problem.loss == "squared_hinge" else 1.0
+        self.c = (factor / strength * problem.w).astype(kind)
+        self.slope = problem.slope(strength)
+        shape = block.codes.shape[1], block.tables.width, width
+        self.W, self.centre, self.last = (_zeros(shape, kind) for _ in range(3))
+        if start is None:
+            self.a, self.F = (np.zeros((n, width), kind) for _ in range(2))
+            self.b_centre = np.zeros(width, kind)
+        else:
+            ratio = start.strength / strength
+            self.a, self.F = (ratio * start.a[k]).astype(kind), start.F[k].astype(kind)
+            self.b_centre = start.b[k].astype(kind)
+            self.centre[:] = start.W[k]
+            self.last[:] = self.centre
+            np.multiply(self.centre, self.share, out=self.W)
+            self.W += kind.type(ratio) * start.sums[k]
+        self.b_last = self.b_centre.copy()
+        self.b = self.b_centre + kind.type(self.slope) * self._total()
+        self.scratch = np.empty(shape, kind)
+        self.started = False
+        self.change = np.full(width, np.inf)
+
+    def step(self, order: Array) -> None:
+        """Move the centre, sweep, and compare the scores with those of the last sweep."""
+        if self.started:
+            self._move_centre()
+        self.started = True
+        problem, block = self.problem, self.problem.block
+        assert isinstance(block.tables, OneHot)
+        before = self.F.copy()
+        ops.coded_descent(
+            block.codes,
+            block.empty,
+            order,
+            self.Y,
+            self.c,
+            block.tables.scale,
+            self.slope,
+            problem.loss,
+            self.F,
+            self.a,
+            self.b,
+            self.W,
+        )
+        before -= self.F
+        w = problem.w.astype(self.F.dtype)
+        moved, mean = w @ before**2, w @ self.F / problem.n
+        spread = w @ (self.F - mean.astype(self.F.dtype)) ** 2
+        self.change = np.sqrt(np.divide(moved, spread, out=np.zeros_like(moved), where=moved > 0))
+
+    def _move_centre(self) -> None:
+        """W += share (v - centre) with v = W + momentum (W - last); centre <- v, last <- W."""
+        one = self.W.dtype.type(1)
+        v, old = self.last, self.centre
+        np.multiply(self.W, one + self.momentum, out=self.scratch)
+        v *= -self.momentum
+        v += self.scratch
+        old -= v
+        old *= -self.share
+        old += self.W
+        self.W, self.centre, self.last = old, v, self.W
+        b_centre = self.b + self.momentum * (self.b - self.b_last)
+        self.b_centre, self.b_last = b_centre, self.b
+        self.b = b_centre + self.W.dtype.type(self.slope) * self._total()
+
+    def _total(self) -> Array:
+        """Return the sums of a."""
+        return self.a.sum(axis=0, dtype=np.float64).astype(self.a.dtype)
+
+
+def is_one_hot(block: Any) -> bool:
+    """Return whether a block has one-hot codes, in the memory of this machine."""
+    if not isinstance(block, Coded) or ops.is_device(block.codes):
+        return False
+    return isinstance(block.tables, OneHot)
+
+
+def _zeros(shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+    """Return zeros from a cache line on: gathers from rows that straddle two take twice as long."""
+    size = math.prod(shape) * kind.itemsize
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(kind).reshape(shape)
