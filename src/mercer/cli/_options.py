@@ -57,6 +57,16 @@ def _add_kinds(ctx: click.Context, param: click.Parameter, value: str | None) ->
     ctx.meta.setdefault("mercer.kinds", {}).update(dict.fromkeys(columns, kind))
 
 
+def kind_options() -> dict[str, str]:
+    """Return the columns that the options of this command declare, by the name of the option."""
+    kinds = click.get_current_context().meta.get("mercer.kinds", {})
+    names = {"number": "numeric", "category": "categorical"}
+    options: dict[str, list[str]] = {}
+    for column, kind in kinds.items():
+        options.setdefault(names.get(kind, kind), []).append(column)
+    return {option: ",".join(columns) for option, columns in options.items()}
+
+
 _KIND_OPTIONS = [
     click.option(
         f"--{name}",

@@ -15,6 +15,7 @@ from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table, rich_console
 from mercer.cli._options import (
     PATH,
+    kind_options,
     open_data,
     print_columns,
     print_stream,
@@ -112,8 +113,8 @@ def compare(
     rows = f"a sample of {rows} of {board.rows:,}" if sampled < board.rows else rows
     if board.encoder is not None:
         print_columns(board.encoder, console)
-    columns = _count(board.columns, "column" if board.encoder is None else "encoded column")
-    console.print(f"{name}: {rows}, {columns}; {board.seconds:.0f} s")
+    width = _count(board.columns, "column" if board.encoder is None else "encoded column")
+    console.print(f"{name}: {rows}, {width}; {board.seconds:.0f} s")
     print_leaderboard(board, console)
     if report is not None:
         rows, targets = (X, y) if data is None else (stream, None)
@@ -126,6 +127,7 @@ def compare(
             "task": task,
             "group": group,
             "time": time,
+            **kind_options(),
         }
         options = "".join(
             f" --{option} {shlex.quote(value)}"

@@ -1,0 +1,180 @@
+"""Commands on tables with words, dates, ids and missing cells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.helpers.shell import call, fails, run
+
+from mercer import load
+
+FIT = "--map fourier:n_components=64 -o m.mercer --force"
+
+
+def people(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    age = rng.integers(18, 80, n).astype(float)
+    city = rng.choice(["Paris", "London", "Oslo", "São Paulo"], n)
+    joined = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 3000, n), "D")
+    score = 0.05 * (age - 45) + 1.0 * (city == "Paris") + 0.3 * rng.normal(size=n)
+    age[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "id": np.arange(1, n + 1),
+            "age": age,
+            "city": city,
+            "joined": joined,
+            "member": rng.random(n) < 0.4,
+            "household": rng.integers(0, n // 4, n),
+            "buys": np.where(score > 0.3, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch) -> pd.DataFrame:
+    monkeypatch.chdir(tmp_path)
+    frame = people()
+    frame.to_csv("people.csv", index=False)
+    frame.to_parquet("people.parquet")
+    return frame
+
+
+def events(command: str) -> list[dict]:
+    return [json.loads(line) for line in run(f"{command} --json").splitlines()]
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_fit_prints_what_it_does_to_each_column(table, name):
+    text = run(f"fit {name} --target buys {FIT}")
+    assert "6 columns (3 numbers, 1 boolean, 1 category, 1 date)" in text
+    for words in (
+        "dropped: counts rows",
+        f"{table['age'].isna().sum()} missing filled with",
+        "category, 4 values",
+        "date, scaled, month, weekday",
+    ):
+        assert words in text
+    columns = {e["name"]: e for e in events(f"fit {name} --target buys {FIT}") if "kind" in e}
+    assert columns["city"]["features"] == [
+        f"city_{city}" for city in table["city"].value_counts(sort=True).index
+    ]
+    inspected = run("inspect m.mercer")
+    assert "dropped: counts rows" in inspected and "category, 4 values" in inspected
+
+
+def test_csv_and_parquet_of_a_table_give_one_model(table):
+    scores = []
+    for name in ("people.csv", "people.parquet"):
+        run(f"fit {name} --target buys {FIT}")
+        scores.append(load("m.mercer").feature_coef_)
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-10)
+
+
+def test_predict_keeps_columns_and_counts_unseen_categories(table):
+    run(f"fit people.csv --target buys {FIT}")
+    new = people()[["city", "joined", "household", "member", "age", "id"]].assign(note="hi, there")
+    new.loc[:2, "city"] = "Mars"
+    new.to_csv("new.csv", index=False)
+    text = call("predict m.mercer new.csv --keep id,note -o p.csv").output
+    assert "category that the model was not fitted on: 'city' 3." in text
+    found = pd.read_csv("p.csv")
+    assert list(found.columns) == ["id", "note", "prediction"]
+    assert (found["id"] == new["id"]).all() and (found["note"] == "hi, there").all()
+    assert (found["prediction"][3:] == load("m.mercer").predict(new)[3:]).all()
+    run("predict m.mercer people.parquet --keep id,city -o p.parquet")
+    kept = pd.read_parquet("p.parquet")
+    assert kept["id"].dtype == np.int64 and (kept["city"] == table["city"]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.rename(columns={"city": "citty"}), "needs 'city' (did you mean 'citty'?)"),
+        (lambda f: f.assign(age="old"), "Column 'age' has numbers, got 'old'"),
+        (lambda f: f.assign(joined="soon"), "Column 'joined' has"),
+    ],
+)
+def test_predict_refuses_other_tables(table, change, message):
+    run(f"fit people.csv --target buys {FIT}")
+    change(people()).to_csv("new.csv", index=False)
+    assert message in fails("predict m.mercer new.csv -o p.csv")
+    assert not Path("p.csv").exists()
+    assert "has no column 'nobody' (keep)" in fails(
+        "predict m.mercer people.csv --keep nobody -o p.csv"
+    )
+
+
+def test_kinds_are_overridden_by_options(table):
+    def kinds(options: str) -> dict[str, str]:
+        said = events(f"fit people.csv --target buys {options} {FIT}")
+        return {e["name"]: e["kind"] for e in said if e["event"] == "column"}
+
+    assert kinds("")["household"] == "number"
+    assert kinds("--categorical household")["household"] == "category"
+    assert "id" not in kinds("--drop id")
+    assert kinds("--categorical joined --numeric member")["joined"] == "category"
+    assert "'nobody'" in fails(f"fit people.csv --target buys --categorical nobody {FIT}")
+
+
+def test_groups_and_times_are_left_out_together_and_are_no_inputs(table):
+    text = run(f"fit people.csv --target buys --group household {FIT}")
+    assert "alpha by 5-fold cross-validation" in text and "Leave-one-out" not in text
+    assert "household" not in load("m.mercer").feature_names_in_
+    text = run(f"fit people.parquet --target buys --time joined {FIT}")
+    assert "Held-out" in text
+    assert "joined" not in load("m.mercer").feature_names_in_
+    for options, message in (
+        ("--group nobody", "no column 'nobody' (group)"),
+        ("--time city", "the time 'city' must be a number or a date"),
+        ("--group buys", "cannot be the group and another role"),
+    ):
+        assert message in fails(f"fit people.csv --target buys {options} {FIT}")
+    assert "--group or --time, not both" in fails(
+        f"fit people.csv --target buys --group id --time joined {FIT}", code=2
+    )
+
+
+def test_columns_that_say_the_target_are_named(table):
+    table.assign(copy=np.where(table["buys"] == "yes", 3.0, 1.0)).to_csv("leak.csv", index=False)
+    text = call(f"fit leak.csv --target buys {FIT}").output
+    assert "Column 'copy' alone predicts 100.00% of the classes" in text
+    assert "--drop copy" in text
+    assert "alone predicts" not in call(f"fit people.csv --target buys {FIT}").output
+    numbers = table[["id", "household"]].assign(y=np.random.default_rng(0).normal(size=len(table)))
+    numbers.to_csv("numbers.csv", index=False)
+    text = call(f"fit numbers.csv --target y {FIT}").output
+    assert "Column 'id' counts the rows." in text
+    numbers.assign(seen=100 * numbers["y"] + 7).to_csv("numbers.csv", index=False)
+    text = call(f"fit numbers.csv --target y {FIT}").output
+    assert "Column 'seen' alone predicts the target with R^2" in text
+
+
+@pytest.mark.parametrize("options", ["", "--group household", "--time joined"])
+def test_compare_takes_mixed_tables(table, options):
+    command = f"compare people.csv --target buys {options} --kernels fourier --max-seconds 10"
+    text = run(command)
+    assert "category, 4 values" in text and "encoded columns" in text
+    assert "--map 'tabular:scale=false >> " in text
+    next_command = text[text.index("Next: mercer ") + 13 :].split(" -o ")[0].replace("\n", " ")
+    run(f"{next_command} -o best.mercer --force")
+    assert load("best.mercer").score(table.drop(columns="buys"), table["buys"]) > 0.8
+
+
+def test_a_column_that_changes_its_type_later_is_read_as_what_it_is(table):
+    rows = 40_000
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 5, rows).astype(str)
+    code[30_000:] = np.where(rng.random(10_000) < 0.5, "x", code[30_000:])
+    frame = pd.DataFrame(
+        {"code": code, "size": rng.normal(size=rows), "pad": ["word " * 12] * rows}
+    )
+    frame["y"] = (code == "3") * 1.0 + 0.1 * frame["size"]
+    frame.to_csv("long.csv", index=False)
+    text = run("fit long.csv --target y --map fourier:n_components=32 -o m.mercer")
+    assert "code" in text and "category, 6 values" in text
+    assert load("m.mercer").validation_score_.explained > 0.5
