@@ -12,7 +12,11 @@ from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.solvers import preconditioner
 from mercer.linear_model.solvers.blocks import CachedBlocks, CenteredBlocks
 from mercer.linear_model.solvers.newton_cg import minimize_loss
-from mercer.linear_model.solvers.preconditioner import HessianPreconditioner, SpectralPreconditioner
+from mercer.linear_model.solvers.preconditioner import (
+    HessianPreconditioner,
+    SpectralPreconditioner,
+    preconditioner_bytes,
+)
 from mercer.linear_model.solvers.ridge import solve
 from mercer.linear_model.solvers.ridge_cg import solve_ridge
 from mercer.maps.block import Dense, Sparse
@@ -122,3 +126,42 @@ def test_a_sample_saves_steps_of_ridge_regression(monkeypatch):
     assert sampled.iterations < 0.6 * plain.iterations
     expected, _ = solve(normal_equations_data.normal(Z, Y), 1.0)
     np.testing.assert_allclose(sampled.coef, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("features", "max_memory", "rows"),
+    [
+        (1000, None, None),
+        (1000, 48_000_000, None),
+        (1000, 47_999_999, 999),  # fewer rows than features
+        (2000, 48_000_000, 1000),
+        (2000, 1, 699),  # 16 MiB are taken in any case
+        (4000, None, 2048),
+        (4000, 48_000_000, 500),
+        (65_536, None, 512),
+        (65_536, 2**28, 170),
+    ],
+)
+def test_the_arrays_take_at_most_half_of_max_memory(features, max_memory, rows):
+    taken = preconditioner_bytes(features, max_memory)
+    assert taken == (24 * features**2 if rows is None else 12 * features * rows)
+    if max_memory is not None:
+        assert taken <= max(max_memory / 2, preconditioner.LEAST_BYTES)
+
+
+def test_a_sample_serves_where_all_eigenvectors_do_not_fit(monkeypatch):
+    monkeypatch.setattr(preconditioner, "LEAST_BYTES", 0)
+    Z, Y, w = data(200, 30)
+    room = 2 * 12 * 30 * 10
+    for centered in (True, False):
+        mean = w @ Z / w.sum() if centered else np.zeros(30)
+        found = SpectralPreconditioner.of_rows(
+            rows_of(Z, Y, w), mean, centered=centered, max_memory=room
+        )
+        assert found.vectors.shape == (30, 5)
+    few = minimize_loss(rows_of(Z, Y, w), LOSSES["log_loss"], 0.5, tol=1e-9, max_memory=room)
+    full = minimize_loss(rows_of(Z, Y, w), LOSSES["log_loss"], 0.5, tol=1e-9)
+    np.testing.assert_allclose(few.coef, full.coef, atol=1e-7 * np.abs(full.coef).max())
+    assert len(few.preconditioner.values) == 5
+    ridge = solve_ridge(rows_of(Z, Y, w), 0.5, max_memory=room)
+    assert len(ridge.preconditioner.values) == 5 and ridge.residual.max() <= 1e-6

@@ -86,6 +86,17 @@ def test_a_singular_start_moves_to_larger_alphas(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_errors_that_still_change_are_not_known(monkeypatch, steps):
+    folds = folds_of(*noisy(900, 120, 1, 0.5))
+    training, alphas = sum(folds[2:], start=folds[1]), np.logspace(-1, 1, 5)
+    exact = choose_fold(folds[0], training, alphas).scores * folds[0].n
+    monkeypatch.setattr(ridge_folds, "_STEPS", steps)
+    found = ridge_folds._errors_near(folds[0], training, alphas, 2)
+    assert np.isnan(found[[0, 1, 3, 4]]).all()
+    assert found[2] == pytest.approx(exact[2], rel=1e-10)
+
+
 @pytest.mark.parametrize("decompose", [True, False])
 def test_one_fold_is_in_memory_at_a_time(decompose):
     folds = folds_of(*noisy(900, 400, 1, 0.5))

@@ -600,7 +600,7 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     # a block in float64, for products
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
     most = blocks + cast if kept else max(blocks, 2 * block + cast)
-    arrays = 8 * D * outputs * _TARGET_ARRAYS + preconditioner_bytes(D)
+    arrays = 8 * D * outputs * _TARGET_ARRAYS + preconditioner_bytes(D, plan.limit)
     return round(always + most + arrays)
 
 

@@ -37,8 +37,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         Regularization. A number; "loo", the best alpha of a grid by exact leave-one-out, which
         reads the rows twice more; "kfold", by five folds in the pass of the normal equations;
-        "gcv", by generalized cross-validation; "auto", "loo" up to 20,000 rows and 2,048 features
-        (or rows, where they are fewer), beyond, with partial_fit and on a cluster "kfold" up to
+        "gcv", by generalized cross-validation; "auto", "loo" up to 20,000 rows and 1,024 features
+        (and up to 2,048 rows with more), beyond, with partial_fit and on a cluster "kfold" up to
         1,024 features, and a quarter of the rows held out with more; a list to choose from in the
         same way. Equal rows are left out together, and a row of weight 2 counts as two. Where
         there are too many features for normal equations, a third of the rows is held out. With

@@ -761,7 +761,7 @@ class ConjugateGradientsRoute(Route):
         return (*problem.first_passes, *["class labels"] * labels, step)
 
     def cache(self, problem: Problem) -> int:
-        used = self.memory(problem) + preconditioner_bytes(problem.features)
+        used = self.memory(problem) + preconditioner_bytes(problem.features, problem.limit)
         return max(0, problem.limit - used)
 
     def fit(
@@ -772,7 +772,10 @@ class ConjugateGradientsRoute(Route):
         blocks = _cached_features(model, rows)
         for _ in blocks():  # kept in memory, where they fit
             pass
-        options: Any = {"fit_intercept": model.fit_intercept}
+        options: Any = {
+            "fit_intercept": model.fit_intercept,
+            "max_memory": model.plan_.limit,
+        }
         search, start, preconditioner = None, None, None
         if settings.searches_alpha:
             held_out = held_out_rows(stream)
@@ -806,7 +809,7 @@ class NewtonCGRoute(Route):
         return problem.outputs > 0
 
     def memory(self, problem: Problem) -> int:
-        return _step_bytes(problem) + preconditioner_bytes(problem.features)
+        return _step_bytes(problem) + preconditioner_bytes(problem.features, problem.limit)
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         step = "one per Newton step and per conjugate gradient step"
@@ -830,6 +833,7 @@ class NewtonCGRoute(Route):
         options: Any = {
             "fit_intercept": model.fit_intercept,
             "max_iter": model.max_iter,
+            "max_memory": model.plan_.limit,
         }
         with limit_threads(model.n_jobs), one_blas_thread():
             search, start = None, None

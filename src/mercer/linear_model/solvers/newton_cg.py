@@ -84,6 +84,7 @@ def minimize_loss(
     start: Minimum | None = None,
     tol: float = 1e-6,
     max_iter: int = 100,
+    max_memory: int | None = None,
 ) -> Minimum:
     """Minimize sum s loss(y (b + w'z)) + alpha/2 |w|^2 over w and b, for each target column y.
 
@@ -109,6 +110,8 @@ def minimize_loss(
         b = 0, where rounding begins. The outputs of log loss converge together.
     max_iter : int, default=100
         Maximum number of Newton steps.
+    max_memory : int, optional
+        Of `SpectralPreconditioner.of_rows`.
 
     Returns
     -------
@@ -118,7 +121,7 @@ def minimize_loss(
     validate_positive(name, "alpha", alpha)
     objective = Objective.of(name, rows, loss, float(alpha), fit_intercept)
     known = None if start is None else start.preconditioner
-    objective = _with_preconditioner(objective, known)
+    objective = _with_preconditioner(objective, known, max_memory)
     if rows.cached and (basis := _basis(objective)) is not None:
         copies = CenteredBlocks.of(rows, objective.mean, basis=basis)
         objective = replace(objective, copies=copies)
@@ -134,6 +137,7 @@ def choose_held_out(
     fit_intercept: bool = True,
     tol: float = 3e-2,
     max_iter: int = 100,
+    max_memory: int | None = None,
 ) -> tuple[AlphaSearch, Minimum]:
     """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
 
@@ -142,14 +146,15 @@ def choose_held_out(
     row are no better than it (by a thousandth, of the default grid), except those so large that w
     is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of the mean over columns of
     sum s (z - mean)^2, every second alpha is tried, then those on both sides of the best. Those
-    that were not tried have the score infinity.
+    that were not tried have the score infinity. max_memory is that of
+    `SpectralPreconditioner.of_rows`.
     """
     name = "choose_held_out"
     training: BlockSource = SplitBlocks(rows, ~held_out)
     validation: BlockSource = SplitBlocks(rows, held_out)
     objective = Objective.of(name, training, loss, 1.0, fit_intercept)
     origin = np.zeros_like(objective.mean)
-    objective = _with_preconditioner(objective)
+    objective = _with_preconditioner(objective, max_memory=max_memory)
     spectrum, basis = objective.preconditioner, _basis(objective)
     if basis is not None and spectrum is not None:
         copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=~held_out)
@@ -193,12 +198,19 @@ def _basis(objective: Objective) -> Array | None:
 
 
 def _with_preconditioner(
-    objective: Objective, known: SpectralPreconditioner | None = None, *, needed: bool = False
+    objective: Objective,
+    known: SpectralPreconditioner | None = None,
+    max_memory: int | None = None,
+    *,
+    needed: bool = False,
 ) -> Objective:
     """Add a preconditioner; codes in memory have none, unless it is needed."""
     if known is None and (needed or _coded_rows(objective) is None):
         known = SpectralPreconditioner.of_rows(
-            objective.rows, objective.mean, centered=objective.fit_intercept
+            objective.rows,
+            objective.mean,
+            centered=objective.fit_intercept,
+            max_memory=max_memory,
         )
     return replace(objective, preconditioner=known)
 

@@ -28,6 +28,7 @@ from mercer.stats.moments import Moments
 FULL_FEATURES = 2048  # up to which all eigenvectors are computed
 SAMPLED_ROWS = 2048  # at most, whose eigenvectors serve beyond
 VECTOR_BYTES = 256 * 2**20  # at most, of the rows of a sample; its eigenvectors take half of it
+LEAST_BYTES = 16 * 2**20  # of all arrays, whatever max_memory is; otherwise at most half of it
 _LEAST_SHARE = 0.2  # of the curvature, that some rows must have to be taken as they are
 _LARGEST_SQUARE = 1e5  # |B_i|^2 up to which I - B (I + B'B)^-1 B' keeps digits in float32
 _EPS = float(np.finfo(np.float64).eps)
@@ -58,12 +59,18 @@ class SpectralPreconditioner:
 
     @classmethod
     def of_rows(
-        cls, read_rows: Callable[[], Iterable[WeightedBlock]], mean: Array, *, centered: bool
+        cls,
+        read_rows: Callable[[], Iterable[WeightedBlock]],
+        mean: Array,
+        *,
+        centered: bool,
+        max_memory: int | None = None,
     ) -> SpectralPreconditioner:
         """Decompose sum s (z - mean)(z - mean)'/sum s: one pass.
 
         Up to FULL_FEATURES features all eigenvectors are computed, beyond those of a sample of
-        rows: at most SAMPLED_ROWS, and so many that VECTOR_BYTES are not exceeded.
+        rows: at most SAMPLED_ROWS, and so many that VECTOR_BYTES are not exceeded. A sample also
+        serves where the arrays of all eigenvectors would take more than half of max_memory.
 
         Parameters
         ----------
@@ -72,16 +79,18 @@ class SpectralPreconditioner:
         mean : array of shape (D,)
         centered : bool
             Whether mean is the mean of the rows; it is 0 otherwise.
+        max_memory : int, optional
+            Bytes of which the arrays take at most half, or LEAST_BYTES; no limit by default.
         """
-        D = len(mean)
-        if D <= FULL_FEATURES:
+        count = _sampled_rows(len(mean), max_memory)
+        if count is None:
             moments = Moments(target=False)
             for block, _, w in read_rows():
                 moments.add(block, weight=w)
             normal = NormalEquations.of_rows(moments, fit_intercept=centered)
             values, vectors = eigenvectors(normal.scatter / moments.n, overwrite=True)
             return cls(vectors, np.maximum(values, 0.0))
-        sample = Reservoir(min(SAMPLED_ROWS, max(1, VECTOR_BYTES // (8 * D))), seed=0)
+        sample = Reservoir(count, seed=0)
         start = 0
         for block, _, w in read_rows():
             sample.add(block_to_host(block), weight=w, start=start)
@@ -186,11 +195,19 @@ class HessianPreconditioner:
         return X
 
 
-def preconditioner_bytes(features: int) -> int:
+def preconditioner_bytes(features: int, max_memory: int | None = None) -> int:
     """Return the bytes of the arrays of `SpectralPreconditioner.of_rows`."""
-    if features <= FULL_FEATURES:
-        return 3 * 8 * features**2
-    return min(3 * 8 * features * SAMPLED_ROWS, 3 * VECTOR_BYTES) // 2
+    count = _sampled_rows(features, max_memory)
+    return 3 * 8 * features**2 if count is None else 3 * 8 * features * count // 2
+
+
+def _sampled_rows(features: int, max_memory: int | None) -> int | None:
+    """Return the rows of the sample; None where all eigenvectors are computed."""
+    room = math.inf if max_memory is None else max(max_memory // 2, LEAST_BYTES)
+    if features <= FULL_FEATURES and 3 * 8 * features**2 <= room:
+        return None
+    rows = min(VECTOR_BYTES, 2 * room / 3) // (8 * features)
+    return int(max(1, min(rows, SAMPLED_ROWS, features - 1)))
 
 
 def _gram(Z: Any, mean: Array) -> Array:

@@ -76,6 +76,7 @@ def solve_ridge(
     tol: float = 1e-6,
     max_iter: int = 300,
     preconditioner: SpectralPreconditioner | None = None,
+    max_memory: int | None = None,
 ) -> RidgeSolution:
     """Solve (scatter + alpha I) c = cross by conjugate gradients; scatter is never formed.
 
@@ -104,6 +105,8 @@ def solve_ridge(
         Maximum number of steps; a ConvergenceWarning states the residual reached.
     preconditioner : SpectralPreconditioner, optional
         That of ``RidgeSolution.preconditioner``; computed by default.
+    max_memory : int, optional
+        Of `SpectralPreconditioner.of_rows`.
 
     Returns
     -------
@@ -111,7 +114,9 @@ def solve_ridge(
     """
     name = "solve_ridge"
     validate_positive(name, "alpha", alpha)
-    system = _system_of(name, read_rows, fit_intercept, preconditioner=preconditioner)
+    system = _system_of(
+        name, read_rows, fit_intercept, preconditioner=preconditioner, max_memory=max_memory
+    )
     if start is not None and start.point is not None:  # perhaps of other weights
         rest = system.cross - system.multiply(start.point) - alpha * start.point
         start = replace(start, alpha=alpha, rest=rest)
@@ -135,6 +140,7 @@ def choose_ridge_held_out(
     tol: float = 1e-2,
     max_iter: int = 100,
     patience: int | None = 2,
+    max_memory: int | None = None,
 ) -> tuple[AlphaSearch, RidgeSolution]:
     """Return the alpha with the smallest sum w (y - b - z'c)^2/sum w on held-out rows.
 
@@ -157,6 +163,8 @@ def choose_ridge_held_out(
     patience : int or None, default=2
         Stop after this number of alphas in a row that are no better than the best, except those so
         large that c is next to 0; None tries all.
+    max_memory : int, optional
+        Of `SpectralPreconditioner.of_rows`.
 
     Returns
     -------
@@ -166,7 +174,7 @@ def choose_ridge_held_out(
         That of the best alpha, from the rows that were not held out.
     """
     name = "choose_ridge_held_out"
-    system = _system_of(name, read_rows, fit_intercept, ~held_out)
+    system = _system_of(name, read_rows, fit_intercept, ~held_out, max_memory=max_memory)
 
     def solve(alpha: float, start: RidgeSolution | None) -> RidgeSolution:
         return system.solve(alpha, start, tol, max_iter)
@@ -325,6 +333,7 @@ def _system_of(
     fit_intercept: bool,
     chosen: Array | None = None,
     preconditioner: SpectralPreconditioner | None = None,
+    max_memory: int | None = None,
 ) -> _System:
     """Return the system of the chosen rows; that of their coefficients for codes in memory."""
     if isinstance(read_rows, CachedBlocks) and read_rows.cached:
@@ -337,7 +346,7 @@ def _system_of(
     def read() -> Iterator[WeightedBlock]:
         return with_weights(read_rows()) if chosen is None else split(read_rows, chosen)
 
-    return _System.of(name, read, fit_intercept, preconditioner)
+    return _System.of(name, read, fit_intercept, preconditioner, max_memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,6 +368,7 @@ class _System:
         read_rows: ReadRows,
         fit_intercept: bool,
         preconditioner: SpectralPreconditioner | None = None,
+        max_memory: int | None = None,
     ) -> _System:
         """Sum up means, cross and diagonal in one pass; compute the preconditioner in another.
 
@@ -388,7 +398,10 @@ class _System:
         mean = sums / n if fit_intercept else np.zeros_like(sums)
         if preconditioner is None:
             preconditioner = SpectralPreconditioner.of_rows(
-                lambda: with_weights(read_rows()), mean, centered=fit_intercept
+                lambda: with_weights(read_rows()),
+                mean,
+                centered=fit_intercept,
+                max_memory=max_memory,
             )
         if not fit_intercept:
             return cls(read_rows, n, mean, shift, cross, squares, preconditioner)

@@ -285,7 +285,7 @@ def _errors_near(
         )
         last, errors = errors, _reduced_errors(reduced, training, W, P, alphas - alphas[own])
         changed = ~(np.abs(errors - last) <= _SCORE_CHANGE * errors)
-        best = int(np.argmin(errors))
+        best = int(np.nanargmin(errors))
         if not changed[max(min(own, best) - 1, 0) : max(own, best) + 2].any():
             break
         if step + 1 < steps:
@@ -299,7 +299,8 @@ def _errors_near(
 def _reduced_errors(
     reduced: NormalEquations, training: NormalEquations, W: Array, P: Array, shifts: Array
 ) -> Array:
-    from scipy.linalg import solve as solve_dense
+    """Return the errors of z = (I + d W'P)^-1 W'cross; NaN where rounding makes it indefinite."""
+    from scipy.linalg import lapack
 
     T, right = W.T @ P, W.T @ training.cross
     T = (T + T.T) / 2
@@ -308,8 +309,9 @@ def _reduced_errors(
     for i, shift in enumerate(shifts):
         matrix = shift * T
         matrix.flat[:: len(T) + 1] += 1.0
-        z = solve_dense(matrix, right, assume_a="pos", overwrite_a=True, check_finite=False)
-        errors[i] = reduced.error(z, training.target_mean - along @ z).sum()
+        _, z, failed = lapack.dposv(matrix, right)
+        error = reduced.error(z, training.target_mean - along @ z).sum()
+        errors[i] = np.nan if failed else error
     return errors
 
 
