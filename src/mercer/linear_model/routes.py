@@ -1093,10 +1093,13 @@ def _require_weights(model: Any, statistics: Any) -> None:
 def _solver_bytes(features: int, problem: Problem) -> int:
     """Return the bytes of moments and of what is solved from them.
 
-    A fold has moments and a scatter, and a second one where all folds are solved at once.
+    A fold has moments and a scatter, and a second one or eigenvectors where all folds are solved
+    at once.
     """
     folds = problem.folds
-    more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
+    decomposed = problem.alpha_method == "kfold" and features <= DECOMPOSED_FEATURES
+    at_once = problem.joint_folds or decomposed
+    more = (1.5 + at_once) * folds + (not decomposed) if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
 
 
