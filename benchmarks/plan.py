@@ -173,7 +173,7 @@ def main(text: str) -> None:
 def count_passes() -> dict[str, int]:
     """Count passes over features from here on."""
     from mercer.data.batches import Features
-    from mercer.linear_model.solvers.blocks import CachedBlocks
+    from mercer.linear_model.solvers.blocks import CachedBlocks, CenteredBlocks
 
     passes = {"features": 0, "kept": 0}
 
@@ -188,6 +188,7 @@ def count_passes() -> dict[str, int]:
 
     counting(Features, "batches", "features")
     counting(CachedBlocks, "__call__", "kept")
+    counting(CenteredBlocks, "__call__", "kept")
     return passes
 
 

@@ -119,6 +119,23 @@ def test_bytes_of_many_features_are_those_of_the_solver_and_of_few_those_of_bloc
     assert peak_bytes(plan, from_file, SIZE, 1, 1) > found
 
 
+def test_bytes_of_folds_are_those_of_all_their_sums():
+    rows = DataShape(10**5, 10, None, "float64")
+    once = plan_fit(rows.rows, 10, 300, limit=10**9, folds=1, alpha_method="gcv")
+    folds = plan_fit(rows.rows, 10, 300, limit=10**9, folds=5, alpha_method="kfold")
+    # of each fold moments, scatter and eigenvectors; the sum twice, and a decomposition
+    assert folds.solver_bytes == 8 * 300**2 * (5 * 2.5 + 4)
+    wide = plan_fit(rows.rows, 10, 2000, limit=10**10, folds=5, alpha_method="kfold")
+    assert wide.solver_bytes == 8 * 2000**2 * (5 * 1.5 + 5)  # by Cholesky factors
+    few = DataShape(200, 10, None, "float64")
+    small, large = (
+        peak_bytes(replace(plan, alpha_method=method), few, SIZE, 1, 1)
+        for plan, method in ((once, "gcv"), (folds, "kfold"))
+    )
+    block = 200 * 300 * 8
+    assert large - small == folds.solver_bytes + block - once.solver_bytes
+
+
 def test_a_line_goes_through_the_last_two_samples():
     sizes = []
 

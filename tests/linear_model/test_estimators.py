@@ -209,7 +209,7 @@ def test_auto_reads_rows_again_where_normal_equations_of_folds_exceed_the_memory
     assert (plan.route, plan.alpha_method) == ("moments", "loo")
     plan = plan_alpha(replace(settings, cluster=True), 10**6, 5, 1000, **sizes)
     assert (plan.route, plan.alpha_method) == ("moments", "gcv")
-    plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 8 * 1000**2 * 13}))
+    plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 8 * 1000**2 * 17}))
     assert (plan.route, plan.alpha_method) == ("moments", "kfold")
     plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 1000}))
     assert (plan.route, plan.alpha_method) == ("passes", None)

@@ -9,6 +9,7 @@ import pytest
 
 from mercer import KernelRegressor, RandomFourier
 from mercer.errors import ParameterError
+from mercer.linear_model import routes
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.routes import ROUTES, Settings, plan_alpha, plan_fit, plan_others
 
@@ -101,6 +102,25 @@ def test_a_plan_says_why_its_route_was_chosen(more, route, reason):
     sizes = {"rows": 100, "columns": 4, "features": 32, "limit": 10**10} | more
     plan = plan_fit(**sizes)
     assert (plan.route, plan.route_reason) == (route, reason)
+
+
+def test_seconds_are_those_of_the_work_alone(monkeypatch):
+    """What makes other routes be preferred takes no time, and a single target is one output."""
+    monkeypatch.setattr(routes, "_LONG_WORK", 0.0)
+    monkeypatch.setattr(routes, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(routes, "_multiply_adds_per_second", lambda: 1.0)
+    for name in ("gram", "passes"):
+        plan = plan_fit(8, 4, 4096, limit=10**10, targets=1, routes=(name,))
+        problem = routes.Problem(8, 4, 4096, 10**10, targets=1)
+        assert plan.route == name
+        assert 0 < plan.solver_seconds == ROUTES[name].work(problem) - ROUTES[name].handicap
+    X = np.random.default_rng(0).random((50, 3))
+    seen = []
+    monkeypatch.setattr(routes, "plan_fit", lambda *a, **k: seen.append(k) or plan_fit(*a, **k))
+    for y in (X[:, 0], X[:, :2]):
+        KernelRegressor("linear").fit(X, y)
+    assert seen[0]["targets"] == 1
+    assert "targets" not in seen[1]
 
 
 def test_the_other_routes_have_plans_of_their_own():

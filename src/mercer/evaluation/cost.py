@@ -540,6 +540,8 @@ def steps_of(
     # eigenvectors of all features, or of a sample of rows
     if D <= FULL_FEATURES:
         spectrum = moments + square * D**2 + cubic * D**3
+        if plan.route == "newton-cg" and not again and size.form == "dense":
+            spectrum += 1.5 * moments  # copies of rows, times all eigenvectors as above
     else:
         m = min(n, SAMPLED_ROWS)
         spectrum = moments * m**2 / (n * D) + square * m**2 + cubic * m**3
@@ -583,12 +585,18 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     operand = B * D * shape.itemsize if size.dense_gram else block
     always = _FIXED_BYTES + weights + read + 8 * D * outputs * 3
     if plan.route in ("moments", "two-stage"):
-        copies = 1 if n <= block_rows(shape, size) * SHARD else 2
+        folds = {"kfold": FOLDS, "held-out": 2}.get(plan.alpha_method or "", 1)
+        copies = 1 if folds == 1 and n <= block_rows(shape, size) * SHARD else 2
         # half of the threads have a panel in float64
         panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
         codes = block if size.form == "coded" else 0
         added = codes + 2 * operand + (panels if size.dense_gram else 24.0 * D**2)
-        most = max(copies * 4 * D**2 + max(computed, added), plan.solver_bytes)
+        solver = float(plan.solver_bytes)
+        if folds > 1:  # whose rows are copied
+            added = computed + added / folds
+        if plan.alpha_method == "kfold":  # the allocator keeps a block
+            solver += block
+        most = max(copies * folds * 4 * D**2 + max(computed, added), solver)
         if plan.alpha_method == "loo":  # eigenvectors, and three arrays of a tile of projections
             tile = min(B * D * 8, max(PROJECTION_BYTES, 64 * 8 * D))
             most = max(most, 8 * D**2 + computed + 3 * tile)
@@ -597,8 +605,10 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
         return round(always + scratch + plan.solver_bytes)
     kept = plan.cache_bytes and kept_bytes(shape, size, outputs) <= plan.cache_bytes
     blocks = kept_bytes(shape, size, outputs) if kept else computed
-    # a block in float64, for products
+    # a block in float64, for products; about its mean and by eigenvectors, for copies of rows
     cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
+    if plan.route == "newton-cg" and kept and size.form == "dense" and D <= FULL_FEATURES:
+        cast = 2 * B * D * 8
     most = blocks + cast if kept else max(blocks, 2 * block + cast)
     arrays = 8 * D * outputs * _TARGET_ARRAYS + preconditioner_bytes(D, plan.limit)
     return round(always + most + arrays)

@@ -402,6 +402,7 @@ class Route:
     partial_fit: ClassVar[bool] = False
     iterative: ClassVar[bool] = False  # the last of its passes is repeated
     fallback: ClassVar[bool] = False  # taken whatever max_memory is
+    handicap: ClassVar[float] = 0.0  # part of `work` that takes no time, but prefers other routes
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the route can solve the problem, memory aside."""
@@ -439,7 +440,7 @@ class Route:
             problem.limit,
             self.passes(problem),
             self.cache(problem),
-            solver_seconds=_seconds(self.work(problem)),
+            solver_seconds=_seconds(self.work(problem) - self.handicap),
         )
 
     def describe_passes(self, passes: Sequence[str]) -> str:
@@ -619,6 +620,7 @@ class GramRoute(Route):
     memory_note = "{solver_bytes} of at most {limit}"
     alphas = ("auto", "gcv", "loo")
     zero_alpha = True
+    handicap = _ADDITIVE
 
     def applies(self, problem: Problem) -> bool:
         return (
@@ -641,7 +643,7 @@ class GramRoute(Route):
         Normal equations that take no time are preferred: partial_fit can add rows to them.
         """
         n = float(problem.rows or 0)
-        return _ADDITIVE + n**2 * problem.stored_numbers + _DECOMPOSITION * n**3
+        return self.handicap + n**2 * problem.stored_numbers + _DECOMPOSITION * n**3
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         return (
@@ -738,6 +740,7 @@ class ConjugateGradientsRoute(Route):
     memory_note = "arrays of {solver_bytes}"
     fallback = True
     iterative = True
+    handicap = _ITERATIVE
 
     def applies(self, problem: Problem) -> bool:
         return not problem.outputs
@@ -753,7 +756,7 @@ class ConjugateGradientsRoute(Route):
         steps = _RIDGE_STEPS * (1 + problem.searches_alpha)
         each = 2 * _THIN * problem.stored_numbers * problem.targets
         features = problem.columns * problem.stored_numbers
-        return _ITERATIVE + steps * (problem.rows or np.inf) * (each + features)
+        return self.handicap + steps * (problem.rows or np.inf) * (each + features)
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         labels = problem.labels and not problem.class_weights
@@ -926,6 +929,8 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
     """Return the plan of a model whose map is fitted, for the rows of a stream."""
     widths = model._map_widths
     row = measure_row(model.feature_map_) if sum(widths) > _QUICK_FEATURES else {}
+    if model._numeric_targets and not model._targets_2d:
+        row["targets"] = 1
     return plan_alpha(
         settings,
         stream.rows,
@@ -945,7 +950,7 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
     )
 
 
-def measure_row(fitted: Any) -> dict[str, float]:
+def measure_row(fitted: Any) -> dict[str, Any]:
     """Return the numbers and bytes of a row of features: codes where they are coded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # values outside the range of the fitted rows
@@ -1124,10 +1129,13 @@ def _require_weights(model: Any, statistics: Any) -> None:
 def _solver_bytes(features: int, problem: Problem) -> int:
     """Return the bytes of moments and of what is solved from them.
 
-    A fold has moments and a scatter, and a second one where all folds are solved at once.
+    A fold has moments and a scatter, and a second one or eigenvectors where all folds are solved
+    at once.
     """
     folds = problem.folds
-    more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
+    decomposed = problem.alpha_method == "kfold" and features <= DECOMPOSED_FEATURES
+    at_once = problem.joint_folds or decomposed
+    more = (1.5 + at_once) * folds + (not decomposed) if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
 
 
