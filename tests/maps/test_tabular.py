@@ -260,7 +260,35 @@ def test_counts_of_more_categories_than_are_kept_do_not_depend_on_blocks():
     assert abs(whole.distinct / len(distinct) - 1) < 0.02
 
 
+def test_the_largest_hash_that_is_kept_is_counted_exactly():
+    counts = CategoryCounts(limit=2)
+    for values in ([3.0, 1.0, 2.0], [2.0, 3.0], [2.0]):
+        counts.add(np.array(values), np.ones(len(values)))
+    assert (counts.hashes.tolist(), counts.weights.tolist()) == ([1, 2], [1.0, 3.0])
+
+
 # What is decided.
+
+
+def test_columns_that_count_rows_are_found_over_many_tiles():
+    n = 3000
+    row, rng = np.arange(n, dtype=float), np.random.default_rng(0)
+    shuffled = rng.permutation(row)
+    twice = shuffled.copy()
+    twice[2000] = twice[5]  # one value twice, one not at all
+    X = np.column_stack(
+        [
+            rng.normal(size=n),
+            5 - 3 * row,
+            shuffled,
+            np.where(row < 1024, row, row + 1),  # a step of 2 between two tiles
+            np.where(row < 2560, row, 2 * row - 2560),  # another step in the last tile
+            twice,
+            row / 2,
+        ]
+    )
+    dropped = [i for i, each in enumerate(Tabular().fit(X).decisions_) if not each.features]
+    assert dropped == [1, 2]
 
 
 def test_columns_that_say_nothing_are_dropped_and_said():
