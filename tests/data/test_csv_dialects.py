@@ -84,6 +84,9 @@ def test_separators_decimals_encodings_and_headers(mark, decimal, encoding, head
         ("a,b,c\n1,2,3,\n4,5,6,\n", ["a", "b", "c", "Unnamed: 3"], [1, 2, 3, None], "one name"),
         ("2020-01-01,x\n2020-01-02,y\n", ["f0", "f1"], ["2020-01-01", "x"], "No header"),
         ("?,x\n1,x\n2,x\n", ["f0", "f1"], [None, "x"], "No header"),
+        ("a b\n1 2.5\n", ["a", "b"], [1, 2.5], "Separator space."),
+        ("t\na b\nc d\n", ["t"], ["a b"], ""),
+        ("a,b\n# c\n1,2\n# d\n", ["a", "b"], [1, 2], "that start with # are skipped"),
         ("a;b\n1,234;2\n", ["a", "b"], [1.234, 2], "1,234 is read as 1.234."),
     ],
 )
@@ -301,8 +304,10 @@ def test_ten_thousand_columns(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_refused_with_its_number(small, monkeypatch, tmp_path):
-    path = damaged(tmp_path, "d.csv", b"a,b\n" + b"1,2\n" * 5000 + b"3," + b"4" * 500_000 + b"\n")
-    with pytest.raises(ValueError, match=r"d.csv, line 5,002 has 500,002 bytes, and at most"):
+    path = damaged(
+        tmp_path, "d.csv", b"a,b\n" + b"1,2\n" * 5000 + b"3," + b"4" * 2_500_000 + b"\n9,9\n"
+    )
+    with pytest.raises(ValueError, match=r"d.csv, line 5,002 has 2,500,002 bytes, and at most"):
         list(open_stream(path).chunks())
     monkeypatch.setattr("mercer.data.csv.LONGEST_LINE", 10**5)
     path = damaged(tmp_path, "d.csv", b"a,b\n3," + b"4" * 500_000 + b"\n")

@@ -19,7 +19,7 @@ from mercer.validation.rows import reads_as_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _CANDIDATES = ",;\t|"
-_SAID = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
+_SAID = {",": "','", ";": "';'", "\t": "tab", "|": "'|'", " ": "space"}
 HEAD_BYTES = 2**16  # from which separators are detected
 _LINES = 4  # at least, however long they are
 _RECORDS = 200  # from which types are detected
@@ -70,7 +70,7 @@ class Dialect:
     skip : int
         Lines before the first row.
     comments : bool
-        Whether lines that start with # are comments.
+        Whether lines that start with # and do not have the cells of a row are comments.
     newlines : bool
         Whether quoted cells contain line breaks.
     spaces : bool
@@ -143,6 +143,12 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
         notes.append(f"{unsure} is read as {unsure.replace(',', '.')}.")
     if encoding not in ("utf-8", "utf-8-sig"):
         notes.insert(0, f"Encoding {encoding}.")
+    between = any(
+        record[0].startswith("#") and len(record) != lines.width
+        for record in lines.records[lines.above + 1 :]
+    )
+    if between:
+        notes.append("Lines between rows that start with # are skipped.")
     unique, renamed = _unique_names(names)
     if renamed:
         notes.append(f"Columns of one name are renamed to {', '.join(map(repr, renamed[:3]))}.")
@@ -154,7 +160,7 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
         names=tuple(unique),
         index=len(names) > 1 and not names[0],
         skip=len(prefix) + (lines.ends if header else lines.starts)[lines.above],
-        comments=bool(comments),
+        comments=bool(comments) or between,
         newlines=any("\n" in cell or "\r" in cell for column in columns for cell in column),
         spaces=spaces,
         nulls=_null_words(columns, spaces),
@@ -277,10 +283,16 @@ class _Lines:
 
 def _choose_delimiter(text: str, complete: bool, usual: str) -> _Lines:
     candidates = [usual, *(mark for mark in _CANDIDATES if mark != usual)]
-    return max(
+    lines = max(
         (_split(text, complete, mark) for mark in candidates if mark == usual or mark in text),
         key=_Lines.score,
     )
+    if lines.width < 2 and " " in text:  # where a space separates, nothing else does
+        by_space = _split(text, complete, " ")
+        regular = by_space.width > 1 and {*map(len, by_space.records)} == {by_space.width}
+        if regular and all(_is_value(cell) for row in by_space.body for cell in row):
+            return by_space
+    return lines
 
 
 def _split(text: str, complete: bool, delimiter: str) -> _Lines:
