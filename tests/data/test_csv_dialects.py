@@ -70,6 +70,7 @@ def test_separators_decimals_encodings_and_headers(mark, decimal, encoding, head
         ("a,b\n1,2\n", ["a", "b"], [1, 2], ""),
         ("a,b,a\n1,2,3\n", ["a", "b", "a.1"], [1, 2, 3], "renamed to 'a.1'."),
         ("a,a.1,a\n1,2,3\n", ["a", "a.1", "a.2"], [1, 2, 3], "renamed to 'a.2'."),
+        ("a,a,a.1\n1,2,3\n", ["a", "a.2", "a.1"], [1, 2, 3], "renamed to 'a.2'."),
         (",a,b\n0,1,2\n", ["Unnamed: 0", "a", "b"], [0, 1, 2], ""),
         ("5.1,3.5,1\n", ["f0", "f1", "f2"], [5.1, 3.5, 1], "No header"),
         ("5,3,1\n6,4,2\n", ["f0", "f1", "f2"], [5, 3, 1], "No header"),
