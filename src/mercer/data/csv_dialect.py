@@ -42,6 +42,10 @@ _COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?",
 _POINT = re.compile(
     r"[+-]?(\d+\.\d+|\.\d+|\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,})([eE][+-]?\d+)?", re.ASCII
 )
+_THOUSANDS = {
+    ".": re.compile(r"[+-]?\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?", re.ASCII),
+    ",": re.compile(r"[+-]?\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?", re.ASCII),
+}
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # a decimal, or thousands
 
 _BINARY = {
@@ -136,6 +140,7 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
     cells = others if header else [first, *others]
     columns: list[tuple[str, ...]] = list(zip(*cells, strict=True))
     decimal, unsure = _find_decimal(columns, lines.delimiter)
+    unique, renamed = _unique_names(names)
     if lines.delimiter != delimiter or decimal != ".":
         comma = ", decimal comma" if decimal == "," else ""
         notes.insert(0, f"Separator {_SAID[lines.delimiter]}{comma}.")
@@ -143,13 +148,19 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
         notes.append(f"{unsure} is read as {unsure.replace(',', '.')}.")
     if encoding not in ("utf-8", "utf-8-sig"):
         notes.insert(0, f"Encoding {encoding}.")
+    thousands = [
+        repr(name)
+        for name, column in zip(unique, columns, strict=False)
+        if _have_thousands(column, decimal)
+    ]
+    if thousands:
+        notes.append(f"Separators of thousands in {', '.join(thousands[:3])}.")
     between = any(
         record[0].startswith("#") and len(record) != lines.width
         for record in lines.records[lines.above + 1 :]
     )
     if between:
         notes.append("Lines between rows that start with # are skipped.")
-    unique, renamed = _unique_names(names)
     if renamed:
         notes.append(f"Columns of one name are renamed to {', '.join(map(repr, renamed[:3]))}.")
     spaces = any(cell != cell.strip() for column in columns for cell in column)
@@ -408,6 +419,16 @@ def _are_codes(column: Sequence[str]) -> bool:
         and len(digits[0]) > 2
         and all(cell.isdigit() for cell in digits)
         and any(cell[0] == "0" for cell in digits)
+    )
+
+
+def _have_thousands(column: Sequence[str], decimal: str) -> bool:
+    """Return whether all cells are numbers, some of them such as 1,234 or 1 234."""
+    cells = [cell for cell in map(str.strip, column) if cell not in NULLS]
+    return any(_THOUSANDS[decimal].fullmatch(cell) for cell in cells) and all(
+        _THOUSANDS[decimal].fullmatch(cell)
+        or reads_as_number(cell.replace(",", ".") if decimal == "," else cell)
+        for cell in cells
     )
 
 
