@@ -175,8 +175,6 @@ def _open(
         )
     if library is not None:
         return open_frame(source, **roles, **table)
-    if is_table(source):
-        return open_arrow(source).stream(**roles, **table)
     if hasattr(source, "__next__") or not (
         any(hasattr(source, name) for name in ("__len__", "shape", "__arrow_c_stream__"))
     ):
@@ -184,6 +182,8 @@ def _open(
             "open_stream needs rows that can be read more than once, got a "
             f"{type(source).__name__}. Give an array, a frame or a path."
         )
+    if is_table(source):
+        return open_arrow(source).stream(**roles, **table)
     return ArrayStream(source, **roles)
 
 
