@@ -90,7 +90,7 @@ def open_stream(
         Whether the columns of an svmlight file count from 0; when None, from 1 where no row uses 0.
     kinds : dict
         Kinds of columns of a table by name, "number", "category", "date", "text" or "boolean",
-        where they are not to be inferred.
+        where they are not to be inferred; "%d.%m.%Y" is a date in this format.
     schema : TableSchema
         That of the rows that a model was fitted on: inputs are its columns, of its kinds.
 
