@@ -255,9 +255,16 @@ def test_a_target_with_too_many_classes_is_refused_before_anything_is_fitted(tmp
     assert "--max-classes 10000 or more" in sentence
 
 
-def test_an_input_of_words_names_the_ways_out(folder):
+def test_an_input_of_words_is_encoded_and_one_of_lists_names_the_ways_out(folder):
     frame().assign(name="word").to_csv("words.csv", index=False)
-    assert "leave it out with --columns or --drop" in fails("fit words.csv --target digit -o m")
+    assert "Columns encoded by Tabular: " in run(
+        f"fit words.csv --target digit {SMALL} -o m.mercer"
+    )
+    lists = frame().assign(name=[[1]] * len(frame()), other=[[2]] * len(frame()))
+    lists.to_parquet("lists.parquet")
+    said = fails("fit lists.parquet --target digit -o m")
+    assert "'name' (list<element: int64>), 'other'" in said
+    assert "Leave them out with --columns" in said
 
 
 def test_progress_is_quiet_when_it_is_piped(folder):

@@ -178,8 +178,8 @@ JSON = {
     r"Column 'a' has numbers in the first rows, and then \"x\" at d.jsonl, row 2": (
         '{"a": 1}\n\n{"a": 2.5}\n{"a": "x"}\n'
     ),
-    r"column 'a' is struct<b: int64>": '{"a": {"b": 1}, "c": 1}\n',
-    r"column 'a' is list<item: int64>": '{"a": [1, 2], "c": 1}\n',
+    r"d.jsonl: inputs must be .*, got 'a' \(struct<b: int64>\)": '{"a": {"b": 1}, "c": 1}\n',
+    r"d.jsonl: inputs must be .*, got 'a' \(list<item: int64>\)": '{"a": [1, 2], "c": 1}\n',
 }
 
 

@@ -187,7 +187,10 @@ def test_fractions_of_seconds_are_kept():
 
 
 def test_a_text_that_is_no_date_makes_the_column_categories():
-    for text in ("2024-02-30", "2023-02-29", "2024-13-01", "2024-01-00", "2024-01-01 24:00", "x"):
+    for text in (
+        *("2024-02-30", "2023-02-29", "2024-13-01", "2024-01-00", "x", "2024-01-01 13:00 pm"),
+        *("2024-01-01 24:00", "2024-01-01 10:60", "2024-01-01 10:00:61"),
+    ):
         assert infer(["2024-01-01", text]).kind == "category", text
         with pytest.raises(RowError, match=r"Column 'x' has dates \(%Y-%m-%d\), got .* at row 1"):
             convert(TableColumn("x", "date", format="%Y-%m-%d"), ["2024-01-01", text])

@@ -298,6 +298,36 @@ def test_frames_of_unusable_columns_are_refused_together():
         classifier().fit(frame, LABELS)
 
 
+@pytest.mark.parametrize(
+    ("convert", "words"),
+    [
+        (lambda frame: pl.LazyFrame(frame), "takes no LazyFrame"),
+        (lambda frame: pa.table(frame).to_reader(), "more than once, got a RecordBatchReader"),
+        (lambda frame: frame.assign(z=1j), "column 'z' is complex128, and inputs must be real"),
+        (lambda frame: frame[:0], "the pandas frame has no rows"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_refused_in_a_sentence(convert, words):
+    with pytest.raises(ValueError, match=words):
+        KernelRegressor().fit(convert(FRAME), INCOME)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"nothing": [None] * ROWS},
+        {"constant": ["x"] * ROWS},
+        {"key": [f"u{i}" for i in range(ROWS)]},
+        {"day": [dt.date(1, 1, 1), dt.date(9999, 12, 31)] * (ROWS // 2)},
+        {"text": [f"the {i} of many words in a long text" for i in range(ROWS)]},
+    ],
+)
+def test_columns_that_say_little_have_a_model(columns):
+    frame = pd.DataFrame(columns)
+    model = KernelRegressor(RandomFourier(8), random_state=0).fit(frame, INCOME)
+    assert np.isfinite(model.predict(frame)).all()
+
+
 def test_objects_that_are_numbers_are_numbers():
     frame = NUMBERS.assign(age=_age)[["age", "noise"]]
     model = KernelRegressor(RandomFourier(32), random_state=0).fit(frame.astype(object), INCOME)

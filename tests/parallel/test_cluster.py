@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -66,6 +67,24 @@ def test_one_two_and_four_workers_give_the_model_of_one_process(cluster, client,
         assert numbers(there) == numbers(alone)
         assert there.classes_.tolist() == ["maybe", "no", "yes"]
     scale(cluster, client, 2)
+
+
+def test_a_mixed_table_in_memory_gives_the_model_of_one_process(client):
+    X, y, _ = data()
+    table = pa.table(
+        {"x": np.where(X[:, 0] > 0.9, np.nan, X[:, 0]), "c": X[:, 1].round().astype(str)}
+    )
+
+    def model(**more):
+        one = RandomFourier(20, random_state=0)
+        return KernelClassifier(one, alpha="kfold", random_state=0, **more).fit(table, y)
+
+    assert numbers(model(cluster=client)) == numbers(model())
+    numeric = table.select(["x"])
+    one = KernelClassifier(RandomFourier(20), alpha="kfold", random_state=0)
+    alone = numbers(one.fit(numeric, y))
+    assert numbers(one.set_params(cluster=client).fit(numeric, y)) == alone
+    assert one.plan_.encoded == "1 number"
 
 
 def sources(tmp_path, X, y, w):

@@ -181,6 +181,11 @@ class PandasStream(FrameStream):
     def to_arrow(frame: Any, place: int) -> Any:
         pa = pyarrow("Reading a data frame")
         column = frame.iloc[:, place]
+        if getattr(column.dtype, "kind", "O") == "c":
+            raise ValueError(
+                f"the pandas frame: column {column.name!r} is {column.dtype}, and inputs must be "
+                "real numbers."
+            )
         if hasattr(column, "sparse"):
             column = column.sparse.to_dense()
         try:
@@ -300,14 +305,15 @@ def open_frame(
 
 
 def is_table(source: Any) -> bool:
-    """Return whether source is a data frame, an Arrow table or another table with its interface."""
+    """Return whether source is a data frame, an Arrow table or another table with its interface.
+
+    So are lazy frames and readers, which open_stream refuses.
+    """
     if type(source) is np.ndarray or hasattr(source, "dtype"):  # of one type, such as a series
         return False
-    if frame_library(source) in ("pandas", "polars"):
+    if frame_library(source) is not None:
         return True
-    one_pass = hasattr(source, "__next__")
-    columns = type(source).__name__ != "ChunkedArray"
-    return hasattr(source, "__arrow_c_stream__") and columns and not one_pass
+    return hasattr(source, "__arrow_c_stream__") and type(source).__name__ != "ChunkedArray"
 
 
 def frame_library(source: Any) -> str | None:

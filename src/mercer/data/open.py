@@ -90,7 +90,7 @@ def open_stream(
         Whether the columns of an svmlight file count from 0; when None, from 1 where no row uses 0.
     kinds : dict
         Kinds of columns of a table by name, "number", "category", "date", "text" or "boolean",
-        where they are not to be inferred.
+        where they are not to be inferred; "%d.%m.%Y" is a date in this format.
     schema : TableSchema
         That of the rows that a model was fitted on: inputs are its columns, of its kinds.
 
@@ -175,8 +175,6 @@ def _open(
         )
     if library is not None:
         return open_frame(source, **roles, **table)
-    if is_table(source):
-        return open_arrow(source).stream(**roles, **table)
     if hasattr(source, "__next__") or not (
         any(hasattr(source, name) for name in ("__len__", "shape", "__arrow_c_stream__"))
     ):
@@ -184,6 +182,8 @@ def _open(
             "open_stream needs rows that can be read more than once, got a "
             f"{type(source).__name__}. Give an array, a frame or a path."
         )
+    if is_table(source):
+        return open_arrow(source).stream(**roles, **table)
     return ArrayStream(source, **roles)
 
 

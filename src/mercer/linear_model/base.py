@@ -147,8 +147,9 @@ class KernelModel(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, Dask array, path or stream
-            Rows, or a source of rows: ``open_stream(path, target="column")`` for files.
+        X : array-like, sparse matrix, data frame, Arrow table, Dask array, path or stream
+            Rows, or a source of rows: ``open_stream(path, target="column")`` for files. Tables
+            may have text, dates and missing cells: ``Tabular`` is put in front of the map.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None where the stream has them.
         sample_weight : array-like of shape (n_samples,), optional
@@ -280,7 +281,9 @@ class KernelModel(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, Dask array, path or stream
+        X : array-like, sparse matrix, data frame, Arrow table, Dask array, path or stream
+            Of tables the columns of ``fit`` are used, by name; frames of numbers need the same
+            columns, unless ``fit`` had missing cells.
         out : array or path, optional
             Destination: an array with room for all predictions, or a ``.parquet``, ``.npy`` or
             ``.csv`` file with a column "prediction" (one for each output when there are several).

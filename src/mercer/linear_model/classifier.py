@@ -119,7 +119,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     feature_map_, feature_coef_, coef_, intercept_, alpha_, alphas_, alpha_scores_
     validation_score_, kkt_, zero_maps_, plan_
         As in KernelRegressor.
-    n_samples_seen_, n_features_in_, feature_names_in_
+    n_samples_seen_, n_features_in_, feature_names_in_, schema_
         As in KernelRegressor.
 
     See Also

@@ -101,6 +101,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     n_features_in_ : int
     feature_names_in_ : array of str
         Where X has column names.
+    schema_ : TableSchema
+        Kinds of the columns, where X was a table with text, dates or missing cells.
 
     See Also
     --------
