@@ -26,6 +26,7 @@ from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 
 _SINGLE = 5e-6  # smallest relative change of scores in a step that float32 resolves
+_SEARCH_TOLERANCE = 0.08  # estimate of the error of scores, which is 0.01 to 0.03 then
 _ROUNDING = 4  # eps of the scores
 _OUTPUTS = 16  # of a cache line in float32
 _PANEL = 16  # places whose weights stay in the cache
@@ -111,9 +112,12 @@ class CodedDescent:
         max_sweeps do not suffice, which is known at once where alpha is small. A search for alpha
         ends a descent early where is_worse says so of what it has come to.
         """
+        if is_worse is not None:
+            tol = max(tol, _SEARCH_TOLERANCE)
         if self._slowness(alpha, self.strength) * math.log(1 / tol) > max_sweeps:
             return None
-        strength, kind, sweeps = self.strength, np.dtype(np.float32), 0
+        strength, sweeps = self.strength, 0
+        kind: np.dtype[Any] = np.dtype(np.float32)
         while True:
             single = _SINGLE * self._slowness(alpha, strength)
             goal = max(tol, single) if kind == np.float32 else tol

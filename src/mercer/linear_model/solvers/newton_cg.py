@@ -38,7 +38,7 @@ from mercer.linear_model.solvers.ridge_cg import (
     held_out_mean,
     search_alphas,
 )
-from mercer.maps.block import Block, Coded
+from mercer.maps.block import Block, Coded, OneHot
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
@@ -244,7 +244,11 @@ class Objective:
             sums += block.T @ w
             squares += column_squares(block, w)
             R = w[:, None] * loss.gradient(Y, np.zeros_like(Y))
-            cross += multiply_transposed(block, R)
+            if isinstance(block, Coded) and isinstance(block.tables, OneHot):  # only for a norm
+                single = replace(block.tables, dtype=np.dtype(np.float32))
+                cross += multiply_transposed(replace(block, tables=single), R.astype(np.float32))
+            else:
+                cross += multiply_transposed(block, R)
             balance += R.sum(axis=0)
         if sums is None:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")

@@ -40,7 +40,7 @@ T = TypeVar("T")
 LOOSE_SEARCH = {"step": 2, "worse": 0.01, "indistinct": 1e-3}
 """Of a search over the default grid with loose solutions: a decade at a time, then half of it."""
 
-_CLEARLY_WORSE = 0.03  # than the best score, at which a descent that is on its way ends
+_CLEARLY_WORSE = 0.02  # than the best score, at which a descent that is on its way ends
 _ROUND_STEPS = 60  # of conjugate gradients between residuals in float64
 _LANDMARKS = 512  # rows of the preconditioner of a dual system
 _LANDMARK_PANEL = 64  # of which products are computed at a time
@@ -541,9 +541,7 @@ class _DualSystem(_System):
             coef, intercept = self.unit * found.coef, self.target_mean + self.unit * found.intercept
             return RidgeSolution(coef, intercept, alpha, found.sweeps, found.change, descent=found)
 
-        def ends(found: Descent) -> bool:
-            return is_worse is not None and is_worse(solution(found))
-
+        ends = None if is_worse is None else lambda found: is_worse(solution(found))
         known = None if start is None else start.descent
         found = self.descent.minimize(alpha, known, tol, max_iter, ends)
         return self._refine(alpha, start, tol, max_iter) if found is None else solution(found)
