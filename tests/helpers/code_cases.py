@@ -118,23 +118,36 @@ def coded_sums(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) ->
 
 
 def coded_descent(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
-    """Make a sweep over most rows from weights a, with W = sum scale a; some rows have c = 0."""
+    """Make a sweep over most rows from weights a, with W = sum scale a; some rows have c = 0.
+
+    Losses and intercepts alternate with n, rows without codes with d.
+    """
     count = 5
+    loss = ("squared_hinge", "squared", "logistic")[n % 3]
     codes = rng.integers(0, count, (n, d)).astype([np.uint8, np.uint16, np.int32][m % 3])
+    empty = rng.random(n) < 0.2 if d % 2 else None
     Y = rng.choice([-1, 1], (n, m)).astype(dtype)
-    a = Y * np.maximum(rng.normal(size=(n, m)), 0).astype(dtype)
+    c = np.where(np.arange(n) % 7 == 3, 0, rng.random(n)).astype(dtype)
+    a = Y * (c[:, None] * rng.random((n, m))).astype(dtype)
     scale = 1 / np.sqrt(max(d, 1))
     W = np.zeros((d, count, m))
     for p in range(d):
-        np.add.at(W[p], codes[:, p], scale * a)
-    given = {
+        rows = a if empty is None else np.where(empty[:, None], 0, a)
+        np.add.at(W[p], codes[:, p], scale * rows)
+    return {
         "codes": codes,
+        "empty": empty,
         "order": rng.permutation(n)[: n - n // 5],
         "Y": Y,
+        "c": c,
+        "scale": scale,
+        "slope": 0.0 if n % 2 else 0.25,
+        "loss": loss,
+        "F": np.zeros((n, m), dtype),
+        "a": a,
         "b": normal(rng, dtype, m) / 4,
+        "W": W.astype(dtype),
     }
-    c = np.where(np.arange(n) % 7 == 3, 0, rng.random(n)).astype(dtype)
-    return {**given, "c": c, "scale": scale, "a": a, "W": W.astype(dtype)}
 
 
 def descent_bound(truth: Array, args: Args) -> Any:
@@ -222,9 +235,9 @@ CODES: dict[str, Case] = {
     "coded_descent": Case(
         coded_descent,
         descent_bound,
-        Axes({}, {"Y": 1, "b": 0, "a": 1, "W": 2}, output=(0, 2)),
+        Axes({}, {"Y": 1, "b": 0, "F": 1, "a": 1, "W": 2}, output=(0, 2)),
         outputs=("W",),
-        state=("a", "W"),
+        state=("F", "a", "b", "W"),
     ),
     "coded_product": Case(
         coded_product,

@@ -18,9 +18,10 @@ from mercer.linear_model.solvers.blocks import (
     multiply_gram,
     multiply_transposed,
 )
-from mercer.linear_model.solvers.dual import DualProblem
-from mercer.linear_model.solvers.newton_cg import Objective, choose_held_out, minimize_loss
+from mercer.linear_model.solvers.coded_descent import CodedDescent
+from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
 from mercer.maps.block import Coded, Dense, OneHot, Sparse
+from mercer.parallel.threads import limit_threads
 
 
 def hashes(n: int, seed: int = 0) -> Coded:
@@ -203,15 +204,59 @@ def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
     assert_minimum(found, loss, block.toarray(), Y, 0.2, w, fit_intercept)
 
 
-def test_sweeps_alone_come_to_the_minimum():
+@pytest.mark.parametrize("alpha", [0.2, 20.0, 1e4])
+@INTERCEPT
+@MARGIN_LOSS
+def test_sweeps_alone_come_to_the_minimum(loss, fit_intercept, alpha):
     """Newton steps would hide a wrong formula of the sweeps: here there are none."""
     _, Y, w = data(70)
     block = hashes(70)
-    hinge = Objective.of("sweeps", coded_rows(block, Y, w), LOSSES["squared_hinge"], 0.2, False)
-    span, a = DualProblem(hinge, block, Y, w), np.zeros((70, 3))
-    span.sweep(a, 1e-9)
-    expected, _ = truth("squared_hinge", block.toarray(), Y, 0.2, w, False)
-    assert np.abs(span.coef(a) - expected).max() <= 1e-6 * np.abs(expected).max()
+    found = CodedDescent(block, Y, w, loss, fit_intercept).minimize(alpha, None, 1e-9, 3000)
+    assert found is not None
+    coef, intercept = truth(loss, block.toarray(), Y, alpha, w, fit_intercept)
+    assert np.abs(found.coef - coef).max() <= 1e-5 * np.abs(coef).max()
+    assert np.abs(found.intercept - intercept).max() <= 1e-5 * max(1, np.abs(intercept).max())
+    weights = np.where(block.empty[:, None], 0, found.weights)
+    assert np.abs(block.T @ weights - coef).max() <= 1e-4 * np.abs(coef).max()
+
+
+@MARGIN_LOSS
+def test_the_error_of_scores_is_within_the_tolerance(loss):
+    """Sweeps in float32, with rows that are alike and outputs that fill a cache line and more."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 8, (300, 40)).astype(np.uint8)
+    codes[100:] = np.where(rng.random((200, 40)) < 0.9, codes[:100].repeat(2, 0), codes[100:])
+    block = Coded(codes, OneHot(8, 40**-0.5))
+    Y = rng.choice([-1.0, 1.0], (300, 18))
+    problem = CodedDescent(block, Y, rng.integers(0, 3, 300).astype(float), loss, True)
+    exact = problem.minimize(0.05, None, 1e-10, 5000)
+    found = problem.minimize(0.05, None, 1e-4, 5000)
+    F, E = (block @ one.coef + one.intercept for one in (found, exact))
+    assert found.a[0].dtype == np.float32
+    assert np.sqrt(np.mean((F - E) ** 2, axis=0) / E.var(axis=0)).max() <= 2e-4
+    again = problem.minimize(0.05, problem.minimize(0.5, None, 1e-3, 5000), 1e-4, 5000)
+    F = block @ again.coef + again.intercept
+    assert np.sqrt(np.mean((F - E) ** 2, axis=0) / E.var(axis=0)).max() <= 2e-4
+
+
+def test_sweeps_are_the_same_on_any_number_of_threads(monkeypatch):
+    from mercer.parallel import threads
+
+    _, Y, w = data(70)
+    problem = CodedDescent(hashes(70), np.tile(Y, (1, 14)), w, "squared_hinge", True)
+    one = problem.minimize(0.2, None, 1e-6, 1000)
+    monkeypatch.setattr(threads, "is_worth_threads", lambda *_: True)
+    with limit_threads(2):
+        two = problem.minimize(0.2, None, 1e-6, 1000)
+    np.testing.assert_array_equal(one.coef, two.coef)
+    np.testing.assert_array_equal(one.intercept, two.intercept)
+
+
+def test_too_many_sweeps_are_left_to_newton_steps():
+    _, Y, w = data(70)
+    problem = CodedDescent(hashes(70), Y, w, "logistic", True)
+    assert problem.minimize(1e-9, None, 1e-4, 500) is None
+    assert problem.minimize(0.2, None, 1e-4, 3) is None
 
 
 @MARGIN_LOSS
@@ -225,7 +270,7 @@ def test_float32_features_have_the_minimum_of_those_numbers(loss):
         block.codes, OneHot(8, float(np.float32(0.3)), np.dtype(np.float32)), empty=block.empty
     )
     found = minimize_loss(coded_rows(single, Y[:70], w[:70]), LOSSES[loss], 0.3, tol=1e-7)
-    assert found.weights is not None
+    assert found.descent is not None
     assert_minimum(found, loss, single.toarray().astype(np.float64), Y[:70], 0.3, w[:70], True)
 
 
@@ -252,7 +297,9 @@ def test_warm_starts_end_where_cold_ones_do(make, loss):
     cold = minimize_loss(rows, LOSSES[loss], 0.3, tol=1e-8)
     np.testing.assert_allclose(warm.coef, cold.coef, rtol=0, atol=1e-7 * np.abs(cold.coef).max())
     np.testing.assert_allclose(warm.intercept, cold.intercept, rtol=0, atol=1e-6)
-    assert minimize_loss(rows, LOSSES[loss], 0.3, start=cold).steps == 0
+    # a sweep sees that there is nothing to do, a Newton step is not taken
+    again = minimize_loss(rows, LOSSES[loss], 0.3, start=cold)
+    assert again.steps == (again.descent is not None)
 
 
 @MARGIN_LOSS

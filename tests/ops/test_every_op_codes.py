@@ -234,27 +234,37 @@ def test_sampling_of_many_long_sparse_rows(form: Any, order: str) -> None:
     assert (found[299] == 0).all()
 
 
+G = {
+    "squared": lambda y, f: y - f,
+    "squared_hinge": lambda y, f: y * np.maximum(0, 1 - y * f),
+    "logistic": lambda y, f: y / (1 + np.exp(y * f)),
+}
+
+
 @every_form
 @every_dtype
-def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(form: Any, dtype: type) -> None:
-    """W stays the sum of the rows' weights; the last row has a = c y max(0, 1 - y f)."""
+@pytest.mark.parametrize("loss", sorted(G))
+def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(form: Any, dtype: type, loss: str) -> None:
+    """W and b stay the sums of the rows' weights; the last row has a = c g(f)."""
     rng = np.random.default_rng(3)
     for n, d, m in ((40, 12, 35), (7, 3, 16), (1, 1, 1)):
-        args = CASES["coded_descent"].make(rng, dtype, n, d, m)
-        before = args["a"].copy()
+        args = CASES["coded_descent"].make(rng, dtype, n, d, m) | {"loss": loss}
+        args["c"] = args["c"] * dtype(30 if n == 40 else 1)
+        before, b, sums = args["a"].copy(), args["b"].copy(), args["W"].copy()
         form.coded_descent(**args)
         a, codes, i = args["a"].astype(np.float64), args["codes"], args["order"][-1]
-        W = np.zeros(args["W"].shape)
+        change = a - before
+        empty = np.zeros(n, bool) if args["empty"] is None else args["empty"]
+        W = sums.astype(np.float64)
         for p in range(d):
-            np.add.at(W[p], codes[:, p], args["scale"] * a)
-        tolerance = 100 * np.finfo(dtype).eps * (1 + np.abs(W).max())
+            np.add.at(W[p], codes[:, p], np.where(empty[:, None], 0, args["scale"] * change))
+        tolerance = 100 * np.finfo(dtype).eps * (1 + np.abs(W).max() + np.abs(a).max())
         np.testing.assert_allclose(args["W"], W, rtol=0, atol=tolerance)
-        f = args["b"] + args["scale"] * W[np.arange(d), codes[i]].sum(axis=0)
+        b = b + args["slope"] * change.sum(axis=0)
+        np.testing.assert_allclose(args["b"], b, rtol=0, atol=tolerance)
+        f = b + (not empty[i]) * args["scale"] * W[np.arange(d), codes[i]].sum(axis=0)
         np.testing.assert_allclose(
-            a[i],
-            args["c"][i] * args["Y"][i] * np.maximum(0, 1 - args["Y"][i] * f),
-            rtol=0,
-            atol=10 * tolerance,
+            a[i], args["c"][i] * G[loss](args["Y"][i], f), rtol=0, atol=40 * tolerance
         )
         left = np.setdiff1d(np.arange(n), args["order"])
         np.testing.assert_array_equal(args["a"][left], before[left])

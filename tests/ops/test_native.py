@@ -152,7 +152,25 @@ def frozen(A: Any) -> Any:
 
 ONE = (i(0, 1), i(0), f(1))  # a sparse matrix with one row and one entry, in column 0
 
-SWEEP = (i(0, 1).astype(np.int64), f(2, 5), f(5), f(2), 1.0)  # order, Y, b, c, scale
+
+def descent(**wrong: Any) -> tuple[str, tuple[Any, ...], type[Exception]]:
+    arguments: dict[str, Any] = {
+        "codes": u(2, 3),
+        "empty": None,
+        "order": i(0, 1).astype(np.int64),
+        "Y": f(2, 5),
+        "c": f(2),
+        "scale": 1.0,
+        "slope": 0.5,
+        "loss": 1,
+        "F": f(2, 5),
+        "a": f(2, 5),
+        "b": f(5),
+        "W": f(3, 4, 5),
+    }
+    return "coded_descent", tuple((arguments | wrong).values()), ValueError
+
+
 WRONG: dict[str, tuple[str, tuple[Any, ...], type[Exception]]] = {
     "integers": ("cos_", (np.zeros((2, 2), dtype=int), 1.0, None), TypeError),
     "one dimension": ("cos_", (f(3), 1.0, None), TypeError),
@@ -307,29 +325,16 @@ WRONG |= {
     "258 anchors in a byte": ("brackets", (f(2, 3), f(1, 258), u(2, 3), f(2, 3)), ValueError),
     "brackets codes": ("brackets", (f(2, 3), f(1, 4), u(2, 2), f(2, 3)), ValueError),
     "brackets fractions": ("brackets", (f(2, 3), f(1, 4), u(2, 3), f(3, 3)), ValueError),
-    "descent codes": (
-        "coded_descent",
-        (u(2, 3) + np.uint8(4), *SWEEP, f(2, 5), f(3, 4, 5)),
-        ValueError,
-    ),
-    "descent order": (
-        "coded_descent",
-        (u(2, 3), i(2).astype(np.int64), *SWEEP[1:], f(2, 5), f(3, 4, 5)),
-        ValueError,
-    ),
-    "descent Y": ("coded_descent", (u(3, 3), *SWEEP, f(3, 5), f(3, 4, 5)), ValueError),
-    "descent a": ("coded_descent", (u(2, 3), *SWEEP, f(2, 4), f(3, 4, 5)), ValueError),
-    "descent W": ("coded_descent", (u(2, 3), *SWEEP, f(2, 5), f(2, 4, 5)), ValueError),
-    "descent b": (
-        "coded_descent",
-        (u(2, 3), *SWEEP[:2], f(4), *SWEEP[3:], f(2, 5), f(3, 4, 5)),
-        ValueError,
-    ),
-    "descent c": (
-        "coded_descent",
-        (u(2, 3), *SWEEP[:3], f(3), 1.0, f(2, 5), f(3, 4, 5)),
-        ValueError,
-    ),
+    "descent codes": descent(codes=u(2, 3) + np.uint8(4)),
+    "descent empty": descent(empty=np.zeros(3, bool)),
+    "descent order": descent(order=i(2).astype(np.int64)),
+    "descent Y": descent(Y=f(3, 5)),
+    "descent c": descent(c=f(3)),
+    "descent loss": descent(loss=3),
+    "descent F": descent(F=f(2, 4)),
+    "descent a": descent(a=f(2, 4)),
+    "descent b": descent(b=f(4)),
+    "descent W": descent(W=f(2, 4, 5)),
     "sums R": ("coded_sums", (u(2, 3), f(3, 5), None, f(3, 4, 5)), ValueError),
 }
 

@@ -35,6 +35,7 @@ from mercer.linear_model.penalties import Penalty
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
+from mercer.linear_model.solvers.coded_descent import is_one_hot
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
 from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
@@ -78,6 +79,7 @@ _LONG_SECONDS = 10  # that a plan states
 _LONG_WORK = 1e11  # multiply-adds that take less than that on most machines
 _TIMED_COLUMNS = 768
 _QUICK_FEATURES = 1024  # whose normal equations take less than a second, whatever a row is
+_SCORE_TOLERANCE = 1e-5  # error of scores by coordinate descent, which float32 resolves
 _GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
 
@@ -773,8 +775,10 @@ class ConjugateGradientsRoute(Route):
         model._find_classes(stream)
         rows = features(stream, model.feature_map_)
         blocks = _cached_features(model, rows)
-        for _ in blocks():  # kept in memory, where they fit
-            pass
+        tol = tolerance(stream.dtype.itemsize)
+        for block, _, _ in blocks():  # kept in memory, where they fit
+            if is_one_hot(block):
+                tol = _SCORE_TOLERANCE
         options: Any = {
             "fit_intercept": model.fit_intercept,
             "max_memory": model.plan_.limit,
@@ -789,7 +793,7 @@ class ConjugateGradientsRoute(Route):
             blocks,
             alpha,
             start=start,
-            tol=tolerance(stream.dtype.itemsize),
+            tol=tol,
             preconditioner=preconditioner,
             **options,
         )

@@ -11,7 +11,8 @@ intercept has no penalty.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,25 @@ import numpy as np
 from mercer import ops
 from mercer._typing import Array
 from mercer.maps.block import Coded, OneHot
+from mercer.ops.reference_codes import descent_weight
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 
 _SINGLE = 5e-6  # smallest relative change of scores in a step that float32 resolves
+_SEARCH_TOLERANCE = 0.08  # estimate of the error of scores, which is 0.01 to 0.03 then
+_ROUNDING = 4  # eps of the scores
 _OUTPUTS = 16  # of a cache line in float32
+_PANEL = 16  # places whose weights stay in the cache
 # alpha + kappa in units of s |z|^2, and the largest second derivative of the loss
-_STRENGTH = {"squared": 0.6, "squared_hinge": 0.6, "logistic": 0.2}
+_STRENGTH = {"squared": 0.6, "squared_hinge": 0.9, "logistic": 0.06}
 _CURVATURE = {"squared": 1.0, "squared_hinge": 2.0, "logistic": 0.25}
+_PATIENCE = 4.0  # sweeps, in units of 1/(1 - rate), that should halve the change
+# sweeps, in units of 1/(1 - rate), from which on a search looks at the scores, and between looks
+_CHECKED_FROM, _CHECKED = 2.0, 4
+_LARGEST_MEAN = 1 - 1e-6  # of y, beyond which the best constant of the logistic loss is bounded
 # 1/(term in b): in units of |z|^2, and of what the curvatures of all rows would be without features
-_SLOPE = 0.3, 3.0
+_SLOPE = 0.3, 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +46,6 @@ class Descent:
     """w and b, with what another alpha starts from; arrays are by groups of outputs."""
 
     W: list[Array]  # w, (places, codes, outputs)
-    sums: list[Array]  # Z'a
     a: list[Array]  # weights of rows, (n, outputs)
     F: list[Array]  # scores, (n, outputs)
     b: list[Array]
@@ -46,6 +54,7 @@ class Descent:
     outputs: int
     sweeps: int
     change: Array  # estimate of the relative error of the scores, (t,)
+    ended: bool = False  # before the minimum
 
     @property
     def coef(self) -> Array:
@@ -88,37 +97,63 @@ class CodedDescent:
         self.fit_intercept = fit_intercept
 
     def minimize(
-        self, alpha: float, start: Descent | None, tol: float, max_sweeps: int
+        self,
+        alpha: float,
+        start: Descent | None,
+        tol: float,
+        max_sweeps: int,
+        is_worse: Callable[[Descent], bool] | None = None,
     ) -> Descent | None:
         """Descend until the scores of every output are within tol of those of the minimum.
 
         The error is estimated from the change of scores in the last step and the rate of the
         steps, as root mean square relative to the standard deviation of the scores. Sweeps are in
         float32 as long as that resolves their changes, and in float64 from there on. None where
-        max_sweeps do not suffice, which is known at once where alpha is small.
+        max_sweeps do not suffice, which is known at once where alpha is small. A search for alpha
+        ends a descent early where is_worse says so of what it has come to.
         """
-        slowness = self._slowness(alpha)
-        if slowness * math.log(1 / tol) > max_sweeps:
+        if is_worse is not None:
+            tol = max(tol, _SEARCH_TOLERANCE)
+        if self._slowness(alpha, self.strength) * math.log(1 / tol) > max_sweeps:
             return None
-        sweeps, single = 0, _SINGLE * slowness
-        kind = np.dtype(np.float32 if tol >= single else np.float64)
-        if tol < single < 1:
-            start = self.minimize(alpha, start, single, max_sweeps)
-            if start is None:
+        strength, sweeps = self.strength, 0
+        kind: np.dtype[Any] = np.dtype(np.float32)
+        while True:
+            single = _SINGLE * self._slowness(alpha, strength)
+            goal = max(tol, single) if kind == np.float32 else tol
+            found = self._descend(alpha, strength, start, goal, kind, sweeps, max_sweeps, is_worse)
+            if found.ended or found.change.max() <= tol:
+                return found
+            if found.sweeps >= max_sweeps:
                 return None
-            sweeps = start.sweeps
-        strength = max(alpha, self.strength)
+            if found.change.max() > goal:  # stalled: a sweep is too far from the minimum of a step
+                strength *= 2
+            start, sweeps, kind = found, found.sweeps, np.dtype(np.float64)
+
+    def _descend(
+        self,
+        alpha: float,
+        strength: float,
+        start: Descent | None,
+        tol: float,
+        kind: np.dtype[Any],
+        sweeps: int,
+        max_sweeps: int,
+        is_worse: Callable[[Descent], bool] | None,
+    ) -> Descent:
+        """Descend until tol is reached, steps no longer halve the change, or is_worse says so."""
+        slowness, strength = self._slowness(alpha, strength), max(alpha, strength)
         t = self.Y.shape[1]
         width = 1 if t == 1 else _OUTPUTS
-        groups = list(row_slices(t, width))
         parts = [
             _Outputs(self, k, group, width, alpha, strength, start, kind)
-            for k, group in enumerate(groups)
+            for k, group in enumerate(row_slices(t, width))
         ]
-        change = np.full(t, np.inf)
+        check = sweeps + _CHECKED_FROM * slowness + _CHECKED
         cost = Cost(2.0 * self.block.codes.shape[1] * width, 0.0)
-        for sweep in range(sweeps, max_sweeps):
-            keys = Rng(0).words(f"sweep {sweep}", 0, len(self.rows))
+        least, halved = np.inf, sweeps
+        while True:
+            keys = Rng(0).words(f"sweep {sweeps}", 0, len(self.rows))
             order = self.rows[np.argsort(keys, kind="stable")]
 
             def work(part: _Outputs, order: Array = order) -> None:
@@ -127,22 +162,26 @@ class CodedDescent:
             for_each(work, parts, cost, len(order))
             sweeps += 1
             change = slowness * np.concatenate([part.change for part in parts])[:t]
-            if np.all(change <= tol):
-                break
-        else:
-            return None
-        return Descent(
-            [part.W for part in parts],
-            [part.W - part.share * part.centre for part in parts],
-            [part.a for part in parts],
-            [part.F for part in parts],
-            [part.b for part in parts],
-            alpha,
-            strength,
-            t,
-            sweeps,
-            change,
-        )
+            if change.max() <= least / 2:
+                least, halved = float(change.max()), sweeps
+            found = Descent(
+                [part.W for part in parts],
+                [part.a for part in parts],
+                [part.F for part in parts],
+                [part.b for part in parts],
+                alpha,
+                strength,
+                t,
+                sweeps,
+                change,
+            )
+            stalled = sweeps - halved > _PATIENCE * slowness + _CHECKED
+            if change.max() <= tol or stalled or sweeps >= max_sweeps:
+                return found
+            if is_worse is not None and sweeps >= check:
+                if is_worse(found):
+                    return replace(found, ended=True)
+                check = sweeps + 2 * _CHECKED
 
     def slope(self, strength: float) -> float:
         """Return the change of b for a change of a."""
@@ -151,9 +190,9 @@ class CodedDescent:
         near, far = _SLOPE
         return near * self.square + far * strength / (_CURVATURE[self.loss] * self.n)
 
-    def _slowness(self, alpha: float) -> float:
+    def _slowness(self, alpha: float, strength: float) -> float:
         """Return 1/(1 - rate) of the steps, at least 1."""
-        return math.sqrt(max(alpha, self.strength) / alpha)
+        return math.sqrt(max(alpha, strength) / alpha)
 
 
 class _Outputs:
@@ -183,22 +222,41 @@ class _Outputs:
         self.slope = problem.slope(strength)
         shape = block.codes.shape[1], block.tables.width, width
         self.W, self.centre, self.last = (_zeros(shape, kind) for _ in range(3))
-        if start is None:
-            self.a, self.F = (np.zeros((n, width), kind) for _ in range(2))
-            self.b_centre = np.zeros(width, kind)
-        else:
-            ratio = start.strength / strength
-            self.a, self.F = (ratio * start.a[k]).astype(kind), start.F[k].astype(kind)
-            self.b_centre = start.b[k].astype(kind)
-            self.centre[:] = start.W[k]
+        self.a, self.F = (np.zeros((n, width), kind) for _ in range(2))
+        self.b_centre = np.zeros(width, kind)
+        if start is not None:
+            self.a[:], self.F[:] = start.strength / strength * start.a[k], start.F[k]
+            self.b_centre[:], self.centre[:] = start.b[k], start.W[k]
             self.last[:] = self.centre
-            np.multiply(self.centre, self.share, out=self.W)
-            self.W += kind.type(ratio) * start.sums[k]
+        elif alpha >= problem.n * problem.square:
+            self._start_from_constant()
+        if start is not None or self.a.any():
+            self._add_up()
         self.b_last = self.b_centre.copy()
+        self.scratch = np.empty((_PANEL, *shape[1:]), kind)
         self.b = self.b_centre + kind.type(self.slope) * self._total()
-        self.scratch = np.empty(shape, kind)
         self.started = False
         self.change = np.full(width, np.inf)
+
+    def _start_from_constant(self) -> None:
+        """Set b to the best constant and a to what it leaves: the minimum for large alphas."""
+        problem, loss = self.problem, self.problem.loss
+        if problem.fit_intercept:
+            mean = problem.w @ self.Y / problem.n
+            inside = np.clip(mean, -_LARGEST_MEAN, _LARGEST_MEAN)
+            self.b_centre[:] = 2 * np.arctanh(inside) if loss == "logistic" else mean
+        self.F[:] = self.b_centre
+        slopes = descent_weight(loss, self.Y, self.F, self.a, self.c[:, None], self.c.dtype.type(0))
+        self.a[problem.rows] = slopes[problem.rows]
+
+    def _add_up(self) -> None:
+        """Set W = share centre + Z'a."""
+        block = self.problem.block
+        assert isinstance(block.tables, OneHot)
+        rows = self.a if block.empty is None else np.where(block.empty[:, None], 0, self.a)
+        ops.coded_sums(block.codes, self.W.dtype.type(block.tables.scale) * rows, None, self.W)
+        for panel in row_slices(len(self.W), _PANEL):
+            self.W[panel] += self.share * self.centre[panel]
 
     def step(self, order: Array) -> None:
         """Move the centre, sweep, and compare the scores with those of the last sweep."""
@@ -226,19 +284,22 @@ class _Outputs:
         w = problem.w.astype(self.F.dtype)
         moved, mean = w @ before**2, w @ self.F / problem.n
         spread = w @ (self.F - mean.astype(self.F.dtype)) ** 2
+        # differences of rounding are none
+        moved -= (_ROUNDING * np.finfo(w.dtype).eps) ** 2 * (w @ self.F**2)
         self.change = np.sqrt(np.divide(moved, spread, out=np.zeros_like(moved), where=moved > 0))
 
     def _move_centre(self) -> None:
         """W += share (v - centre) with v = W + momentum (W - last); centre <- v, last <- W."""
         one = self.W.dtype.type(1)
-        v, old = self.last, self.centre
-        np.multiply(self.W, one + self.momentum, out=self.scratch)
-        v *= -self.momentum
-        v += self.scratch
-        old -= v
-        old *= -self.share
-        old += self.W
-        self.W, self.centre, self.last = old, v, self.W
+        for panel in row_slices(len(self.W), _PANEL):
+            W, v, old = self.W[panel], self.last[panel], self.centre[panel]
+            np.multiply(W, one + self.momentum, out=self.scratch[: len(W)])
+            v *= -self.momentum
+            v += self.scratch[: len(W)]
+            old -= v
+            old *= -self.share
+            old += W
+        self.W, self.centre, self.last = self.centre, self.last, self.W
         b_centre = self.b + self.momentum * (self.b - self.b_last)
         self.b_centre, self.b_last = b_centre, self.b
         self.b = b_centre + self.W.dtype.type(self.slope) * self._total()

@@ -8,7 +8,7 @@ outputs are coupled, has steps of its own (`solvers.softmax`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -33,11 +33,12 @@ from mercer.linear_model.solvers.preconditioner import (
 from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
 from mercer.linear_model.solvers.ridge_cg import (
     LOOSE_SEARCH,
+    BestScore,
     conjugate_gradients,
     held_out_mean,
     search_alphas,
 )
-from mercer.maps.block import Block, Coded
+from mercer.maps.block import Block, Coded, OneHot
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
@@ -166,15 +167,19 @@ def choose_held_out(
         else:
             basis = None
 
-    def solve(alpha: float, start: Minimum | None) -> Minimum:
-        return _descend(replace(objective, alpha=alpha), start, tol, max_iter)
+    def evaluate(minimum: Minimum | Descent) -> float:
+        coef, intercept = minimum.coef, minimum.intercept
 
-    def score(minimum: Minimum) -> float:
         def losses(block: Block, Y: Array) -> Array:
-            F = minimum.intercept + multiply(block, minimum.coef)
-            return loss.row_values(Y, F)
+            return loss.row_values(Y, intercept + multiply(block, coef))
 
         return held_out_mean(name, validation(), losses)
+
+    score = BestScore(evaluate)
+
+    def solve(alpha: float, start: Minimum | None) -> Minimum:
+        is_worse = score.is_worse if alphas is None else None
+        return _descend(replace(objective, alpha=alpha), start, tol, max_iter, is_worse)
 
     candidates = alpha_grid(name, alphas, objective.scale)
     squares = objective.squares.sum()
@@ -260,7 +265,11 @@ class Objective:
             slopes = loss.gradient(Y, np.zeros_like(Y))
             steepest = max(steepest, float(np.abs(slopes).max()))
             R = w[:, None] * slopes
-            cross += multiply_transposed(block, R)
+            if isinstance(block, Coded) and isinstance(block.tables, OneHot):  # only for a norm
+                single = replace(block.tables, dtype=np.dtype(np.float32))
+                cross += multiply_transposed(replace(block, tables=single), R.astype(np.float32))
+            else:
+                cross += multiply_transposed(block, R)
             balance += R.sum(axis=0)
         if sums is None:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
@@ -468,13 +477,14 @@ def _descend(
     start: Minimum | None,
     tol: float,
     max_iter: int,
+    is_worse: Callable[[Descent], bool] | None = None,
 ) -> Minimum:
     """Take Newton steps until every output has converged or no longer improves."""
     D, t = len(objective.mean), len(objective.first)
     before = objective.rows.passes
     if (coded := _coded_rows(objective)) is not None:
         if is_one_hot(coded[0]):
-            swept = _sweep(objective, *coded, start, tol, max_iter)
+            swept = _sweep(objective, *coded, start, tol, max_iter, is_worse)
             if swept is not None:
                 return swept
         if len(coded[2]) < D:
@@ -548,11 +558,12 @@ def _sweep(
     start: Minimum | None,
     tol: float,
     max_iter: int,
+    is_worse: Callable[[Descent], bool] | None,
 ) -> Minimum | None:
     """Minimize by coordinate descent over one-hot codes; None where that takes too many sweeps."""
     problem = CodedDescent(block, Y, w, objective.loss.name, objective.fit_intercept)
     known = None if start is None else start.descent
-    found = problem.minimize(objective.alpha, known, tol, SWEEPS * max_iter)
+    found = problem.minimize(objective.alpha, known, tol, SWEEPS * max_iter, is_worse)
     if found is None:
         return None
     converged = np.zeros(Y.shape[1], bool)

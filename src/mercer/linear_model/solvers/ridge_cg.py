@@ -40,6 +40,7 @@ T = TypeVar("T")
 LOOSE_SEARCH = {"step": 2, "worse": 0.01, "indistinct": 1e-3}
 """Of a search over the default grid with loose solutions: a decade at a time, then half of it."""
 
+_CLEARLY_WORSE = 0.02  # than the best score, at which a descent that is on its way ends
 _ROUND_STEPS = 60  # of conjugate gradients between residuals in float64
 _LANDMARKS = 512  # rows of the preconditioner of a dual system
 _LANDMARK_PANEL = 64  # of which products are computed at a time
@@ -176,20 +177,39 @@ def choose_ridge_held_out(
     name = "choose_ridge_held_out"
     system = _system_of(name, read_rows, fit_intercept, ~held_out, max_memory=max_memory)
 
-    def solve(alpha: float, start: RidgeSolution | None) -> RidgeSolution:
-        return system.solve(alpha, start, tol, max_iter)
-
-    def score(solution: RidgeSolution) -> float:
+    def evaluate(solution: RidgeSolution) -> float:
         def squares(block: Block, Y: Array) -> Array:
             errors = Y - solution.intercept - block @ solution.coef
             return np.sum(errors**2, axis=1)
 
         return held_out_mean(name, split(read_rows, held_out), squares)
 
+    score = BestScore(evaluate)
+
+    def solve(alpha: float, start: RidgeSolution | None) -> RidgeSolution:
+        is_worse = score.is_worse if alphas is None else None
+        return system.solve(alpha, start, tol, max_iter, is_worse)
+
     trace = float(system.diagonal.sum())
     candidates = alpha_grid(name, alphas, trace / len(system.mean) or 1.0)
     loose: Any = LOOSE_SEARCH if alphas is None else {}
     return search_alphas(name, candidates, trace, solve, score, patience, **loose)
+
+
+class BestScore:
+    """Function that scores solutions, with the least of its values."""
+
+    def __init__(self, evaluate: Callable[[Any], float]) -> None:
+        self.evaluate, self.least = evaluate, np.inf
+
+    def __call__(self, solution: Any) -> float:
+        value = self.evaluate(solution)
+        self.least = min(self.least, value)
+        return value
+
+    def is_worse(self, solution: Any) -> bool:
+        """Return whether a solution that has not converged is worse than the best."""
+        return self.evaluate(solution) > (1 + _CLEARLY_WORSE) * self.least
 
 
 def search_alphas(
@@ -428,7 +448,12 @@ class _System:
         return point / self.unit, residual / self.unit
 
     def solve(
-        self, alpha: float, start: RidgeSolution | None, tol: float, max_iter: int
+        self,
+        alpha: float,
+        start: RidgeSolution | None,
+        tol: float,
+        max_iter: int,
+        is_worse: Callable[[RidgeSolution], bool] | None = None,
     ) -> RidgeSolution:
         """Return the solution of conjugate gradients."""
         unit, spectrum = self.unit, self.preconditioner
@@ -516,15 +541,23 @@ class _DualSystem(_System):
         return cls(list, n, mean, target_mean, cross, diagonal, None, block, roots, along, descent)
 
     def solve(
-        self, alpha: float, start: RidgeSolution | None, tol: float, max_iter: int
+        self,
+        alpha: float,
+        start: RidgeSolution | None,
+        tol: float,
+        max_iter: int,
+        is_worse: Callable[[RidgeSolution], bool] | None = None,
     ) -> RidgeSolution:
         """Return the solution by coordinate descent, or by conjugate gradients for small alphas."""
+
+        def solution(found: Descent) -> RidgeSolution:
+            coef, intercept = self.unit * found.coef, self.target_mean + self.unit * found.intercept
+            return RidgeSolution(coef, intercept, alpha, found.sweeps, found.change, descent=found)
+
+        ends = None if is_worse is None else lambda found: is_worse(solution(found))
         known = None if start is None else start.descent
-        found = self.descent.minimize(alpha, known, tol, max_iter)
-        if found is None:
-            return self._refine(alpha, start, tol, max_iter)
-        coef, intercept = self.unit * found.coef, self.target_mean + self.unit * found.intercept
-        return RidgeSolution(coef, intercept, alpha, found.sweeps, found.change, descent=found)
+        found = self.descent.minimize(alpha, known, tol, max_iter, ends)
+        return self._refine(alpha, start, tol, max_iter) if found is None else solution(found)
 
     def _refine(
         self, alpha: float, start: RidgeSolution | None, tol: float, max_iter: int

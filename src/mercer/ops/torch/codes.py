@@ -172,28 +172,54 @@ def coded_rows(codes: DeviceArray, tables: Any, fractions: Any, out: DeviceArray
 @torch_form(reference_codes.coded_descent)
 def coded_descent(
     codes: DeviceArray,
+    empty: Any,
     order: Any,
     Y: Any,
-    b: Any,
     c: Any,
     scale: float,
+    slope: float,
+    loss: str,
+    F: DeviceArray,
     a: DeviceArray,
+    b: DeviceArray,
     W: DeviceArray,
 ) -> DeviceArray:
     """Sweep row by row: sequential, hence slow on a device."""
-    rows, targets, bias, cost = (tensor(values, W.tensor) for values in (codes, Y, b, c))
+    rows, targets, cost = (tensor(values, W.tensor) for values in (codes, Y, c))
     weights, panel = a.tensor, W.tensor
     places = torch.arange(rows.shape[1], device=rows.device)
-    q = scale * scale * len(places)
+    without = [] if empty is None else torch.nonzero(tensor(empty, W.tensor))[:, 0].tolist()
     for i in tensor(order, W.tensor).tolist():
-        at = (places, rows[i].long())
-        f = bias + scale * panel[at].sum(0)
-        u = torch.clamp(
-            cost[i] * (1 - targets[i] * f + q * targets[i] * weights[i]) / (1 + cost[i] * q), min=0
-        )
-        panel[at] += scale * (targets[i] * u - weights[i])
-        weights[i] = targets[i] * u
+        used = places[:0] if i in without else places
+        at = (used, rows[i, : len(used)].long())
+        f = b.tensor + scale * panel[at].sum(0)
+        F.tensor[i] = f
+        q = slope + scale * scale * len(used)
+        change = _descent_weight(loss, targets[i], f, weights[i], cost[i], q) - weights[i]
+        panel[at] += scale * change
+        b.tensor.add_(change, alpha=slope)
+        weights[i] += change
     return W
+
+
+def _descent_weight(
+    loss: str, y: torch.Tensor, f: torch.Tensor, a: torch.Tensor, c: torch.Tensor, q: float
+) -> torch.Tensor:
+    """Solve a' = c g(f + q (a' - a)), as `reference_codes.descent_weight` does."""
+    if loss == "squared":
+        return c * (y - f + q * a) / (1 + c * q)
+    rest = y * (f - q * a)
+    if loss == "squared_hinge":
+        return y * torch.clamp(c * (1 - rest) / (1 + c * q), min=0)
+    above = rest + c * q / 2 >= 0
+    low = torch.where(above, torch.clamp(rest, min=0), rest)
+    high = torch.where(above, rest + c * q, torch.clamp(rest + c * q, max=0))
+    m = torch.where(above, low, high)
+    for _ in range(50):
+        s = torch.sigmoid(-m)
+        m = m - (m - rest - c * q * s) / (1 + c * q * s * (1 - s))
+        m = torch.maximum(torch.minimum(m, high), low)
+    return y * (c * torch.sigmoid(-m))
 
 
 def _interpolate(
