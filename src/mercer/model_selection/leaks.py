@@ -71,7 +71,7 @@ def find_leaks(stream: Stream, *, numeric: bool) -> list[Leak]:
         seen = np.isfinite(values)
         if seen.sum() < _FEWEST_ROWS:
             continue
-        if seen.all() and _counts_rows(values, places):
+        if seen.all() and counts_rows(values, places):
             if stream.schema is None:  # otherwise it is dropped
                 leaks.append(Leak(name, None))
             continue
@@ -95,9 +95,11 @@ def _read(stream: Stream) -> tuple[Any, Array, Array]:
     return X, y, np.concatenate([block.start + np.arange(len(block)) for block in blocks])
 
 
-def _counts_rows(values: Array, places: Array) -> bool:
+def counts_rows(values: Array, places: Array) -> bool:
     """Return whether a column is first + step place, step not 0."""
-    step = values[1] - values[0]
+    if len(values) < 2:
+        return False
+    step = (values[-1] - values[0]) / (places[-1] - places[0])
     return bool(step != 0 and np.array_equal(values, values[0] + step * (places - places[0])))
 
 

@@ -15,6 +15,7 @@ from mercer.data.task import is_classification
 from mercer.errors import ParameterError, Setting
 from mercer.maps.block import Dense, matrix
 from mercer.maps.tabular import Tabular
+from mercer.model_selection.leaks import counts_rows
 from mercer.model_selection.schedule import Budget, least_limit, sample_rows
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
@@ -116,11 +117,11 @@ def draw(
             "Give more rows; with as few as that, fit a model without choosing: "
             "KernelClassifier(), KernelRegressor()."
         )
-    rows, targets, keys = _read(stream, total, limit, seed, most_rows)
+    rows, targets, keys, places = _read(stream, total, limit, seed, most_rows)
     names, encoder = stream.columns, None
     is_table = hasattr(stream, "with_schema")
     if encode and (stream.schema is not None or (is_table and np.isnan(rows).any())):
-        encoder = _fit_encoder(rows, stream)
+        encoder = _fit_encoder(rows, stream, places)
         rows = encoder._transform_block(rows)
         rows, names = matrix(rows), tuple(encoder.get_feature_names_out())
     if encode:
@@ -142,11 +143,15 @@ def draw(
     return Sample(rows[order], targets[order], numeric, total, encoder, names, timed)
 
 
-def _fit_encoder(rows: Array, stream: Stream) -> Tabular:
+def _fit_encoder(rows: Array, stream: Stream, places: Array) -> Tabular:
     """Return the encoder of the columns of a table, fitted to sampled rows.
 
-    Numbers keep their units: each model scales them as it needs.
+    Numbers keep their units: each model scales them as it needs. Columns that count the rows of the
+    table count those of the sample, and so are dropped.
     """
+    for column in rows.T:
+        if counts_rows(column, places):
+            column[:] = np.arange(len(column))
     sampled = open_stream(rows)
     sampled.schema, sampled.columns = stream.schema, stream.columns
     encoder = Tabular(scale=False)._fit_stream(sampled)
@@ -165,8 +170,8 @@ def _open(X: Any, y: Any) -> Stream:
 
 def _read(
     stream: Stream, total: int, limit: int, seed: int, most_rows: int
-) -> tuple[Any, Array, Array | None]:
-    """Return X, y, and the keys of groups or times, of a sample of rows, in their order."""
+) -> tuple[Any, Array, Array | None, Array]:
+    """Return X, y, keys of groups or times, and places of a sample of rows, in their order."""
     # the density of sparse rows is not known before they are read
     width = stream.width * (0.1 if stream.sparse else 1.0)
     fitting = sample_rows(8.0 * width, limit, most_rows)
@@ -192,12 +197,12 @@ def _read(
     y = np.concatenate(targets)
     some_keys = None if all_keys[0] is None else np.concatenate(all_keys)
     if not stream.sparse:
-        return np.concatenate(matrices), y, some_keys
+        return np.concatenate(matrices), y, some_keys, places
     from scipy.sparse import vstack
 
     rows = vstack(matrices, format="csr")
     rows.sum_duplicates()
-    return rows, y, some_keys
+    return rows, y, some_keys, places
 
 
 def _require_variation(X: Any, y: Array, numeric: bool) -> None:
