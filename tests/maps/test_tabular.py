@@ -260,7 +260,35 @@ def test_counts_of_more_categories_than_are_kept_do_not_depend_on_blocks():
     assert abs(whole.distinct / len(distinct) - 1) < 0.02
 
 
+def test_the_largest_hash_that_is_kept_is_counted_exactly():
+    counts = CategoryCounts(limit=2)
+    for values in ([3.0, 1.0, 2.0], [2.0, 3.0], [2.0]):
+        counts.add(np.array(values), np.ones(len(values)))
+    assert (counts.hashes.tolist(), counts.weights.tolist()) == ([1, 2], [1.0, 3.0])
+
+
 # What is decided.
+
+
+def test_columns_that_count_rows_are_found_over_many_tiles():
+    n = 3000
+    row, rng = np.arange(n, dtype=float), np.random.default_rng(0)
+    shuffled = rng.permutation(row)
+    twice = shuffled.copy()
+    twice[2000] = twice[5]  # one value twice, one not at all
+    X = np.column_stack(
+        [
+            rng.normal(size=n),
+            5 - 3 * row,
+            shuffled,
+            np.where(row < 1024, row, row + 1),  # a step of 2 between two tiles
+            np.where(row < 2560, row, 2 * row - 2560),  # another step in the last tile
+            twice,
+            row / 2,
+        ]
+    )
+    dropped = [i for i, each in enumerate(Tabular().fit(X).decisions_) if not each.features]
+    assert dropped == [1, 2]
 
 
 def test_columns_that_say_nothing_are_dropped_and_said():
@@ -379,8 +407,9 @@ def test_dates_are_points_on_circles_before_1970_and_up_to_the_year_9999():
     assert decisions(fitted)["day"].startswith("date, scaled, month, weekday, hour; 1 missing")
 
 
-def test_every_day_of_ten_thousand_years_has_its_day_of_the_year():
-    days = np.arange(-719_162, 2_932_897)
+def test_days_of_the_year_are_those_of_numpy_from_year_1_to_9999():
+    cycle = np.arange(-80_000, 66_097)  # 400 years, every day
+    days = np.concatenate([np.arange(-719_162, 2_932_897, 11), cycle, [2_932_896]])
     dates = days.astype("datetime64[D]")
     of_year = (dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(int)
     for second in (0.0, 86_399.5):
@@ -565,6 +594,27 @@ def test_a_saved_table_map_is_the_same_and_a_forged_one_is_refused(tmp_path):
         mercer.load(path)
 
 
+def test_a_worker_builds_the_same_encoding_from_the_statistics():
+    X, kinds = mixed()
+    fitted = fit(X, kinds)
+    expected = fitted.transform(X)
+    np.testing.assert_array_equal(fitted._pack()._unpack().transform(X), expected)
+    statistics = fitted.required_statistics(X.shape[1])
+    statistics.add(Dense(X))
+    rebuilt = pickle.loads(pickle.dumps(statistics))
+    chain = fitted.build(None, X.shape[1], rebuilt)
+    np.testing.assert_array_equal(chain(X).toarray(), expected)
+
+
+def test_a_dask_array_with_missing_cells():
+    array = pytest.importorskip("dask.array")
+    X = mixed()[0][:, :2]
+    lazy = array.from_array(X, chunks=(100, 2))
+    fitted = Tabular().fit(lazy)
+    np.testing.assert_array_equal(fitted.transform(X), Tabular().fit_transform(X))
+    np.testing.assert_array_equal(fitted.transform(lazy).compute(), fitted.transform(X))
+
+
 def test_float32_rows_are_refused_where_they_lose_hashes():
     X, kinds = mixed()
     with pytest.raises(ValueError, match="needs float64 rows"):
@@ -581,6 +631,7 @@ def test_infinite_numbers_are_refused():
         fit(X, kinds)
 
 
+@pytest.mark.full
 def test_a_million_categories_take_bounded_memory():
     X = hashes(1_000_000)[:, None]
     both = fit(np.column_stack([X, X % 7]), {"id": "category", "x": "number"})
@@ -593,6 +644,7 @@ def test_a_million_categories_take_bounded_memory():
     assert sum(array.nbytes for array in arrays) < 10_000
 
 
+@pytest.mark.full
 def test_ten_thousand_columns():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 10_000))

@@ -123,9 +123,9 @@ class Tabular(Map):
 
     Parameters
     ----------
-    scale : {"auto", "robust", "standard"} or False, default="auto"
-        "robust" divides numbers by their spread, "standard" by their standard deviation (and
-        subtracts the mean); False keeps them as they are. "auto" is False in front of maps of
+    scale : {"auto", "robust", "standard"} or bool, default="auto"
+        "robust" and True divide numbers by their spread, "standard" by their standard deviation
+        (and subtracts the mean); False keeps them as they are. "auto" is False in front of maps of
         histogram kernels (chi2, min-max, ...) and "robust" otherwise. A date is always scaled.
     center : bool or "auto", default="auto"
         Whether the median or the mean is subtracted from scaled numbers. "auto" does so unless the

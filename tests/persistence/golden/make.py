@@ -22,9 +22,12 @@ from mercer import (
     KernelRegressor,
     Nystroem,
     RandomFourier,
+    Tabular,
     UnaryIntersection,
     kernels,
+    open_stream,
 )
+from mercer.data.table_schema import KINDS, TableColumn, TableSchema
 from mercer.maps import registry
 
 HERE = Path(__file__).parent
@@ -58,6 +61,9 @@ def models() -> dict[str, Any]:
         if name in ("projection", "pca"):
             given["n_components"] = 3
         made[name] = cls(**given).fit(X)
+    table = open_stream(X)
+    table.schema = TableSchema(tuple(map(TableColumn, "abcde", [*KINDS[:3], KINDS[2], KINDS[3]])))
+    made["tabular-mixed"] = Tabular(min_frequency=3)._fit_stream(table)
     made["nystroem-exp-chi2"] = Nystroem(
         6, kernel=kernels.Gaussian(0.5).over(kernels.Chi2()), random_state=1
     ).fit(X)
