@@ -70,6 +70,7 @@ def test_separators_decimals_encodings_and_headers(mark, decimal, encoding, head
         ("a,b\n1,2\n", ["a", "b"], [1, 2], ""),
         ("a,b,a\n1,2,3\n", ["a", "b", "a.1"], [1, 2, 3], "renamed to 'a.1'."),
         ("a,a.1,a\n1,2,3\n", ["a", "a.1", "a.2"], [1, 2, 3], "renamed to 'a.2'."),
+        ("a,a,a.1\n1,2,3\n", ["a", "a.2", "a.1"], [1, 2, 3], "renamed to 'a.2'."),
         (",a,b\n0,1,2\n", ["Unnamed: 0", "a", "b"], [0, 1, 2], ""),
         ("5.1,3.5,1\n", ["f0", "f1", "f2"], [5.1, 3.5, 1], "No header"),
         ("5,3,1\n6,4,2\n", ["f0", "f1", "f2"], [5, 3, 1], "No header"),
@@ -84,6 +85,9 @@ def test_separators_decimals_encodings_and_headers(mark, decimal, encoding, head
         ("a,b,c\n1,2,3,\n4,5,6,\n", ["a", "b", "c", "Unnamed: 3"], [1, 2, 3, None], "one name"),
         ("2020-01-01,x\n2020-01-02,y\n", ["f0", "f1"], ["2020-01-01", "x"], "No header"),
         ("?,x\n1,x\n2,x\n", ["f0", "f1"], [None, "x"], "No header"),
+        ("a b\n1 2.5\n", ["a", "b"], [1, 2.5], "Separator space."),
+        ("t\na b\nc d\n", ["t"], ["a b"], ""),
+        ("a,b\n# c\n1,2\n# d\n", ["a", "b"], [1, 2], "that start with # are skipped"),
         ("a;b\n1,234;2\n", ["a", "b"], [1.234, 2], "1,234 is read as 1.234."),
     ],
 )
@@ -140,14 +144,21 @@ def test_yes_and_no_are_true_and_false_but_labels_as_a_target(tmp_path):
         list(open_stream(tmp_path / "d.csv", target=["y"]).chunks())
 
 
-def test_thousands_are_text_with_separators_that_stay(tmp_path):
-    text = 'a,b\n"1,234.5",1\n"12,000",2\n999,3\n'
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ('a,b\n"1,234.5",1\n"12,000",2\n999,3\n', ["1,234.5", "12,000", "999"]),
+        ("a;b\n1.234,5;1,5\n12.000;2,5\n", ["1.234,5", "12.000"]),
+        ("a\tb\n1 234,5\t1,5\n12 000\t2,5\n", ["1 234,5", "12 000"]),
+        ("a;b\n1'234.5;1.5\n;2.5\n", ["1'234.5", None]),
+    ],
+)
+def test_thousands_are_said_and_their_cells_are_text(text, cells, tmp_path):
     (tmp_path / "d.csv").write_text(text)
-    assert columns(tmp_path / "d.csv")["a"].tolist() == ["1,234.5", "12,000", "999"]
-    (tmp_path / "d.csv").write_text("a;b\n1.234,5;1,5\n12.000;2,5\n")
-    got = columns(tmp_path / "d.csv")
-    assert got["a"].tolist() == ["1.234,5", "12.000"]
-    assert got["b"].tolist() == [1.5, 2.5]
+    got = open_table(tmp_path / "d.csv").head()
+    assert got.column("a").to_pylist() == cells
+    assert got.column("b").to_pylist()[0] in (1, 1.5)
+    assert "Separators of thousands in 'a'." in said(tmp_path / "d.csv")
 
 
 def test_codes_with_leading_zeros_are_text(tmp_path):
@@ -301,8 +312,10 @@ def test_ten_thousand_columns(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_refused_with_its_number(small, monkeypatch, tmp_path):
-    path = damaged(tmp_path, "d.csv", b"a,b\n" + b"1,2\n" * 5000 + b"3," + b"4" * 500_000 + b"\n")
-    with pytest.raises(ValueError, match=r"d.csv, line 5,002 has 500,002 bytes, and at most"):
+    path = damaged(
+        tmp_path, "d.csv", b"a,b\n" + b"1,2\n" * 5000 + b"3," + b"4" * 2_500_000 + b"\n9,9\n"
+    )
+    with pytest.raises(ValueError, match=r"d.csv, line 5,002 has 2,500,002 bytes, and at most"):
         list(open_stream(path).chunks())
     monkeypatch.setattr("mercer.data.csv.LONGEST_LINE", 10**5)
     path = damaged(tmp_path, "d.csv", b"a,b\n3," + b"4" * 500_000 + b"\n")

@@ -269,6 +269,14 @@ def test_urls_are_read_and_checked(suffix, tmp_path):
     assert sum(map(len, open_stream(f"memory://{tmp_path.name}", **TABLE).chunks())) == 2 * N - 2
 
 
+def test_a_url_with_other_content_of_the_same_size_is_refused(tmp_path):
+    url = write_memory(tmp_path, damaged(tmp_path, "d.csv", b"a,b\n1,2\n"))
+    stream = open_stream(url)
+    write_memory(tmp_path, damaged(tmp_path, "d.csv", b"a,b\n1,3\n"))
+    with pytest.raises(ChangedFileError, match=r"d.csv has changed .*another file has taken its"):
+        list(stream.chunks())
+
+
 def test_parquet_from_a_url(tmp_path):
     pq.write_table(table(), tmp_path / "d.parquet")
     assert_rows(

@@ -175,7 +175,7 @@ class CsvTable(TextFilesTable):
 
     def _explain_ragged(self, i: int, row: Any) -> ValueError:
         text = row.text if len(row.text) <= _SHOWN else f"{row.text[:_SHOWN]}..."
-        said = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+        said = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
         mark = said[self.dialects[i].delimiter]
         return ValueError(
             f"{self.names[i]}, line {row.number} has {row.actual_columns} cells separated by "
@@ -221,10 +221,7 @@ class CsvTable(TextFilesTable):
         return None
 
     def _explain_long_line(self, i: int) -> ValueError | None:
-        line, length = _longest_line(self.files.paths[i])
-        if length <= self.block_bytes:
-            return None
-        return _long_line(self.names[i], line, length, self.block_bytes)
+        return _find_long_line(self.files.paths[i], self.names[i], self.block_bytes)
 
 
 def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:
@@ -232,42 +229,35 @@ def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:
     head = b""
     try:
         with open_input(path) as file:
-            while True:
-                block = file.read(max(size - len(head), len(head)))
+            while block := file.read(max(size - len(head), len(head))):
                 head += block
-                if not block:
-                    return head, True
                 if len(head) >= size and head.count(b"\n") + head.count(b"\r") >= _LINES:
                     return head, False
-                if len(head) > _LINES * LONGEST_LINE or _first_line(head) > LONGEST_LINE:
-                    raise _long_line(name, *_longest_line(path), LONGEST_LINE)
+                if len(head) > LONGEST_LINE:
+                    error = _find_long_line(path, name, LONGEST_LINE)
+                    if error is not None:
+                        raise error
+            return head, True
     except FileNotFoundError:
         raise ValueError(f"{name} does not exist any more.") from None
     except OSError as error:
         raise ValueError(f"{name} is damaged: {error}") from None
 
 
-def _first_line(head: bytes) -> int:
-    return head.find(b"\n") if b"\n" in head else len(head)
-
-
-def _longest_line(path: AnyPath) -> tuple[int, int]:
-    """Return the number and the bytes of the longest line of a file."""
-    line, number, length, longest = 1, 1, 0, 0
+def _find_long_line(path: AnyPath, name: str, most: int) -> ValueError | None:
+    """Return an error about the first line of more than `most` bytes; None if there is none."""
+    line, length, ended = 1, 0, False
     with open_input(path) as file:
-        while block := file.read(2**20):
-            parts = block.split(b"\n")
-            for part in parts[:-1]:
-                if length + len(part) > longest:
-                    longest, number = length + len(part), line
-                line, length = line + 1, 0
-            length += len(parts[-1])
-            if length > longest:
-                longest, number = length, line
-    return number, longest
-
-
-def _long_line(name: str, line: int, length: int, most: int) -> ValueError:
+        while not ended and (block := file.read(2**20)):
+            first, *others = block.split(b"\n")
+            length += len(first)
+            for part in others:
+                ended = length > most
+                if ended:
+                    break
+                line, length = line + 1, len(part)
+    if length <= most:
+        return None
     return ValueError(
         f"{name}, line {line:,} has {length:,} bytes, and at most {most:,} are read as one line. "
         "Is it a table with a row on each line?"

@@ -19,7 +19,7 @@ from mercer.validation.rows import reads_as_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _CANDIDATES = ",;\t|"
-_SAID = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
+_SAID = {",": "','", ";": "';'", "\t": "tab", "|": "'|'", " ": "space"}
 HEAD_BYTES = 2**16  # from which separators are detected
 _LINES = 4  # at least, however long they are
 _RECORDS = 200  # from which types are detected
@@ -42,6 +42,10 @@ _COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?",
 _POINT = re.compile(
     r"[+-]?(\d+\.\d+|\.\d+|\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,})([eE][+-]?\d+)?", re.ASCII
 )
+_THOUSANDS = {
+    ".": re.compile(r"[+-]?\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?", re.ASCII),
+    ",": re.compile(r"[+-]?\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?", re.ASCII),
+}
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # a decimal, or thousands
 
 _BINARY = {
@@ -70,7 +74,7 @@ class Dialect:
     skip : int
         Lines before the first row.
     comments : bool
-        Whether lines that start with # are comments.
+        Whether lines that start with # and do not have the cells of a row are comments.
     newlines : bool
         Whether quoted cells contain line breaks.
     spaces : bool
@@ -136,6 +140,7 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
     cells = others if header else [first, *others]
     columns: list[tuple[str, ...]] = list(zip(*cells, strict=True))
     decimal, unsure = _find_decimal(columns, lines.delimiter)
+    unique, renamed = _unique_names(names)
     if lines.delimiter != delimiter or decimal != ".":
         comma = ", decimal comma" if decimal == "," else ""
         notes.insert(0, f"Separator {_SAID[lines.delimiter]}{comma}.")
@@ -143,7 +148,19 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
         notes.append(f"{unsure} is read as {unsure.replace(',', '.')}.")
     if encoding not in ("utf-8", "utf-8-sig"):
         notes.insert(0, f"Encoding {encoding}.")
-    unique, renamed = _unique_names(names)
+    thousands = [
+        repr(name)
+        for name, column in zip(unique, columns, strict=False)
+        if _have_thousands(column, decimal)
+    ]
+    if thousands:
+        notes.append(f"Separators of thousands in {', '.join(thousands[:3])}.")
+    between = any(
+        record[0].startswith("#") and len(record) != lines.width
+        for record in lines.records[lines.above + 1 :]
+    )
+    if between:
+        notes.append("Lines between rows that start with # are skipped.")
     if renamed:
         notes.append(f"Columns of one name are renamed to {', '.join(map(repr, renamed[:3]))}.")
     spaces = any(cell != cell.strip() for column in columns for cell in column)
@@ -154,7 +171,7 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
         names=tuple(unique),
         index=len(names) > 1 and not names[0],
         skip=len(prefix) + (lines.ends if header else lines.starts)[lines.above],
-        comments=bool(comments),
+        comments=bool(comments) or between,
         newlines=any("\n" in cell or "\r" in cell for column in columns for cell in column),
         spaces=spaces,
         nulls=_null_words(columns, spaces),
@@ -277,10 +294,16 @@ class _Lines:
 
 def _choose_delimiter(text: str, complete: bool, usual: str) -> _Lines:
     candidates = [usual, *(mark for mark in _CANDIDATES if mark != usual)]
-    return max(
+    lines = max(
         (_split(text, complete, mark) for mark in candidates if mark == usual or mark in text),
         key=_Lines.score,
     )
+    if lines.width < 2 and " " in text:  # where a space separates, nothing else does
+        by_space = _split(text, complete, " ")
+        regular = by_space.width > 1 and {*map(len, by_space.records)} == {by_space.width}
+        if regular and all(_is_value(cell) for row in by_space.body for cell in row):
+            return by_space
+    return lines
 
 
 def _split(text: str, complete: bool, delimiter: str) -> _Lines:
@@ -396,6 +419,16 @@ def _are_codes(column: Sequence[str]) -> bool:
         and len(digits[0]) > 2
         and all(cell.isdigit() for cell in digits)
         and any(cell[0] == "0" for cell in digits)
+    )
+
+
+def _have_thousands(column: Sequence[str], decimal: str) -> bool:
+    """Return whether all cells are numbers, some of them such as 1,234 or 1 234."""
+    cells = [cell for cell in map(str.strip, column) if cell not in NULLS]
+    return any(_THOUSANDS[decimal].fullmatch(cell) for cell in cells) and all(
+        _THOUSANDS[decimal].fullmatch(cell)
+        or reads_as_number(cell.replace(",", ".") if decimal == "," else cell)
+        for cell in cells
     )
 
 
