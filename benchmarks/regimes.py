@@ -56,6 +56,7 @@ CASES = (
     Case("shuttle", None, "gcws", 64),
     Case("mnist", None, "fourier", 1024),
     Case("mnist", None, "fourier", 4096),
+    Case("mnist", None, "gcws", 256),
 )
 
 

@@ -224,17 +224,17 @@ def test_sweeps_alone_come_to_the_minimum(loss, fit_intercept, alpha):
 def test_the_error_of_scores_is_within_the_tolerance(loss):
     """Sweeps in float32, with rows that are alike and outputs that fill a cache line and more."""
     rng = np.random.default_rng(5)
-    codes = rng.integers(0, 8, (300, 40)).astype(np.uint8)
-    codes[100:] = np.where(rng.random((200, 40)) < 0.9, codes[:100].repeat(2, 0), codes[100:])
+    codes = rng.integers(0, 8, (90, 40)).astype(np.uint8)
+    codes[30:] = np.where(rng.random((60, 40)) < 0.9, codes[:30].repeat(2, 0), codes[30:])
     block = Coded(codes, OneHot(8, 40**-0.5))
-    Y = rng.choice([-1.0, 1.0], (300, 18))
-    problem = CodedDescent(block, Y, rng.integers(0, 3, 300).astype(float), loss, True)
-    exact = problem.minimize(0.05, None, 1e-10, 5000)
-    found = problem.minimize(0.05, None, 1e-4, 5000)
+    Y = rng.choice([-1.0, 1.0], (90, 18))
+    problem = CodedDescent(block, Y, rng.integers(0, 3, 90).astype(float), loss, True)
+    exact = problem.minimize(0.1, None, 1e-7, 5000)
+    found = problem.minimize(0.1, None, 1e-4, 5000)
     F, E = (block @ one.coef + one.intercept for one in (found, exact))
     assert found.a[0].dtype == np.float32
     assert np.sqrt(np.mean((F - E) ** 2, axis=0) / E.var(axis=0)).max() <= 2e-4
-    again = problem.minimize(0.05, problem.minimize(0.5, None, 1e-3, 5000), 1e-4, 5000)
+    again = problem.minimize(0.1, problem.minimize(1.0, None, 1e-3, 5000), 1e-4, 5000)
     F = block @ again.coef + again.intercept
     assert np.sqrt(np.mean((F - E) ** 2, axis=0) / E.var(axis=0)).max() <= 2e-4
 

@@ -98,11 +98,13 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass
         over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen.
     max_iter : int, default=100
-        Maximum number of Newton steps; a ConvergenceWarning says where more are needed.
+        Maximum number of Newton steps, each as good as five sweeps of coordinate descent on one-hot
+        codes; a ConvergenceWarning says where more are needed.
     tol : float, default=1e-4
         Newton's method ends for an output when a step changes its scores f(x) by at most tol, as
         root mean square over the training rows relative to the scores' standard deviation; or when
-        |gradient| <= tol alpha |w|, or 1e-12 of that at w = 0.
+        |gradient| <= tol alpha |w|, or 1e-12 of that at w = 0. Coordinate descent on one-hot codes
+        ends when this is the estimated error of the scores of all outputs.
     max_memory : int, str or None, default=None
         As in KernelRegressor.
     checkpoint : path or None, default=None
@@ -115,7 +117,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     classes_ : array
         Sorted labels.
     n_iter_ : int
-        Newton steps or conjugate gradient passes; 1 for squared loss from normal equations.
+        Newton steps, sweeps of coordinate descent or conjugate gradient passes; 1 for squared loss
+        from normal equations.
     feature_map_, feature_coef_, coef_, intercept_, alpha_, alphas_, alpha_scores_
     validation_score_, kkt_, zero_maps_, plan_
         As in KernelRegressor.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from mercer._typing import Array
 from mercer.ops.dispatch import op
@@ -215,9 +214,14 @@ def descent_weight(loss: str, y: Array, f: Array, a: Array, c: Any, q: Any) -> A
     high = np.where(above, rest + c * q, np.minimum(rest + c * q, 0))
     m = np.where(above, low, high)
     for _ in range(50):
-        s = expit(-m)
+        s = _falling_sigmoid(m)
         m = np.clip(m - (m - rest - c * q * s) / (1 + c * q * s * (1 - s)), low, high)
-    return y * (c * expit(-m))
+    return y * (c * _falling_sigmoid(m))
+
+
+def _falling_sigmoid(m: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(m))
 
 
 @op
