@@ -152,7 +152,10 @@ def transform(
             require_output(saved_map, force, inputs=(*sources, output))
         stream = open_data(data, target=target, columns=columns, drop=drop)
         print_reading(stream, console)
-        feature_map = make_map("transform", _map_syntax.build(spec), seed, None)
+        encode = stream.schema is not None
+        feature_map = make_map(
+            "transform", _map_syntax.build(spec), seed, None, scale=encode and "auto", encode=encode
+        )
         with console.progress("fit") as progress:
             feature_map._fit_stream(stream.with_progress(progress))
         if saved_map is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer import system
+from mercer._typing import is_csr
 from mercer.data import open_stream
 from mercer.errors import ParameterError
 from mercer.evaluation.certificate import Certificate, format_percent
@@ -30,7 +31,7 @@ from mercer.evaluation.cost import (
     rows_of_tile,
     steps_of,
 )
-from mercer.linear_model.base import make_map
+from mercer.linear_model.base import fit_encoder, make_map
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
 from mercer.linear_model.routes import (
@@ -42,8 +43,10 @@ from mercer.linear_model.routes import (
     plan_others,
 )
 from mercer.maps.base import Map
+from mercer.maps.block import matrix
 from mercer.maps.compose import count_scaled
 from mercer.maps.scaled import Scaled
+from mercer.maps.tabular import Tabular
 from mercer.parallel.device import device_context
 from mercer.parallel.threads import max_threads
 from mercer.parallel.tile_size import dtype_for_error, format_bytes
@@ -266,7 +269,7 @@ def plan(
     validate_option(estimator_name, "loss", loss, ("squared", *LOSSES))
     validate_integer(estimator_name, "outputs", outputs)
     measured = _validate_rate(estimator_name, rate, fitted)
-    shape, sample, read = _sample(estimator_name, source, error)
+    shape, sample, read, encoder = _sample(estimator_name, source, error, scale)
     unsized, fitted = fitted, fitted.for_rows(shape.rows)
     given = "as given" if fitted is unsized else f"auto, for {shape.rows:,} rows"
     sizes = MapSizes(fitted, shape.columns, shape.density)
@@ -277,9 +280,8 @@ def plan(
         timings = measure_timings(
             *sizes.reference(chosen), sample, shape, read=read, outputs=outputs
         )
-    estimator = _Estimator(
-        shape, fitted, sizes, timings, measured, loss, outputs, count_scaled(fitted, scale)
-    )
+    scaled = count_scaled(fitted, scale) if encoder is None else 0
+    estimator = _Estimator(shape, fitted, sizes, timings, measured, loss, outputs, scaled, encoder)
 
     def budget(name: str, value: Any, validate: Callable[[str, str, Any], Any]) -> Any:
         """Validate a budget; a refusal states the least that is needed."""
@@ -310,10 +312,13 @@ class _Estimator:
     loss: str
     outputs: int
     scaled: int  # maps that the estimator puts Scaled in front of
+    encoder: Tabular | None  # of the columns of a table
 
     def __call__(self, number: int | None, memory: int | None, reason: str = "") -> CostEstimate:
         shape, fitted, widths = self.shape, self.fitted, self.sizes(number)
         scales = (Scaled.statistics_name,) * self.scaled
+        if self.encoder is not None:
+            scales = (Tabular.statistics_name,)
         widths = replace(widths, statistics=scales + widths.statistics)
         settings, sizes = Settings("plan", "auto", self.loss), (shape.columns, widths.columns)
         known: dict[str, Any] = {
@@ -331,7 +336,11 @@ class _Estimator:
         if self.rate is not None and number is not None:
             error = self.rate.error(number)
         return CostEstimate(
-            **{**vars(route), "scaled": self.scaled > 0},
+            **{
+                **vars(route),
+                "scaled": self.scaled > 0,
+                "encoded": "" if self.encoder is None else self.encoder.schema_.describe(),
+            },
             feature_map=type(fitted).__name__ if number is None else repr(fitted.with_size(number)),
             size_parameter=fitted.size_parameter,
             size=number,
@@ -368,11 +377,16 @@ def _total_seconds(steps: tuple[Step, ...]) -> float:
     return sum(step.seconds * step.times for step in steps)
 
 
-def _sample(estimator_name: str, source: Any, error: float | None) -> tuple[DataShape, Any, float]:
-    """Return the shape of the data, rows to time on, and seconds to read a row."""
+def _sample(
+    estimator_name: str, source: Any, error: float | None, scale: bool | str
+) -> tuple[DataShape, Any, float, Tabular | None]:
+    """Return the shape of the data, rows to time on, seconds to read a row, and an encoder.
+
+    The columns of a table are encoded, which counts as reading them.
+    """
     if isinstance(source, tuple) and source and all(np.ndim(part) == 0 for part in source):
         shape = _validate_shape(estimator_name, source, dtype_for_error(error))
-        return shape, shape.synthetic(shape.sample_rows()), 0.0
+        return shape, shape.synthetic(shape.sample_rows()), 0.0, None
     stream = open_stream(source)
     start, parts, rows, numbers = time.perf_counter(), [], 0, 0
     for chunk in stream.chunks():
@@ -385,16 +399,23 @@ def _sample(estimator_name: str, source: Any, error: float | None) -> tuple[Data
     if not rows:
         raise ValueError(f"{estimator_name}: {stream.name} has no rows.")
     read = (time.perf_counter() - start) / rows
+    encoder = None
     if not stream.sparse:
         X, density = np.concatenate(parts), None
+        encoder = fit_encoder(X, stream, scale="robust" if scale is True else scale)
     else:
         from scipy.sparse import vstack
 
         X = vstack(parts, format="csr")
         density = max(X.nnz, 1) / (X.shape[0] * X.shape[1])
+    if encoder is not None:
+        start = time.perf_counter()
+        X = matrix(encoder._transform_block(X))
+        read += (time.perf_counter() - start) / X.shape[0]
+        density = X.nnz / (X.shape[0] * X.shape[1]) if is_csr(X) else None
     kind = "array" if stream.kind in ("pandas", "polars") else stream.kind
-    shape = DataShape(stream.rows or rows, stream.width, density, str(stream.dtype), kind)
-    return shape, X[: shape.sample_rows()], read
+    shape = DataShape(stream.rows or rows, X.shape[1], density, str(stream.dtype), kind)
+    return shape, X[: shape.sample_rows()], read, encoder
 
 
 def _validate_shape(estimator_name: str, source: tuple[Any, ...], dtype: str) -> DataShape:

@@ -1015,6 +1015,21 @@ def _encode_columns(feature_map: Map, scale: bool | str) -> Map:
     return feature_map if feature_map.accepts_missing else Tabular(scale=scaling) >> feature_map
 
 
+def fit_encoder(rows: Array, stream: Stream, *, scale: bool | str) -> Tabular | None:
+    """Return the encoder of the columns of a table, fitted to some of its rows.
+
+    None where all columns of a stream are numbers in every row.
+    """
+    is_of_table = isinstance(stream, TableStream | FrameStream)
+    if stream.schema is None and not (is_of_table and np.isnan(rows).any()):
+        return None
+    sampled = open_stream(rows)
+    sampled.schema, sampled.columns = stream.schema, stream.columns
+    encoder = Tabular(scale=scale)._fit_stream(sampled)
+    encoder._name_categories(stream)
+    return encoder
+
+
 def encoder_of(fitted: Map) -> Tabular | None:
     """Return the ``Tabular`` that a fitted map begins with, the first of maps side by side."""
     while isinstance(fitted, Composed | Stacked):

@@ -13,6 +13,7 @@ from mercer.data import Stream, open_stream
 from mercer.data.column_roles import TARGET
 from mercer.data.task import is_classification
 from mercer.errors import ParameterError, Setting
+from mercer.linear_model.base import fit_encoder
 from mercer.maps.block import Dense, matrix
 from mercer.maps.tabular import Tabular
 from mercer.model_selection.leaks import counts_rows
@@ -119,11 +120,11 @@ def draw(
         )
     rows, targets, keys, places = _read(stream, total, limit, seed, most_rows)
     names, encoder = stream.columns, None
-    is_table = hasattr(stream, "with_schema")
-    if encode and (stream.schema is not None or (is_table and np.isnan(rows).any())):
+    if encode and not stream.sparse:
         encoder = _fit_encoder(rows, stream, places)
-        rows = encoder._transform_block(rows)
-        rows, names = matrix(rows), tuple(encoder.get_feature_names_out())
+    if encoder is not None:
+        rows = matrix(encoder._transform_block(rows))
+        names = tuple(encoder.get_feature_names_out())
     if encode:
         require_finite("select", rows, names)
     if targets.ndim > 1:
@@ -143,20 +144,16 @@ def draw(
     return Sample(rows[order], targets[order], numeric, total, encoder, names, timed)
 
 
-def _fit_encoder(rows: Array, stream: Stream, places: Array) -> Tabular:
-    """Return the encoder of the columns of a table, fitted to sampled rows.
+def _fit_encoder(rows: Array, stream: Stream, places: Array) -> Tabular | None:
+    """Return the encoder of the columns of a table, fitted to sampled rows; None for numbers.
 
     Numbers keep their units: each model scales them as it needs. Columns that count the rows of the
     table count those of the sample, and so are dropped.
     """
-    for column in rows.T:
+    for column in () if stream.schema is None else rows.T:
         if counts_rows(column, places):
             column[:] = np.arange(len(column))
-    sampled = open_stream(rows)
-    sampled.schema, sampled.columns = stream.schema, stream.columns
-    encoder = Tabular(scale=False)._fit_stream(sampled)
-    encoder._name_categories(stream)
-    return encoder
+    return fit_encoder(rows, stream, scale=False)
 
 
 def _open(X: Any, y: Any) -> Stream:
