@@ -66,7 +66,7 @@ def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, 
     output, said = process.communicate(timeout=LIMIT)
     assert process.returncode == code, said
     assert "KernelRegressor: 30,000 rows" in output
-    assert said.strip().startswith("Stopped. The first ")
+    assert "\nStopped. The first " in said
     assert said.strip().endswith("rows are in half.ckpt: run the same command again to resume.")
     assert "Traceback" not in said
     assert {path.name for path in folder.iterdir()} == {"data.npy", "half.ckpt"}

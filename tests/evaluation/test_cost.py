@@ -123,10 +123,12 @@ def test_bytes_of_folds_are_those_of_all_their_sums():
     rows = DataShape(10**5, 10, None, "float64")
     once = plan_fit(rows.rows, 10, 300, limit=10**9, folds=1, alpha_method="gcv")
     folds = plan_fit(rows.rows, 10, 300, limit=10**9, folds=5, alpha_method="kfold")
-    # of each fold moments, scatter and eigenvectors; the sum twice, and a decomposition
-    assert folds.solver_bytes == 8 * 300**2 * (5 * 2.5 + 4)
+    # of each fold moments and scatter; the sum twice, and a factor
+    assert folds.solver_bytes == 8 * 300**2 * (5 * 1.5 + 5)
     wide = plan_fit(rows.rows, 10, 2000, limit=10**10, folds=5, alpha_method="kfold")
-    assert wide.solver_bytes == 8 * 2000**2 * (5 * 1.5 + 5)  # by Cholesky factors
+    assert wide.solver_bytes == 8 * 2000**2 * (5 * 1.5 + 5)
+    few = plan_fit(rows.rows, 10, 200, limit=10**10, folds=5, alpha_method="kfold")
+    assert few.solver_bytes == wide.solver_bytes / 100
     few = DataShape(200, 10, None, "float64")
     small, large = (
         peak_bytes(replace(plan, alpha_method=method), few, SIZE, 1, 1)

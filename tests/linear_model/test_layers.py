@@ -39,7 +39,7 @@ print(json.dumps(sorted(entered)))
 """
 
 # which device is active, and whether X is a tensor: no transfer
-SELECTION = {"current_device", "is_tensor", "<genexpr>", "device_context"}
+SELECTION = {"current_device", "device_of", "is_tensor", "<genexpr>", "device_context"}
 
 
 def test_a_local_fit_enters_no_dask_or_device_code():

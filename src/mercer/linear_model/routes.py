@@ -79,7 +79,8 @@ _LONG_SECONDS = 10  # that a plan states
 _LONG_WORK = 1e11  # multiply-adds that take less than that on most machines
 _TIMED_COLUMNS = 768
 _QUICK_FEATURES = 1024  # whose normal equations take less than a second, whatever a row is
-_SCORE_TOLERANCE = 1e-5  # error of scores by coordinate descent, which float32 resolves
+# Errors of scores by coordinate descent: of classes, which float32 resolves, and of numbers.
+_CLASS_TOLERANCE, _NUMBER_TOLERANCE = 1e-5, 1e-7
 _GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
 
@@ -778,7 +779,7 @@ class ConjugateGradientsRoute(Route):
         tol = tolerance(stream.dtype.itemsize)
         for block, _, _ in blocks():  # kept in memory, where they fit
             if is_one_hot(block):
-                tol = _SCORE_TOLERANCE
+                tol = _NUMBER_TOLERANCE if model._numeric_targets else _CLASS_TOLERANCE
         options: Any = {
             "fit_intercept": model.fit_intercept,
             "max_memory": model.plan_.limit,
@@ -1133,13 +1134,10 @@ def _require_weights(model: Any, statistics: Any) -> None:
 def _solver_bytes(features: int, problem: Problem) -> int:
     """Return the bytes of moments and of what is solved from them.
 
-    A fold has moments and a scatter, and a second one or eigenvectors where all folds are solved
-    at once.
+    A fold has moments and a scatter, and a second one where all folds are solved at once.
     """
     folds = problem.folds
-    decomposed = problem.alpha_method == "kfold" and features <= DECOMPOSED_FEATURES
-    at_once = problem.joint_folds or decomposed
-    more = (1.5 + at_once) * folds + (not decomposed) if folds > 1 else 0
+    more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
 
 
