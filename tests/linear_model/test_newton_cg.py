@@ -194,13 +194,13 @@ def test_the_minimum_is_that_of_l_bfgs(n, D, t, weighted, fit_intercept, loss):
     "room", [pytest.param(PLENTY, marks=pytest.mark.full), 0], ids=["kept", "read anew"]
 )
 def test_codes_have_the_same_minimum(make, room, fit_intercept, loss):
-    """One-hot codes of 70 rows are 320 features: kept, they go by the weights of rows."""
+    """One-hot codes of 70 rows are 320 features: kept, they go by coordinate descent."""
     _, Y, w = data(70)
     block = make(70)
     found = minimize_loss(
         coded_rows(block, Y, w, room=room), LOSSES[loss], 0.2, fit_intercept=fit_intercept, tol=1e-7
     )
-    assert (found.weights is not None) == (make is hashes and room > 0)
+    assert (found.descent is not None) == (make is hashes and room > 0)
     assert_minimum(found, loss, block.toarray(), Y, 0.2, w, fit_intercept)
 
 

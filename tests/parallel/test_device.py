@@ -345,4 +345,5 @@ def test_maps_with_array_api_support_pass_the_check_of_scikit_learn() -> None:
         "Chi2Series",
         "FeaturePCA",
         "Scaled",
+        "Tabular",
     }

@@ -421,7 +421,8 @@ class KernelModel(BaseEstimator):
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)
-        self.plan_ = replace(self.plan_, solver_seconds=0.0)  # the same file from every fit
+        # the same file from every fit
+        self.plan_ = replace(self.plan_, solver_seconds=0.0, route_reason="")
         return replace(settings, alpha_method=self.plan_.alpha_method)
 
     def _with_conditions(self, stream: Stream, settings: Settings) -> Settings:
