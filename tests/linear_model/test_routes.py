@@ -74,7 +74,7 @@ def test_a_plan_reads_as_sentences():
         "50 rows x 3 columns -> 16 features; least squares from normal equations, 8.19 kB of at "
         "most 1 GB; alpha by leave-one-out. 5 passes: column scales, bandwidth statistics, normal "
         "equations, copies of rows, leverages. Columns centered and divided by their spread; "
-        "scale=False keeps them. Chosen: the least work of 2 routes."
+        "scale=False keeps them."
     )
     assert str(plan_fit(None, 3, 16, limit=1, labels=True)).endswith(
         "Passes: class labels, then one per conjugate gradient step. Chosen: least squares from "
