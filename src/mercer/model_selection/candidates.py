@@ -76,8 +76,8 @@ ALTERNATIVES = {
     "nystroem": "fourier",
     "pca": "linear",
     "projection": "linear",
-    "tabular": "scaled",
 }
+ENCODERS = ("tabular",)  # of columns, which a sample of a table has behind it already
 LINEAR = ("linear", "scaled")
 
 
@@ -242,7 +242,8 @@ def _wrong_domain(cls: type[Map]) -> str:
 def _parse_kernels(kernels: Any) -> tuple[list[str], list[Map]]:
     """Return the names, and the maps, of the parameter `kernels`."""
     if isinstance(kernels, str) and kernels == "auto":
-        return [name for name in registry() if name not in ALTERNATIVES], []
+        left_out = {*ALTERNATIVES, *ENCODERS}
+        return [name for name in registry() if name not in left_out], []
     listed: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
     if not isinstance(listed, list | tuple | set | frozenset) or not listed:
         needed = " must be 'auto' or a list of names of maps and maps"
