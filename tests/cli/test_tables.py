@@ -157,7 +157,9 @@ def test_columns_that_say_the_target_are_named(table):
 @pytest.mark.parametrize("options", ["", "--group household", "--time joined"])
 def test_compare_takes_mixed_tables(table, options):
     command = f"compare people.csv --target buys {options} --kernels fourier --max-seconds 10"
-    text = run(command)
+    text = run(f"{command} --report r.html")
+    page = Path("r.html").read_text()
+    assert "Columns of the table" in page and "category, 4 values" in page
     assert "category, 4 values" in text and "encoded columns" in text
     assert "--map 'tabular:scale=false >> " in text
     next_command = text[text.index("Next: mercer ") + 13 :].split(" -o ")[0].replace("\n", " ")

@@ -121,8 +121,15 @@ class Leaderboard:
 
     @property
     def best_(self) -> Any:
-        """Model of the winner, not fitted: a KernelClassifier or KernelRegressor."""
-        return clone(self.winner.model)
+        """Model of the winner, not fitted: a KernelClassifier or KernelRegressor.
+
+        For a table its map begins with the encoding of the columns.
+        """
+        model = clone(self.winner.model)
+        if self.encoder is None:
+            return model
+        given = make_map("select", model.feature_map, None, None, scale=model.scale)
+        return model.set_params(feature_map=clone(self.encoder) >> given)
 
     def __str__(self) -> str:
         """Format the table, the summary, and what was left out."""
@@ -315,9 +322,6 @@ def _make_entry(search: SuccessiveHalving, result: Result, *, finalist: bool) ->
     if candidate.kind != "exact":
         model = candidate.build(result.size, search.options)
         model = getattr(model, "model", model)  # scikit-learn's own
-    if sample.encoder is not None and model is not None and candidate.kind in ("linear", "map"):
-        given = make_map("select", model.feature_map, None, None, scale=model.scale)
-        model.set_params(feature_map=clone(sample.encoder) >> given)
     return Entry(
         name=result.label,
         kind=candidate.kind,

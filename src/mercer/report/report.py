@@ -189,6 +189,7 @@ def _render(
         command=command,
         settings=settings,
         column_names=None if names is None else list(names),
+        encodings=[] if board.encoder is None else board.encoder.decisions_,
         excluded=list(board.refused.items()),
         notes=board.notes,
     )
