@@ -42,7 +42,7 @@ def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, small_grid):
 def test_verbose_prints_the_plan(capsys):
     model = classifier(class_weight="balanced", verbose=1).fit(X, y)
     said = capsys.readouterr().out
-    assert said == f"KernelClassifier: {model.plan_}\n"
+    assert said == f"KernelClassifier: {model.plan_} Chosen: the least work of 2 routes.\n"
     assert "240 rows x 4 columns -> 48 features; least squares from normal equations" in said
     assert "2 passes: class weights, normal equations." in said
     classifier().fit(X, y)
