@@ -25,7 +25,7 @@ def test_every_registered_map_takes_part_or_is_named_with_a_reason():
     X = np.random.default_rng(0).dirichlet(np.ones(60), size=300)
     found, refused, _ = candidates(X, "auto", 0, domain="nonnegative")
     there = {word for one in found for word in one.name.split()} | set(refused)
-    assert set(mercer.maps.registry()) <= there
+    assert set(mercer.maps.registry()) - set(candidate_module.ENCODERS) <= there
     named, refused, _ = candidates(X, sorted(ALTERNATIVES), 0, domain="nonnegative")
     assert set(ALTERNATIVES) <= {word for one in named for word in one.name.split()}
     assert not refused
