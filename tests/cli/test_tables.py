@@ -81,7 +81,7 @@ def test_predict_keeps_columns_and_counts_unseen_categories(table):
     new.loc[:2, "city"] = "Mars"
     new.to_csv("new.csv", index=False)
     text = call("predict m.mercer new.csv --keep id,note -o p.csv").output
-    assert "category that the model was not fitted on: 'city' 3." in text
+    assert "value that the model was not fitted on: 'city' 3." in text
     found = pd.read_csv("p.csv")
     assert list(found.columns) == ["id", "note", "prediction"]
     assert (found["id"] == new["id"]).all() and (found["note"] == "hi, there").all()
@@ -180,3 +180,45 @@ def test_a_column_that_changes_its_type_later_is_read_as_what_it_is(table):
     text = run("fit long.csv --target y --map fourier:n_components=32 -o m.mercer")
     assert "code" in text and "category, 6 values" in text
     assert load("m.mercer").validation_score_.explained > 0.5
+
+
+def test_declared_categories_are_the_same_in_every_format(table):
+    rng = np.random.default_rng(3)
+    codes = rng.integers(1, 5, 300)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "c": codes, "flag": codes > 2})
+    frame["y"] = np.where(np.isin(codes, (1, 4)), "yes", "no")
+    frame.to_csv("codes.csv", index=False)
+    frame.to_parquet("codes.parquet")
+    frame.to_json("codes.jsonl", orient="records", lines=True)
+    frame.astype({"c": float}).to_csv("floats.csv", index=False)
+    for name in ("codes.csv", "codes.parquet", "codes.jsonl"):
+        run(f"fit {name} --target y --categorical c,flag {FIT}")
+        for other in ("codes.csv", "codes.parquet", "codes.jsonl", "floats.csv"):
+            text = call(f"predict m.mercer {other} -o p.csv --force").output
+            assert "not fitted on" not in text
+            assert (pd.read_csv("p.csv")["prediction"] == frame["y"]).mean() > 0.95
+
+
+def test_the_test_file_has_the_kinds_of_the_training_file(table):
+    people(100).assign(note="extra", city=None).to_csv("test.csv", index=False)
+    text = run(f"fit people.csv --target buys --test test.csv {FIT}")
+    assert "accuracy on test.csv" in text
+
+
+def test_plan_encodes_the_columns_of_a_table(table):
+    text = run("plan people.csv --target buys --map fourier:n_components=64")
+    assert "passes: columns of the table, bandwidth statistics" in text.replace("\n", " ")
+
+
+def test_numbers_written_as_text_are_no_classes(table):
+    amounts = [f"{amount:,}" for amount in range(1000, 1400)]
+    table.assign(amount=amounts).to_csv("amounts.csv", index=False)
+    found = fails(f"fit amounts.csv --target amount {FIT}")
+    assert "400 distinct texts, most of them numbers such as '1,000'" in found
+
+
+def test_a_date_that_counts_rows_is_named(table):
+    minutes = pd.date_range("2024-01-01", periods=len(table), freq="min")
+    table.sort_values("buys").assign(at=minutes).to_csv("sorted.csv", index=False)
+    text = call(f"fit sorted.csv --target buys {FIT}").output
+    assert "Column 'at' counts the rows." in text

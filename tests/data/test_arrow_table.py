@@ -154,7 +154,7 @@ def test_cells_of_another_kind_are_refused_with_their_row():
 def test_kinds_override_inference():
     frame = pd.DataFrame({"zip": [1234, 5678], "note": ["a b c d e", "f g h i j"]})
     assert open_stream(frame, kinds={"zip": "category"}).schema.columns == (
-        TableColumn("zip", "category"),
+        TableColumn("zip", "category", format="typed"),
         TableColumn("note", "text", 256),
     )
     X = read(open_stream(frame, kinds={"zip": "category", "note": "category"}))

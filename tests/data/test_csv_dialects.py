@@ -321,3 +321,21 @@ def test_a_line_that_is_too_long_is_refused_with_its_number(small, monkeypatch, 
     path = damaged(tmp_path, "d.csv", b"a,b\n3," + b"4" * 500_000 + b"\n")
     with pytest.raises(ValueError, match=r"d.csv, line 2 has 500,002 bytes, and at most 100,000"):
         open_stream(path)
+
+
+@pytest.mark.parametrize("rows", [300, 5])
+def test_a_quote_that_is_not_closed_is_refused_with_its_line(tmp_path, rows):
+    lines = ["x,word", *(f"{i},w" for i in range(rows)), '0.5,"p', *(f"{i},w" for i in range(rows))]
+    path = tmp_path / "open.csv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=rf"a quote \(\"\) in line {rows + 2} is not closed"):
+        open_stream(path)
+
+
+def test_years_beside_a_word_are_names(tmp_path):
+    path = tmp_path / "years.csv"
+    rows = [f"country {i},{i},{i + 1.5},{i + 2}" for i in range(20)]
+    path.write_text("\n".join(["country,2019,2020,2021", *rows]) + "\n")
+    stream = open_stream(path, target="2021")
+    assert stream.columns == ("country", "2019", "2020")
+    assert sum(len(chunk) for chunk in stream.chunks()) == 20

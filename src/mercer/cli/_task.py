@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 CLASSIFY, REGRESS = "classify", "regress"
 MOST_CLASSES = 1000  # without --max-classes
+_MOST_NUMBERED = 30  # labels that are numbers
+_WRITTEN_NUMBER = r"[-+(]?\s*[$€£]?\s*\d[\d.,' ]*(e[-+]?\d+)?\s*[%$€£)]?"
 _MODELS = {CLASSIFY: "classifier", REGRESS: "regressor"}
 
 
@@ -56,6 +59,8 @@ def infer_task(
         )
     task = requested or (CLASSIFY if is_classification(y) else REGRESS)
     values = set(y.tolist())
+    if is_text and requested is None:
+        _require_labels(stream.target, values)
     if task == CLASSIFY and len(values) > most_classes:
         raise _too_many_classes(stream.target, values, len(y), most_classes, is_text=is_text)
     kind = "string" if is_text else "boolean" if y.dtype.kind == "b" else "number"
@@ -67,6 +72,19 @@ def infer_task(
         f"the first {len(y):,} rows; {action.format(_MODELS[task])}{override}."
     )
     return Task(task, reason, y)
+
+
+def _require_labels(name: Any, values: set[Any]) -> None:
+    """Raise where most of many labels are numbers that are written as text."""
+    numbers = [value for value in values if re.fullmatch(_WRITTEN_NUMBER, str(value).strip())]
+    if len(values) > _MOST_NUMBERED and len(numbers) > 0.9 * len(values):
+        others = sorted(map(str, values - set(numbers)))[:1]
+        odd = f", and text such as {others[0]!r}" if others else ""
+        raise ValueError(
+            f"The target {name!r} has {len(values):,} distinct texts, most of them numbers such as "
+            f"{sorted(map(str, numbers))[0]!r}{odd}. Write them as plain numbers for a regression "
+            "(no units, no separators of thousands); --task classify takes them as classes."
+        )
 
 
 def _too_many_classes(

@@ -133,6 +133,7 @@ def fit(
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
     print_stream(stream, inferred, console)
 
+    from mercer.data import open_stream
     from mercer.linear_model.base import encoder_of
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
@@ -173,6 +174,8 @@ def fit(
     _print_summary(model, stream, seconds, output, console)
     _print_half_size(model, stream, seed, console)
     if test_stream is not None:
+        if encoder is not None and test is not None:
+            test_stream = open_stream(test, target=stream.target, schema=encoder.schema_)
         score = float(model.score(test_stream))
         measure = "accuracy" if inferred.name == CLASSIFY else "R^2"
         text = f"{score:.2%}" if measure == "accuracy" else f"{score:.4f}"

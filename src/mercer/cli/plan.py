@@ -126,14 +126,25 @@ def _measure(
     Columns are scaled where the estimators scale them. The rate is None for a map without an exact
     kernel.
     """
+    import numpy as np
+
     from mercer.data.batches import Rows
     from mercer.evaluation.certificate import certify
+    from mercer.linear_model.base import fit_encoder
+    from mercer.maps.block import matrix
     from mercer.maps.compose import is_scaled, scale_columns
     from mercer.maps.scaled import Scaled
+    from mercer.maps.tabular import Tabular
     from mercer.stats.basic import Reservoir
     from mercer.stats.reduce import accumulate
 
-    rows = accumulate(Rows(stream, feature_map), Reservoir(_SAMPLE_ROWS, seed)).rows
+    first = feature_map if stream.schema is None else Tabular()
+    rows = accumulate(Rows(stream, first), Reservoir(_SAMPLE_ROWS, seed)).rows
+    encoder = None
+    if isinstance(rows, np.ndarray) and not feature_map.accepts_missing:
+        encoder = fit_encoder(rows, stream, scale="robust" if scale is True else scale)
+    if encoder is not None:
+        rows, scale = matrix(encoder._transform_block(rows)), False
     if error is not None and rows.shape[0] < 2:
         raise ValueError(
             f"--error is measured on pairs of different rows, and there is {rows.shape[0]} row: "
@@ -149,7 +160,7 @@ def _measure(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # values outside the range of the half
-            pairs = _pair_count(stream.width)
+            pairs = _pair_count(rows.shape[1])
             certificate = certify(fitted, held_out, pairs=pairs, error=error, random_state=seed)
     except AttributeError as none:  # a composition without an exact kernel
         if error is not None:

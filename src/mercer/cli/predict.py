@@ -92,7 +92,7 @@ def predict(
         rows = write_predictions(loaded, stream.with_progress(progress), output, extra, kept)
     if unseen:
         counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())
-        console.note(f"cells with a category that the model was not fitted on: {counts}.")
+        console.note(f"cells with a value that the model was not fitted on: {counts}.")
         console.event("unseen", counts=dict(unseen))
     if to_file:
         console.print_file("Predicted", rows, time.perf_counter() - start, output)

@@ -37,6 +37,8 @@ FALSE = ("false", "False", "FALSE", *NO)
 _NUMBER = re.compile(r"[+-]?(\d+([.,' \u00a0]\d+)*[.,]?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+_YEAR = re.compile(r"(1[5-9]|20|21)\d\d")
+_LONGEST_CELL = 100  # lines; a quote that is open for longer was not closed
 _SVMLIGHT = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 _COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?", re.ASCII)
 _POINT = re.compile(
@@ -135,6 +137,7 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
             "(label index:value ...). Name it .svm."
         )
     lines = _choose_delimiter(text, complete, delimiter)
+    _require_closed_quotes(name, text, lines, len(prefix))
     first, others = lines.records[lines.above], lines.body
     names, notes, header = _find_names(first, others, lines, comments)
     cells = others if header else [first, *others]
@@ -306,6 +309,20 @@ def _choose_delimiter(text: str, complete: bool, usual: str) -> _Lines:
     return lines
 
 
+def _require_closed_quotes(name: str, text: str, lines: _Lines, above: int) -> None:
+    """Raise for a quoted cell of very many lines, which swallows the rows after it."""
+    for start, end in zip(lines.starts, lines.ends, strict=True):
+        long = end - start > _LONGEST_CELL
+        last = end == lines.ends[-1] and end - start > 1
+        if long or last:
+            record = "".join(text.splitlines(keepends=True)[start:end])
+            if long or record.count('"') % 2:
+                raise ValueError(
+                    f'{name}: a quote (") in line {above + start + 1} is not closed in the '
+                    f"{end - start - 1} lines after it. Close it, or double quotes inside of cells."
+                )
+
+
 def _split(text: str, complete: bool, delimiter: str) -> _Lines:
     """Split text into records; the last one is left out where the text goes on."""
     records, starts, ends = [], [], []
@@ -396,6 +413,10 @@ def _are_numbered(first: Sequence[str]) -> bool:
     numbers = [text for text in first if reads_as_number(text)]
     if [text.strip() for text in numbers] == [str(place) for place in range(len(numbers))]:
         return len(numbers) > 1
+    years = [int(text) for text in numbers if _YEAR.fullmatch(text.strip())]
+    by_one = {after - before for before, after in pairwise(years)} in ({1}, {-1})
+    if len(years) == len(numbers) < len(first) and by_one:  # beside a word: country,2019,2020
+        return True
     steps = {float(after) > float(before) for before, after in pairwise(numbers)}
     return len({*map(float, numbers)}) == len(numbers) >= _SCALE and len(steps) == 1
 

@@ -23,6 +23,7 @@ from mercer.data.table_schema import (
     DATE,
     NUMBER,
     TEXT,
+    TYPED,
     TableColumn,
     TableSchema,
     infer_schema,
@@ -358,7 +359,7 @@ class TextFilesTable(FilesTable):
 def _needs_text(described: Any, column: Column) -> bool:
     """Return whether cells must be read as they are written: categories, and dates of a format."""
     if described.kind in (CATEGORY, TEXT):
-        return True
+        return described.format != TYPED
     return described.kind == DATE and column.number and described.format not in ("", "%s")
 
 

@@ -18,6 +18,7 @@ from mercer.data._pyarrow import pyarrow
 from mercer.data.column_roles import COLUMNS, KINDS_SETTING, describe_missing
 from mercer.errors import ColumnTypeError, ParameterError, Setting
 
+TYPED = "typed"  # format of categories whose cells are numbers, dates or booleans
 NUMBER, BOOLEAN, CATEGORY, DATE, TEXT = KINDS = ("number", "boolean", "category", "date", "text")
 TEXT_SIZE = 256  # hash values of the words of a text
 _WORDS = 4  # words of a text on average, from which it is text and no category
@@ -81,7 +82,9 @@ class TableColumn:
             "",
             advice=(
                 ". Correct it, leave it empty, or declare the column's kind when fitting: ",
-                Setting("kinds", text=f"kinds={{{self.name!r}: 'category'}}"),
+                Setting(
+                    "categorical", repr(self.name), text=f"kinds={{{self.name!r}: 'category'}}"
+                ),
                 ".",
             ),
             column=self.name,
@@ -267,8 +270,10 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
         kind = kind.value_type
     if declared == TEXT:
         return TableColumn(name, TEXT, TEXT_SIZE)
-    if declared in (CATEGORY, BOOLEAN):
-        return TableColumn(name, declared)
+    if declared == BOOLEAN:
+        return TableColumn(name, BOOLEAN)
+    if declared == CATEGORY:
+        return TableColumn(name, CATEGORY, format="" if cells.is_text(kind) else TYPED)
     if declared and "%" in declared:
         cells.validate_date_format(declared)
         return TableColumn(name, DATE, format=declared)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._typing import Array, is_csr
 from mercer.data import Stream
+from mercer.data.table_schema import NUMBER
 
 _ROWS = 2000  # that are looked at
 _RUNS = 8  # runs of consecutive rows, evenly spaced where the source seeks
@@ -66,13 +67,15 @@ def find_leaks(stream: Stream, *, numeric: bool) -> list[Leak]:
     if is_csr(X) or len(y) < _FEWEST_ROWS or y.ndim > 1 or X.shape[1] > _COLUMNS:
         return []
     names = stream.columns or tuple(map(str, range(X.shape[1])))
+    columns = () if stream.schema is None else stream.schema.columns
+    numbers = {column.name for column in columns if column.kind == NUMBER}
     leaks = []
     for name, values in zip(names, X.T, strict=True):
         seen = np.isfinite(values)
         if seen.sum() < _FEWEST_ROWS:
             continue
         if seen.all() and counts_rows(values, places):
-            if stream.schema is None:  # otherwise it is dropped
+            if name not in numbers:  # a number is dropped
                 leaks.append(Leak(name, None))
             continue
         score, baseline = _score_alone(values[seen], y[seen], numeric)

@@ -114,11 +114,14 @@ class TableEncoding(Stage):
         require(bool(np.all(last < self.width - 1)), self, "a sine and a cosine for each part")
 
     def unseen(self, rows: Array) -> Array:
-        """Return the number of cells of each category that are in no table; 0 for hashed ones."""
+        """Return the number of cells of each category that are in no table; 0 for hashed ones.
+
+        A missing cell is one of them where none was missing in fit.
+        """
         result = np.zeros(len(self.categories), dtype=np.int64)
-        for i, (codes, place, features) in enumerate(self._places(rows)):
+        for i, (_, place, features) in enumerate(self._places(rows)):
             if self.categories[i, 2] <= 1:
-                result[i] = np.count_nonzero((codes != MISSING) & (place == len(features)))
+                result[i] = np.count_nonzero(place == len(features))
         return result
 
     def _dense(self, rows: Array, out: Array | None) -> Array:
