@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mercer import KernelRegressor, RandomFourier, open_stream
 from mercer.data.cells import hash_text
 from mercer.data.table_schema import TableColumn, TableSchema, category_names, infer_schema
 from mercer.errors import RowError
@@ -328,3 +329,21 @@ def test_names_of_categories_are_read_until_all_are_found():
     assert stream.read == 2
     assert category_names(stream, {"a": [hash_text("x")], "b": []}) == {"a": {}, "b": {}}
     assert category_names(stream, {"a": []}) == {"a": {}}
+
+
+def test_dates_of_either_order_are_said_and_read_again(tmp_path):
+    path = tmp_path / "days.csv"
+    days = [f"{1 + i % 12:02d}/{1 + i % 9:02d}/2024" for i in range(60)]
+    path.write_text("x,day,y\n" + "".join(f"{i},{day},{i}\n" for i, day in enumerate(days)))
+    stream = open_stream(path, target="y")
+    assert stream.notes == ("Dates of 'day' are read as day/month/year.",)
+    with path.open("a") as file:
+        file.writelines(f"{i},01/03/2024,{i}\n" for i in range(30_000))
+        file.write("7,03/25/2024,7\n")
+    model = KernelRegressor(RandomFourier(8, random_state=0)).fit(open_stream(path, target="y"))
+    assert model.schema_.columns[1] == TableColumn("day", "date", format="%m/%d/%Y")
+    with path.open("a") as file:
+        file.write("7,soon,7\n")
+    with pytest.warns(UserWarning, match="read as categories"):
+        model.fit(open_stream(path, target="y"))
+    assert model.schema_.columns[1].kind == "category"

@@ -18,8 +18,6 @@ from mercer.data.cells import floats, is_text, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
 from mercer.data.table_schema import (
-    CATEGORY,
-    TableColumn,
     TableSchema,
     infer_schema,
 )
@@ -130,14 +128,13 @@ class TableStream(Stream):
         return other
 
     def retyped(self, column: str) -> Self:
-        """Return this stream with a column as categories, for a ColumnTypeError that names it."""
+        """Return this stream with a column retyped, for a ColumnTypeError that names it."""
         assert self.schema is not None
         other = copy.copy(self)
         other._set_schema(
             TableSchema(
                 tuple(
-                    TableColumn(each.name, CATEGORY) if each.name == column else each
-                    for each in self.schema.columns
+                    each.retyped() if each.name == column else each for each in self.schema.columns
                 )
             )
         )

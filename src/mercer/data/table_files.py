@@ -26,6 +26,7 @@ from mercer.data.table_schema import (
     TYPED,
     TableColumn,
     TableSchema,
+    describe_ambiguous_dates,
     infer_schema,
 )
 from mercer.errors import ParameterError, RowError
@@ -122,6 +123,8 @@ class FilesStream(FileStream, TableStream):
         self._assign(table.names[0], table.columns, *self._roles)
         if self._beside is not None:
             self._used = [*self._used, self._beside]
+        if self.schema is not None and self._roles[-1] is None:
+            self.notes += tuple(describe_ambiguous_dates(self.schema, table.head()))
         columns, _, _, _, schema = self._roles
         for i in range(1, len(table.names)):
             self._require_columns(i, all_used=columns is None and schema is None)
@@ -261,6 +264,9 @@ class TextFilesStream(FilesStream):
         kind = self._table.read_types(self)[column]
         other = copy.copy(self)
         if pa.types.is_string(kind):  # of texts that are numbers or dates in the first rows
+            described = () if self.schema is None else self.schema.columns
+            if any(each.name == column and each.retyped().kind == DATE for each in described):
+                return super().retyped(column)
             columns, target, weight, kinds, schema = self._roles
             other._roles = columns, target, weight, {**(kinds or {}), column: CATEGORY}, schema
             other._set_table(self._table)

@@ -7,7 +7,7 @@ so that chunks, workers and files of one table agree. `mercer.maps.Tabular` enco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mercer.data._pyarrow import pyarrow
 from mercer.data.column_roles import COLUMNS, KINDS_SETTING, describe_missing
 from mercer.errors import ColumnTypeError, ParameterError, Setting
 
+DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
 TYPED = "typed"  # format of categories whose cells are numbers, dates or booleans
 NUMBER, BOOLEAN, CATEGORY, DATE, TEXT = KINDS = ("number", "boolean", "category", "date", "text")
 TEXT_SIZE = 256  # hash values of the words of a text
@@ -43,7 +44,7 @@ class TableColumn:
     format : str
         Of cells that are text: the strptime format of a date, which a time may follow, or the
         separators of a number (",." for 1,234.5); "" where cells are of the kind itself. "%s" are
-        seconds since 1970.
+        seconds since 1970; "typed" are categories whose cells are numbers, dates or booleans.
     """
 
     name: str
@@ -89,6 +90,12 @@ class TableColumn:
             ),
             column=self.name,
         )
+
+    def retyped(self) -> TableColumn:
+        """Return the column for cells that are not of this kind: month first, or categories."""
+        if self.kind == DATE and self.format == DAY_FIRST:
+            return replace(self, format=MONTH_FIRST)
+        return TableColumn(self.name, CATEGORY)
 
     @property
     def names(self) -> list[str]:
@@ -235,6 +242,19 @@ def category_names(
         if not missing:
             break
     return texts
+
+
+def describe_ambiguous_dates(schema: TableSchema, head: Any) -> list[str]:
+    """Return sentences about dates whose first rows do not tell the day from the month."""
+    sentences = []
+    for column in schema.columns:
+        if column.kind == DATE and column.format == DAY_FIRST:
+            texts = cells.drop_missing(
+                cells.distinct_texts(head.column(column.name).combine_chunks())
+            )
+            if cells.text_dates(texts, MONTH_FIRST)[1].all():
+                sentences.append(f"Dates of {column.name!r} are read as day/month/year.")
+    return sentences
 
 
 def _is_usable(kind: Any) -> bool:
