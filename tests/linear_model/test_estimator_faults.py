@@ -184,7 +184,7 @@ def test_a_target_that_is_not_there(tmp_path):
         (lambda: regressor(-1.0).fit(X, t), "alpha must be a number of at least 0, a list"),
         (
             lambda: regressor("best").fit(X, t),
-            "alpha must be .* or one of 'auto', 'gcv', 'kfold', 'loo', got 'best'",
+            "alpha must be .* or one of 'auto', 'gcv', 'kfold', 'loo', 'evidence', got 'best'",
         ),
         (
             lambda: regressor("gcv", max_memory=SMALL).fit(X, t),

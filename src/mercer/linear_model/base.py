@@ -36,9 +36,9 @@ from mercer.data.stream import is_lazy
 from mercer.data.table_schema import CATEGORY, TableSchema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
-from mercer.linear_model.labels import probabilities
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
+from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.routes import ROUTES, NormalEquationsRoute, Plan, Settings, plan_model
 from mercer.linear_model.solvers.blocks import DeviceBlock
@@ -81,7 +81,10 @@ from mercer.validation.times import reject_times
 
 _COLUMNS = Setting("columns", text="open_stream(source, columns=[...])")
 _T = TypeVar("_T")
-_STATISTICS = ("_statistics", "_unlabeled")  # in no model file, and not sent to other processes
+# in no model file, and not sent to other processes
+_STATISTICS = ("_statistics", "_unlabeled", "_training")
+_UNCERTAINTY = ("_posterior", "_intervals")  # in a model file with uncertainty=True
+_TRAINING_BYTES = 2**26  # of rows in memory, a copy of which is kept for measures of uncertainty
 
 
 class KernelModel(BaseEstimator):
@@ -97,6 +100,7 @@ class KernelModel(BaseEstimator):
     seed_: int
     n_samples_seen_: int
     _predictor: LinearPredictor | None
+    _posterior: Posterior | None
     _targets_2d: bool
 
     _numeric_targets: ClassVar[bool] = True
@@ -110,6 +114,7 @@ class KernelModel(BaseEstimator):
         penalty: str = "l2",
         fit_intercept: bool = True,
         pca: int | None = None,
+        uncertainty: bool = False,
         max_memory: int | str | None = None,
         checkpoint: Any = None,
         cluster: Any = None,
@@ -125,6 +130,7 @@ class KernelModel(BaseEstimator):
         self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.pca = pca
+        self.uncertainty = uncertainty
         self.max_memory = max_memory
         self.checkpoint = checkpoint
         self.cluster = cluster
@@ -170,7 +176,7 @@ class KernelModel(BaseEstimator):
             settings = self._settings(unlabeled=unlabeled is not None)
             settings.validate()
 
-            def fit_rows(stream: Stream) -> tuple[LinearPredictor, int]:
+            def fit_rows(stream: Stream) -> None:
                 if groups is not None:
                     stream.with_groups(_to_host(groups))
                 settings.validate_rows(stream.rows)
@@ -180,13 +186,15 @@ class KernelModel(BaseEstimator):
                     None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
                 )
                 predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
-                return predictor, stream.rows or 0
+                self._require_finite(predictor)
+                self._predictor = predictor
+                self.n_samples_seen_ = stream.rows or 0
+                if self.uncertainty:
+                    self._measure_uncertainty(stream)
 
             with self._execution(X), _ignore_overflow():
-                predictor, rows = self._fit_training(X, y, sample_weight, fit_rows)
-            self._require_finite(predictor)
-            self._predictor = predictor
-            self.n_samples_seen_ = rows
+                self._fit_training(X, y, sample_weight, fit_rows)
+            self._keep_training(X, y, sample_weight, groups)
         return self
 
     @property
@@ -315,11 +323,67 @@ class KernelModel(BaseEstimator):
         _write_array(out, parts, (stream.rows, *outputs), self._prediction_dtype)
         return out
 
-    def _scores(self, X: Any) -> tuple[Stream, Iterator[Array]]:
-        """Return the stream of X, and b + z'c of consecutive rows."""
-        predictor = self._fitted_predictor()
+    def _scores(
+        self,
+        X: Any,
+        predictor: LinearPredictor | None = None,
+        posterior: Posterior | None = None,
+    ) -> tuple[Stream, Iterator[Array]]:
+        """Return the stream of X, and b + z'c of consecutive rows.
+
+        With a posterior, leverages are the last column. The predictor is that of the model unless
+        another is given.
+        """
+        fitted = self._fitted_predictor()
         stream = self._open(X, None, None, reset=False)
-        return stream, predictor.scores(stream, self.feature_map_, self.n_jobs)
+        used = fitted if predictor is None else predictor
+        return stream, used.scores(stream, self.feature_map_, self.n_jobs, posterior)
+
+    # Uncertainty
+
+    def _keep_training(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        """Keep a copy of few rows in memory, from which uncertainty is measured when it is used."""
+        size = self.n_samples_seen_ * self.n_features_in_ * 8
+        in_memory = not _is_source(X) and not is_tensor(X) and not is_tensor(y)
+        if in_memory and not self.uncertainty and size <= _TRAINING_BYTES:
+            self._training = copy.deepcopy((X, y, sample_weight, groups))
+
+    def _require_uncertainty(self) -> None:
+        """Measure the uncertainty of the model from its rows, unless that is done; or raise."""
+        self._fitted_predictor()
+        if self._has_uncertainty:
+            return
+        training = getattr(self, "_training", None)
+        name = type(self).__name__
+        if training is None:
+            raise ParameterError(
+                "",
+                f"This {name} was fitted without measures of its uncertainty, and has no copy of "
+                "its training rows (it was loaded, updated by partial_fit, or fitted on a file or "
+                "on more than 64 MB of rows). Fit it with ",
+                Setting("uncertainty", "True"),
+                ".",
+            )
+        replace(self._settings(), uncertainty=True).validate()
+        X, y, sample_weight, groups = training
+        with self._execution(X), _ignore_overflow():
+            stream = self._open(X, y, sample_weight, reset=False)
+            if groups is not None:
+                stream.with_groups(_to_host(groups))
+            self._measure_uncertainty(self._weight_classes(stream))
+
+    @property
+    def _has_uncertainty(self) -> bool:
+        return getattr(self, "_posterior", None) is not None
+
+    def _measured_posterior(self) -> Posterior:
+        self._require_uncertainty()
+        assert self._posterior is not None
+        return self._posterior
+
+    def _measure_uncertainty(self, stream: Stream) -> None:
+        """Compute and keep what measures of uncertainty need, from the training rows."""
+        raise NotImplementedError
 
     # Fitting
 
@@ -331,6 +395,7 @@ class KernelModel(BaseEstimator):
             self.penalty,
             self.pca,
             self.checkpoint,
+            self.uncertainty,
             **conditions,
         )
 
@@ -414,6 +479,8 @@ class KernelModel(BaseEstimator):
         plan = plan_model(self, settings, stream, limit)
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
+        if settings.uncertainty:
+            plan = replace(plan, passes=(*plan.passes, "uncertainty (3)"))
         given = make_map(name, self.feature_map, None, None)
         encoded = _describe_encoding(self.feature_map_)
         scaled = not encoded and count_scaled(given, self.scale) > 0
@@ -526,6 +593,8 @@ class KernelModel(BaseEstimator):
         self._statistics: Any = part if first else self._statistics + part
         self.n_samples_seen_ = count + (0 if first else self.n_samples_seen_)
         self._predictor = None  # solved when it is used
+        for name in ("_training", *_UNCERTAINTY):
+            self.__dict__.pop(name, None)
 
     def _fitted_predictor(self) -> LinearPredictor:
         if not self.__sklearn_is_fitted__():  # check_is_fitted builds tags, slower than a row
@@ -861,6 +930,8 @@ class KernelModel(BaseEstimator):
         """Return the fitted attributes that a model file has; no statistics."""
         self._fitted_predictor()
         excluded = {*self.get_params(deep=False), *_STATISTICS}
+        if not self.uncertainty:
+            excluded.update(_UNCERTAINTY)
         return {name: value for name, value in vars(self).items() if name not in excluded}
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
@@ -881,6 +952,9 @@ class KernelModel(BaseEstimator):
                 f"{name} has {self.n_features_in_} columns, and its map {fitted.n_features_in_}."
             )
         self._predictor.validate(fitted._n_features_out)
+        for name in _UNCERTAINTY:
+            if getattr(self, name, None) is not None:
+                getattr(self, name).validate(*self._predictor.coef.shape)
         settings = self._settings()
         settings.validate()
         settings.validate_widths(self._map_widths)
@@ -913,8 +987,8 @@ class KernelModel(BaseEstimator):
         """Return empty statistics of features and targets."""
         raise NotImplementedError
 
-    def _normal_equations(self, statistics: Any) -> list[NormalEquations]:
-        """Return the normal equations of each fold that has rows."""
+    def _normal_equations(self, statistics: Any) -> list[NormalEquations | None]:
+        """Return the normal equations of each fold; None for those without rows."""
         raise NotImplementedError
 
     @property
@@ -934,6 +1008,16 @@ class KernelModel(BaseEstimator):
     def _output_names(self, name: str) -> list[str]:
         """Return the names of the columns of predictions in a file."""
         return [name]
+
+    def _extra_names(self, extra: str | None, coverage: float | None) -> list[str]:
+        """Return the names of further columns of predictions in a file, or raise."""
+        raise NotImplementedError
+
+    def _prediction_columns(
+        self, X: Any, extra: str | None, coverage: float | None
+    ) -> Iterator[list[Array]]:
+        """Yield predictions and further columns of consecutive rows."""
+        raise NotImplementedError
 
     def _weight_classes(self, stream: Stream) -> Stream:
         """Return the stream with class weights, if there are any."""
@@ -1085,6 +1169,7 @@ def write_predictions(
     path: str | os.PathLike[str],
     extra: str | None = None,
     keep: KeptColumns | None = None,
+    coverage: float | None = None,
 ) -> int:
     """Write the predictions for X to a file, completely or not at all, and return their number.
 
@@ -1095,45 +1180,26 @@ def write_predictions(
     path : path
         ``.parquet``, ``.csv``, ``.tsv`` or ``.npy``: a column "prediction", one for each output
         when there are several.
-    extra : None, "score" or "probability"
-        Further columns, for a classifier: score_<class> (for two classes that of the second alone,
-        which is above 0 for it), or probability_<class>, where the model has ``predict_proba``.
+    extra : None, "score", "probability", "std", "interval" or "leverage"
+        Further columns. For a classifier: score_<class> (for two classes that of the second alone,
+        which is above 0 for it), or probability_<class>, where the model has ``predict_proba``. For
+        a regressor: std, or lower and upper, the ends of an interval, after each prediction.
     keep : KeptColumns, optional
         Columns of the source that are written before the predictions.
+    coverage : float, optional
+        Of intervals.
     """
     names = model._output_names("prediction")
     kept: dict[str, Any] = {} if keep is None else keep.types
     if set(kept) & set(names):
         raise ValueError(f"The columns {', '.join(names)} are predictions, and cannot be kept.")
     types: dict[str, Any] = dict.fromkeys(names, model._prediction_dtype)
-    if extra is not None:
-        columns = [f"{extra}_{label}" for label in _classes_with(model, extra)]
-        types |= dict.fromkeys(columns, np.dtype(np.float64))
+    types |= dict.fromkeys(model._extra_names(extra, coverage), np.dtype(np.float64))
     with open_writer(path, {**kept, **types}) as writer:
-        for scores in model._scores(X)[1]:
-            predictions = model._decode_scores(scores)
-            columns = [*predictions.reshape(len(predictions), -1).T]
-            if extra is not None:
-                columns += [*(scores if extra == "score" else probabilities(scores, model.loss)).T]
-            beside = {} if keep is None else keep.rows(len(scores))
+        for columns in model._prediction_columns(X, extra, coverage):
+            beside = {} if keep is None else keep.rows(len(columns[0]))
             writer.write({**beside, **dict(zip(types, columns, strict=True))})
     return writer.rows
-
-
-def _classes_with(model: Any, extra: str) -> list[Any]:
-    """Return the classes that have columns of scores or probabilities."""
-    name = type(model).__name__
-    if not hasattr(model, "classes_"):
-        raise ValueError(f"A {name} predicts numbers: it has no {extra} of classes.")
-    if extra == "probability" and not hasattr(model, "predict_proba"):
-        raise ParameterError(
-            "",
-            f"This {name} has no probabilities, which come with ",
-            Setting("loss", "'log_loss'"),
-            " and 'logistic': write scores, or fit it with such a loss.",
-        )
-    classes: list[Any] = model.classes_.tolist()
-    return classes[1:] if extra == "score" and len(classes) == 2 else classes
 
 
 def targets_of(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Self
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.stream import is_lazy
+from mercer.errors import ParameterError, Setting
 from mercer.linear_model.base import KernelModel, _to_host, targets_of
 from mercer.linear_model.cross_validation import Folds
 from mercer.linear_model.labels import (
@@ -154,6 +155,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         penalty: str = "l2",
         fit_intercept: bool = True,
         pca: int | None = None,
+        uncertainty: bool = False,
         class_weight: Any = None,
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -173,6 +175,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             penalty=penalty,
             fit_intercept=fit_intercept,
             pca=pca,
+            uncertainty=uncertainty,
             max_memory=max_memory,
             checkpoint=checkpoint,
             cluster=cluster,
@@ -304,14 +307,15 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _target_statistics(self) -> CombinedStatistics:
         return CombinedStatistics(Moments(target=False), ClassSums())
 
-    def _normal_equations(self, statistics: Any) -> list[NormalEquations]:
+    def _normal_equations(self, statistics: Any) -> list[NormalEquations | None]:
         if not self._classes_declared:
             self._set_classes(_labels(statistics))
         folds = statistics.parts if isinstance(statistics, Folds) else [statistics]
         return [
             self._class_equations(moments, *align_classes(self.classes_, sums))
-            for moments, sums in (fold.parts for fold in folds)
             if moments.rows
+            else None
+            for moments, sums in (fold.parts for fold in folds)
         ]
 
     def _class_equations(self, moments: Moments, counts: Array, sums: Array) -> NormalEquations:
@@ -422,6 +426,31 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     @property
     def _is_2d(self) -> bool:
         return len(self.classes_) > 2
+
+    def _extra_names(self, extra: str | None, coverage: float | None) -> list[str]:
+        if extra is None:
+            return []
+        if extra not in ("score", "probability"):
+            raise ValueError(f"A KernelClassifier predicts classes: it has no {extra} of numbers.")
+        if extra == "probability" and not hasattr(self, "predict_proba"):
+            raise ParameterError(
+                "",
+                "This KernelClassifier has no probabilities, which come with ",
+                Setting("loss", "'log_loss'"),
+                " and 'logistic': write scores, or fit it with such a loss.",
+            )
+        classes: list[Any] = self.classes_.tolist()
+        second = extra == "score" and len(classes) == 2
+        return [f"{extra}_{label}" for label in (classes[1:] if second else classes)]
+
+    def _prediction_columns(
+        self, X: Any, extra: str | None, coverage: float | None
+    ) -> Iterator[list[Array]]:
+        for scores in self._scores(X)[1]:
+            columns = [self._decode_scores(scores)]
+            if extra is not None:
+                columns += [*(scores if extra == "score" else probabilities(scores, self.loss)).T]
+            yield columns
 
     def _weight_classes(self, stream: Stream) -> Stream:
         weights = validate_class_weight(type(self).__name__, self.class_weight)

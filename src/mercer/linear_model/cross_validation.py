@@ -128,7 +128,7 @@ def held_out_rows(stream: Stream) -> Array:
     A third of the different rows up to LOO_ROWS rows, a tenth beyond. At least one of them is held
     out, and at least one is not if there are two.
     """
-    keys = np.concatenate([keys for keys, _ in _read_keys(stream)])
+    keys = concatenate_keys(stream)
     different = np.unique(keys)
     share = 1 / 3 if len(keys) <= LOO_ROWS else 0.1
     held_out: Array = keys < different[min(len(different) - 1, math.ceil(share * len(different)))]
@@ -161,6 +161,11 @@ def left_out_weights(stream: Stream, encode: Any) -> Array:
     differs = np.bincount(group, targets != targets[first][group]) > 0
     together = np.bincount(group, weights)
     return np.where(differs[group], np.minimum(weights, 1.0), together[group])
+
+
+def concatenate_keys(stream: Stream) -> Keys:
+    """Return the keys of all rows, or of their groups: a pass over the rows."""
+    return np.concatenate([keys for keys, _ in _read_keys(stream)])
 
 
 def _columns(targets: Any) -> Array:

@@ -103,8 +103,8 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
     ),
     "alpha": Parameter(
         "auto",
-        "Regularization: a number, [a,list] to choose from, or auto, gcv, kfold, loo.",
-        (NonNegativeNumbers(), Option("auto", "gcv", "kfold", "loo")),
+        "Regularization: a number, [a,list] to choose from, or auto, gcv, kfold, loo, evidence.",
+        (NonNegativeNumbers(), Option("auto", "gcv", "kfold", "loo", "evidence")),
     ),
     "penalty": Parameter(
         "l2",
@@ -116,6 +116,11 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
         None,
         "Fit on this number of principal components of each map.",
         (Integer(), Missing()),
+    ),
+    "uncertainty": Parameter(
+        False,
+        "true to measure and store standard deviations, intervals and probabilities.",
+        (Flag(),),
     ),
     "class_weight": Parameter(
         None,

@@ -11,6 +11,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.data import Chunk, Stream
 from mercer.errors import RowError
+from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps._transform import adapt_transform, cast_transform
 from mercer.maps.base import Map
@@ -71,8 +72,17 @@ class LinearPredictor:
         if not self.is_finite:
             raise ValueError("A linear predictor needs finite coefficients.")
 
-    def scores(self, stream: Stream, feature_map: Map, n_jobs: int | None) -> Iterator[Array]:
-        """Yield b + z'c of consecutive rows, (rows, outputs); features exist tile by tile only."""
+    def scores(
+        self,
+        stream: Stream,
+        feature_map: Map,
+        n_jobs: int | None,
+        posterior: Posterior | None = None,
+    ) -> Iterator[Array]:
+        """Yield b + z'c of consecutive rows, (rows, outputs); features exist tile by tile only.
+
+        With a posterior the last column is the leverage of each row.
+        """
         transform = cast_transform(feature_map.tile_transform_, stream.dtype)
         with np.errstate(over="ignore"):
             coef = np.ascontiguousarray(self.coef.astype(stream.dtype))
@@ -82,16 +92,22 @@ class LinearPredictor:
                 f"The model has coefficients up to {largest:.2g}, outside the range of "
                 f"{stream.dtype}: give float64 rows."
             )
+        outputs, projection = coef.shape[1], None
         cost = transform.cost(stream.width) + Cost(float(coef.size), 0.0)
+        if posterior is not None:
+            projection = posterior.projection
+            cost = cost + Cost(float(projection.size), 8.0 * projection.shape[1])
         warned, device = False, current_device()
         for chunk, X in _chunks(stream, cost, device):
-            out = np.empty((len(chunk), coef.shape[1]))
+            out = np.empty((len(chunk), outputs + (posterior is not None)))
             adapted = adapt_transform(feature_map.tile_transform_, X)
 
             def work(rows: slice, X: Any = X, out: Array = out, adapted: Any = adapted) -> None:
                 with np.errstate(over="ignore", invalid="ignore"):
                     block = feature_map._transform_tile(adapted, X, rows, check_values=True)
-                    out[rows] = block @ coef
+                    out[rows, :outputs] = block @ coef
+                    if posterior is not None:
+                        out[rows, outputs] = posterior.leverages(block, projection)
 
             try:
                 if device is None:
@@ -106,7 +122,9 @@ class LinearPredictor:
                 raise stream.locate(first, chunk.start) from None
             if feature_map.bounds_ is not None and not warned:
                 warned = feature_map.bounds_(chunk.X, numbered=chunk.start == 0)
-            out += self.intercept
+            out[:, :outputs] += self.intercept
+            if posterior is not None:
+                out[:, outputs] = posterior.exact_leverages(chunk.X, out[:, outputs])
             yield out
 
 

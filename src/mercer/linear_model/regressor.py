@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import copy
+import os
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from mercer._typing import Array
-from mercer.linear_model.base import KernelModel, _to_host, targets_of
+from mercer.data import Stream
+from mercer.data.batches import features
+from mercer.data.stream import is_lazy
+from mercer.errors import ParameterError
+from mercer.linear_model.base import KernelModel, _to_host, targets_of, write_predictions
+from mercer.linear_model.conformal import ConformalIntervals
 from mercer.linear_model.cross_validation import Folds
 from mercer.linear_model.normal_equations import NormalEquations
+from mercer.linear_model.posterior import Posterior
+from mercer.linear_model.predictor import LinearPredictor
+from mercer.linear_model.routes import ROUTES
+from mercer.linear_model.uncertainty import measure_uncertainty
+from mercer.maps.block import block_to_host
+from mercer.parallel.dask_cluster import map_chunks
+from mercer.parallel.device import to_tensor_like
+from mercer.rng import Rng, seed_from
 from mercer.stats.moments import Moments
 
 
@@ -125,6 +143,183 @@ class KernelRegressor(RegressorMixin, KernelModel):
     True
     """
 
+    _intervals: ConformalIntervals | None
+
+    def predict(
+        self, X: Any, out: Any = None, *, return_std: bool = False, return_cov: bool = False
+    ) -> Any:
+        """Predict tile by tile: the features of all rows never exist at once.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame, Arrow table, Dask array, path or stream
+            Of tables the columns of ``fit`` are used, by name; frames of numbers need the same
+            columns, unless ``fit`` had missing cells.
+        out : array or path, optional
+            Destination: an array with room for all predictions, or a ``.parquet``, ``.npy`` or
+            ``.csv`` file with a column "prediction" (one for each output when there are several),
+            and with return_std a column "std" after each.
+        return_std : bool, default=False
+            Return the standard deviation of y for each row too, noise included:
+            s sqrt(1 + h), h being the leverage of the row.
+        return_cov : bool, default=False
+            Return the covariance of y between all rows too.
+
+        Returns
+        -------
+        predictions : array, Dask array or tensor, or ``out``
+            For a Dask array a Dask array, not computed yet.
+        std : array of the same shape, with return_std
+        cov : array of shape (n, n) or (n, n, n_outputs), with return_cov
+        """
+        if return_std and return_cov:
+            raise ValueError("predict returns the standard deviation or the covariance, not both.")
+        if not (return_std or return_cov):
+            return super().predict(X, out)
+        self._require_uncertainty()
+        if isinstance(out, str | os.PathLike):
+            if return_cov:
+                raise ValueError("A file has standard deviations, no covariance: use return_std.")
+            with self._execution(X):
+                write_predictions(self, X, out, "std")
+            return out
+        if out is not None:
+            raise ValueError("With return_std or return_cov, out must be a path or None.")
+        if is_lazy(X):
+            if return_cov:
+                raise ValueError("The covariance of a Dask array is not computed: use return_std.")
+            t = self._measured_posterior().noise_variance.size
+            both = map_chunks(self, "_predict_std", X, 2 * t, np.dtype(np.float64))
+            columns = slice(None) if self._is_2d else 0
+            return both[:, :t][:, columns], both[:, t:][:, columns]
+        with self._execution(X):
+            both = self._predict_std(X)
+            mean, std = (self._decode_scores(part) for part in np.hsplit(both, 2))
+            mean = to_tensor_like(mean, X)
+            if return_std:
+                return mean, to_tensor_like(std, X)
+            return mean, to_tensor_like(self._covariance(X), X)
+
+    def _predict_std(self, X: Any) -> Array:
+        """Return predictions and standard deviations side by side, (n, 2 t)."""
+        posterior = self._measured_posterior()
+        parts = self._scores(X, posterior=posterior)[1]
+        return np.concatenate([_with_std(part, posterior) for part in parts])
+
+    def _covariance(self, X: Any) -> Array:
+        posterior = self._measured_posterior()
+        stream = self._open(X, None, None, reset=False)
+        blocks = features(stream, self.feature_map_).blocks()
+        Z = np.concatenate([np.asarray(block_to_host(block).toarray()) for block in blocks])
+        inner = posterior.covariance(Z)
+        leverages = np.concatenate(
+            [part[:, -1] for part in self._scores(X, posterior=posterior)[1]]
+        )
+        inner.flat[:: len(inner) + 1] = 1 + leverages
+        cov = np.multiply.outer(inner, posterior.noise_variance)
+        return cov if self._is_2d else cov[:, :, 0]
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, scaled: bool = False) -> Any:
+        """Return conformal prediction intervals, whatever the distribution of y.
+
+        Residuals are those of rows that a model was fitted without: twenty folds up to 1,024
+        features (CV+), beyond the rows that were left out to choose alpha. The probability that y
+        is in its interval is about ``coverage`` if new rows are like those of ``fit``, and at least
+        2 coverage - 1 - 2/sqrt(n) for any model and distribution; at least ``coverage`` where one
+        part of the rows was held out.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame, Arrow table, Dask array, path or stream
+        coverage : float, default=0.9
+        scaled : bool, default=False
+            Divide residuals by the standard deviations of their rows: intervals are wider where
+            the model has seen few rows.
+
+        Returns
+        -------
+        array of shape (n, 2), or (n, n_outputs, 2)
+            Lower and upper ends.
+        """
+        if not (isinstance(coverage, float | np.floating) and 0 < coverage < 1):
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
+        t = self._measured_posterior().noise_variance.size
+        if is_lazy(X):
+            options: Any = {"coverage": coverage, "scaled": scaled}
+            lazy = map_chunks(self, "_interval_ends", X, 2 * t, np.dtype(np.float64), **options)
+            return lazy.reshape((X.shape[0], t, 2)) if self._is_2d else lazy
+        with self._execution(X):
+            ends = self._interval_ends(X, coverage, scaled)
+            return to_tensor_like(ends.reshape(-1, t, 2) if self._is_2d else ends, X)
+
+    def _interval_ends(self, X: Any, coverage: float, scaled: bool) -> Array:
+        """Return the ends of all intervals, (n, 2 t)."""
+        parts = self._interval_parts(X, coverage, scaled)
+        return np.concatenate([part.reshape(len(part), -1) for part in parts])
+
+    def _interval_parts(self, X: Any, coverage: float, scaled: bool) -> Iterator[Array]:
+        """Yield the ends of the intervals of consecutive rows, (n, t, 2)."""
+        posterior = self._measured_posterior() if scaled else None
+        intervals = self._measured_intervals()
+        for part in self._scores(X, intervals.predictor, posterior)[1]:
+            scores, scale = (part[:, :-1], np.sqrt(1 + part[:, -1])) if scaled else (part, None)
+            yield intervals.intervals(scores, coverage, scale)
+
+    def _measured_intervals(self) -> ConformalIntervals:
+        self._require_uncertainty()
+        assert self._intervals is not None
+        return self._intervals
+
+    def sample_functions(self, n: int = 1, random_state: Any = None) -> list[KernelRegressor]:
+        """Sample functions of the posterior: linear models on the features, without noise.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, Generator, RandomState or None, default=None
+
+        Returns
+        -------
+        list of KernelRegressor
+            Fitted; they share the map of this model.
+        """
+        posterior = self._measured_posterior()
+        rng = Rng(seed_from(type(self).__name__, random_state))
+        predictor = self._fitted_predictor()
+        samples = []
+        for coef, intercept in zip(*posterior.sample(n, rng), strict=True):
+            model = copy.copy(self)
+            for name in ("_posterior", "_intervals", "_training", "_statistics"):
+                model.__dict__.pop(name, None)
+            model.uncertainty = False
+            model._predictor = replace(
+                predictor, coef=predictor.coef + coef, intercept=predictor.intercept + intercept
+            )
+            samples.append(model)
+        return samples
+
+    @property
+    def noise_variance_(self) -> Any:
+        """Variance of the noise of each output, RSS/(n - df); a number for a single output."""
+        return self._of_posterior("noise_variance")
+
+    @property
+    def log_marginal_likelihood_(self) -> Any:
+        """log p(y) of each output for alpha_ and noise_variance_; a number for a single output."""
+        return self._of_posterior("log_marginal_likelihood")
+
+    def _of_posterior(self, name: str) -> Any:
+        try:
+            values: Array = getattr(self._measured_posterior(), name)
+        except (ParameterError, NotFittedError) as error:
+            raise AttributeError(str(error)) from None
+        return values if self._is_2d else float(values[0])
+
+    def _measure_uncertainty(self, stream: Stream) -> None:
+        measured = measure_uncertainty(self, stream, ROUTES["gram"])
+        self._posterior = measured.posterior
+        self._intervals = ConformalIntervals.of(measured.models, measured.sample)
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions.
 
@@ -171,12 +366,11 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def _target_statistics(self) -> Moments:
         return Moments()
 
-    def _normal_equations(self, statistics: Any) -> list[NormalEquations]:
+    def _normal_equations(self, statistics: Any) -> list[NormalEquations | None]:
         parts = statistics.parts if isinstance(statistics, Folds) else [statistics]
         return [
-            NormalEquations.of(part, fit_intercept=self.fit_intercept)
+            NormalEquations.of(part, fit_intercept=self.fit_intercept) if part.rows else None
             for part in parts
-            if part.rows
         ]
 
     @property
@@ -192,7 +386,49 @@ class KernelRegressor(RegressorMixin, KernelModel):
             return [name]
         return [f"{name}_{i}" for i in range(self._fitted_predictor().coef.shape[1])]
 
+    def _extra_names(self, extra: str | None, coverage: float | None) -> list[str]:
+        if extra is None:
+            return []
+        if extra not in ("std", "interval", "leverage"):
+            raise ValueError(f"A KernelRegressor predicts numbers: it has no {extra} of classes.")
+        self._require_uncertainty()
+        if extra == "leverage":
+            return ["leverage"]
+        kinds = ["std"] if extra == "std" else ["lower", "upper"]
+        names = self._output_names("")
+        return [f"{kind}{name}" for name in names for kind in kinds]
+
+    def _prediction_columns(
+        self, X: Any, extra: str | None, coverage: float | None
+    ) -> Iterator[list[Array]]:
+        if extra in ("std", "leverage"):
+            posterior = self._measured_posterior()
+            for part in self._scores(X, posterior=posterior)[1]:
+                yield [*(_with_std(part, posterior) if extra == "std" else part).T]
+        elif extra == "interval":
+            assert coverage is not None
+            intervals = self._measured_intervals()
+            own, folds = self._fitted_predictor(), intervals.predictor
+            t = own.coef.shape[1]
+            both = LinearPredictor(
+                np.hstack([own.coef, folds.coef]),
+                np.concatenate([own.intercept, folds.intercept]),
+                0.0,
+                None,
+            )
+            for scores in self._scores(X, both)[1]:
+                ends = intervals.intervals(scores[:, t:], coverage)
+                yield [*scores[:, :t].T, *ends.reshape(len(ends), -1).T]
+        else:
+            for scores in self._scores(X)[1]:
+                yield [*scores.T]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _with_std(scores: Array, posterior: Posterior) -> Array:
+    """Return scores with standard deviations in place of the leverage, (n, 2 t)."""
+    return np.hstack([scores[:, :-1], posterior.standard_deviations(scores[:, -1])])

@@ -36,6 +36,7 @@ from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.coded_descent import is_one_hot
+from mercer.linear_model.solvers.evidence import FactoredEvidence, choose_evidence, is_large
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
 from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
@@ -88,6 +89,7 @@ ALPHA_METHODS = {
     "loo": "leave-one-out",
     "kfold": f"{FOLDS}-fold cross-validation",
     "gcv": "generalized cross-validation",
+    "evidence": "the marginal likelihood",
     "held-out": "a quarter of the rows, held out",
 }
 
@@ -111,7 +113,7 @@ class Plan:
         Purpose of each pass over the rows.
     cache_bytes : int
         Bytes of blocks that are kept in memory between passes.
-    alpha_method : {"loo", "kfold", "gcv", "held-out"} or None
+    alpha_method : {"loo", "kfold", "gcv", "held-out", "evidence"} or None
         Method that chooses alpha from closed forms; None where it is given, or chosen by solutions
         for one alpha after the other on held-out rows.
     scaled : bool
@@ -253,7 +255,7 @@ class Settings:
     ----------
     estimator : str
         Name for messages.
-    loss, penalty, alpha, pca, checkpoint
+    loss, penalty, alpha, pca, checkpoint, uncertainty
         Parameters of the estimator.
     unlabeled, partial, cluster, device : bool
         Whether there are rows without targets, the fit is a partial_fit, and it would run on a
@@ -270,6 +272,7 @@ class Settings:
     penalty: str = "l2"
     pca: int | None = None
     checkpoint: Any = None
+    uncertainty: bool = False
     unlabeled: bool = False
     partial: bool = False
     cluster: bool = False
@@ -339,9 +342,22 @@ class Settings:
             )
         if self.loss != "squared":
             ROUTES["newton-cg"].validate(replace(self, cluster=False))
+        if self.uncertainty and (
+            self.penalty != "l2" or self.pca is not None or self.has_zero_alpha
+        ):
+            raise self.error(
+                Setting("uncertainty", "True"),
+                " needs ",
+                Setting("penalty", "'l2'"),
+                ", no ",
+                Setting("pca"),
+                " and an ",
+                Setting("alpha"),
+                " above 0.",
+            )
         if self.penalty == "l2":
             return
-        if isinstance(self.alpha, str) and self.alpha in ("gcv", "loo"):
+        if isinstance(self.alpha, str) and self.alpha in ("gcv", "loo", "evidence"):
             raise self.error(
                 Setting("alpha", repr(self.alpha)),
                 " needs ",
@@ -400,6 +416,7 @@ class Route:
     zero_alpha: ClassVar[bool] = False
     pca: ClassVar[bool] = False
     checkpoint: ClassVar[bool] = False
+    uncertainty: ClassVar[bool] = False
     cluster: ClassVar[bool] = False
     device: ClassVar[bool] = True  # features are computed there by every route
     partial_fit: ClassVar[bool] = False
@@ -534,6 +551,7 @@ class Route:
             ("pca", self.pca, None),
             ("penalty", settings.penalty in self.penalties, "l2"),
             ("checkpoint", self.checkpoint, None),
+            ("uncertainty", self.uncertainty, False),
         ):
             value = getattr(settings, name)
             if value != default and not supported:
@@ -547,10 +565,11 @@ class NormalEquationsRoute(Route):
     method = "least squares from normal equations"
     memory_note = "{solver_bytes} of at most {limit}"
     penalties = ("l2", "l1", "group")
-    alphas = ("auto", "gcv", "kfold", "loo")
+    alphas = ("auto", "gcv", "kfold", "loo", "evidence")
     zero_alpha = True
     pca = True
     checkpoint = True
+    uncertainty = True
     cluster = True
     partial_fit = True
 
@@ -611,7 +630,7 @@ class NormalEquationsRoute(Route):
         if settings.pca is not None:
             unlabeled = getattr(model, "_unlabeled", None)
             components = PrincipalComponents(settings.pca, widths, unlabeled)
-        normals = model._normal_equations(model._statistics)
+        normals = [fold for fold in model._normal_equations(model._statistics) if fold is not None]
         return _solve_normal_equations(model, settings, normals, rows, widths, components)
 
 
@@ -621,15 +640,16 @@ class GramRoute(Route):
     name = "gram"
     method = "least squares from the Gram matrix of the rows"
     memory_note = "{solver_bytes} of at most {limit}"
-    alphas = ("auto", "gcv", "loo")
+    alphas = ("auto", "gcv", "loo", "evidence")
     zero_alpha = True
+    uncertainty = True
     handicap = _ADDITIVE
 
     def applies(self, problem: Problem) -> bool:
         return (
             not problem.outputs
             and problem.folds == 1
-            and problem.alpha_method in (None, "loo", "gcv")
+            and problem.alpha_method in (None, "loo", "gcv", "evidence")
             and problem.rows is not None
             and problem.rows < problem.features
             and problem.rows <= _GRAM_ROWS
@@ -730,7 +750,7 @@ class TwoStageRoute(Route):
         del moments
         rows = ComponentFeatures(stream, feature_map, basis)
         statistics = model._reduce(rows, model._empty_statistics(settings), "components")
-        normals = model._normal_equations(statistics)
+        normals = [fold for fold in model._normal_equations(statistics) if fold is not None]
         predictor = _solve_normal_equations(model, settings, normals, rows, basis.widths, None)
         return replace(predictor, coef=basis.expand(predictor.coef))
 
@@ -1065,6 +1085,8 @@ def _solve_normal_equations(
         search = choose_kfold(folds, settings.alphas, components, total=total, scale=scale)
     elif settings.alpha_method == "held-out" and len(folds) > 1:
         search = choose_fold(folds[0], folds[1], settings.alphas, components, scale=scale)
+    elif settings.alpha_method == "evidence" and components is None and is_large(total):
+        search = choose_evidence(FactoredEvidence(total.to_host()), settings.alphas)
     elif settings.searches_alpha and (settings.grouped or settings.timed):
         raise settings.error(
             Setting("alpha", repr(settings.alpha)),
@@ -1096,6 +1118,8 @@ def _search_alpha(
     """
     if not settings.searches_alpha:
         return None
+    if settings.alpha_method == "evidence":
+        return choose_evidence(decomposition, settings.alphas)
     if settings.alpha_method != "loo":  # also where all rows are in one fold
         return choose_gcv(decomposition, settings.alphas)
     assert stream is not None

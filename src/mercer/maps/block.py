@@ -353,6 +353,13 @@ def block_to_host(block: Block) -> Block:
     return Coded(np.asarray(block.codes), tables, *rest)
 
 
+def is_on_device(block: Block) -> bool:
+    """Return whether the rows of a block are on a device."""
+    if isinstance(block, Coded):
+        return ops.is_device(block.codes)
+    return isinstance(block, Dense) and ops.is_device(block.Z)
+
+
 def rows_of(block: Block, rows: slice) -> Block:
     """Return some consecutive rows of a block."""
     if not isinstance(block, Coded):

@@ -210,7 +210,14 @@ def submit_shards(
 
 
 def map_chunks(
-    model: Any, method: str, X: Any, columns: int | None, dtype: Any, *, sparse: bool = False
+    model: Any,
+    method: str,
+    X: Any,
+    columns: int | None,
+    dtype: Any,
+    *,
+    sparse: bool = False,
+    **options: Any,
 ) -> Any:
     """Apply a method of a model to each chunk of a Dask array, lazily.
 
@@ -227,6 +234,8 @@ def map_chunks(
     dtype : dtype
     sparse : bool
         Whether the chunks of the result are CSR.
+    **options
+        Further arguments of the method.
 
     Returns
     -------
@@ -249,7 +258,7 @@ def map_chunks(
     layout: dict[str, Any] = (
         {"drop_axis": 1} if columns is None else {"chunks": (X.chunks[0], (columns,))}
     )
-    work = functools.partial(_apply_to_chunk, method=method, empty=empty)
+    work = functools.partial(_apply_to_chunk, method=method, empty=empty, options=options)
     return array.map_blocks(work, X.rechunk({1: -1}), task, meta=empty, dtype=empty.dtype, **layout)
 
 
@@ -388,7 +397,13 @@ def _unpack(model: Any) -> Any:
 
 
 def _apply_to_chunk(
-    chunk: Any, model: Any, *, method: str, empty: Any, block_info: Any = None
+    chunk: Any,
+    model: Any,
+    *,
+    method: str,
+    empty: Any,
+    options: dict[str, Any],
+    block_info: Any = None,
 ) -> Any:
     """Apply a method of a model to a chunk, with row numbers of the whole array in messages."""
     if chunk.shape[0] == 0:
@@ -397,7 +412,7 @@ def _apply_to_chunk(
     numbered = not np.isnan(start)
     try:
         with limit_threads(1), collect_warnings() as texts:
-            result = getattr(model, method)(chunk)
+            result = getattr(model, method)(chunk, **options)
     except RowError as error:
         raise (error.with_offset(int(start)) if numbered else error) from None
     where = (

@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 from mercer import kernels, maps
 from mercer.data.table_schema import TableColumn, TableSchema
 from mercer.linear_model.classifier import KernelClassifier
+from mercer.linear_model.conformal import ConformalIntervals
+from mercer.linear_model.exact_variance import ExactVariance
+from mercer.linear_model.left_out import FoldModels
+from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
@@ -64,7 +68,17 @@ def allowed_classes() -> AllowedClasses:
     Dataclasses that hold functions are excluded.
     """
     models = {cls.__name__: cls for cls in (*every_map(), KernelRegressor, KernelClassifier)}
-    other = (LinearPredictor, AlphaSearch, Plan, TableSchema, TableColumn)
+    other = (
+        LinearPredictor,
+        AlphaSearch,
+        Plan,
+        TableSchema,
+        TableColumn,
+        Posterior,
+        ExactVariance,
+        FoldModels,
+        ConformalIntervals,
+    )
     records: dict[str, type] = {cls.__name__: cls for cls in other}
     for package in (kernels, stages, maps):
         for info in pkgutil.iter_modules(package.__path__):

@@ -12,7 +12,16 @@ import numpy as np
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.linear_model.solvers.ridge import Rows
-from mercer.maps.block import Block, Coded, Dense, OneHot, matrix, rows_of, stack_blocks
+from mercer.maps.block import (
+    Block,
+    Coded,
+    Dense,
+    OneHot,
+    is_on_device,
+    matrix,
+    rows_of,
+    stack_blocks,
+)
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, TILE_ROWS, Cost
 from mercer.stats.base import frequency_weights
@@ -183,10 +192,28 @@ def column_squares(block: Block, w: Array) -> Array:
     return np.einsum("i,ij,ij->j", w, Z, Z)
 
 
+def row_squares(block: Block) -> Array:
+    """Return |z|^2 of each row, in float64."""
+    if isinstance(block, Coded) and isinstance(block.tables, OneHot):
+        n, places = block.codes.shape
+        squares = np.full(n, places * float(block.tables.scale) ** 2)
+        if block.empty is not None:
+            squares[np.asarray(block.empty)] = 0.0
+        return squares
+    Z = matrix(block)
+    if is_csr(Z):
+        return np.asarray(Z.astype(np.float64).power(2).sum(axis=1)).ravel()
+    if ops.is_device(Z):
+        return np.asarray((Z * Z).sum(axis=1)).astype(np.float64)
+    return np.einsum("ij,ij->i", Z, Z).astype(np.float64)
+
+
 def multiply(block: Block, W: Array) -> Array:
     """Return Z W, (n, t), in the wider of both dtypes; threads share spans of rows."""
     n, t = block.shape[0], W.shape[1]
-    if isinstance(block, DeviceBlock) or not isinstance(block, Dense | Coded):
+    if is_on_device(block):
+        return np.asarray(block @ W)
+    if not isinstance(block, Dense | Coded):
         return block @ W
     out = np.empty((n, t), np.result_type(block.dtype, W.dtype))
     coded = isinstance(block, Coded)

@@ -104,6 +104,59 @@ class GramDecomposition(RidgeDecomposition):
             np.sqrt(self.weights)[:, None] * (self.vectors @ shrunk)
         )
 
+    def explained(self, alpha: float, excess: float) -> Array:
+        """Return M with M'M = sum l/(l + alpha) u u', (k, D), of the largest eigenvalues.
+
+        Those left out add at most a share of `excess` to z'(I - M'M)z over all training rows.
+        """
+        l = self.values
+        beyond = np.cumsum(l**2 / (l + alpha))
+        used = slice(
+            int(np.count_nonzero(beyond <= excess * alpha * np.sum(l / (l + alpha)))), None
+        )
+        scaled = np.sqrt(self.weights)[:, None] * self.vectors[:, used]
+        return np.ascontiguousarray(
+            self.rows.multiply_transposed(scaled / np.sqrt(l[used] + alpha)).T
+        )
+
+    def left_out(self, alpha: float, fold: Array, folds: int) -> tuple[Array, Array]:
+        """Return coefficients and intercepts fitted without each fold, (K, D, t) and (K, t).
+
+        With H the hat matrix of the rows F of a fold and e their residuals, r = (I - H)^-1 e are
+        the residuals of the model without them, and its coefficients are c - A^-1 (Z_F - mean)'r.
+
+        Parameters
+        ----------
+        alpha : float
+        fold : array of shape (n,)
+            Number of each row's fold, below `folds`.
+        folds : int
+        """
+        normal, roots, t = self.normal, np.sqrt(self.weights), self.targets.shape[1]
+        coef = self.coef(alpha)
+        share = self.values / (self.values + alpha)
+        fitted = self.vectors @ (
+            share[:, None] * (self.vectors.T @ (roots[:, None] * self.targets))
+        )
+        residuals = roots[:, None] * self.targets - fitted
+        duals = np.zeros((len(self.values), folds, t))
+        shift = np.zeros((folds, t))
+        for k in range(folds):
+            rows = np.flatnonzero(fold == k)
+            V = self.vectors[rows]
+            hat = (V * share) @ V.T
+            if normal.fit_intercept:
+                hat += np.multiply.outer(roots[rows], roots[rows]) / normal.n
+            without = np.linalg.solve(np.eye(len(rows)) - hat, residuals[rows])
+            duals[:, k] = V.T @ without / (self.values + alpha)[:, None]
+            shift[k] = normal.fit_intercept * (roots[rows] @ without) / normal.n
+        steps = self.rows.multiply_transposed(
+            roots[:, None] * (self.vectors @ duals.reshape(len(self.values), folds * t))
+        )
+        steps = steps.reshape(-1, folds, t).transpose(1, 0, 2)
+        intercept = normal.intercept(coef) - shift + np.einsum("d,kdt->kt", normal.mean, steps)
+        return coef - steps, intercept
+
     def projections(self, rows: Rows | None = None) -> Projections:
         """Yield U'(z - mean) = sqrt(l) V/s of the rows themselves; 0 for those of weight 0."""
         roots = np.sqrt(self.weights)[:, None]

@@ -1,0 +1,149 @@
+"""Conformal prediction intervals from scores of rows that were left out: CV+ and split conformal.
+
+With R_i = |y_i - f_k(i)(x_i)|, k(i) being the fold of row i, the interval of a new row x is
+
+    [the floor((1 - c)(n + 1))-th smallest of f_k(i)(x) - R_i,
+     the ceil(c (n + 1))-th smallest of f_k(i)(x) + R_i].
+
+If rows are exchangeable it has y with a probability of at least 2c - 1 - 2/sqrt(n) (Barber, Candes,
+Ramdas and Tibshirani, "Predictive inference with the jackknife+", 2021), and of about c for models
+that depend little on a fold; with one part of the rows held out, of at least c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._typing import Array
+from mercer.linear_model.left_out import FoldModels, LeftOutSample
+from mercer.linear_model.predictor import LinearPredictor
+
+_BISECTIONS = 30  # of the difference between fold models: to a billionth of it
+
+
+@dataclass(frozen=True, eq=False)
+class ConformalIntervals:
+    """Models of the folds, and the residuals of the rows that each was fitted without.
+
+    Attributes
+    ----------
+    models : FoldModels
+    residuals : array of shape (n, t)
+        |y - f_k(x)|.
+    fold : array of shape (n,)
+    scale : array of shape (n,)
+        sqrt(1 + h) of the model without the row, h being its leverage: the standard deviation of
+        the residual in units of the noise's.
+    weight : array of shape (n,)
+    """
+
+    models: FoldModels
+    residuals: Array
+    fold: Array
+    scale: Array
+    weight: Array
+
+    @classmethod
+    def of(cls, models: FoldModels, sample: LeftOutSample) -> ConformalIntervals:
+        residuals = np.abs(sample.targets - sample.scores)
+        own = np.clip(sample.leverage, 0.0, 1 - 1e-9)  # h/(1 - h) without the row
+        return cls(models, residuals, sample.fold, 1 / np.sqrt(1 - own), sample.weight)
+
+    @property
+    def predictor(self) -> LinearPredictor:
+        """Linear predictor with the outputs of all fold models, (D, K t)."""
+        K, D, t = self.models.coef.shape
+        coef = self.models.coef.transpose(1, 0, 2).reshape(D, K * t)
+        return LinearPredictor(coef, self.models.intercept.reshape(-1), 0.0, None)
+
+    def intervals(self, scores: Array, coverage: float, scale: Array | None = None) -> Array:
+        """Return the ends of the intervals, (n, t, 2).
+
+        Parameters
+        ----------
+        scores : array of shape (n, K t)
+            Of `predictor`.
+        coverage : float
+        scale : array of shape (n,), optional
+            sqrt(1 + h) of the rows, where residuals are divided by it.
+        """
+        K, _, t = self.models.coef.shape
+        F = scores.reshape(-1, K, t)
+        units = np.ones(len(F)) if scale is None else scale
+        out = np.empty((len(F), t, 2))
+        for output in range(t):
+            residuals = self.residuals[:, output] / (1.0 if scale is None else self.scale)
+            ordered = _OrderedResiduals.of(residuals, self.fold, self.weight, K)
+            for end, sign in enumerate((-1, 1)):
+                out[:, output, end] = sign * ordered.quantile(
+                    sign * F[:, :, output], units, coverage
+                )
+        return out
+
+    def validate(self, features: int, outputs: int) -> None:
+        """Raise unless the arrays fit so many features and outputs, and are finite."""
+        n, K = len(self.fold), len(self.models.coef)
+        arrays = (*vars(self.models).values(), self.residuals, self.scale, self.weight)
+        good = (
+            self.models.coef.shape == (K, features, outputs)
+            and self.models.intercept.shape == (K, outputs)
+            and self.residuals.shape == (n, outputs)
+            and self.scale.shape == self.weight.shape == (n,)
+            and self.fold.dtype.kind == "i"
+            and n > 0
+            and bool(np.all((self.fold >= 0) & (self.fold < K)))
+            and self.models.count >= K
+        )
+        if not good or not all(np.isfinite(array).all() for array in arrays):
+            raise ValueError(
+                f"Conformal intervals need residuals of {outputs} outputs and finite models of "
+                f"{features} features."
+            )
+
+
+class _OrderedResiduals(NamedTuple):
+    """Residuals of each fold in ascending order, with the sums of their weights."""
+
+    residuals: list[Array]
+    sums: list[Array]  # with a 0 in front
+    all_residuals: Array
+    all_sums: Array
+
+    @classmethod
+    def of(cls, residuals: Array, fold: Array, weight: Array, folds: int) -> _OrderedResiduals:
+        order = np.argsort(residuals, kind="stable")
+        residuals, fold, weight = residuals[order], fold[order], weight[order]
+        parts = [(residuals[fold == k], weight[fold == k]) for k in range(folds)]
+        sums = [np.concatenate([[0.0], np.cumsum(w)]) for _, w in parts]
+        return cls([r for r, _ in parts], sums, residuals, np.cumsum(weight))
+
+    def quantile(self, F: Array, units: Array, coverage: float) -> Array:
+        """Return the smallest v with sum w_i [f_k(i) + u R_i <= v] >= coverage (n + 1), (n,).
+
+        Parameters
+        ----------
+        F : array of shape (n, K)
+        units : array of shape (n,)
+        coverage : float
+        """
+        total = float(self.all_sums[-1])
+        wanted = coverage * (total + 1) * (1 - 1e-12)
+        if wanted > total:
+            least = int(np.ceil(coverage / (1 - coverage)))
+            raise ValueError(
+                f"An interval of coverage {coverage:g} needs at least {least:,} rows that were "
+                f"left out, and there are {total:g}: give more rows, or a smaller coverage."
+            )
+        middle = self.all_residuals[np.searchsorted(self.all_sums, wanted)] * units
+        low, high = middle + F.min(axis=1), middle + F.max(axis=1)
+        for _ in range(_BISECTIONS if F.shape[1] > 1 else 0):
+            v = (low + high) / 2
+            count = np.zeros(len(v))
+            for k, (residuals, sums) in enumerate(zip(self.residuals, self.sums, strict=True)):
+                count += sums[np.searchsorted(residuals, (v - F[:, k]) / units, side="right")]
+            enough = count >= wanted
+            high, low = np.where(enough, v, high), np.where(enough, low, v)
+        return high

@@ -1,0 +1,145 @@
+"""Posterior variance by the exact kernel, from a sample of the training rows.
+
+D features know the kernel to about 1/sqrt(D): far from the training rows the products of unrelated
+rows explain a part of the variance, and the tail of the spectrum is missing. The exact kernel on m
+of n rows, each of which stands for n/m of them, has the variance
+
+    k(x, x) - k_x'(K + alpha m/n I)^-1 k_x,
+
+that of the Gaussian process where all rows are in the sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer._typing import Array
+from mercer.kernels.base import Kernel
+from mercer.kernels.gram import gram
+from mercer.maps.base import Map
+from mercer.rng import Rng
+
+SAMPLE_ROWS = 2048
+"""Rows of the sample: all of them up to so many, and the variance is that of the exact kernel."""
+
+_DIRECTIONS = 64  # that are tried at least
+_SINGLE = 1e-3  # alpha, as share of k(x, x), from which float32 is exact enough
+_EXCESS = 0.01  # share of a training row's variance by which directions that are left out raise it
+
+
+@dataclass(frozen=True, eq=False)
+class ExactVariance:
+    """k(x, x) - |M k_x|^2, k_x = k(rows, x), beside the variance that features have.
+
+    Attributes
+    ----------
+    rows : array or CSR matrix of shape (m, d)
+    matrix : array of shape (k, m)
+        M.
+    kernel : Kernel
+    alpha : float
+        Noise variance in units of the prior's.
+    offset : float
+        Mean of what the exact variance of a training row that is left out is above that of the
+        features: the noise of the model, a mean of residuals, has it already.
+    """
+
+    rows: Any
+    matrix: Array
+    kernel: Kernel
+    alpha: float
+    offset: float
+
+    @classmethod
+    def of(
+        cls,
+        feature_map: Map,
+        rows: Any,
+        frequencies: Array,
+        *,
+        alpha: float,
+        n: float,
+        leverages: Array,
+    ) -> ExactVariance | None:
+        """Factor the Gram matrix of a sample; None for a map without an exact kernel.
+
+        Parameters
+        ----------
+        feature_map : Map
+            Fitted.
+        rows : array or CSR matrix of shape (m, d)
+        frequencies : array of shape (m,)
+            Weights of the sampled rows.
+        alpha, n : float
+            Of the model, and the sum of the weights of its rows.
+        leverages : array of shape (m,)
+            z'A^-1 z of the sampled rows.
+        """
+        from scipy.linalg import cholesky
+        from scipy.linalg.lapack import dpotri
+
+        kernel = _exact_kernel(feature_map)
+        if kernel is None:
+            return None
+        K = np.asarray(gram(kernel, rows))
+        noise = alpha * (frequencies.sum() / n) / frequencies
+        roots = np.sqrt(noise)
+        G = K / roots / roots[:, None]
+        inverse = dpotri(cholesky(G + np.eye(len(G))))[0]
+        share = np.diag(inverse)  # 1 - the leverage of a row in the sample
+        degrees = len(G) - float(share.sum())
+        exact = noise * (1 - share) / share
+        own = np.clip(leverages * frequencies, 0.0, 1 - 1e-9)
+        featured = alpha * own / frequencies / (1 - own)
+        offset = max(0.0, float(np.average(exact - featured, weights=frequencies)))
+        M = _few_directions(G, degrees) / roots
+        single = alpha >= _SINGLE * float(np.mean(np.diag(K)))
+        return cls(rows, M.astype(np.float32 if single else np.float64), kernel, alpha, offset)
+
+    def leverages(self, X: Any, leverages: Array) -> Array:
+        """Return leverages of rows, raised to those of the exact kernel where these are larger.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        leverages : array of shape (n,)
+            z'A^-1 z.
+        """
+        k_x = np.asarray(gram(self.kernel, X, self.rows))
+        P = k_x.astype(self.matrix.dtype, copy=False) @ self.matrix.T
+        exact = self.kernel.diagonal(X) - np.einsum("ij,ij->i", P, P)
+        return np.maximum(leverages, (exact - self.offset) / self.alpha)
+
+
+def _few_directions(G: Array, degrees: float) -> Array:
+    """Return M with M'M at most (I + G)^-1, so that |M g|^2 is about g'(I + G)^-1 g.
+
+    M has k rows, where the rows g of G lose at most a share of _EXCESS of their variances, whose
+    sum is df; all of them where more than half would be needed.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+
+    m, trace = len(G), float(np.trace(G))
+    k = max(_DIRECTIONS, int(3 * degrees))
+    while k <= m // 2:
+        Q = np.linalg.qr(G @ (G @ Rng(0).normal("directions", m, k)))[0]
+        core = Q.T @ (G @ Q)
+        core.flat[:: k + 1] += 1.0
+        M = np.asarray(solve_triangular(cholesky(core), Q.T, trans="T"))
+        explained = M @ G
+        if trace - degrees - np.einsum("ij,ij->", explained, explained) <= _EXCESS * degrees:
+            return M
+        k *= 2
+    return np.asarray(solve_triangular(cholesky(G + np.eye(m)), np.eye(m), trans="T"))
+
+
+def _exact_kernel(feature_map: Map) -> Kernel | None:
+    """Return the kernel that a map approximates; None where it has none, or an expensive one."""
+    try:
+        kernel = feature_map.kernel_
+    except (AttributeError, TypeError, NotImplementedError, ValueError):
+        return None
+    return None if kernel.expensive else kernel

@@ -1,0 +1,163 @@
+"""Scores of rows by models that were fitted without them, for intervals and probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._typing import Array
+from mercer.data.row_keys import Keys, fold_numbers
+from mercer.linear_model.normal_equations import NormalEquations
+from mercer.linear_model.posterior import Posterior
+from mercer.linear_model.solvers.blocks import multiply
+from mercer.linear_model.solvers.ridge import solve
+from mercer.maps.block import Block, as_block
+from mercer.stats.basic import Reservoir
+
+LEFT_OUT_FOLDS = 20
+"""Folds of ``uncertainty=True`` up to LOO_FEATURES features: their models are fitted to 95% of the
+rows. With more features the rows that are left out are those of the search for alpha."""
+
+SAMPLE_ROWS = 200_000
+"""Rows whose left-out scores are kept: a quantile of them has a standard error of 0.1 points."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldModels:
+    """f_k(x) = intercept_k + coef_k'z, fitted to all rows but those of fold k.
+
+    Attributes
+    ----------
+    coef : array of shape (K, D, t)
+    intercept : array of shape (K, t)
+    count : int
+        Number of folds that rows are numbered by. Those of number K and beyond are in no fold:
+        K = 1 and count = 4 are a quarter of the rows, held out.
+    """
+
+    coef: Array
+    intercept: Array
+    count: int
+
+    @classmethod
+    def of(
+        cls, folds: Sequence[NormalEquations | None], alpha: float, count: int, used: int
+    ) -> FoldModels:
+        """Solve the normal equations of all folds less one, for each of the first `used` of them.
+
+        None stands for a fold without rows, whose model is that of all rows.
+        """
+        filled = [fold for fold in folds if fold is not None]
+        total = sum(filled[1:], start=filled[0])
+        solutions = []
+        for fold in folds[:used]:
+            alone = fold is None or not total.n - fold.n > 0
+            rest = total if alone or fold is None else total - fold
+            solutions.append(solve(rest, alpha, overwrite=rest is not total))
+        coef, intercept = zip(*solutions, strict=True)
+        return cls(np.stack(coef), np.stack(intercept), count)
+
+    def numbers(self, keys: Keys) -> NDArray[np.int64]:
+        """Return the fold of each row by its key; K and above for rows of no fold."""
+        return fold_numbers(keys, self.count)
+
+    def scores(self, block: Block) -> Array:
+        """Return f_k(x) of each row and fold, (n, K, t)."""
+        K, D, t = self.coef.shape
+        stacked = np.ascontiguousarray(self.coef.transpose(1, 0, 2).reshape(D, K * t))
+        product = multiply(block, stacked.astype(block.dtype, copy=False))
+        return product.reshape(-1, K, t).astype(np.float64, copy=False) + self.intercept
+
+
+class LeftOutScores(Reservoir):
+    """Sample of rows with the scores of the models that were fitted without them.
+
+    Parameters
+    ----------
+    models : FoldModels
+    posterior : Posterior or None
+        For the leverages of the rows.
+    classes : array or None
+        Labels, of which targets are the numbers; None where targets are numbers themselves.
+    size, seed : int
+        As in Reservoir.
+    """
+
+    uses_keys = True
+    accepts_device_blocks = True
+
+    def __init__(
+        self,
+        models: FoldModels,
+        posterior: Posterior | None = None,
+        classes: Array | None = None,
+        size: int = SAMPLE_ROWS,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(size, seed)
+        self.models, self.posterior, self.classes = models, posterior, classes
+
+    def add(
+        self,
+        block: Block,
+        y: Array | None = None,
+        weight: Array | None = None,
+        start: int = 0,
+        keys: Keys | None = None,
+    ) -> None:
+        assert keys is not None and y is not None
+        fold = self.models.numbers(keys)
+        left_out = fold < len(self.models.coef)
+        scores = self.models.scores(block)[np.arange(len(fold)), np.where(left_out, fold, 0)]
+        targets = np.asarray(y) if self.classes is None else np.searchsorted(self.classes, y)
+        leverage = np.zeros(len(fold))
+        if self.posterior is not None:
+            leverage = self.posterior.leverages(block)
+        table = np.column_stack([scores, targets.reshape(len(fold), -1), fold, leverage])
+        weights = left_out if weight is None else left_out * weight
+        super().add(as_block(table), weight=weights.astype(np.float64), start=start)
+
+    def result(self) -> LeftOutSample:
+        """Return the columns of the sampled rows."""
+        if not self._rows:
+            raise ValueError("No row was left out: give more rows.")
+        t = self.models.coef.shape[2]
+        scores, targets, fold, leverage = np.split(self.rows, [t, -2, -1], axis=1)
+        return LeftOutSample(
+            scores, targets, fold[:, 0].astype(np.int64), leverage[:, 0], self.frequencies
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutSample:
+    """Rows that were left out: their scores, targets, folds, leverages and weights.
+
+    Attributes
+    ----------
+    scores : array of shape (n, t)
+    targets : array of shape (n, t), or of class numbers, (n, 1)
+    fold : array of shape (n,)
+    leverage : array of shape (n,)
+        Of the model of all rows; 0 without a posterior.
+    weight : array of shape (n,)
+    """
+
+    scores: Array
+    targets: Array
+    fold: NDArray[np.int64]
+    leverage: Array
+    weight: Array
+
+
+def merge_folds(folds: Sequence[Any], count: int) -> list[Any]:
+    """Return the sums of consecutive folds, `count` of them; None where none has rows."""
+    step = len(folds) // count
+    merged = []
+    for first in range(0, len(folds), step):
+        some = [fold for fold in folds[first : first + step] if fold is not None]
+        merged.append(sum(some[1:], start=some[0]) if some else None)
+    return merged

@@ -1,0 +1,325 @@
+"""Posterior of Bayesian linear regression on features: variances, covariances and samples.
+
+With c ~ N(0, s^2/alpha I) and noise of variance s^2, ridge regression is the mean of the posterior,
+whose covariance is s^2 A^-1, A = scatter + alpha I. A prediction for a new row has the variance
+s^2 (1 + h), h = 1/n + z'A^-1 z, the leverage of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import matmul
+from typing import Any
+
+import numpy as np
+
+from mercer._typing import Array
+from mercer.linear_model.exact_variance import ExactVariance
+from mercer.linear_model.normal_equations import NormalEquations
+from mercer.linear_model.solvers.blocks import row_squares
+from mercer.linear_model.solvers.ridge import CholeskyFactor
+from mercer.linear_model.solvers.ridge_gram import GramDecomposition
+from mercer.maps.block import Block, Dense
+from mercer.rng import Rng
+
+EXCESS_VARIANCE = 0.01
+"""Share of the variance of a training row by which directions that are left out may raise it."""
+
+_FEWEST_FEATURES = 256  # whose factor is never reduced to few directions
+_FEWEST_DIRECTIONS = 64  # that are tried first
+_SINGLE = {True: 1e-3, False: 1e-8}  # alpha, as share of |z|^2, from which float32 is exact enough
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Covariance s^2 A^-1 of the coefficients, as a matrix M whose rows are directions.
+
+    z'A^-1 z is |M z|^2, or (|z|^2 - |M z|^2)/alpha where M has the directions that the rows
+    determine: few for a smooth kernel, so that a variance costs little more than a prediction.
+
+    Attributes
+    ----------
+    matrix : array of shape (k, D)
+        M, float32 where that changes no variance by a thousandth.
+    complement : bool
+        Whether M has the directions that the rows determine.
+    mean : array of shape (D,)
+        Of the features, subtracted first; zeros where variances are about 0.
+    alpha : float
+    n : float
+        Sum of the weights.
+    intercept_leverage : float
+        1/n; 0 without an intercept.
+    degrees : float
+        Degrees of freedom, the intercept aside.
+    noise_variance : array of shape (t,)
+        s^2 of each output.
+    log_marginal_likelihood : array of shape (t,)
+    exact : ExactVariance or None
+        Variance that the features cannot express.
+    """
+
+    matrix: Array
+    complement: bool
+    mean: Array
+    alpha: float
+    n: float
+    intercept_leverage: float
+    degrees: float
+    noise_variance: Array
+    log_marginal_likelihood: Array
+    exact: ExactVariance | None = None
+
+    @classmethod
+    def of(cls, normal: NormalEquations, alpha: float, coef: Array, *, centered: bool) -> Posterior:
+        """Compute the posterior from normal equations and their solution.
+
+        Parameters
+        ----------
+        normal : NormalEquations
+        alpha : float
+        coef : array of shape (D, t)
+        centered : bool
+            Whether variances are those of features about their mean. Otherwise the intercept is
+            known but for its variance s^2/n.
+        """
+        scatter = np.asarray(normal.scatter)
+        mean = normal.mean if centered else np.zeros_like(normal.mean)
+        degrees, log_det = _factor(scatter.copy(), alpha)[1:]
+        if not centered and normal.fit_intercept:
+            scatter = scatter + np.multiply.outer(normal.n * normal.mean, normal.mean)
+        matrix = _few_directions(scatter, alpha, degrees)
+        complement = matrix is not None
+        if matrix is None:
+            matrix = _factor(scatter.copy(), alpha)[0].T
+        trace = float(np.trace(scatter)) / normal.n
+        rss = normal.error(coef, normal.intercept(coef))
+        energy = rss + alpha * np.sum(coef**2, axis=0)
+        return cls(
+            _as_single(matrix, complement, alpha, trace),
+            complement,
+            mean,
+            alpha,
+            normal.n,
+            normal.fit_intercept / normal.n,
+            degrees,
+            *_noise(normal, rss, energy, degrees, log_det),
+        )
+
+    @classmethod
+    def of_rows(
+        cls, decomposition: GramDecomposition, alpha: float, *, centered: bool
+    ) -> Posterior:
+        """Compute the posterior from the decomposition of the Gram matrix of few rows."""
+        normal, values = decomposition.normal, decomposition.values
+        degrees = float(np.sum(values / (values + alpha)))
+        log_det = float(np.sum(np.log1p(values / alpha)))
+        matrix, mean = decomposition.explained(alpha, EXCESS_VARIANCE), normal.mean
+        if not centered and normal.fit_intercept:
+            matrix, mean = _add_direction(matrix, alpha, normal), np.zeros_like(mean)
+        trace = float(values.sum()) / normal.n
+        rss = decomposition.rss(alpha)
+        weight = values / (values + alpha) ** 2
+        energy = rss + alpha * (weight @ (decomposition.projected**2 / values[:, None]))
+        return cls(
+            _as_single(matrix, True, alpha, trace),
+            True,
+            mean,
+            alpha,
+            normal.n,
+            normal.fit_intercept / normal.n,
+            degrees,
+            *_noise(normal, rss, energy, degrees, log_det),
+        )
+
+    @property
+    def projection(self) -> Array:
+        """(M', mean), the columns by which rows are multiplied for their leverages."""
+        return np.column_stack([self.matrix.T, self.mean.astype(self.matrix.dtype)])
+
+    def leverages(
+        self,
+        block: Block,
+        projection: Array | None = None,
+        product: Callable[[Block, Array], Array] = matmul,
+    ) -> Array:
+        """Return h = 1/n + (z - mean)'A^-1(z - mean) of each row of features, (n,).
+
+        Parameters
+        ----------
+        block : Block
+        projection : array, optional
+            `projection`, where it is known already.
+        product : callable, optional
+            product(block, matrix).
+        """
+        columns = self.projection if projection is None else projection
+        rows = block
+        if isinstance(block, Dense) and block.dtype != columns.dtype:
+            rows = Dense(block.Z.astype(columns.dtype))
+        P = np.asarray(product(rows, columns))
+        along = P[:, -1].astype(np.float64)
+        P = P[:, :-1] - (self.mean @ self.matrix.T).astype(P.dtype)
+        squares = np.einsum("ij,ij->i", P, P).astype(np.float64)
+        if self.complement:
+            length = row_squares(block) - 2 * along + float(self.mean @ self.mean)
+            squares = np.maximum(length - squares, 0.0) / self.alpha
+        return squares + self.intercept_leverage
+
+    def exact_leverages(self, X: Any, leverages: Array) -> Array:
+        """Return leverages of rows with the variance that their features cannot express."""
+        if self.exact is None:
+            return leverages
+        own = self.intercept_leverage
+        return self.exact.leverages(X, leverages - own) + own
+
+    def standard_deviations(self, leverages: Array) -> Array:
+        """Return s sqrt(1 + h), (n, t)."""
+        return np.sqrt(np.multiply.outer(1 + leverages, self.noise_variance))
+
+    def covariance(self, Z: Array) -> Array:
+        """Return A^-1 between the rows of Z about the mean, plus 1/n, (n, n)."""
+        Z = np.asarray(Z, dtype=np.float64) - self.mean
+        P = Z @ self.matrix.T.astype(np.float64)
+        inner = P @ P.T
+        if self.complement:
+            inner = (Z @ Z.T - inner) / self.alpha
+        return inner + self.intercept_leverage
+
+    def with_exact(self, exact: ExactVariance | None) -> Posterior:
+        """Return this posterior with the variance that its features cannot express."""
+        return replace(self, exact=exact)
+
+    def sample(self, count: int, rng: Rng) -> tuple[Array, Array]:
+        """Return deviations of coefficients and intercept from the mean, (count, D, t), (count, t).
+
+        Their covariance is s^2 A^-1; the intercept has the variance s^2/n beside.
+        """
+        k, D = self.matrix.shape
+        t = len(self.noise_variance)
+        M = self.matrix.astype(np.float64)
+        if self.complement:
+            g = rng.normal("posterior", count * t, D)
+            _, lengths, directions = np.linalg.svd(M, full_matrices=False)
+            shrink = 1 - np.sqrt(np.maximum(1 - lengths**2, 0.0))
+            deviations = (g - ((g @ directions.T) * shrink) @ directions) / np.sqrt(self.alpha)
+        else:
+            deviations = rng.normal("posterior", count * t, k) @ M
+        coef = deviations.reshape(count, t, D).transpose(0, 2, 1) * np.sqrt(self.noise_variance)
+        intercept = -np.einsum("d,sdt->st", self.mean, coef)
+        scale = np.sqrt(self.noise_variance * self.intercept_leverage)
+        return coef, intercept + scale * rng.normal("intercept", count, t)
+
+    def validate(self, features: int, outputs: int) -> None:
+        """Raise unless the arrays fit so many features and outputs, and are finite."""
+        arrays = (self.matrix, self.mean, self.noise_variance, self.log_marginal_likelihood)
+        shapes = [array.shape for array in arrays]
+        good = (
+            self.matrix.ndim == 2
+            and shapes[0][1:] == shapes[1] == (features,)
+            and shapes[2] == shapes[3] == (outputs,)
+            and self.alpha > 0
+            and bool(np.all(self.noise_variance >= 0))
+        )
+        if not good or not all(np.isfinite(array).all() for array in arrays):
+            raise ValueError(
+                f"A posterior needs finite arrays for {features} features and {outputs} outputs, "
+                f"got shapes {shapes}."
+            )
+
+
+def _factor(scatter: Array, alpha: float) -> tuple[Array, float, float]:
+    """Return R^-1 with R'R = scatter + alpha I, df = tr(scatter A^-1) and log|I + scatter/alpha|.
+
+    The scatter is overwritten.
+    """
+    from scipy.linalg import lapack
+
+    D = len(scatter)
+    factor = CholeskyFactor.of(scatter, alpha)
+    if factor is None:
+        raise ValueError(
+            f"alpha={alpha:g} is too small for {D} features whose sums of squares are singular: "
+            "they have no posterior. Give a larger alpha."
+        )
+    log_det = 2 * float(np.sum(np.log(np.diag(factor.upper)))) - D * np.log(alpha)
+    inverse, failed = lapack.dtrtri(factor.upper, lower=False, overwrite_c=True)
+    assert not failed
+    inverse = np.triu(inverse)
+    degrees = D - alpha * float(np.einsum("ij,ij->", inverse, inverse))
+    return inverse, degrees, log_det
+
+
+def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | None:
+    """Return M with M'M about scatter A^-1, of at most a quarter as many rows; None where more.
+
+    With F F' <= scatter, a Nystroem approximation, M'M = F (F'F + alpha)^-1 F' is never above
+    scatter A^-1: variances are never below those of the posterior, and above them by at most
+    tr(scatter - F F') over all training rows, whose variances add up to alpha df.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+
+    D = len(scatter)
+    k, most = _FEWEST_DIRECTIONS, D // 4
+    if D < _FEWEST_FEATURES or degrees > most / 2:
+        return None
+    while k / 2 < degrees:
+        k *= 2
+    trace = float(np.trace(scatter))
+    while k <= most:
+        Q = scatter @ Rng(0).normal("directions", D, k)
+        Q = np.linalg.qr(scatter @ np.linalg.qr(Q)[0])[0]
+        image = scatter @ Q
+        core = Q.T @ image
+        shift = _EPS * np.trace(core)
+        core.flat[:: k + 1] += shift
+        upper = cholesky((core + core.T) / 2)
+        F = solve_triangular(upper, image.T, trans="T")
+        if trace - np.einsum("ij,ij->", F, F) <= EXCESS_VARIANCE * alpha * degrees:
+            inner = F @ F.T
+            inner.flat[:: k + 1] += alpha
+            return np.asarray(solve_triangular(cholesky(inner), F, trans="T"))
+        k *= 2
+    return None
+
+
+def _add_direction(matrix: Array, alpha: float, normal: NormalEquations) -> Array:
+    """Return M of scatter + n m m', from that of the scatter: A^-1 = (I - M'M)/alpha.
+
+    (A + n m m')^-1 = A^-1 - u u'/(1/n + m'u), u = A^-1 m: one more direction.
+    """
+    m = normal.mean
+    u = (m - matrix.T @ (matrix @ m)) / alpha
+    scale = np.sqrt(alpha / (1 / normal.n + float(m @ u)))
+    return np.concatenate([matrix, scale * u[None]])
+
+
+def _noise(
+    normal: NormalEquations, rss: Array, energy: Array, degrees: float, log_det: float
+) -> tuple[Array, Array]:
+    """Return s^2 = RSS/(n - df) and the log marginal likelihood for it, of each output.
+
+    s^2 is at least the rounding of sums of squares. energy is RSS + alpha |c|^2; with an intercept
+    the likelihood is that of n - 1 contrasts.
+    """
+    free = normal.observations - normal.fit_intercept - degrees
+    if not free > 0:
+        raise ValueError(
+            f"The noise of {normal.observations:g} rows cannot be told from a model with "
+            f"{degrees + normal.fit_intercept:.3g} degrees of freedom: give more rows, or a larger "
+            "alpha."
+        )
+    contrasts = normal.observations - normal.fit_intercept
+    rounding = _EPS * normal.target_scatter / normal.observations
+    noise = np.maximum(rss / free, np.maximum(rounding, np.finfo(np.float64).tiny))
+    count = np.log(normal.observations) if normal.fit_intercept else 0.0
+    fit = contrasts * np.log(2 * np.pi * noise) + energy / noise
+    return noise, -0.5 * (fit + log_det + count)
+
+
+def _as_single(matrix: Array, complement: bool, alpha: float, square: float) -> Array:
+    """Return a matrix as float32 where that changes no variance by a thousandth."""
+    single = alpha >= _SINGLE[complement] * square
+    return np.ascontiguousarray(matrix, dtype=np.float32 if single else np.float64)
