@@ -35,6 +35,18 @@ from mercer.cli.fit import MapType
     help="Add columns score_<class>; of two classes, only that of the second.",
 )
 @click.option("--proba", is_flag=True, help="Add columns probability_<class>.")
+@click.option("--std", is_flag=True, help="Add a column std: standard deviations, noise included.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="COVERAGE",
+    help="Add columns lower and upper: prediction intervals of this coverage, such as 0.9.",
+)
+@click.option(
+    "--leverage",
+    is_flag=True,
+    help="Add a column leverage: small for rows like those of the fit, large far from them.",
+)
 @click.option(
     "--keep", metavar="A,B,...", help="Columns of DATA to write beside the predictions: ids."
 )
@@ -46,6 +58,9 @@ def predict(
     output: Path,
     scores: bool,
     proba: bool,
+    std: bool,
+    interval: float | None,
+    leverage: bool,
     keep: str | None,
     columns: str | None,
     device: str | None,
@@ -62,6 +77,7 @@ def predict(
     Examples:
       mercer predict model.mercer data.parquet -o predictions.parquet
       mercer predict model.mercer data.csv --scores -o scores.csv
+      mercer predict model.mercer data.csv --interval 0.9 -o intervals.csv
       gunzip -c data.csv.gz | mercer predict model.mercer - -o - > predictions.csv
     """
     to_file = output != STANDARD
@@ -69,8 +85,18 @@ def predict(
         require_output(output, force, (*TABLES, ".npy"), (model, data))
     elif console.as_json:
         raise click.UsageError("Use -o - or --json, not both: one output has one format.")
-    if scores and proba:
-        raise click.UsageError("Use --scores or --proba, not both.")
+    chosen = {
+        "score": scores,
+        "probability": proba,
+        "std": std,
+        "interval": interval is not None,
+        "leverage": leverage,
+    }
+    extra = [name for name, wanted in chosen.items() if wanted]
+    if len(extra) > 1:
+        raise click.UsageError(
+            "Use one of --scores, --proba, --std, --interval and --leverage at a time."
+        )
     from mercer.linear_model.base import encoder_of, write_predictions
     from mercer.maps.base import Map
     from mercer.parallel.device import use_device
@@ -88,8 +114,9 @@ def predict(
         stream.with_observer(lambda chunk: unseen.update(encoder.count_unseen(chunk.X)))
     start = time.perf_counter()
     with use_device(device), console.progress("predict") as progress:
-        extra = "score" if scores else "probability" if proba else None
-        rows = write_predictions(loaded, stream.with_progress(progress), output, extra, kept)
+        rows = write_predictions(
+            loaded, stream.with_progress(progress), output, next(iter(extra), None), kept, interval
+        )
     if unseen:
         counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())
         console.note(f"cells with a value that the model was not fitted on: {counts}.")

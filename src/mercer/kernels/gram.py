@@ -26,6 +26,7 @@ from mercer.kernels import (
     Radial,
     Resemblance,
 )
+from mercer.kernels.base import OfScaledColumns
 from mercer.parallel.device import (
     Device,
     device_of,
@@ -109,6 +110,10 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     for rows in (X,) if same else (X, Z):
         kernel.check(rows)
     dtype = np.result_type(X.dtype, Z.dtype)
+    if isinstance(kernel, OfScaledColumns) and not (is_csr(X) or is_csr(Z) or device):
+        X = kernel.inner._scale(X)
+        Z = X if same else kernel.inner._scale(Z)
+        kernel = kernel.outer
     fast = _fast_op(kernel)
     if fast is not None and fast.squares and dtype == np.float32:
         fast = fast if _squares_in_range(X) and _squares_in_range(Z) else None

@@ -236,7 +236,8 @@ class KernelModel(BaseEstimator):
     def alpha_scores_(self) -> Array:
         """Error of each of ``alphas_`` on rows that were left out; infinite if not tried.
 
-        Mean squared error, summed over outputs; the mean loss for other losses.
+        Mean squared error, summed over outputs; the mean loss for other losses; -log p(y)/n for
+        alpha="evidence".
         """
         return self._alpha_search().scores
 
@@ -247,6 +248,11 @@ class KernelModel(BaseEstimator):
         R2, accuracy where labels of left-out rows were predicted, or the mean loss.
         """
         search = self._alpha_search()
+        if search.method == "evidence":
+            raise AttributeError(
+                f"{type(self).__name__}: alpha was chosen by the marginal likelihood, which leaves "
+                "no rows out: there is no score of left-out rows."
+            )
         if search.baseline is None:
             raise AttributeError(
                 f"{type(self).__name__}: the model has no score of left-out rows: it was fitted by "
@@ -360,9 +366,8 @@ class KernelModel(BaseEstimator):
                 "",
                 f"This {name} was fitted without measures of its uncertainty, and has no copy of "
                 "its training rows (it was loaded, updated by partial_fit, or fitted on a file or "
-                "on more than 64 MB of rows). Fit it with ",
-                Setting("uncertainty", "True"),
-                ".",
+                "on more than 64 MB of rows). Fit it with uncertainty=True, or by mercer fit "
+                "--uncertainty true.",
             )
         replace(self._settings(), uncertainty=True).validate()
         X, y, sample_weight, groups = training

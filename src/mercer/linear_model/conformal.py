@@ -21,7 +21,7 @@ from mercer._typing import Array
 from mercer.linear_model.left_out import FoldModels, LeftOutSample
 from mercer.linear_model.predictor import LinearPredictor
 
-_BISECTIONS = 30  # of the difference between fold models: to a billionth of it
+_BISECTIONS = 24  # of the difference between fold models
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,9 @@ LEFT_OUT_FOLDS = 20
 """Folds of ``uncertainty=True`` up to LOO_FEATURES features: their models are fitted to 95% of the
 rows. With more features the rows that are left out are those of the search for alpha."""
 
+FEW_ROWS_FOLDS = 100
+"""Folds of up to FEW_ROWS rows, whose models are fitted to 99% of them: close to leave-one-out."""
+
 SAMPLE_ROWS = 200_000
 """Rows whose left-out scores are kept: a quantile of them has a standard error of 0.1 points."""
 

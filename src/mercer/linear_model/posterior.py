@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer import ops
 from mercer._typing import Array
 from mercer.linear_model.exact_variance import ExactVariance
 from mercer.linear_model.normal_equations import NormalEquations
@@ -136,7 +137,10 @@ class Posterior:
 
     @property
     def projection(self) -> Array:
-        """(M', mean), the columns by which rows are multiplied for their leverages."""
+        """(M', mean), the columns by which rows are multiplied for their leverages.
+
+        The last one is for blocks that are not dense, which are not centered.
+        """
         return np.column_stack([self.matrix.T, self.mean.astype(self.matrix.dtype)])
 
     def leverages(
@@ -156,15 +160,17 @@ class Posterior:
             product(block, matrix).
         """
         columns = self.projection if projection is None else projection
-        rows = block
-        if isinstance(block, Dense) and block.dtype != columns.dtype:
-            rows = Dense(block.Z.astype(columns.dtype))
-        P = np.asarray(product(rows, columns))
-        along = P[:, -1].astype(np.float64)
-        P = P[:, :-1] - (self.mean @ self.matrix.T).astype(P.dtype)
+        if isinstance(block, Dense):
+            Z = block.Z - ops.asarray_like(self.mean, block.Z) if self.mean.any() else block.Z
+            P = np.asarray(product(Dense(Z.astype(columns.dtype, copy=False)), columns[:, :-1]))
+            length = row_squares(Dense(Z)) if self.complement else 0.0
+        else:
+            P = np.asarray(product(block, columns))
+            along = P[:, -1].astype(np.float64)
+            P = P[:, :-1] - (self.mean @ self.matrix.T).astype(P.dtype)
+            length = row_squares(block) - 2 * along + float(self.mean @ self.mean)
         squares = np.einsum("ij,ij->i", P, P).astype(np.float64)
         if self.complement:
-            length = row_squares(block) - 2 * along + float(self.mean @ self.mean)
             squares = np.maximum(length - squares, 0.0) / self.alpha
         return squares + self.intercept_leverage
 

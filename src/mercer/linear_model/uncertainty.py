@@ -10,6 +10,7 @@ from mercer.data import Stream
 from mercer.data.batches import Features, Rows, features
 from mercer.data.row_keys import fold_numbers
 from mercer.linear_model.cross_validation import (
+    FEW_ROWS,
     LOO_FEATURES,
     Folds,
     HeldOutFold,
@@ -17,6 +18,7 @@ from mercer.linear_model.cross_validation import (
 )
 from mercer.linear_model.exact_variance import SAMPLE_ROWS, ExactVariance
 from mercer.linear_model.left_out import (
+    FEW_ROWS_FOLDS,
     LEFT_OUT_FOLDS,
     FoldModels,
     LeftOutSample,
@@ -25,9 +27,12 @@ from mercer.linear_model.left_out import (
 from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.routes import Problem, Route
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
+from mercer.parallel.threads import row_slices
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.basic import Reservoir
 from mercer.stats.reduce import accumulate
+
+_SAMPLE_TILE = 512  # rows of the sample whose features are in memory
 
 
 class Uncertainty(NamedTuple):
@@ -74,9 +79,11 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
 
 
 def _has_few_rows(model: Any, gram_route: Route) -> bool:
+    """Return whether the rows are so few, by themselves or beside the features, and fit in memory."""
     plan = model.plan_
     few = Problem(plan.rows, plan.columns, plan.features, plan.limit)
-    return gram_route.applies(few) and gram_route.memory(few) <= plan.limit
+    is_few = plan.rows is not None and plan.rows <= FEW_ROWS
+    return (is_few or gram_route.applies(few)) and gram_route.memory(few) <= plan.limit
 
 
 def _of_few_rows(
@@ -87,7 +94,7 @@ def _of_few_rows(
         fit_intercept=model.fit_intercept,
         observations=model._count_rows(stream),
     )
-    count = min(LEFT_OUT_FOLDS, max(2, len(decomposition.weights)))
+    count = min(FEW_ROWS_FOLDS, max(2, len(decomposition.weights)))
     fold = fold_numbers(concatenate_keys(stream), count)
     coef, intercept = decomposition.left_out(alpha, fold, count)
     posterior = Posterior.of_rows(decomposition, alpha, centered=centered)
@@ -134,7 +141,10 @@ def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Po
     )
     own = posterior.intercept_leverage
     leverages = np.concatenate(
-        [posterior.leverages(block) - own for block in fitted.blocks(sample.rows)]
+        [
+            posterior.leverages(fitted._transform_block(sample.rows[part])) - own
+            for part in row_slices(sample.rows.shape[0], _SAMPLE_TILE)
+        ]
     )
     exact = ExactVariance.of(
         fitted,
