@@ -27,7 +27,7 @@ SAMPLE_ROWS = 2048
 
 _DIRECTIONS = 64  # that are tried at least
 _SINGLE = 1e-3  # alpha, as share of k(x, x), from which float32 is exact enough
-_EXCESS = 0.01  # share of a training row's variance by which directions that are left out raise it
+_EXCESS = 0.01  # part of the noise's variance that directions left out add to that of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class ExactVariance:
         own = np.clip(leverages * frequencies, 0.0, 1 - 1e-9)
         featured = alpha * own / frequencies / (1 - own)
         offset = max(0.0, float(np.average(exact - featured, weights=frequencies)))
-        M = _few_directions(G, degrees) / roots
+        M = _few_directions(G, degrees, _EXCESS * n) / roots
         single = alpha >= _SINGLE * float(np.mean(np.diag(K)))
         return cls(rows, M.astype(np.float32 if single else np.float64), kernel, alpha, offset)
 
@@ -114,23 +114,23 @@ class ExactVariance:
         return np.maximum(leverages, (exact - self.offset) / self.alpha)
 
 
-def _few_directions(G: Array, degrees: float) -> Array:
+def _few_directions(G: Array, degrees: float, excess: float) -> Array:
     """Return M with M'M at most (I + G)^-1, so that |M g|^2 is about g'(I + G)^-1 g.
 
-    M has k rows, where the rows g of G lose at most a share of _EXCESS of their variances, whose
-    sum is df; all of them where more than half would be needed.
+    M has k rows, where that raises the variances of the rows g of G by at most `excess` in all; as
+    many as G where more than half of them would be needed.
     """
     from scipy.linalg import cholesky, solve_triangular
 
     m, trace = len(G), float(np.trace(G))
-    k = max(_DIRECTIONS, int(3 * degrees))
+    k = _DIRECTIONS
     while k <= m // 2:
         Q = np.linalg.qr(G @ (G @ Rng(0).normal("directions", m, k)))[0]
         core = Q.T @ (G @ Q)
         core.flat[:: k + 1] += 1.0
         M = np.asarray(solve_triangular(cholesky(core), Q.T, trans="T"))
         explained = M @ G
-        if trace - degrees - np.einsum("ij,ij->", explained, explained) <= _EXCESS * degrees:
+        if trace - degrees - np.einsum("ij,ij->", explained, explained) <= excess:
             return M
         k *= 2
     return np.asarray(solve_triangular(cholesky(G + np.eye(m)), np.eye(m), trans="T"))

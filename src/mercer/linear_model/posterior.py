@@ -25,7 +25,8 @@ from mercer.maps.block import Block, Dense
 from mercer.rng import Rng
 
 EXCESS_VARIANCE = 0.01
-"""Share of the variance of a training row by which directions that are left out may raise it."""
+"""Part of the noise's variance by which directions that are left out may raise that of a training
+row on average: half a percent of its standard deviation."""
 
 _FEWEST_FEATURES = 256  # whose factor is never reduced to few directions
 _FEWEST_DIRECTIONS = 64  # that are tried first
@@ -91,7 +92,7 @@ class Posterior:
         degrees, log_det = _factor(scatter.copy(), alpha)[1:]
         if not centered and normal.fit_intercept:
             scatter = scatter + np.multiply.outer(normal.n * normal.mean, normal.mean)
-        matrix = _few_directions(scatter, alpha, degrees)
+        matrix = _few_directions(scatter, alpha, degrees, EXCESS_VARIANCE * alpha * normal.n)
         complement = matrix is not None
         if matrix is None:
             matrix = _factor(scatter.copy(), alpha)[0].T
@@ -117,7 +118,10 @@ class Posterior:
         normal, values = decomposition.normal, decomposition.values
         degrees = float(np.sum(values / (values + alpha)))
         log_det = float(np.sum(np.log1p(values / alpha)))
-        matrix, mean = decomposition.explained(alpha, EXCESS_VARIANCE), normal.mean
+        matrix, mean = (
+            decomposition.explained(alpha, EXCESS_VARIANCE * alpha * normal.n),
+            normal.mean,
+        )
         if not centered and normal.fit_intercept:
             matrix, mean = _add_direction(matrix, alpha, normal), np.zeros_like(mean)
         trace = float(values.sum()) / normal.n
@@ -258,21 +262,19 @@ def _factor(scatter: Array, alpha: float) -> tuple[Array, float, float]:
     return inverse, degrees, log_det
 
 
-def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | None:
+def _few_directions(scatter: Array, alpha: float, degrees: float, excess: float) -> Array | None:
     """Return M with M'M about scatter A^-1, of at most a quarter as many rows; None where more.
 
     With F F' <= scatter, a Nystroem approximation, M'M = F (F'F + alpha)^-1 F' is never above
     scatter A^-1: variances are never below those of the posterior, and above them by at most
-    tr(scatter - F F') over all training rows, whose variances add up to alpha df.
+    tr(scatter - F F') over all training rows, which is no more than `excess`.
     """
     from scipy.linalg import cholesky, solve_triangular
 
     D = len(scatter)
     k, most = _FEWEST_DIRECTIONS, D // 4
-    if D < _FEWEST_FEATURES or degrees > most / 2:
+    if D < _FEWEST_FEATURES or degrees > most:
         return None
-    while k / 2 < degrees:
-        k *= 2
     trace = float(np.trace(scatter))
     while k <= most:
         Q = scatter @ Rng(0).normal("directions", D, k)
@@ -283,7 +285,7 @@ def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | Non
         core.flat[:: k + 1] += shift
         upper = cholesky((core + core.T) / 2)
         F = solve_triangular(upper, image.T, trans="T")
-        if trace - np.einsum("ij,ij->", F, F) <= EXCESS_VARIANCE * alpha * degrees:
+        if trace - np.einsum("ij,ij->", F, F) <= excess:
             inner = F @ F.T
             inner.flat[:: k + 1] += alpha
             return np.asarray(solve_triangular(cholesky(inner), F, trans="T"))

@@ -79,7 +79,7 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
 
 
 def _has_few_rows(model: Any, gram_route: Route) -> bool:
-    """Return whether the rows are so few, by themselves or beside the features, and fit in memory."""
+    """Return whether rows are few, or fewer than features, and their Gram matrix fits in memory."""
     plan = model.plan_
     few = Problem(plan.rows, plan.columns, plan.features, plan.limit)
     is_few = plan.rows is not None and plan.rows <= FEW_ROWS

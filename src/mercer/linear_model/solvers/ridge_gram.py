@@ -107,13 +107,11 @@ class GramDecomposition(RidgeDecomposition):
     def explained(self, alpha: float, excess: float) -> Array:
         """Return M with M'M = sum l/(l + alpha) u u', (k, D), of the largest eigenvalues.
 
-        Those left out add at most a share of `excess` to z'(I - M'M)z over all training rows.
+        Those left out add at most `excess` to z'(I - M'M)z, summed over the training rows.
         """
         l = self.values
-        beyond = np.cumsum(l**2 / (l + alpha))
-        used = slice(
-            int(np.count_nonzero(beyond <= excess * alpha * np.sum(l / (l + alpha)))), None
-        )
+        left_out = int(np.count_nonzero(np.cumsum(l**2 / (l + alpha)) <= excess))
+        used = slice(min(left_out, max(len(l) - 1, 0)), None)
         scaled = np.sqrt(self.weights)[:, None] * self.vectors[:, used]
         return np.ascontiguousarray(
             self.rows.multiply_transposed(scaled / np.sqrt(l[used] + alpha)).T
