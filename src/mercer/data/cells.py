@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -19,11 +19,18 @@ from mercer.data._pyarrow import pyarrow
 
 _PURPOSE = "Reading a table"
 
-# Texts that are no number, date or boolean and stand for a missing one; as categories they are kept
-MISSING = (
-    *("", "-", "--", "?", ".", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NaT", "<NA>"),
-    *("NULL", "null", "None", "none", "missing"),
+# Words for missing cells of every kind; "-" is none where the column has "+" too
+NULLS = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", "-"),
 )
+# and for missing numbers, dates and booleans, which categories may be
+MISSING = (*NULLS, "--", ".", "na", "NaT", "none", "missing")
+SIGNS = "+-"  # format of categories among which are "+" and "-"
+YES = ("yes", "Yes", "YES")
+NO = ("no", "No", "NO")
+TRUE = ("true", "True", "TRUE", *YES)
+FALSE = ("false", "False", "FALSE", *NO)
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
 
 # Separators of thousands and decimals: 1,234.5, 1.234,5, 1 234,5, 1 234.5 and 1'234.5
@@ -111,15 +118,17 @@ def dates(values: Any, format: str = "") -> Array:
     return _by_distinct_text(values, lambda texts: text_dates(texts, format or DATE_FORMATS[0]))
 
 
-def categories(values: Any) -> Array:
-    """Return the hashes of texts without outer whitespace; an empty text is missing.
+def categories(values: Any, format: str = "") -> Array:
+    """Return the hashes of texts without outer whitespace; one of NULLS is missing.
 
-    Numbers are hashed as their shortest text, so that 1 and 1.0 are one category.
+    Numbers are hashed as their shortest text, so that 1 and 1.0 are one category. With the format
+    SIGNS "-" is a category.
     """
     distinct, codes = _encode(values)
+    missing = {None, *NULLS} - ({"-"} if format == SIGNS else set())
     hashes = [
-        hash_text(text) if text else np.nan
-        for text in category_texts(distinct)  # None and ""
+        np.nan if text is None or text in missing else hash_text(text)
+        for text in category_texts(distinct)
     ]
     return _take(np.array(hashes, dtype=np.float64), codes)
 
@@ -135,6 +144,7 @@ def word_counts(values: Any, size: int) -> Array:
     """Return the counts of lower-cased words by hash modulo `size`; a missing text has none."""
     pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
     texts = _as_text(_decode(values))
+    texts = compute.if_else(_is_word(texts, [*NULLS]), pa.scalar(None, texts.type), texts)
     lists = compute.split_pattern_regex(compute.utf8_lower(texts), r"[^\pL\pN]+")
     rows = compute.list_parent_indices(lists).to_numpy(zero_copy_only=False)
     words = compute.list_flatten(lists).dictionary_encode()
@@ -208,12 +218,25 @@ def distinct_categories(values: Any) -> list[str]:
     return [text for text in category_texts(_encode(values)[0]) if text]
 
 
-def drop_missing(texts: Any) -> Any:
-    """Return the texts that do not stand for a missing number or date."""
-    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
-    return texts.filter(
-        compute.invert(compute.is_in(texts, value_set=pa.array(MISSING, texts.type)))
-    )
+def count_missing(values: Any) -> int:
+    """Return the number of cells of text that are null or one of NULLS."""
+    compute = pyarrow(_PURPOSE, "compute")
+    return int(compute.sum(_is_word(_as_text(_decode(values)), [*NULLS, None])).as_py() or 0)
+
+
+def drop_missing(texts: Any, words: Sequence[str] = MISSING) -> Any:
+    """Return the texts that are none of the words for missing cells."""
+    return texts.filter(pyarrow(_PURPOSE, "compute").invert(_is_word(texts, [*words])))
+
+
+def are_truth_values(texts: Any) -> bool:
+    """Return whether all texts are words for true and false."""
+    return {*texts.to_pylist()} <= {*TRUE, *FALSE}
+
+
+def have_signs(texts: Any) -> bool:
+    """Return whether "+" and "-" are among the texts."""
+    return {*SIGNS} <= {*texts.to_pylist()}
 
 
 def has_leading_zeros(texts: Any) -> bool:
@@ -326,25 +349,28 @@ def _offset(zone: str) -> float:
 
 
 def _text_booleans(texts: Any) -> tuple[Array, Array]:
-    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
+    compute = pyarrow(_PURPOSE, "compute")
     lower = compute.utf8_lower(texts)
-    true, false = (
-        _mask(compute.is_in(lower, value_set=pa.array(words, texts.type)))
-        for words in (_TRUE, _FALSE)
-    )
+    true, false = (_mask(_is_word(lower, [*words])) for words in (_TRUE, _FALSE))
     return np.where(true, 1.0, 0.0), true | false
 
 
 def _by_distinct_text(values: Any, convert: Callable[[Any], tuple[Array, Array]]) -> Array:
     """Convert each distinct text; raise InvalidCell for the first one that is not of its kind."""
-    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
+    compute = pyarrow(_PURPOSE, "compute")
     distinct, codes = _encode(values)
     texts = compute.utf8_trim_whitespace(_as_text(distinct))
-    missing = _mask(compute.is_in(texts, value_set=pa.array([*MISSING, None], texts.type)))
+    missing = _mask(_is_word(texts, [*MISSING, None]))
     result, valid = convert(texts)
     result = np.where(missing, np.nan, result)
     _require(_take((valid | missing).astype(float), codes) != 0, values)
     return _take(result, codes)
+
+
+def _is_word(texts: Any, words: list[str | None]) -> Any:
+    """Return whether each text, without outer whitespace, is one of the words."""
+    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
+    return compute.is_in(compute.utf8_trim_whitespace(texts), value_set=pa.array(words, texts.type))
 
 
 def _require(valid: Array, values: Any) -> None:

@@ -8,15 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from mercer.data.arrow import Column, pyarrow
+from mercer.data.cells import FALSE, TRUE
 from mercer.data.column_roles import COLUMNS
-from mercer.data.csv_dialect import (
-    DELIMITERS,
-    FALSE,
-    HEAD_BYTES,
-    TRUE,
-    Dialect,
-    detect_dialect,
-)
+from mercer.data.csv_dialect import DELIMITERS, HEAD_BYTES, Dialect, detect_dialect
 from mercer.data.files import describe_row
 from mercer.data.inputs import AnyPath, inner_suffix, open_input
 from mercer.data.stream import CHUNK_BYTES

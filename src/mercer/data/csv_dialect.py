@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mercer.data.cells import FALSE, NO, NULLS, TRUE, YES
 from mercer.validation.rows import reads_as_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -24,15 +25,6 @@ HEAD_BYTES = 2**16  # from which separators are detected
 _LINES = 4  # at least, however long they are
 _RECORDS = 200  # from which types are detected
 _SCALE = 8  # sorted numbers are taken for names from this count on: random ones are once in 20,000
-
-NULLS = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", "-"),
-)
-YES = ("yes", "Yes", "YES")
-NO = ("no", "No", "NO")
-TRUE = ("true", "True", "TRUE", *YES)
-FALSE = ("false", "False", "FALSE", *NO)
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,' \u00a0]\d+)*[.,]?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")

@@ -44,7 +44,8 @@ class TableColumn:
     format : str
         Of cells that are text: the strptime format of a date, which a time may follow, or the
         separators of a number (",." for 1,234.5); "" where cells are of the kind itself. "%s" are
-        seconds since 1970; "typed" are categories whose cells are numbers, dates or booleans.
+        seconds since 1970; "typed" are categories whose cells are numbers, dates or booleans, and
+        "+-" those among which "-" is not a missing cell.
     """
 
     name: str
@@ -68,7 +69,7 @@ class TableColumn:
                 return cells.dates(values, self.format)
             if self.kind == TEXT:
                 return cells.word_counts(values, self.size)
-            return cells.categories(values)
+            return cells.categories(values, self.format)
         except cells.InvalidCell as error:
             raise self._type_error(error) from None
 
@@ -293,12 +294,16 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
     if declared == BOOLEAN:
         return TableColumn(name, BOOLEAN)
     if declared == CATEGORY:
-        return TableColumn(name, CATEGORY, format="" if cells.is_text(kind) else TYPED)
+        return (
+            _category(name, values)
+            if cells.is_text(kind)
+            else TableColumn(name, CATEGORY, format=TYPED)
+        )
     if declared and "%" in declared:
         cells.validate_date_format(declared)
         return TableColumn(name, DATE, format=declared)
     if cells.is_text(kind):
-        return _infer_text(source, name, values, CATEGORY if dictionary else None, declared)
+        return _infer_text(source, name, values, dictionary, declared)
     if declared == NUMBER:
         return TableColumn(name, NUMBER, format=cells.SECONDS if cells.is_date(kind) else "")
     if declared == DATE:
@@ -311,13 +316,15 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
 
 
 def _infer_text(
-    source: str, name: str, values: Any, default: str | None, declared: str | None
+    source: str, name: str, values: Any, dictionary: bool, declared: str | None
 ) -> TableColumn:
     """Return the column of text cells: numbers or dates where all cells of the head are."""
-    texts = cells.distinct_texts(values)
+    texts = cells.drop_missing(cells.distinct_texts(values), cells.NULLS)
     present = cells.drop_missing(texts)
-    if declared is None and (default or not len(present)):
-        return TableColumn(name, default or CATEGORY)
+    if declared is None and (dictionary or not len(present)):
+        return _category(name, values)
+    if declared is None and cells.are_truth_values(present):
+        return TableColumn(name, BOOLEAN)
     first = present[0].as_py() if len(present) else ""
     if declared in (None, NUMBER):
         # leading zeros are those of codes: 00123
@@ -339,7 +346,12 @@ def _infer_text(
                 Setting("kinds", text=f"kinds={{{name!r}: '%d.%m.%Y'}}"),
                 ".",
             )
-    distinct = 2 * len(texts) > len(values) - values.null_count
+    distinct = 2 * len(texts) > len(values) - cells.count_missing(values)
     if distinct and cells.mean_words(present) >= _WORDS:
         return TableColumn(name, TEXT, TEXT_SIZE)
-    return TableColumn(name, CATEGORY)
+    return _category(name, values)
+
+
+def _category(name: str, texts: Any) -> TableColumn:
+    signs = cells.have_signs(cells.distinct_texts(texts))
+    return TableColumn(name, CATEGORY, format=cells.SIGNS if signs else "")
