@@ -339,3 +339,10 @@ def test_years_beside_a_word_are_names(tmp_path):
     stream = open_stream(path, target="2021")
     assert stream.columns == ("country", "2019", "2020")
     assert sum(len(chunk) for chunk in stream.chunks()) == 20
+
+
+def test_codes_with_leading_zeros_beyond_the_first_lines_are_text(tmp_path):
+    codes = [*(str(10_000 + i) for i in range(500)), "01234"]
+    (tmp_path / "d.csv").write_text("zip,n\n" + "".join(f"{code},1\n" for code in codes))
+    assert open_table(tmp_path / "d.csv").head().column("zip").to_pylist() == codes
+    assert open_stream(tmp_path / "d.csv").schema.columns[0].kind == "category"

@@ -25,6 +25,7 @@ from mercer import (
     save,
 )
 from mercer.data.stream import CHUNK_BYTES
+from mercer.data.table_schema import TableColumn
 from mercer.errors import RowError
 
 ROWS = 300
@@ -423,3 +424,33 @@ def test_a_column_transformer_in_front_of_a_classifier():
     )
     model = make_pipeline(columns, classifier()).fit(FRAME[TRAIN], LABELS[TRAIN])
     assert model.score(FRAME[TEST], LABELS[TEST]) > 0.85
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_codes_whose_leading_zeros_come_later_are_categories(tmp_path, suffix):
+    rng = np.random.default_rng(3)
+    codes = [f"{code:05}" for code in rng.integers(20_000, 20_040, 2000)]
+    codes[1990] = "01234"
+    frame = pd.DataFrame({"zip": codes, "n": rng.normal(size=2000).round(3)})
+    frame["y"] = np.where(frame["zip"] < "20020", "low", "high")
+    path = tmp_path / f"late{suffix}"
+    write = {
+        ".csv": lambda: frame.to_csv(path, index=False),
+        ".parquet": lambda: frame.to_parquet(path),
+        ".jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+    }
+    write[suffix]()
+    token = CHUNK_BYTES.set(16_000)
+    try:
+        stream, declared = (
+            open_stream(path, target="y", kinds=kinds) for kinds in (None, {"zip": "number"})
+        )
+    finally:
+        CHUNK_BYTES.reset(token)
+    with pytest.warns(UserWarning, match=r"'01234' at late\..*, row 1990 .*read as categories"):
+        model = KernelClassifier(RandomFourier(16), random_state=0).fit(stream)
+    assert model.schema_.columns[0] == TableColumn("zip", "category")
+    assert len(model.predict(path)) == 2000
+    numbers = KernelClassifier(RandomFourier(16), random_state=0).fit(declared)
+    assert list(numbers.feature_names_in_) == ["zip", "n"]
+    assert numbers.plan_.encoded in ("", "2 numbers")

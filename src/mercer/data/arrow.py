@@ -109,6 +109,7 @@ class TableStream(Stream):
 
     declared: Mapping[str, str]  # kinds that were given, by name
     _table: Table
+    _infers: bool  # whether kinds are inferred, not those of a schema
     _split: Callable[[Any], Array] | None = None  # keys of a record batch by group or time
 
     def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
@@ -151,7 +152,7 @@ class TableStream(Stream):
         schema: TableSchema | None = None,
     ) -> None:
         """Set the roles of the table's columns and their kinds; raise for unsuitable types."""
-        self.declared = dict(kinds or {})
+        self.declared, self._infers = dict(kinds or {}), schema is None
         names = [column.name for column in table]
         if schema is not None:
             columns = schema_inputs(source, names, columns, schema)
@@ -216,6 +217,8 @@ class TableStream(Stream):
 
     def _parts(self, batch: Any) -> Parts:
         """Return the inputs, target, weight and keys of a record batch."""
+        if self._infers and self.schema is not None:
+            self.schema.refuse_codes(batch, self.declared)
         X = self._numbers(batch) if self.schema is None else self.schema.matrix(batch)
         labels = [_labels(batch.column(column.name), column) for column in self._targets]
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]

@@ -239,10 +239,26 @@ def have_signs(texts: Any) -> bool:
     return {*SIGNS} <= {*texts.to_pylist()}
 
 
-def has_leading_zeros(texts: Any) -> bool:
-    """Return whether a text is digits that begin with a zero, as codes do: 00123."""
+def first_leading_zero(texts: Any) -> int | None:
+    """Return the first text of digits that begin with a zero, as codes do: 00123."""
     compute = pyarrow(_PURPOSE, "compute")
-    return bool(compute.any(compute.match_substring_regex(texts, r"^0\d+$")).as_py())
+    row = compute.index(compute.match_substring_regex(texts, r"^\s*0\d+\s*$"), True).as_py()
+    return None if row < 0 else int(row)
+
+
+def has_leading_zeros(texts: Any) -> bool:
+    """Return whether a text is digits that begin with a zero."""
+    return first_leading_zero(texts) is not None
+
+
+def code_length(texts: Any) -> int:
+    """Return the length of texts that are all digits of one length of at least 3; otherwise 0."""
+    compute = pyarrow(_PURPOSE, "compute")
+    lengths = compute.min_max(compute.utf8_length(texts)).as_py()
+    if (lengths["min"] or 0) < 3 or lengths["min"] != lengths["max"]:
+        return 0
+    digits = compute.all(compute.utf8_is_digit(texts)).as_py()
+    return int(lengths["min"]) if digits else 0
 
 
 def mean_words(texts: Any) -> float:

@@ -77,8 +77,6 @@ class Dialect:
         Words for missing cells.
     words : frozenset of str
         Columns that have yes and no.
-    codes : frozenset of str
-        Columns of digits of one length with zeros in front, such as postal codes: text.
     empty : bool
         Whether there are no rows.
     notes : tuple of str
@@ -96,7 +94,6 @@ class Dialect:
     spaces: bool
     nulls: tuple[str, ...]
     words: frozenset[str]
-    codes: frozenset[str]
     empty: bool
     notes: tuple[str, ...]
 
@@ -174,9 +171,6 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
             name
             for name, column in zip(unique, columns, strict=False)
             if not {*YES, *NO}.isdisjoint(map(str.strip, column))
-        ),
-        codes=frozenset(
-            name for name, column in zip(unique, columns, strict=False) if _are_codes(column)
         ),
         empty=complete and not cells and len(lines.records) == lines.above + 1,
         notes=tuple(notes),
@@ -422,16 +416,6 @@ def _is_value(cell: str) -> bool:
         or cell in FALSE
         or reads_as_number(cell)
         or any(pattern.fullmatch(cell) for pattern in (_NUMBER, _DATE, _TIME))
-    )
-
-
-def _are_codes(column: Sequence[str]) -> bool:
-    digits = [cell for cell in map(str.strip, column) if cell not in NULLS]
-    return (
-        len({*map(len, digits)}) == 1
-        and len(digits[0]) > 2
-        and all(cell.isdigit() for cell in digits)
-        and any(cell[0] == "0" for cell in digits)
     )
 
 

@@ -6,7 +6,7 @@ so that chunks, workers and files of one table agree. `mercer.maps.Tabular` enco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,6 +149,20 @@ class TableSchema:
                 values = values.combine_chunks()
             X[:, span] = column.convert(values).reshape(batch.num_rows, column.size)
         return X
+
+    def refuse_codes(self, batch: Any, declared: Collection[str]) -> None:
+        """Raise a ColumnTypeError for the first leading zero in a text of numbers, as in 00123.
+
+        Columns of declared kinds are left alone.
+        """
+        for column in self.columns:
+            if column.kind != NUMBER or column.name in declared:
+                continue
+            values = batch.column(column.name)
+            if cells.is_text(values.type):
+                row = cells.first_leading_zero(values)
+                if row is not None:
+                    raise column._type_error(cells.InvalidCell(row, values[row].as_py()))
 
     def describe(self) -> str:
         """Return the number of columns of each kind: "5 numbers, 3 categories, 1 date"."""
