@@ -222,3 +222,10 @@ def test_a_date_that_counts_rows_is_named(table):
     table.sort_values("buys").assign(at=minutes).to_csv("sorted.csv", index=False)
     text = call(f"fit sorted.csv --target buys {FIT}").output
     assert "Column 'at' counts the rows." in text
+
+
+def test_marks_of_numbers_are_said(table):
+    table.assign(price=[f"$ {age:,.2f}" for age in table["age"].fillna(1234)]).to_parquet(
+        "p.parquet"
+    )
+    assert "number in $, scaled" in run(f"fit p.parquet --target buys {FIT}")

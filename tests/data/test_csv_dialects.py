@@ -346,3 +346,39 @@ def test_codes_with_leading_zeros_beyond_the_first_lines_are_text(tmp_path):
     (tmp_path / "d.csv").write_text("zip,n\n" + "".join(f"{code},1\n" for code in codes))
     assert open_table(tmp_path / "d.csv").head().column("zip").to_pylist() == codes
     assert open_stream(tmp_path / "d.csv").schema.columns[0].kind == "category"
+
+
+def test_points_are_thousands_beside_decimal_commas(tmp_path):
+    (tmp_path / "d.csv").write_text("a;b\n950;1,5\n1.200;2,5\n13.400;3,25\n")
+    got = next(iter(open_stream(tmp_path / "d.csv").chunks())).X
+    np.testing.assert_array_equal(got, [[950, 1.5], [1200, 2.5], [13400, 3.25]])
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ('a,p\nu,"$1,200"\nv,"-$ 3,400.5"\nw,$-7\n', ",.$"),
+        ("a;p;q\nu;1.200,00 €;1,5\nv;-3.400,50€;1\nw;-7 €;2\n", ".,€"),
+        ("a,p\nu,1200 %\nv,-3400.5%\nw,-7\u00a0%\n", "%"),
+    ],
+)
+@pytest.mark.parametrize("header", [True, False])
+def test_marks_of_currencies_and_shares_are_removed(text, format, header, tmp_path):
+    (tmp_path / "d.csv").write_text(text if header else text.partition("\n")[2])
+    stream = open_stream(tmp_path / "d.csv")
+    column = stream.schema.columns[1]
+    assert (column.name, column.kind, column.format) == ("p" if header else "f1", "number", format)
+    X = next(iter(stream.chunks())).X
+    np.testing.assert_array_equal(np.abs(X[:, 1]), [1200, 3400.5, 7])
+    np.testing.assert_array_equal(X[1:, 1] < 0, True)
+
+
+@pytest.mark.parametrize("other", ["7", "€7", "7 %%", "$", "--$7"])
+def test_numbers_of_two_marks_are_categories(other, tmp_path):
+    (tmp_path / "d.csv").write_text(f"a,p\nu,$1\nv,$2\nw,{other}\n")
+    assert open_stream(tmp_path / "d.csv").schema.columns[1].kind == "category"
+
+
+def test_percents_are_names_above_numbers(tmp_path):
+    (tmp_path / "d.csv").write_text("25%,75%\n1,2\n3,4\n")
+    assert open_stream(tmp_path / "d.csv").columns == ("25%", "75%")

@@ -85,10 +85,13 @@ class Table:
     ----------
     name : str
     columns : list of Column
+    decimal : str
+        The decimal mark of numbers that are text.
     """
 
     name: str
     columns: list[Column]
+    decimal = "."
 
     def stream(
         self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
@@ -125,7 +128,9 @@ class TableStream(Stream):
         """Return a copy of a stream of numbers with a schema, for columns with missing cells."""
         other = copy.copy(self)
         names = [column.name for column in self._inputs]
-        other._set_schema(infer_schema(self.name, names, self._table.head()))
+        other._set_schema(
+            infer_schema(self.name, names, self._table.head(), decimal=self._table.decimal)
+        )
         return other
 
     def retyped(self, column: str) -> Self:
@@ -169,8 +174,9 @@ class TableStream(Stream):
             self._used = [*self._used, self._weights]
         self._require_types(source)
         if schema is None and (kinds or not all(map(_is_plain, self._inputs))):
+            inputs = [column.name for column in self._inputs]
             inferred = infer_schema(
-                source, [column.name for column in self._inputs], self._table.head(), kinds
+                source, inputs, self._table.head(), kinds, decimal=self._table.decimal
             )
             if not (inferred.plain and all(map(_is_plain, self._inputs))):
                 schema = inferred

@@ -35,6 +35,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n",
 
 # Separators of thousands and decimals: 1,234.5, 1.234,5, 1 234,5, 1 234.5 and 1'234.5
 NUMBER_FORMATS = ("", ",.", ".,", " ,", " .", "'.")
+MARKS = "$€£¥₹%"  # of currencies and shares; a mark is the last character of a format: ",.$"
 
 # Day before month where both would do; a time may follow each
 DATE_FORMATS = (
@@ -267,9 +268,19 @@ def mean_words(texts: Any) -> float:
     return sum(counts) / max(1, len(counts))
 
 
-def number_formats_of(text: str) -> list[str]:
-    """Return the formats of NUMBER_FORMATS in which a text is a number."""
-    return [form for form in NUMBER_FORMATS if re.match(_number_pattern(form), text)]
+def number_formats_of(text: str, decimal: str = ".") -> list[str]:
+    """Return the formats of NUMBER_FORMATS, with the mark of a text, in which it is a number.
+
+    Those with the decimal mark come first: 1.200 has thousands where it is a comma.
+    """
+    formats = sorted(NUMBER_FORMATS, key=lambda form: (form[1:] or ".") != decimal)
+    found = mark_of(text)
+    return [form + found for form in formats if re.match(_number_pattern(form + found), text)]
+
+
+def mark_of(text: str) -> str:
+    """Return the last of MARKS in a number, or at the end of a format; "" without one."""
+    return next((mark for mark in reversed(text) if mark in MARKS), "")
 
 
 def date_formats_of(text: str) -> list[str]:
@@ -282,9 +293,14 @@ def text_numbers(texts: Any, format: str) -> tuple[Array, Array]:
     pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
     valid = _mask(compute.match_substring_regex(texts, _number_pattern(format)))
     plain = compute.if_else(pa.array(valid), texts, pa.scalar(None, texts.type))
-    if format:
-        plain = compute.replace_substring_regex(plain, f"[{_spaces(format[0])}]", "")
-        plain = compute.replace_substring(plain, format[1], ".")
+    separators, mark = format.rstrip(MARKS), mark_of(format)
+    if mark:
+        plain = compute.replace_substring_regex(
+            plain, f"[{_spaces(' ')}]*{re.escape(mark)}[{_spaces(' ')}]*", ""
+        )
+    if separators:
+        plain = compute.replace_substring_regex(plain, f"[{_spaces(separators[0])}]", "")
+        plain = compute.replace_substring(plain, separators[1], ".")
     return floats(plain, np.dtype(np.float64)), valid
 
 
@@ -341,8 +357,17 @@ def validate_date_format(format: str) -> None:
 def _number_pattern(format: str) -> str:
     if not format:
         return r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
-    gap, mark = f"[{_spaces(format[0])}]", re.escape(format[1])
-    return rf"^[+-]?(?:\d+|[1-9]\d{{0,2}}(?:{gap}\d{{3}})+)(?:{mark}\d+)?(?:[eE][+-]?\d+)?$"
+    separators, unit = format.rstrip(MARKS), re.escape(mark_of(format))
+    number = r"(?:\d+\.?\d*|\.\d+)"
+    if separators:
+        gap, mark = f"[{_spaces(separators[0])}]", re.escape(separators[1])
+        number = rf"(?:\d+|[1-9]\d{{0,2}}(?:{gap}\d{{3}})+)(?:{mark}\d+)?"
+    number += r"(?:[eE][+-]?\d+)?"
+    if not unit:
+        return f"^[+-]?{number}$"
+    spaces = f"[{_spaces(' ')}]*"
+    before = f"[+-]?{unit}{spaces}{number}|{unit}{spaces}[+-]?{number}"
+    return f"^(?:{before}|[+-]?{number}{spaces}{unit})$"
 
 
 def _spaces(separator: str) -> str:

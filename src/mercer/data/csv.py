@@ -60,7 +60,7 @@ class CsvTable(TextFilesTable):
             self.block_bytes = max(self.block_bytes, 8 * longest)
             usual = DELIMITERS.get(inner_suffix(path), ",")
             self.dialects.append(detect_dialect(label, head, complete, usual))
-        self.words = self.dialects[0].words
+        self.words, self.decimal = self.dialects[0].words, self.dialects[0].decimal
         self.notes = describe_notes(self.names, [dialect.notes for dialect in self.dialects])
         self._infer_types()
         self._find_codes()

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mercer.data.cells import FALSE, NO, NULLS, TRUE, YES
+from mercer.data.cells import FALSE, NO, NULLS, TRUE, YES, mark_of, number_formats_of
 from mercer.validation.rows import reads_as_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -377,10 +377,11 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> tuple[b
     names, values = 0, list[str]()
     for cell, column in zip(map(str.strip, first), zip(*others, strict=True), strict=False):
         words = [word for word in map(str.strip, column) if word not in NULLS]
-        typed = words and sum(map(_is_value, words)) > len(words) / 2
+        marked = words and sum(map(_is_marked, words)) > len(words) / 2
+        typed = marked or (words and sum(map(_is_value, words)) > len(words) / 2)
         if cell in NULLS:
             continue
-        if _is_value(cell):
+        if _is_value(cell) or (marked and _is_marked(cell)):
             if typed or not words:
                 values.append(repr(cell))
         elif typed:
@@ -417,6 +418,11 @@ def _is_value(cell: str) -> bool:
         or reads_as_number(cell)
         or any(pattern.fullmatch(cell) for pattern in (_NUMBER, _DATE, _TIME))
     )
+
+
+def _is_marked(cell: str) -> bool:
+    """Return whether a cell is a number with a mark: $1,200, 12 %."""
+    return bool(mark_of(cell)) and bool(number_formats_of(cell))
 
 
 def _have_thousands(column: Sequence[str], decimal: str) -> bool:

@@ -142,7 +142,7 @@ class FilesStream(FileStream, TableStream):
         Raises a ValueError where a time is missing.
         """
         other = self._with_column("time", name)
-        schema = infer_schema(self.name, [name], self._table.head())
+        schema = infer_schema(self.name, [name], self._table.head(), decimal=self._table.decimal)
         parts = [schema.matrix(batch)[:, 0] for batch in other.record_batches([name])]
         times = np.concatenate(parts)
         missing = np.flatnonzero(np.isnan(times))

@@ -43,9 +43,9 @@ class TableColumn:
         fixed-size lists of numbers.
     format : str
         Of cells that are text: the strptime format of a date, which a time may follow, or the
-        separators of a number (",." for 1,234.5); "" where cells are of the kind itself. "%s" are
-        seconds since 1970; "typed" are categories whose cells are numbers, dates or booleans, and
-        "+-" those among which "-" is not a missing cell.
+        separators of a number and its mark (",." for 1,234.5, ",.$" for $1,234.5); "" where cells
+        are of the kind itself. "%s" are seconds since 1970; "typed" are categories whose cells are
+        numbers, dates or booleans, and "+-" those among which "-" is not a missing cell.
     """
 
     name: str
@@ -176,7 +176,12 @@ class TableSchema:
 
 
 def infer_schema(
-    source: str, names: Sequence[str], head: Any, kinds: Mapping[str, str] | None = None
+    source: str,
+    names: Sequence[str],
+    head: Any,
+    kinds: Mapping[str, str] | None = None,
+    *,
+    decimal: str = ".",
 ) -> TableSchema:
     """Return the kinds of columns by their Arrow types and first rows.
 
@@ -190,6 +195,8 @@ def infer_schema(
         First rows, with at least these columns.
     kinds : dict of str to str, optional
         Kinds by name, which override inference; a text with "%" is the format of a date.
+    decimal : str
+        The decimal mark of the table, where 1.200 or 1,200 may be either.
     """
     kinds = dict(kinds or {})
     unknown = [name for name in kinds if name not in head.column_names]
@@ -222,7 +229,10 @@ def infer_schema(
             ".",
         )
     return TableSchema(
-        tuple(_infer_column(source, name, head.column(name), kinds.get(name)) for name in names)
+        tuple(
+            _infer_column(source, name, head.column(name), kinds.get(name), decimal)
+            for name in names
+        )
     )
 
 
@@ -293,7 +303,9 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-def _infer_column(source: str, name: str, values: Any, declared: str | None) -> TableColumn:
+def _infer_column(
+    source: str, name: str, values: Any, declared: str | None, decimal: str
+) -> TableColumn:
     types = pyarrow("Reading a table").types
     values = values.combine_chunks()
     kind, dictionary = values.type, types.is_dictionary(values.type)
@@ -317,7 +329,7 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
         cells.validate_date_format(declared)
         return TableColumn(name, DATE, format=declared)
     if cells.is_text(kind):
-        return _infer_text(source, name, values, dictionary, declared)
+        return _infer_text(source, name, values, dictionary, declared, decimal)
     if declared == NUMBER:
         return TableColumn(name, NUMBER, format=cells.SECONDS if cells.is_date(kind) else "")
     if declared == DATE:
@@ -330,7 +342,7 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
 
 
 def _infer_text(
-    source: str, name: str, values: Any, dictionary: bool, declared: str | None
+    source: str, name: str, values: Any, dictionary: bool, declared: str | None, decimal: str
 ) -> TableColumn:
     """Return the column of text cells: numbers or dates where all cells of the head are."""
     texts = cells.drop_missing(cells.distinct_texts(values), cells.NULLS)
@@ -343,7 +355,7 @@ def _infer_text(
     if declared in (None, NUMBER):
         # leading zeros are those of codes: 00123
         if declared or not cells.has_leading_zeros(present):
-            for form in cells.number_formats_of(first):
+            for form in cells.number_formats_of(first, decimal):
                 if cells.text_numbers(present, form)[1].all():
                     return TableColumn(name, NUMBER, format=form)
         if declared:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mercer._typing import Array, is_csr
 from mercer.data import table_schema
 from mercer.data.batches import Batch, Tiles
+from mercer.data.cells import mark_of
 from mercer.data.table_schema import CATEGORY, DATE, NUMBER, TEXT, TableColumn, TableSchema
 from mercer.kernels import Kernel, Linear
 from mercer.maps._transform import Chain, TileTransform
@@ -524,7 +525,8 @@ class _Features:
             return dropped + self._indicate_missing(at, name, i)
         scaled = column.kind == NUMBER and self.settings.scale is not False
         self._add_number(at, name, i, scaled=scaled)
-        action = column.kind + (", scaled" if scaled else "")
+        mark = mark_of(column.format[-1:]) if column.kind == NUMBER else ""
+        action = column.kind + (f" in {mark}" if mark else "") + (", scaled" if scaled else "")
         return action + self._fill_missing(at, name, i)
 
     def _drop_reason(self, i: int) -> str:
