@@ -229,3 +229,13 @@ def test_marks_of_numbers_are_said(table):
         "p.parquet"
     )
     assert "number in $, scaled" in run(f"fit p.parquet --target buys {FIT}")
+
+
+def test_predict_names_the_cell_that_a_model_of_numbers_does_not_take(table):
+    numbers = pd.DataFrame({"a": np.arange(40.0) % 7, "b": np.arange(40.0) ** 2, "y": 1.0})
+    numbers["y"] = numbers["a"] - 0.1 * numbers["b"]
+    numbers.to_csv("numbers.csv", index=False)
+    run(f"fit numbers.csv --target y {FIT}")
+    numbers.astype({"b": object}).replace({"b": {49.0: "1,200"}}).to_csv("new.csv", index=False)
+    message = fails("predict m.mercer new.csv -o p.csv")
+    assert "'b' has numbers, got '1,200' at new.csv, row 7 of the file. Write it as" in message

@@ -454,3 +454,28 @@ def test_codes_whose_leading_zeros_come_later_are_categories(tmp_path, suffix):
     numbers = KernelClassifier(RandomFourier(16), random_state=0).fit(declared)
     assert list(numbers.feature_names_in_) == ["zip", "n"]
     assert numbers.plan_.encoded in ("", "2 numbers")
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("2,500", r"'a' has numbers, got '2,500' at .*row 7.*Write it as 1234\.5, or declare"),
+        ("many", r"'a' has numbers, got 'many' at .*row 7.*Correct it"),
+        (None, r"got nan at .*row 7.*'a'.*or fit with Tabular\(\) in front of the map"),
+    ],
+)
+def test_cells_that_a_model_of_numbers_does_not_take_are_named(tmp_path, cell, words):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    model = KernelRegressor(RandomFourier(16), random_state=0).fit(frame, frame["a"])
+    assert model.plan_.encoded == ""
+    other = frame[["b", "a"]].astype({"a": object})
+    other.loc[7, "a"] = cell
+    other.to_csv(tmp_path / "other.csv", index=False)
+    text = other.astype({"a": "string"})
+    text.to_parquet(tmp_path / "other.parquet")
+    for rows in (text[["a", "b"]], tmp_path / "other.csv", tmp_path / "other.parquet"):
+        with pytest.raises(RowError, match=words):
+            model.predict(rows)
+    fine = frame.map(str)
+    np.testing.assert_array_equal(model.predict(fine), model.predict(frame))

@@ -189,12 +189,18 @@ def open_like(
 ) -> Stream:
     """Open DATA with the columns of a model: by name if both have names, otherwise by number."""
     from mercer.data.open import open_table
+    from mercer.data.table_schema import number_schema
 
     table = open_table(path) if names is not None and columns is None else None
     if names is not None and table is not None:
         available = [column.name for column in table.columns]
         inputs = _match_columns(list(names), available, path.name)
-        return table.stream(columns=inputs, target=target, weight=None)
+        stream = table.stream(columns=inputs, target=target, weight=None)
+        if stream.schema is None or inputs != list(names):
+            return stream
+        # texts are numbers, or refused by row and value
+        schema = number_schema(names)
+        return table.stream(columns=None, target=target, weight=None, schema=schema)
     sparse = path.suffix.lower() in SVMLIGHT
     stream = open_data(path, columns=columns, target=target, n_features=width if sparse else None)
     if stream.width != width:

@@ -78,15 +78,17 @@ class TableColumn:
         if len(value) > _SHOWN:
             value = f"{value[:_SHOWN]}..."
         form = f" ({self.format})" if self.kind == DATE and self.format else ""
+        plain = self.kind == NUMBER and not self.format
+        otherwise = plain and cells.number_formats_of(str(error.value).strip())
+        correct = "Write it as 1234.5" if otherwise else "Correct it, leave it empty"
+        kinds = f"kinds={{{self.name!r}: 'category'}}"
         return ColumnTypeError(
             error.row,
             f"Column {self.name!r} has {_PLURALS[self.kind]}{form}, got {value} at",
             "",
             advice=(
-                ". Correct it, leave it empty, or declare the column's kind when fitting: ",
-                Setting(
-                    "categorical", repr(self.name), text=f"kinds={{{self.name!r}: 'category'}}"
-                ),
+                f". {correct}, or declare the column's kind when fitting: ",
+                Setting("categorical", repr(self.name), text=kinds),
                 ".",
             ),
             column=self.name,
@@ -234,6 +236,11 @@ def infer_schema(
             for name in names
         )
     )
+
+
+def number_schema(names: Iterable[object]) -> TableSchema:
+    """Return the schema of columns that are all numbers."""
+    return TableSchema(tuple(TableColumn(str(name), NUMBER) for name in names))
 
 
 def category_names(

@@ -33,7 +33,7 @@ from mercer.data.in_memory import FrameStream, is_table
 from mercer.data.kept_columns import KeptColumns
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
-from mercer.data.table_schema import CATEGORY, TableSchema
+from mercer.data.table_schema import CATEGORY, TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.labels import probabilities
@@ -669,7 +669,9 @@ class KernelModel(BaseEstimator):
             return open_stream(source, schema=schema)
         opened = open_stream(source)
         names = list(map(str, getattr(self, "feature_names_in_", ())))
-        if not names or not isinstance(opened, TableStream) or list(opened.columns or ()) == names:
+        if not names or not isinstance(opened, TableStream):
+            return opened
+        if list(opened.columns or ()) == names and opened.schema is None:
             return opened
         available = opened.available
         inputs = [name if name in available else name.rpartition("[")[0] for name in names]
@@ -678,7 +680,10 @@ class KernelModel(BaseEstimator):
             raise ValueError(
                 f"{opened.name}: {type(self).__name__} needs {describe_missing(missing, available)}"
             )
-        return open_stream(source, columns=list(dict.fromkeys(inputs)))
+        opened = open_stream(source, columns=list(dict.fromkeys(inputs)))
+        # texts are numbers, or refused by row and value
+        numbers = opened.schema is None or inputs != names
+        return opened if numbers else open_stream(source, schema=number_schema(names))
 
     def _set_columns(self, stream: Stream) -> None:
         """Set the number and the names of the columns to those of a stream."""
@@ -701,7 +706,7 @@ class KernelModel(BaseEstimator):
     def _require_kinds(self, stream: Stream) -> None:
         """Raise where a stream has other kinds of columns than the model was fitted on."""
         fitted = self._fitted_schema
-        if stream.schema == fitted or (stream.schema is None and (fitted is None or fitted.plain)):
+        if stream.schema == fitted or all(s is None or s.plain for s in (stream.schema, fitted)):
             return
         needed = "numbers" if fitted is None else fitted.describe()
         opened = "numbers" if stream.schema is None else stream.schema.describe()
@@ -758,6 +763,9 @@ class KernelModel(BaseEstimator):
                     f"data frame, an Arrow table or a file with its columns, got "
                     f"{type(X).__name__}."
                 )
+            if schema is None and is_table(X) and self._has_text(X):
+                numbers = number_schema(self.feature_names_in_)
+                return self._open_table(X, y, sample_weight, numbers)
         if y is None and sample_weight is None and not reset and self._is_plain(X):
             stream = open_stream(X)
         else:
@@ -782,6 +790,14 @@ class KernelModel(BaseEstimator):
         self._set_columns(stream)
         self._require_target(stream)
         return stream
+
+    def _has_text(self, X: Any) -> bool:
+        """Return whether a table has the columns of fit, and some of them are no numbers."""
+        names = [*map(str, getattr(self, "feature_names_in_", ()))]
+        stream = open_stream(X) if names else None
+        if stream is None or stream.schema is None:
+            return False
+        return sorted(column.name for column in stream.schema.columns) == sorted(names)
 
     def _is_plain(self, X: Any) -> bool:
         return type(X) is np.ndarray and self.feature_map_._is_plain(X)

@@ -14,7 +14,15 @@ from mercer._typing import Array, is_csr
 from mercer.data import table_schema
 from mercer.data.batches import Batch, Tiles
 from mercer.data.cells import mark_of
-from mercer.data.table_schema import CATEGORY, DATE, NUMBER, TEXT, TableColumn, TableSchema
+from mercer.data.table_schema import (
+    CATEGORY,
+    DATE,
+    NUMBER,
+    TEXT,
+    TableColumn,
+    TableSchema,
+    number_schema,
+)
 from mercer.kernels import Kernel, Linear
 from mercer.maps._transform import Chain, TileTransform
 from mercer.maps.base import Map
@@ -346,7 +354,7 @@ class Tabular(Map):
         if schema is None:
             names = getattr(self, "feature_names_in_", None) if stream is None else stream.columns
             names = [f"x{i}" for i in range(d)] if names is None else list(names)
-            schema = TableSchema(tuple(TableColumn(str(name), NUMBER) for name in names))
+            schema = number_schema(names)
         self.schema_ = schema
         super()._fit_blocks(d, blocks, n_rows)
         if stream is not None:
