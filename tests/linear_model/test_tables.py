@@ -479,3 +479,24 @@ def test_cells_that_a_model_of_numbers_does_not_take_are_named(tmp_path, cell, w
             model.predict(rows)
     fine = frame.map(str)
     np.testing.assert_array_equal(model.predict(fine), model.predict(frame))
+
+
+def test_categories_that_fit_did_not_see_are_counted_once():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {
+            "city": rng.choice(["Oslo", "Rome"], 600),
+            "shop": rng.choice([f"shop {i}" for i in range(100)], 600),
+            "x": rng.normal(size=600),
+        }
+    )
+    model = KernelRegressor(RandomFourier(16), random_state=0)
+    model.partial_fit(frame, frame["x"]).predict(frame)
+    new = frame.copy()
+    new.loc[:4, "city"] = "Mars"
+    new.loc[:1, "shop"] = ["shop 100", "shop 101"]
+    words = r"KernelRegressor: cells with a value that .* not fitted on: 'city' 5, 'shop' 2\."
+    for call in (model.predict, lambda rows: model.partial_fit(rows, frame["x"])):
+        with pytest.warns(UserWarning, match=words) as caught:
+            call(new)
+        assert len(caught) == 1

@@ -374,7 +374,8 @@ def test_of_many_categories_the_most_frequent_have_features_and_others_are_hashe
     rest = present & ~own
     np.testing.assert_array_equal(Z[rest, 8:].argmax(axis=1), X[rest, 0].astype(int) % 32)
     np.testing.assert_array_equal(Z.sum(axis=1), 1.0)
-    assert fitted.count_unseen(np.array([[3.0]])) == {}
+    assert fitted.count_unseen(X) == {}
+    assert fitted.count_unseen(np.array([[3.0], [np.nan], [5.0], [X[1, 0]]])) == {"u": 2}
     assert Z.shape[1] == 40
     action = (
         "category, 7 most frequent of 419 values, others hashed into 32; 500 missing as a value"

@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -319,7 +320,30 @@ class KernelModel(BaseEstimator):
         """Return the stream of X, and b + z'c of consecutive rows."""
         predictor = self._fitted_predictor()
         stream = self._open(X, None, None, reset=False)
-        return stream, predictor.scores(stream, self.feature_map_, self.n_jobs)
+
+        def scores() -> Iterator[Array]:
+            with self._warn_unseen(stream):
+                yield from predictor.scores(stream, self.feature_map_, self.n_jobs)
+
+        return stream, scores()
+
+    @contextmanager
+    def _warn_unseen(self, stream: Stream) -> Iterator[None]:
+        """Warn of categories that fit did not see, when the body has read a stream of tables.
+
+        A stream with an observer is left alone.
+        """
+        encoder, unseen = encoder_of(self.feature_map_), Counter[str]()
+        if encoder is not None and stream._observer is None:
+            stream.with_observer(lambda chunk: unseen.update(encoder.count_unseen(chunk.X)))
+        yield
+        if unseen:
+            counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())
+            warn(
+                f"{type(self).__name__}: cells with a value that the model was not fitted on: "
+                f"{counts}.",
+                stacklevel=3,
+            )
 
     # Fitting
 
@@ -503,7 +527,8 @@ class KernelModel(BaseEstimator):
 
         def sum_rows(stream: Stream, settings: Settings) -> tuple[Any, int]:
             rows = features(stream, self.feature_map_)
-            part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
+            with self._warn_unseen(stream):
+                part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
             return part, stream.rows or 0
 
         def fit_rows(stream: Stream) -> tuple[Any, int]:

@@ -42,6 +42,8 @@ _SEED = 0  # of the sample: the map has no other random numbers, and so no rando
 _ID_SHARE = 0.95
 # Fewer rows are no evidence that a column of integers counts them: (1, 2, 3) is a measurement.
 _FEWEST_COUNTED = 16
+# Values of a hashed column whose hashes are kept, 64 kB, to count those not seen in fit.
+_MOST_KEPT = 4096
 _SPARSE_WIDTH, _SPARSE_DENSITY = 256, 0.1  # CSR products are faster than dense ones from there on
 # Kernels whose arguments are shares or counts, which scaling would change.
 _OF_HISTOGRAMS = frozenset(
@@ -321,7 +323,7 @@ class Tabular(Map):
         Returns
         -------
         dict of str to int
-            Columns without such cells, and those with hashed values, are left out.
+            Columns without such cells, and hashed ones of more than 4,096 values, are left out.
         """
         check_is_fitted(self)
         # the rows of a stream have no names to compare
@@ -389,8 +391,8 @@ class Tabular(Map):
         return {
             columns[column]: {
                 int(code): names[feature]
-                for code, feature in zip(hashes, features, strict=True)
-                if feature != stage.categories[i, 1] and code != MISSING
+                for code, feature, shared in zip(hashes, features, stage.merged(i), strict=True)
+                if not shared and code != MISSING
             }
             for i, (hashes, features, column) in enumerate(stage.tables())
         }
@@ -669,7 +671,10 @@ class _Features:
             kept = f"{own:,} most frequent of " if own else ""
             action = f"category, {kept}{about}{distinct:,.0f} values"
             action += f"{', others' if own else ''} hashed into {size}"
-            codes, features = codes[frequent], features[frequent]
+            if counts.truncated or len(codes) > _MOST_KEPT:
+                codes, features = codes[frequent], features[frequent]
+            else:
+                features[~frequent] = unknown + codes[~frequent] % size
         elif others:
             unknown = self._add(f"{column.name}_infrequent", share)
             features[~frequent] = unknown
