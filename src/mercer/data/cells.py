@@ -252,6 +252,12 @@ def has_leading_zeros(texts: Any) -> bool:
     return first_leading_zero(texts) is not None
 
 
+def has_hexadecimals(texts: Any) -> bool:
+    """Return whether a text is a hexadecimal number such as 0x1F, which Arrow reads as 31."""
+    compute = pyarrow(_PURPOSE, "compute")
+    return bool(compute.any(compute.match_substring_regex(texts, r"^\s*[+-]?0[xX]")).as_py())
+
+
 def code_length(texts: Any) -> int:
     """Return the length of texts that are all digits of one length of at least 3; otherwise 0."""
     compute = pyarrow(_PURPOSE, "compute")

@@ -76,7 +76,7 @@ class CsvTable(TextFilesTable):
         ]
 
     def _find_codes(self) -> None:
-        """Declare digits of one length with leading zeros, such as postal codes, as text.
+        """Declare digits of one length with leading zeros, such as postal codes, and 0x1F as text.
 
         Columns of digits of one length without such zeros in the first block may have them later.
         """
@@ -91,6 +91,7 @@ class CsvTable(TextFilesTable):
         self._lengths = {name: cells.code_length(values) for name, values in texts.items()}
         self._lengths = {name: length for name, length in self._lengths.items() if length}
         codes = [name for name in self._lengths if cells.has_leading_zeros(texts[name])]
+        codes += [name for name in whole if cells.has_hexadecimals(texts[name])]
         self._declared = dict.fromkeys(codes, pa.string())
         if codes:
             self._infer_types()
