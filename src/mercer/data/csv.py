@@ -86,7 +86,7 @@ class CsvTable(TextFilesTable):
         if not whole:
             return
         self._declared = dict.fromkeys(whole, pa.string())
-        batch = self._first_batch()
+        batch = next(self._first_batches())
         texts = {name: batch.column(name).drop_null() for name in whole}
         self._lengths = {name: cells.code_length(values) for name, values in texts.items()}
         self._lengths = {name: length for name, length in self._lengths.items() if length}
@@ -121,9 +121,9 @@ class CsvTable(TextFilesTable):
             self._lengths.pop(name, None)  # numbers of other lengths
         return None
 
-    def _first_batch(self) -> Any:
+    def _first_batches(self) -> Iterator[Any]:
         pa = pyarrow("Reading CSV")
-        names = self.dialects[0].names
+        names, rows = self.dialects[0].names, False
         for i, dialect in enumerate(self.dialects):
             if dialect.empty or {*dialect.names} != {*names}:
                 continue
@@ -135,8 +135,11 @@ class CsvTable(TextFilesTable):
                         raise self._explain_encoding(i) or ValueError(
                             f"{self.names[i]}: column {item.name!r} is no text."
                         )
-                return batch.select(list(names))
-        raise ValueError(f"{self.name} has no rows after its first line.")
+                yield batch.select(list(names))
+                rows = True
+                break
+        if not rows:
+            raise ValueError(f"{self.name} has no rows after its first line.")
 
     def batches(
         self,
