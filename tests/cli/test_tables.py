@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.helpers.shell import call, fails, run
 
@@ -241,3 +243,34 @@ def test_predict_names_the_cell_that_a_model_of_numbers_does_not_take(table):
     numbers.astype({"b": object}).replace({"b": {49.0: "1,200"}}).to_csv("new.csv", index=False)
     message = fails("predict m.mercer new.csv -o p.csv")
     assert "'b' has numbers, got '1,200' at new.csv, row 7 of the file. Write it as" in message
+
+
+def test_kept_columns_have_their_types(table):
+    run(f"fit people.csv --target buys --columns age,city {FIT}")
+    n = len(table)
+    kept = {
+        "flag": pa.array([None if i % 5 == 0 else i % 2 == 0 for i in range(n)]),
+        "count": pa.array([None if i % 3 == 0 else 2**60 + i for i in range(n)]),
+        "point": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2.0 * n)), 2),
+        "tags": pa.array([["a"] * (i % 3) for i in range(n)]),
+        "when": pa.array(table["joined"], pa.timestamp("us")),
+        "share": pa.array(np.linspace(0, 1, n)),
+    }
+    inputs = {name: pa.array(table[name], from_pandas=True) for name in ("age", "city")}
+    pq.write_table(pa.table({**kept, **inputs}), "new.parquet")
+    keep = ",".join(kept)
+    run(f"predict m.mercer new.parquet --keep {keep} -o p.parquet")
+    written = pq.read_table("p.parquet")
+    assert {name: written.column(name).to_pylist() for name in kept} == {
+        name: values.to_pylist() for name, values in kept.items()
+    }
+    assert written.schema.field("flag").type == pa.bool_()
+    run("predict m.mercer new.parquet --keep flag,count -o p.csv")
+    assert Path("p.csv").read_text().splitlines()[2].startswith(f"false,{2**60 + 1},")
+    assert "CSV has no columns of lists" in fails(
+        "predict m.mercer new.parquet --keep tags -o q.csv"
+    )
+    table[["age", "city", "member", "id"]].to_json("new.jsonl", orient="records", lines=True)
+    run("predict m.mercer new.jsonl --keep member,id -o p.parquet --force")
+    written = pd.read_parquet("p.parquet")
+    assert written["member"].dtype == bool and (written["id"] == table["id"]).all()
