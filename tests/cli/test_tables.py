@@ -135,7 +135,6 @@ def test_groups_and_times_are_left_out_together_and_are_no_inputs(table):
     for options, message in (
         ("--group nobody", "no column 'nobody' (group)"),
         ("--time city", "the time 'city' must be a number or a date"),
-        ("--group buys", "cannot be the group and another role"),
     ):
         assert message in fails(f"fit people.csv --target buys {options} {FIT}")
     assert "--group or --time, not both" in fails(
@@ -274,3 +273,33 @@ def test_kept_columns_have_their_types(table):
     run("predict m.mercer new.jsonl --keep member,id -o p.parquet --force")
     written = pd.read_parquet("p.parquet")
     assert written["member"].dtype == bool and (written["id"] == table["id"]).all()
+
+
+def test_transform_and_plan_take_kinds(table):
+    transform = "transform people.csv --map linear --columns household,member -o z.csv --force"
+    run(transform)
+    assert len(pd.read_csv("z.csv").columns) == 2
+    run(f"{transform} --categorical household --save map.mercer")
+    assert len(pd.read_csv("z.csv").columns) > 60
+    assert "mercer transform DATA --map MAP" in fails(
+        "transform map.mercer people.csv --categorical household -o y.csv", 2
+    )
+    plan = "plan people.csv --target buys --map linear"
+    assert "x 140 columns" in run(f"{plan} --categorical household,member")
+    assert "x 13 columns" in run(plan)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--drop id --categorical id", "'id' is named by --drop and --categorical"),
+        ("--date buys", "'buys' is named by --target and --date"),
+        ("--drop buys", "'buys' is named by --target and --drop"),
+        ("--group buys", "'buys' is named by --target and --group"),
+        ("--group id --drop id", "'id' is named by --group and --drop"),
+        ("--columns age,city --numeric id", "'id' is named by --numeric and is not among --col"),
+        ("--numeric id,age --categorical age", "'age' is declared as number and category"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(table, options, message):
+    assert message in fails(f"fit people.csv --target buys {options} {FIT}", 2)

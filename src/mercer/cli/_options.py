@@ -54,12 +54,16 @@ def _add_kinds(ctx: click.Context, param: click.Parameter, value: str | None) ->
     """Store the columns of a kind in the context, where open_data reads them."""
     kind = {"numeric": "number", "categorical": "category"}.get(str(param.name), str(param.name))
     columns = [] if value is None else [name.strip() for name in value.split(",") if name.strip()]
-    ctx.meta.setdefault("mercer.kinds", {}).update(dict.fromkeys(columns, kind))
+    kinds = ctx.meta.setdefault("mercer.kinds", {})
+    for name in columns:
+        if kinds.setdefault(name, kind) != kind:
+            raise click.UsageError(f"Column {name!r} is declared as {kinds[name]} and {kind}.")
 
 
 def kind_options() -> dict[str, str]:
     """Return the columns that the options of this command declare, by the name of the option."""
-    kinds = click.get_current_context().meta.get("mercer.kinds", {})
+    context = click.get_current_context(silent=True)
+    kinds = {} if context is None else context.meta.get("mercer.kinds", {})
     names = {"number": "numeric", "category": "categorical"}
     options: dict[str, list[str]] = {}
     for column, kind in kinds.items():
@@ -67,6 +71,12 @@ def kind_options() -> dict[str, str]:
     return {option: ",".join(columns) for option, columns in options.items()}
 
 
+_KINDS = {
+    "categorical": "categories",
+    "numeric": "numbers",
+    "date": "dates",
+    "text": "text of several words",
+}
 _KIND_OPTIONS = [
     click.option(
         f"--{name}",
@@ -75,12 +85,7 @@ _KIND_OPTIONS = [
         callback=_add_kinds,
         help=f"Columns of a table to use as {what}.",
     )
-    for name, what in (
-        ("categorical", "categories"),
-        ("numeric", "numbers"),
-        ("date", "dates"),
-        ("text", "text of several words"),
-    )
+    for name, what in _KINDS.items()
 ]
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "base": click.option(
@@ -152,6 +157,17 @@ def open_data(
     inputs, targets = _select(columns, names), _select(target, names)
     weights = _select(weight, names)
     index: list[str] = []
+    _require_one_role(
+        {
+            "--target": targets,
+            "--weight": weights,
+            "--group": _select(group, names),
+            "--time": _select(time, names),
+            "--drop": _select(drop, names),
+            **{f"--{option}": _select(text, names) for option, text in kind_options().items()},
+        },
+        inputs,
+    )
     if group is not None and time is not None:
         raise click.UsageError("Use --group or --time, not both.")
     left_out = drop is not None or group is not None or time is not None
@@ -177,6 +193,23 @@ def open_data(
     if group is not None:
         stream = stream.with_group_column(group)
     return stream if time is None else stream.with_time_column(time)
+
+
+def _require_one_role(options: dict[str, list[Any] | None], inputs: list[Any] | None) -> None:
+    """Raise a usage error for a column in two options, or of a declared kind and no input."""
+    used: dict[Any, str] = {}
+    for option, columns in options.items():
+        declares = option.removeprefix("--") in _KINDS
+        for name in columns or ():
+            other = used.setdefault(name, option)
+            if other != option:
+                raise click.UsageError(
+                    f"Column {name!r} is named by {other} and {option}: use one of them."
+                )
+            if declares and inputs is not None and name not in inputs:
+                raise click.UsageError(
+                    f"Column {name!r} is named by {option} and is not among --columns."
+                )
 
 
 def open_like(
