@@ -500,3 +500,16 @@ def test_categories_that_fit_did_not_see_are_counted_once():
         with pytest.warns(UserWarning, match=words) as caught:
             call(new)
         assert len(caught) == 1
+
+
+@pytest.mark.parametrize("type", ["boolean", "Int64", "UInt8", "bool[pyarrow]", "int64[pyarrow]"])
+@pytest.mark.parametrize("columns", [["age", "noise"], ["age", "city"]])
+def test_nullable_targets_are_classes_of_their_own_type(type, columns):
+    labels = pd.Series(np.asarray(INCOME) > np.median(INCOME)).astype(type)
+    plain = labels.to_numpy(dtype=labels.dtype.numpy_dtype)
+    rows = FRAME.assign(age=FRAME["age"].fillna(0), noise=1.0)[columns]
+    model = KernelClassifier(RandomFourier(16), random_state=0).fit(rows, labels)
+    assert model.classes_.dtype == plain.dtype and model.predict(rows).dtype == plain.dtype
+    assert model.score(rows, labels) == model.score(rows, plain)
+    with pytest.raises(RowError, match=r"Input y contains NaN.* row 0"):
+        model.fit(rows, labels.where(labels.index > 0))

@@ -1227,9 +1227,15 @@ def _has_missing(stream: Stream) -> bool:
 
 
 def _to_host(values: Any) -> Any:
-    """Return a tensor as a NumPy array, anything else as it is."""
+    """Return a tensor, or nullable integers or booleans of pandas, as a NumPy array of its type.
+
+    Anything else, and a series with missing values, is returned as it is.
+    """
     if values is None or type(values) is np.ndarray:
         return values
+    plain = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if plain is not None and plain.kind in "biu" and not values.isna().any():
+        return np.asarray(values.to_numpy(dtype=plain))
     return to_host(values)
 
 
