@@ -62,8 +62,7 @@ def _add_kinds(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 def kind_options() -> dict[str, str]:
     """Return the columns that the options of this command declare, by the name of the option."""
-    context = click.get_current_context(silent=True)
-    kinds = {} if context is None else context.meta.get("mercer.kinds", {})
+    kinds = click.get_current_context().meta.get("mercer.kinds", {})
     names = {"number": "numeric", "category": "categorical"}
     options: dict[str, list[str]] = {}
     for column, kind in kinds.items():
@@ -157,20 +156,25 @@ def open_data(
     inputs, targets = _select(columns, names), _select(target, names)
     weights = _select(weight, names)
     index: list[str] = []
-    _require_one_role(
-        {
-            "--target": targets,
-            "--weight": weights,
-            "--group": _select(group, names),
-            "--time": _select(time, names),
-            "--drop": _select(drop, names),
-            **{f"--{option}": _select(text, names) for option, text in kind_options().items()},
-        },
-        inputs,
-    )
+    context = click.get_current_context(silent=True)
+    settings = {} if context is None else context.meta
+    kinds = settings.get("mercer.kinds") or None
     if group is not None and time is not None:
         raise click.UsageError("Use --group or --time, not both.")
     left_out = drop is not None or group is not None or time is not None
+    if left_out or kinds:
+        declared = kind_options() if kinds else {}
+        _require_one_role(
+            {
+                "--target": targets,
+                "--weight": weights,
+                "--group": _select(group, names),
+                "--time": _select(time, names),
+                "--drop": _select(drop, names),
+                **{f"--{option}": _select(text, names) for option, text in declared.items()},
+            },
+            inputs,
+        )
     if left_out:
         used = [*(targets or []), *(weights or []), *filter(None, (group, time))]
         if table is not None and columns is None:
@@ -181,14 +185,12 @@ def open_data(
         "columns": inputs,
         "weight": None if weights is None else weights[0],
     }
-    context = click.get_current_context(silent=True)
-    settings = {} if context is None else context.meta
     if path.suffix.lower() in SVMLIGHT:
         roles["n_features"] = n_features
         roles["zero_based"] = settings.get("mercer.zero_based")
     if table is None:
         return open_stream(path, **roles)
-    stream: Any = table.stream(**roles, kinds=settings.get("mercer.kinds") or None)
+    stream: Any = table.stream(**roles, kinds=kinds)
     stream.left_out = stream.left_out or tuple(index)
     if group is not None:
         stream = stream.with_group_column(group)
