@@ -170,7 +170,8 @@ def test_compare_takes_mixed_tables(table, options):
     assert load("best.mercer").score(table.drop(columns="buys"), table["buys"]) > 0.8
 
 
-def test_a_column_that_changes_its_type_later_is_read_as_what_it_is(table):
+def write_long() -> None:
+    """Write a CSV file in which letters follow digits beyond the first megabyte."""
     rows = 40_000
     rng = np.random.default_rng(0)
     code = rng.integers(0, 5, rows).astype(str)
@@ -180,9 +181,29 @@ def test_a_column_that_changes_its_type_later_is_read_as_what_it_is(table):
     )
     frame["y"] = (code == "3") * 1.0 + 0.1 * frame["size"]
     frame.to_csv("long.csv", index=False)
+
+
+def test_a_column_that_changes_its_type_later_is_read_as_what_it_is(table):
+    write_long()
     text = run("fit long.csv --target y --map fourier:n_components=32 -o m.mercer")
     assert "code" in text and "category, 6 values" in text
     assert load("m.mercer").validation_score_.explained > 0.5
+
+
+@pytest.mark.full
+def test_compare_reads_a_column_that_changes_its_type_again(table):
+    write_long()
+    assert "category, 6 values" in run("compare long.csv --target y --kernels linear")
+
+
+def test_first_rows_of_another_type_are_read_again(table):
+    rng = np.random.default_rng(0)
+    codes = [f"{code:05}" for code in rng.integers(20_000, 20_040, 2000)]
+    codes[1500] = "01234"
+    pd.DataFrame({"zip": codes, "y": rng.normal(size=2000)}).to_parquet("late.parquet")
+    said = call(f"fit late.parquet --target y {FIT}").output
+    assert "got '01234' at late.parquet, row 1500 of the file: the column is read as" in said
+    assert "1 columns (1 category)" in said
 
 
 def test_declared_categories_are_the_same_in_every_format(table):

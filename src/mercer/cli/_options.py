@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -260,19 +261,25 @@ def print_reading(stream: Stream, console: Console) -> None:
         console.event("reading", data=stream.name, notes=sentences)
 
 
-def print_stream(stream: Stream, task: Any, console: Console) -> None:
-    """Print how a source is read, its target, and columns that are likely to be no inputs."""
+def print_stream(stream: Stream, task: Any, console: Console) -> Stream:
+    """Print how a source is read, its target, and columns that are likely to be no inputs.
+
+    Returns the stream, with columns retyped where the first rows are of another type.
+    """
+    from mercer.data.arrow import read_retyped
     from mercer.model_selection.leaks import find_leaks
 
+    stream, leaks = read_retyped(stream, partial(find_leaks, numeric=task.name == REGRESS))
     rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
     schema = stream.schema
     columns = f"{stream.width if schema is None else len(schema.columns):,} columns"
     kinds = "" if schema is None else f" ({schema.describe()})"
     print_reading(stream, console)
     console.print(f"{stream.name}: {rows}{columns}{kinds}. {task.reason}")
-    for leak in find_leaks(stream, numeric=task.name == REGRESS):
+    for leak in leaks:
         console.note(f"{leak} Leave it out with --drop {shlex.quote(leak.column)}.")
         console.event("leak", **vars(leak))
+    return stream
 
 
 def print_columns(encoder: Any, console: Console) -> None:

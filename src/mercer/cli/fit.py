@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -131,7 +132,7 @@ def fit(
             raise click.UsageError(f"{option_name(name)} is for classifiers. {inferred.reason}")
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
-    print_stream(stream, inferred, console)
+    stream = print_stream(stream, inferred, console)
 
     from mercer.data import open_stream
     from mercer.linear_model.base import encoder_of
@@ -192,10 +193,12 @@ def fit(
 def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any:
     """Return the map that mercer compare selects on a sample of the rows."""
     from mercer.cli.compare import compare_stream
+    from mercer.data.arrow import read_retyped
 
     if stream.weight is not None:
         console.note("sample weights are used by the fit, not by the selection of the map.")
-    board = compare_stream(stream, task, console, **limits)
+    compare = partial(compare_stream, task=task, console=console, **limits)
+    _, board = read_retyped(stream, compare)
     text = _map_syntax.format_spec(_map_syntax.spec_of_map(board.best_.feature_map))
     console.print(f"{board.summary} Using --map {shlex.quote(text)}.")
     if board.stopped is not None:

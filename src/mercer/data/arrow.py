@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from mercer.data._pyarrow import pyarrow as pyarrow
 from mercer.data.cells import floats, is_text, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
-from mercer.data.table_schema import (
-    TableSchema,
-    infer_schema,
-)
+from mercer.data.table_schema import CATEGORY, TableSchema, infer_schema
+from mercer.errors import ColumnTypeError
+from mercer.parallel.warnings import warn
 from mercer.validation.rows import index_columns
 
+_T = TypeVar("_T")
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
 
 
@@ -248,6 +248,34 @@ class TableStream(Stream):
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "types": [str(column) for column in self._used]}
+
+
+def read_retyped(stream: Stream, read: Callable[[Stream], _T]) -> tuple[Stream, _T]:
+    """Return a stream and read(stream), read again where a column turns out to be of another type.
+
+    Raises the ColumnTypeError of a column whose kind is declared, or of a schema.
+    """
+    while True:
+        try:
+            return stream, read(stream)
+        except ColumnTypeError as error:
+            if not isinstance(stream, TableStream) or not stream._infers:
+                raise
+            if error.column in stream.declared:
+                raise
+            stream = stream.retyped(error.column)
+            warn_retyped(stream, error)
+
+
+def warn_retyped(stream: Stream, error: ColumnTypeError) -> None:
+    """Warn of a column that became categories by a cell of the later rows."""
+    columns = () if stream.schema is None else stream.schema.columns
+    if any(column.name == error.column and column.kind == CATEGORY for column in columns):
+        warn(
+            f"{error.before} {error.location or f'row {error.row}'}: the column is read as "
+            "categories.",
+            stacklevel=3,
+        )
 
 
 def schema_inputs(

@@ -27,14 +27,14 @@ from mercer import ops, system
 from mercer._typing import Array
 from mercer.data import Stream, open_stream, open_writer
 from mercer.data._pyarrow import NeedsPyarrow
-from mercer.data.arrow import TableStream
+from mercer.data.arrow import TableStream, warn_retyped
 from mercer.data.batches import Rows, features
 from mercer.data.column_roles import TARGET, describe_missing
 from mercer.data.in_memory import FrameStream, is_table
 from mercer.data.kept_columns import KeptColumns
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
-from mercer.data.table_schema import CATEGORY, TableSchema, number_schema
+from mercer.data.table_schema import TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.labels import probabilities
@@ -383,7 +383,7 @@ class KernelModel(BaseEstimator):
                     raise
                 stream = stream.retyped(error.column)
                 self._set_columns(stream)
-                _warn_retyped(stream, error)
+                warn_retyped(stream, error)
             except MissingValueError:
                 if not _is_of_numbers(X, stream):
                     raise
@@ -1209,17 +1209,6 @@ def _column_names(stream: Stream) -> tuple[str, ...] | None:
 def _is_of_numbers(X: Any, stream: Stream) -> bool:
     """Return whether the rows are a table that was opened as numbers."""
     return stream.schema is None and (isinstance(stream, TableStream) or is_table(X))
-
-
-def _warn_retyped(stream: Stream, error: ColumnTypeError) -> None:
-    """Warn of a column that became categories by a cell of the later rows."""
-    columns = () if stream.schema is None else stream.schema.columns
-    if any(column.name == error.column and column.kind == CATEGORY for column in columns):
-        warn(
-            f"{error.before} {error.location or f'row {error.row}'}: the column is read as "
-            "categories.",
-            stacklevel=3,
-        )
 
 
 def _has_missing(stream: Stream) -> bool:
