@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,14 +102,11 @@ def compare(
             board = _select(X, y, tell, **settings)
         name = "Digits as histograms"
     else:
-        from mercer.data.arrow import read_retyped
-
         require_target(data, target)
         stream = open_data(data, target=target, columns=columns, drop=drop, group=group, time=time)
         inferred = infer_task(stream, task, max_classes, "comparing {}s")
         stream = print_stream(stream, inferred, console)
-        compare_maps = partial(compare_stream, task=inferred, console=console, **settings)
-        stream, board = read_retyped(stream, compare_maps)
+        board = compare_stream(stream, inferred, console, **settings)
         name = data.name
     sampled = board.settings["rows"]
     rows = f"{sampled:,} rows"

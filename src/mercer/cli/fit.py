@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -193,12 +192,10 @@ def fit(
 def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any:
     """Return the map that mercer compare selects on a sample of the rows."""
     from mercer.cli.compare import compare_stream
-    from mercer.data.arrow import read_retyped
 
     if stream.weight is not None:
         console.note("sample weights are used by the fit, not by the selection of the map.")
-    compare = partial(compare_stream, task=task, console=console, **limits)
-    _, board = read_retyped(stream, compare)
+    board = compare_stream(stream, task, console, **limits)
     text = _map_syntax.format_spec(_map_syntax.spec_of_map(board.best_.feature_map))
     console.print(f"{board.summary} Using --map {shlex.quote(text)}.")
     if board.stopped is not None:
