@@ -339,3 +339,84 @@ def test_years_beside_a_word_are_names(tmp_path):
     stream = open_stream(path, target="2021")
     assert stream.columns == ("country", "2019", "2020")
     assert sum(len(chunk) for chunk in stream.chunks()) == 20
+
+
+def test_codes_with_leading_zeros_beyond_the_first_lines_are_text(tmp_path):
+    codes = [*(str(10_000 + i) for i in range(500)), "01234"]
+    (tmp_path / "d.csv").write_text("zip,n\n" + "".join(f"{code},1\n" for code in codes))
+    assert open_table(tmp_path / "d.csv").head().column("zip").to_pylist() == codes
+    assert open_stream(tmp_path / "d.csv").schema.columns[0].kind == "category"
+
+
+def test_points_are_thousands_beside_decimal_commas(tmp_path):
+    (tmp_path / "d.csv").write_text("a;b\n950;1,5\n1.200;2,5\n13.400;3,25\n")
+    got = next(iter(open_stream(tmp_path / "d.csv").chunks())).X
+    np.testing.assert_array_equal(got, [[950, 1.5], [1200, 2.5], [13400, 3.25]])
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ('a,p\nu,"$1,200"\nv,"-$ 3,400.5"\nw,$-7\n', ",.$"),
+        ("a;p;q\nu;1.200,00 €;1,5\nv;-3.400,50€;1\nw;-7 €;2\n", ".,€"),
+        ("a,p\nu,1200 %\nv,-3400.5%\nw,-7\u00a0%\n", "%"),
+    ],
+)
+@pytest.mark.parametrize("header", [True, False])
+def test_marks_of_currencies_and_shares_are_removed(text, format, header, tmp_path):
+    (tmp_path / "d.csv").write_text(text if header else text.partition("\n")[2])
+    stream = open_stream(tmp_path / "d.csv")
+    column = stream.schema.columns[1]
+    assert (column.name, column.kind, column.format) == ("p" if header else "f1", "number", format)
+    X = next(iter(stream.chunks())).X
+    np.testing.assert_array_equal(np.abs(X[:, 1]), [1200, 3400.5, 7])
+    np.testing.assert_array_equal(X[1:, 1] < 0, True)
+
+
+@pytest.mark.parametrize("other", ["7", "€7", "7 %%", "$", "--$7"])
+def test_numbers_of_two_marks_are_categories(other, tmp_path):
+    (tmp_path / "d.csv").write_text(f"a,p\nu,$1\nv,$2\nw,{other}\n")
+    assert open_stream(tmp_path / "d.csv").schema.columns[1].kind == "category"
+
+
+def test_percents_are_names_above_numbers(tmp_path):
+    (tmp_path / "d.csv").write_text("25%,75%\n1,2\n3,4\n")
+    assert open_stream(tmp_path / "d.csv").columns == ("25%", "75%")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("line", ["sep={}", '"sep={}"'])
+def test_a_first_line_that_states_the_separator(mark, line, tmp_path):
+    rows = [line.format(mark), f"a{mark}b", f"1{mark}2", f"3{mark}4"]
+    (tmp_path / "d.csv").write_text("\n".join(rows))
+    stream = open_stream(tmp_path / "d.csv")
+    assert stream.columns == ("a", "b") and "1 line before the table skipped." in stream.notes
+    np.testing.assert_array_equal(next(iter(stream.chunks())).X, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("units", ["kg,m/s,", ",(m/s),", "kg,m/s,NA"])
+def test_a_line_of_units_is_skipped_and_said(units, tmp_path):
+    rows = "".join(f"{i},{i % 7}.5,{'xyz'[i % 3]}\n" for i in range(1, 20))
+    (tmp_path / "d.csv").write_text(f"# log\na,b,c\n{units}\n{rows}")
+    stream = open_stream(tmp_path / "d.csv")
+    said = f"{units!r} below the header is read as units and skipped."
+    if units.startswith(","):  # of one of two columns of numbers
+        assert said not in stream.notes and stream.schema.columns[1].kind == "category"
+        return
+    assert said in stream.notes
+    assert [column.kind for column in stream.schema.columns] == ["number", "number", "category"]
+    np.testing.assert_array_equal(next(iter(stream.chunks())).X[:2, :2], [[1, 1.5], [2, 2.5]])
+
+
+@pytest.mark.parametrize("first", ["kg,m,x", "1,m,", "?,,"])
+def test_a_first_row_of_cells_is_no_line_of_units(first, tmp_path):
+    rows = "".join(f"{i},{i}.5,{'xyz'[i % 3]}\n" for i in range(1, 20))
+    (tmp_path / "d.csv").write_text(f"a,b,c\n{first}\n{rows}")
+    stream = open_stream(tmp_path / "d.csv")
+    assert not any("units" in note for note in stream.notes)
+    assert len(next(iter(stream.chunks())).X) == 20
+
+
+def test_hexadecimal_numbers_are_text(tmp_path):
+    (tmp_path / "d.csv").write_text("id,n\n0x1F,1\n0x2A,2\n")
+    assert columns(tmp_path / "d.csv")["id"].tolist() == ["0x1F", "0x2A"]

@@ -55,7 +55,8 @@ def test_a_nan_in_block_37_of_a_folder_is_named_by_file_row_and_column(tmp_path)
         "Input X contains NaN: accumulate needs finite numbers, got nan at part-0001.parquet, "
         "row 87 "
         "of the file, column 3 ('c3'). "
-        "Drop or impute such values first (sklearn.impute), or put Tabular() in front of the map."
+        "Drop or impute such values first (sklearn.impute), or fit with Tabular() in front of the "
+        "map."
     )
     assert caught.value.row == 187
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

@@ -32,6 +32,7 @@ from tests.helpers.stream_data import (
 )
 
 from mercer import open_stream
+from mercer.data.cells import NULLS
 from mercer.data.files import ChangedFileError
 from mercer.data.open import open_table
 from mercer.errors import ColumnTypeError, RowError
@@ -319,3 +320,78 @@ def test_standard_input_without_rows_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO()))
     with pytest.raises(ValueError, match=r"Standard input \(-\) is empty"):
         open_stream("-")
+
+
+def write_formats(frame, folder):
+    """Write a frame as CSV, Parquet, Feather and JSON lines; return the paths."""
+    paths = [folder / f"t{suffix}" for suffix in (".csv", ".parquet", ".feather", ".jsonl")]
+    frame.to_csv(paths[0], index=False)
+    frame.to_parquet(paths[1])
+    frame.to_feather(paths[2])
+    frame.to_json(paths[3], orient="records", lines=True)
+    return paths
+
+
+def test_words_for_missing_cells_are_the_same_in_every_format(tmp_path):
+    words = [word for word in NULLS if word]
+    n = 4 * len(words)
+    frame = pd.DataFrame(
+        {
+            "city": [["Oslo", "Rome"][i % 2] if i % 4 else words[i // 4] for i in range(n)],
+            "note": [
+                f"sentence {i} has five words" if i % 4 else f" {words[i // 4]}" for i in range(n)
+            ],
+            "cost": [f"{i},000.5" if i % 4 else words[i // 4] for i in range(n)],
+            "day": [f"2024-01-{i % 28 + 1:02}" if i % 4 else words[i // 4] for i in range(n)],
+            "paid": [["yes", "No"][i % 2] if i % 4 else words[i // 4] for i in range(n)],
+            "sign": [["+", "-", "NA"][i % 3] for i in range(n)],
+        }
+    )
+    expected = None
+    for path in [*write_formats(frame, tmp_path), frame]:
+        stream = open_stream(path)
+        kinds = ["category", "text", "number", "date", "boolean", "category"]
+        assert [column.kind for column in stream.schema.columns] == kinds
+        X = np.concatenate([chunk.X for chunk in stream.chunks()])
+        if expected is None:
+            expected = X
+            missing = np.arange(n) % 4 == 0
+            for column in (0, -4, -3, -2):
+                np.testing.assert_array_equal(np.isnan(X[:, column]), missing)
+            assert not X[missing, 1:-4].any() and X[~missing, 1:-4].sum() == 5 * 3 * len(words)
+            np.testing.assert_array_equal(np.isnan(X[:, -1]), np.arange(n) % 3 == 2)
+        np.testing.assert_array_equal(X, expected)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather", ".jsonl"])
+@pytest.mark.parametrize("name", ["number", "word", "flag"])
+def test_a_column_may_be_empty_in_the_first_file(name, suffix, tmp_path):
+    frame = pd.DataFrame({"number": [1.5, 2.5], "word": ["x", "y"], "flag": [True, False]})
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    for folder, part in (("first", frame.assign(**{name: None})), ("second", frame)):
+        for path in write_formats(part, tmp_path / folder):
+            if path.suffix == suffix:
+                path.rename(tmp_path / f"{folder}{suffix}")
+    stream = open_stream([tmp_path / f"{folder}{suffix}" for folder in ("first", "second")])
+    kinds = ["number", "category", "boolean"]
+    assert [column.kind for column in stream.schema.columns] == kinds
+    X = np.concatenate([chunk.X for chunk in stream.chunks()])
+    expected = next(iter(open_stream(frame).chunks())).X
+    np.testing.assert_array_equal(X[2:], expected)
+    np.testing.assert_array_equal(np.isnan(X[:2]), [[name == column for column in frame]] * 2)
+
+
+@pytest.mark.parametrize(("value", "error"), [("x", ColumnTypeError), (True, RowError)])
+def test_values_of_json_that_come_late_are_named(value, error, small, tmp_path):
+    lines = [{"a": 1.5, "b": None} for _ in range(500)]
+    lines[499]["b"] = value
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    stream = open_stream(tmp_path / "d.jsonl")
+    words = r"'b' has no values in the first rows, and then .* at d.jsonl, row 499 of the file"
+    with pytest.raises(RowError, match=words) as caught:
+        list(stream.chunks())
+    assert type(caught.value) is error
+    if error is ColumnTypeError:
+        (again,) = [column for column in stream.retyped("b").schema.columns if column.name == "b"]
+        assert again.kind == "category"

@@ -25,6 +25,7 @@ from mercer import (
     save,
 )
 from mercer.data.stream import CHUNK_BYTES
+from mercer.data.table_schema import TableColumn
 from mercer.errors import RowError
 
 ROWS = 300
@@ -423,3 +424,92 @@ def test_a_column_transformer_in_front_of_a_classifier():
     )
     model = make_pipeline(columns, classifier()).fit(FRAME[TRAIN], LABELS[TRAIN])
     assert model.score(FRAME[TEST], LABELS[TEST]) > 0.85
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_codes_whose_leading_zeros_come_later_are_categories(tmp_path, suffix):
+    rng = np.random.default_rng(3)
+    codes = [f"{code:05}" for code in rng.integers(20_000, 20_040, 2000)]
+    codes[1990] = "01234"
+    frame = pd.DataFrame({"zip": codes, "n": rng.normal(size=2000).round(3)})
+    frame["y"] = np.where(frame["zip"] < "20020", "low", "high")
+    path = tmp_path / f"late{suffix}"
+    write = {
+        ".csv": lambda: frame.to_csv(path, index=False),
+        ".parquet": lambda: frame.to_parquet(path),
+        ".jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+    }
+    write[suffix]()
+    token = CHUNK_BYTES.set(16_000)
+    try:
+        stream, declared = (
+            open_stream(path, target="y", kinds=kinds) for kinds in (None, {"zip": "number"})
+        )
+    finally:
+        CHUNK_BYTES.reset(token)
+    with pytest.warns(UserWarning, match=r"'01234' at late\..*, row 1990 .*read as categories"):
+        model = KernelClassifier(RandomFourier(16), random_state=0).fit(stream)
+    assert model.schema_.columns[0] == TableColumn("zip", "category")
+    assert len(model.predict(path)) == 2000
+    numbers = KernelClassifier(RandomFourier(16), random_state=0).fit(declared)
+    assert list(numbers.feature_names_in_) == ["zip", "n"]
+    assert numbers.plan_.encoded in ("", "2 numbers")
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("2,500", r"'a' has numbers, got '2,500' at .*row 7.*Write it as 1234\.5, or declare"),
+        ("many", r"'a' has numbers, got 'many' at .*row 7.*Correct it"),
+        (None, r"got nan at .*row 7.*'a'.*or fit with Tabular\(\) in front of the map"),
+    ],
+)
+def test_cells_that_a_model_of_numbers_does_not_take_are_named(tmp_path, cell, words):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    model = KernelRegressor(RandomFourier(16), random_state=0).fit(frame, frame["a"])
+    assert model.plan_.encoded == ""
+    other = frame[["b", "a"]].astype({"a": object})
+    other.loc[7, "a"] = cell
+    other.to_csv(tmp_path / "other.csv", index=False)
+    text = other.astype({"a": "string"})
+    text.to_parquet(tmp_path / "other.parquet")
+    for rows in (text[["a", "b"]], tmp_path / "other.csv", tmp_path / "other.parquet"):
+        with pytest.raises(RowError, match=words):
+            model.predict(rows)
+    fine = frame.map(str)
+    np.testing.assert_array_equal(model.predict(fine), model.predict(frame))
+
+
+def test_categories_that_fit_did_not_see_are_counted_once():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {
+            "city": rng.choice(["Oslo", "Rome"], 600),
+            "shop": rng.choice([f"shop {i}" for i in range(100)], 600),
+            "x": rng.normal(size=600),
+        }
+    )
+    model = KernelRegressor(RandomFourier(16), random_state=0)
+    model.partial_fit(frame, frame["x"]).predict(frame)
+    new = frame.copy()
+    new.loc[:4, "city"] = "Mars"
+    new.loc[:1, "shop"] = ["shop 100", "shop 101"]
+    words = r"KernelRegressor: cells with a value that .* not fitted on: 'city' 5, 'shop' 2\."
+    for call in (model.predict, lambda rows: model.partial_fit(rows, frame["x"])):
+        with pytest.warns(UserWarning, match=words) as caught:
+            call(new)
+        assert len(caught) == 1
+
+
+@pytest.mark.parametrize("type", ["boolean", "Int64", "UInt8", "bool[pyarrow]", "int64[pyarrow]"])
+@pytest.mark.parametrize("columns", [["age", "noise"], ["age", "city"]])
+def test_nullable_targets_are_classes_of_their_own_type(type, columns):
+    labels = pd.Series(np.asarray(INCOME) > np.median(INCOME)).astype(type)
+    plain = labels.to_numpy(dtype=labels.dtype.numpy_dtype)
+    rows = FRAME.assign(age=FRAME["age"].fillna(0), noise=1.0)[columns]
+    model = KernelClassifier(RandomFourier(16), random_state=0).fit(rows, labels)
+    assert model.classes_.dtype == plain.dtype and model.predict(rows).dtype == plain.dtype
+    assert model.score(rows, labels) == model.score(rows, plain)
+    with pytest.raises(RowError, match=r"Input y contains NaN.* row 0"):
+        model.fit(rows, labels.where(labels.index > 0))

@@ -212,7 +212,7 @@ def test_statistics_of_two_halves_are_those_of_the_whole():
                 getattr(merged.moments, name), getattr(whole.moments, name), err_msg=name
             )
         np.testing.assert_array_equal(merged.sample.rows, whole.sample.rows)
-        np.testing.assert_array_equal(merged.parts.low, whole.parts.low)
+        np.testing.assert_array_equal(merged.parts.varies, whole.parts.varies)
         for mine, theirs in zip(merged.counts, whole.counts, strict=True):
             np.testing.assert_array_equal(mine.hashes, theirs.hashes)
             np.testing.assert_array_equal(mine.weights, theirs.weights)
@@ -374,7 +374,8 @@ def test_of_many_categories_the_most_frequent_have_features_and_others_are_hashe
     rest = present & ~own
     np.testing.assert_array_equal(Z[rest, 8:].argmax(axis=1), X[rest, 0].astype(int) % 32)
     np.testing.assert_array_equal(Z.sum(axis=1), 1.0)
-    assert fitted.count_unseen(np.array([[3.0]])) == {}
+    assert fitted.count_unseen(X) == {}
+    assert fitted.count_unseen(np.array([[3.0], [np.nan], [5.0], [X[1, 0]]])) == {"u": 2}
     assert Z.shape[1] == 40
     action = (
         "category, 7 most frequent of 419 values, others hashed into 32; 500 missing as a value"
@@ -653,3 +654,27 @@ def test_ten_thousand_columns():
     Z = fitted.transform(X)
     assert Z.shape[1] == 10_000 + np.isnan(X).any(axis=0).sum()
     np.testing.assert_allclose(np.median(column(fitted, Z, "x7")), 0, atol=1e-1)
+
+
+def test_weights_of_0_leave_cells_out_of_the_moments():
+    X, _ = mixed(1024)
+    weights = np.random.default_rng(2).integers(0, 2, len(X)).astype(float)
+    weights[512:1000] = 0.0
+    part = TableColumns((0, 1, 3, 4), (2, 5), (4,), 1000, 0)
+    for at in (0, 512):
+        part.add(Dense(X[at : at + 512]), weight=weights[at : at + 512], start=at)
+    kept = X[weights > 0][:, [0, 1, 3, 4]]
+    np.testing.assert_array_equal(part.moments.low, np.nanmin(kept, axis=0))
+    np.testing.assert_array_equal(part.moments.high, np.nanmax(kept, axis=0))
+    np.testing.assert_array_equal(part.moments.missing, np.isnan(kept).sum(axis=0))
+    np.testing.assert_allclose(part.moments.mean, np.nanmean(kept, axis=0), rtol=1e-14)
+    np.testing.assert_allclose(part.moments.variance, np.nanvar(kept, axis=0), rtol=1e-12)
+
+
+def test_hashes_that_share_a_remainder_are_counted_apart():
+    values = 4096.0 * np.arange(1, 200) + 7
+    counts = CategoryCounts()
+    for repeat in (1, 2):
+        counts.add(np.repeat(values, repeat), np.ones(len(values) * repeat))
+    np.testing.assert_array_equal(counts.hashes, values)
+    np.testing.assert_array_equal(counts.weights, 3.0)

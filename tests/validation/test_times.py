@@ -213,4 +213,4 @@ def test_files_with_dates_are_encoded_and_refused_by_models_of_numbers(kind, tmp
         run(f"predict other.mercer {name} -o p.csv --force")
         if kind in ("date", "datetime"):  # others are numbers of seconds
             for command in (f"predict m.mercer {name} -o q.csv", f"certify m.mercer {name}"):
-                assert "columns" in fails(command)
+                assert "Column 'when' has numbers, got datetime" in fails(command)

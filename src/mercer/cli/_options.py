@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,10 @@ def _add_kinds(ctx: click.Context, param: click.Parameter, value: str | None) ->
     """Store the columns of a kind in the context, where open_data reads them."""
     kind = {"numeric": "number", "categorical": "category"}.get(str(param.name), str(param.name))
     columns = [] if value is None else [name.strip() for name in value.split(",") if name.strip()]
-    ctx.meta.setdefault("mercer.kinds", {}).update(dict.fromkeys(columns, kind))
+    kinds = ctx.meta.setdefault("mercer.kinds", {})
+    for name in columns:
+        if kinds.setdefault(name, kind) != kind:
+            raise click.UsageError(f"Column {name!r} is declared as {kinds[name]} and {kind}.")
 
 
 def kind_options() -> dict[str, str]:
@@ -67,6 +71,12 @@ def kind_options() -> dict[str, str]:
     return {option: ",".join(columns) for option, columns in options.items()}
 
 
+_KINDS = {
+    "categorical": "categories",
+    "numeric": "numbers",
+    "date": "dates",
+    "text": "text of several words",
+}
 _KIND_OPTIONS = [
     click.option(
         f"--{name}",
@@ -75,12 +85,7 @@ _KIND_OPTIONS = [
         callback=_add_kinds,
         help=f"Columns of a table to use as {what}.",
     )
-    for name, what in (
-        ("categorical", "categories"),
-        ("numeric", "numbers"),
-        ("date", "dates"),
-        ("text", "text of several words"),
-    )
+    for name, what in _KINDS.items()
 ]
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "base": click.option(
@@ -152,9 +157,25 @@ def open_data(
     inputs, targets = _select(columns, names), _select(target, names)
     weights = _select(weight, names)
     index: list[str] = []
+    context = click.get_current_context(silent=True)
+    settings = {} if context is None else context.meta
+    kinds = settings.get("mercer.kinds") or None
     if group is not None and time is not None:
         raise click.UsageError("Use --group or --time, not both.")
     left_out = drop is not None or group is not None or time is not None
+    if left_out or kinds:
+        declared = kind_options() if kinds else {}
+        _require_one_role(
+            {
+                "--target": targets,
+                "--weight": weights,
+                "--group": _select(group, names),
+                "--time": _select(time, names),
+                "--drop": _select(drop, names),
+                **{f"--{option}": _select(text, names) for option, text in declared.items()},
+            },
+            inputs,
+        )
     if left_out:
         used = [*(targets or []), *(weights or []), *filter(None, (group, time))]
         if table is not None and columns is None:
@@ -165,18 +186,33 @@ def open_data(
         "columns": inputs,
         "weight": None if weights is None else weights[0],
     }
-    context = click.get_current_context(silent=True)
-    settings = {} if context is None else context.meta
     if path.suffix.lower() in SVMLIGHT:
         roles["n_features"] = n_features
         roles["zero_based"] = settings.get("mercer.zero_based")
     if table is None:
         return open_stream(path, **roles)
-    stream: Any = table.stream(**roles, kinds=settings.get("mercer.kinds") or None)
+    stream: Any = table.stream(**roles, kinds=kinds)
     stream.left_out = stream.left_out or tuple(index)
     if group is not None:
         stream = stream.with_group_column(group)
     return stream if time is None else stream.with_time_column(time)
+
+
+def _require_one_role(options: dict[str, list[Any] | None], inputs: list[Any] | None) -> None:
+    """Raise a usage error for a column in two options, or of a declared kind and no input."""
+    used: dict[Any, str] = {}
+    for option, columns in options.items():
+        declares = option.removeprefix("--") in _KINDS
+        for name in columns or ():
+            other = used.setdefault(name, option)
+            if other != option:
+                raise click.UsageError(
+                    f"Column {name!r} is named by {other} and {option}: use one of them."
+                )
+            if declares and inputs is not None and name not in inputs:
+                raise click.UsageError(
+                    f"Column {name!r} is named by {option} and is not among --columns."
+                )
 
 
 def open_like(
@@ -189,12 +225,18 @@ def open_like(
 ) -> Stream:
     """Open DATA with the columns of a model: by name if both have names, otherwise by number."""
     from mercer.data.open import open_table
+    from mercer.data.table_schema import number_schema
 
     table = open_table(path) if names is not None and columns is None else None
     if names is not None and table is not None:
         available = [column.name for column in table.columns]
         inputs = _match_columns(list(names), available, path.name)
-        return table.stream(columns=inputs, target=target, weight=None)
+        stream = table.stream(columns=inputs, target=target, weight=None)
+        if stream.schema is None or inputs != list(names):
+            return stream
+        # texts are numbers, or refused by row and value
+        schema = number_schema(names)
+        return table.stream(columns=None, target=target, weight=None, schema=schema)
     sparse = path.suffix.lower() in SVMLIGHT
     stream = open_data(path, columns=columns, target=target, n_features=width if sparse else None)
     if stream.width != width:
@@ -219,19 +261,25 @@ def print_reading(stream: Stream, console: Console) -> None:
         console.event("reading", data=stream.name, notes=sentences)
 
 
-def print_stream(stream: Stream, task: Any, console: Console) -> None:
-    """Print how a source is read, its target, and columns that are likely to be no inputs."""
+def print_stream(stream: Stream, task: Any, console: Console) -> Stream:
+    """Print how a source is read, its target, and columns that are likely to be no inputs.
+
+    Returns the stream, with columns retyped where the first rows are of another type.
+    """
+    from mercer.data.arrow import read_retyped
     from mercer.model_selection.leaks import find_leaks
 
+    stream, leaks = read_retyped(stream, partial(find_leaks, numeric=task.name == REGRESS))
     rows = "" if stream.rows is None else f"{stream.rows:,} rows x "
     schema = stream.schema
     columns = f"{stream.width if schema is None else len(schema.columns):,} columns"
     kinds = "" if schema is None else f" ({schema.describe()})"
     print_reading(stream, console)
     console.print(f"{stream.name}: {rows}{columns}{kinds}. {task.reason}")
-    for leak in find_leaks(stream, numeric=task.name == REGRESS):
+    for leak in leaks:
         console.note(f"{leak} Leave it out with --drop {shlex.quote(leak.column)}.")
         console.event("leak", **vars(leak))
+    return stream
 
 
 def print_columns(encoder: Any, console: Console) -> None:

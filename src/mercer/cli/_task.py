@@ -45,9 +45,10 @@ def infer_task(
     """
     import numpy as np
 
-    from mercer.data.task import is_classification
+    from mercer.data.arrow import read_retyped
+    from mercer.data.task import first_targets, is_classification
 
-    y = np.asarray(next(iter(stream.chunks())).y)
+    _, y = read_retyped(stream, first_targets)
     if y.ndim == 2:
         names = ", ".join(stream.target or [])
         return Task(REGRESS, f"Targets {names}; {action.format(_MODELS[REGRESS])}.", y)

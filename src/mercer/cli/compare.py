@@ -105,7 +105,7 @@ def compare(
         require_target(data, target)
         stream = open_data(data, target=target, columns=columns, drop=drop, group=group, time=time)
         inferred = infer_task(stream, task, max_classes, "comparing {}s")
-        print_stream(stream, inferred, console)
+        stream = print_stream(stream, inferred, console)
         board = compare_stream(stream, inferred, console, **settings)
         name = data.name
     sampled = board.settings["rows"]

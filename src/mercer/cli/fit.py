@@ -131,7 +131,7 @@ def fit(
             raise click.UsageError(f"{option_name(name)} is for classifiers. {inferred.reason}")
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = _match_labels(parameters["class_weight"], inferred.y)
-    print_stream(stream, inferred, console)
+    stream = print_stream(stream, inferred, console)
 
     from mercer.data import open_stream
     from mercer.linear_model.base import encoder_of

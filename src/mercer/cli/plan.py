@@ -43,7 +43,7 @@ _SPLIT_FROM = 8  # rows of a sample that is split into halves
     show_default=True,
     help="squared, squared_hinge, logistic or log_loss.",
 )
-@shared_options("task", "columns", "drop", "weight", "max-classes", "seed")
+@shared_options("task", "columns", "drop", "kinds", "weight", "max-classes", "seed")
 @output_options
 def plan(
     data: Path,

@@ -16,6 +16,7 @@ from mercer.cli._options import (
     STANDARD,
     SVMLIGHT,
     TABLES,
+    kind_options,
     open_data,
     open_like,
     print_reading,
@@ -132,7 +133,7 @@ def predict(
 )
 @shared_options("output")
 @click.option("--save", "saved_map", type=PATH, help="With --map: file for the fitted map.")
-@shared_options("target", "columns", "drop", "seed", "device", "force")
+@shared_options("target", "columns", "drop", "kinds", "seed", "device", "force")
 @output_options
 def transform(
     sources: tuple[Path, ...],
@@ -158,10 +159,11 @@ def transform(
       mercer transform model.mercer data.parquet -o features.npy
       mercer transform data.csv --target digit --map gcws:n_hashes=16 --save map.mercer -o z.svm
     """
-    if len(sources) != (1 if spec is not None else 2) or (spec is None and (saved_map or drop)):
+    for_map = saved_map or drop or kind_options()
+    if len(sources) != (1 if spec is not None else 2) or (spec is None and for_map):
         raise click.UsageError(
             "mercer transform MODEL DATA -o OUT, or mercer transform DATA --map MAP [--drop A,B] "
-            "[--save FILE] -o OUT."
+            "[--categorical A,B] [--save FILE] -o OUT."
         )
     require_output(output, force, (*TABLES, ".npy", *SVMLIGHT), sources)
     data = sources[-1]

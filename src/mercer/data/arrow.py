@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from mercer.data._pyarrow import pyarrow as pyarrow
 from mercer.data.cells import floats, is_text, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
-from mercer.data.table_schema import (
-    TableSchema,
-    infer_schema,
-)
+from mercer.data.table_schema import CATEGORY, TableSchema, infer_schema
+from mercer.errors import ColumnTypeError
+from mercer.parallel.warnings import warn
 from mercer.validation.rows import index_columns
 
+_T = TypeVar("_T")
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
 
 
@@ -85,10 +85,13 @@ class Table:
     ----------
     name : str
     columns : list of Column
+    decimal : str
+        The decimal mark of numbers that are text.
     """
 
     name: str
     columns: list[Column]
+    decimal = "."
 
     def stream(
         self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
@@ -109,6 +112,7 @@ class TableStream(Stream):
 
     declared: Mapping[str, str]  # kinds that were given, by name
     _table: Table
+    _infers: bool  # whether kinds are inferred, not those of a schema
     _split: Callable[[Any], Array] | None = None  # keys of a record batch by group or time
 
     def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
@@ -124,7 +128,9 @@ class TableStream(Stream):
         """Return a copy of a stream of numbers with a schema, for columns with missing cells."""
         other = copy.copy(self)
         names = [column.name for column in self._inputs]
-        other._set_schema(infer_schema(self.name, names, self._table.head()))
+        other._set_schema(
+            infer_schema(self.name, names, self._table.head(), decimal=self._table.decimal)
+        )
         return other
 
     def retyped(self, column: str) -> Self:
@@ -151,7 +157,7 @@ class TableStream(Stream):
         schema: TableSchema | None = None,
     ) -> None:
         """Set the roles of the table's columns and their kinds; raise for unsuitable types."""
-        self.declared = dict(kinds or {})
+        self.declared, self._infers = dict(kinds or {}), schema is None
         names = [column.name for column in table]
         if schema is not None:
             columns = schema_inputs(source, names, columns, schema)
@@ -168,8 +174,9 @@ class TableStream(Stream):
             self._used = [*self._used, self._weights]
         self._require_types(source)
         if schema is None and (kinds or not all(map(_is_plain, self._inputs))):
+            inputs = [column.name for column in self._inputs]
             inferred = infer_schema(
-                source, [column.name for column in self._inputs], self._table.head(), kinds
+                source, inputs, self._table.head(), kinds, decimal=self._table.decimal
             )
             if not (inferred.plain and all(map(_is_plain, self._inputs))):
                 schema = inferred
@@ -216,6 +223,8 @@ class TableStream(Stream):
 
     def _parts(self, batch: Any) -> Parts:
         """Return the inputs, target, weight and keys of a record batch."""
+        if self._infers and self.schema is not None:
+            self.schema.refuse_codes(batch, self.declared)
         X = self._numbers(batch) if self.schema is None else self.schema.matrix(batch)
         labels = [_labels(batch.column(column.name), column) for column in self._targets]
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]
@@ -239,6 +248,34 @@ class TableStream(Stream):
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "types": [str(column) for column in self._used]}
+
+
+def read_retyped(stream: Stream, read: Callable[[Stream], _T]) -> tuple[Stream, _T]:
+    """Return a stream and read(stream), read again where a column turns out to be of another type.
+
+    Raises the ColumnTypeError of a column whose kind is declared, or of a schema.
+    """
+    while True:
+        try:
+            return stream, read(stream)
+        except ColumnTypeError as error:
+            if not isinstance(stream, TableStream) or not stream._infers:
+                raise
+            if error.column in stream.declared:
+                raise
+            stream = stream.retyped(error.column)
+            warn_retyped(stream, error)
+
+
+def warn_retyped(stream: Stream, error: ColumnTypeError) -> None:
+    """Warn of a column that became categories by a cell of the later rows."""
+    columns = () if stream.schema is None else stream.schema.columns
+    if any(column.name == error.column and column.kind == CATEGORY for column in columns):
+        warn(
+            f"{error.before} {error.location or f'row {error.row}'}: the column is read as "
+            "categories.",
+            stacklevel=3,
+        )
 
 
 def schema_inputs(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -19,15 +19,23 @@ from mercer.data._pyarrow import pyarrow
 
 _PURPOSE = "Reading a table"
 
-# Texts that are no number, date or boolean and stand for a missing one; as categories they are kept
-MISSING = (
-    *("", "-", "--", "?", ".", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NaT", "<NA>"),
-    *("NULL", "null", "None", "none", "missing"),
+# Words for missing cells of every kind; "-" is none where the column has "+" too
+NULLS = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", "-"),
 )
+# and for missing numbers, dates and booleans, which categories may be
+MISSING = (*NULLS, "--", ".", "na", "NaT", "none", "missing")
+SIGNS = "+-"  # format of categories among which are "+" and "-"
+YES = ("yes", "Yes", "YES")
+NO = ("no", "No", "NO")
+TRUE = ("true", "True", "TRUE", *YES)
+FALSE = ("false", "False", "FALSE", *NO)
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
 
 # Separators of thousands and decimals: 1,234.5, 1.234,5, 1 234,5, 1 234.5 and 1'234.5
 NUMBER_FORMATS = ("", ",.", ".,", " ,", " .", "'.")
+MARKS = "$€£¥₹%"  # of currencies and shares; a mark is the last character of a format: ",.$"
 
 # Day before month where both would do; a time may follow each
 DATE_FORMATS = (
@@ -111,15 +119,17 @@ def dates(values: Any, format: str = "") -> Array:
     return _by_distinct_text(values, lambda texts: text_dates(texts, format or DATE_FORMATS[0]))
 
 
-def categories(values: Any) -> Array:
-    """Return the hashes of texts without outer whitespace; an empty text is missing.
+def categories(values: Any, format: str = "") -> Array:
+    """Return the hashes of texts without outer whitespace; one of NULLS is missing.
 
-    Numbers are hashed as their shortest text, so that 1 and 1.0 are one category.
+    Numbers are hashed as their shortest text, so that 1 and 1.0 are one category. With the format
+    SIGNS "-" is a category.
     """
     distinct, codes = _encode(values)
+    missing = {None, *NULLS} - ({"-"} if format == SIGNS else set())
     hashes = [
-        hash_text(text) if text else np.nan
-        for text in category_texts(distinct)  # None and ""
+        np.nan if text is None or text in missing else hash_text(text)
+        for text in category_texts(distinct)
     ]
     return _take(np.array(hashes, dtype=np.float64), codes)
 
@@ -135,6 +145,7 @@ def word_counts(values: Any, size: int) -> Array:
     """Return the counts of lower-cased words by hash modulo `size`; a missing text has none."""
     pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
     texts = _as_text(_decode(values))
+    texts = compute.if_else(_is_word(texts, [*NULLS]), pa.scalar(None, texts.type), texts)
     lists = compute.split_pattern_regex(compute.utf8_lower(texts), r"[^\pL\pN]+")
     rows = compute.list_parent_indices(lists).to_numpy(zero_copy_only=False)
     words = compute.list_flatten(lists).dictionary_encode()
@@ -208,18 +219,53 @@ def distinct_categories(values: Any) -> list[str]:
     return [text for text in category_texts(_encode(values)[0]) if text]
 
 
-def drop_missing(texts: Any) -> Any:
-    """Return the texts that do not stand for a missing number or date."""
-    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
-    return texts.filter(
-        compute.invert(compute.is_in(texts, value_set=pa.array(MISSING, texts.type)))
-    )
+def count_missing(values: Any) -> int:
+    """Return the number of cells of text that are null or one of NULLS."""
+    compute = pyarrow(_PURPOSE, "compute")
+    return int(compute.sum(_is_word(_as_text(_decode(values)), [*NULLS, None])).as_py() or 0)
+
+
+def drop_missing(texts: Any, words: Sequence[str] = MISSING) -> Any:
+    """Return the texts that are none of the words for missing cells."""
+    return texts.filter(pyarrow(_PURPOSE, "compute").invert(_is_word(texts, [*words])))
+
+
+def are_truth_values(texts: Any) -> bool:
+    """Return whether all texts are words for true and false."""
+    return {*texts.to_pylist()} <= {*TRUE, *FALSE}
+
+
+def have_signs(texts: Any) -> bool:
+    """Return whether "+" and "-" are among the texts."""
+    return {*SIGNS} <= {*texts.to_pylist()}
+
+
+def first_leading_zero(texts: Any) -> int | None:
+    """Return the first text of digits that begin with a zero, as codes do: 00123."""
+    compute = pyarrow(_PURPOSE, "compute")
+    row = compute.index(compute.match_substring_regex(texts, r"^\s*0\d+\s*$"), True).as_py()
+    return None if row < 0 else int(row)
 
 
 def has_leading_zeros(texts: Any) -> bool:
-    """Return whether a text is digits that begin with a zero, as codes do: 00123."""
+    """Return whether a text is digits that begin with a zero."""
+    return first_leading_zero(texts) is not None
+
+
+def has_hexadecimals(texts: Any) -> bool:
+    """Return whether a text is a hexadecimal number such as 0x1F, which Arrow reads as 31."""
     compute = pyarrow(_PURPOSE, "compute")
-    return bool(compute.any(compute.match_substring_regex(texts, r"^0\d+$")).as_py())
+    return bool(compute.any(compute.match_substring_regex(texts, r"^\s*[+-]?0[xX]")).as_py())
+
+
+def code_length(texts: Any) -> int:
+    """Return the length of texts that are all digits of one length of at least 3; otherwise 0."""
+    compute = pyarrow(_PURPOSE, "compute")
+    lengths = compute.min_max(compute.utf8_length(texts)).as_py()
+    if (lengths["min"] or 0) < 3 or lengths["min"] != lengths["max"]:
+        return 0
+    digits = compute.all(compute.utf8_is_digit(texts)).as_py()
+    return int(lengths["min"]) if digits else 0
 
 
 def mean_words(texts: Any) -> float:
@@ -228,9 +274,19 @@ def mean_words(texts: Any) -> float:
     return sum(counts) / max(1, len(counts))
 
 
-def number_formats_of(text: str) -> list[str]:
-    """Return the formats of NUMBER_FORMATS in which a text is a number."""
-    return [form for form in NUMBER_FORMATS if re.match(_number_pattern(form), text)]
+def number_formats_of(text: str, decimal: str = ".") -> list[str]:
+    """Return the formats of NUMBER_FORMATS, with the mark of a text, in which it is a number.
+
+    Those with the decimal mark come first: 1.200 has thousands where it is a comma.
+    """
+    formats = sorted(NUMBER_FORMATS, key=lambda form: (form[1:] or ".") != decimal)
+    found = mark_of(text)
+    return [form + found for form in formats if re.match(_number_pattern(form + found), text)]
+
+
+def mark_of(text: str) -> str:
+    """Return the last of MARKS in a number, or at the end of a format; "" without one."""
+    return next((mark for mark in reversed(text) if mark in MARKS), "")
 
 
 def date_formats_of(text: str) -> list[str]:
@@ -243,9 +299,14 @@ def text_numbers(texts: Any, format: str) -> tuple[Array, Array]:
     pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
     valid = _mask(compute.match_substring_regex(texts, _number_pattern(format)))
     plain = compute.if_else(pa.array(valid), texts, pa.scalar(None, texts.type))
-    if format:
-        plain = compute.replace_substring_regex(plain, f"[{_spaces(format[0])}]", "")
-        plain = compute.replace_substring(plain, format[1], ".")
+    separators, mark = format.rstrip(MARKS), mark_of(format)
+    if mark:
+        plain = compute.replace_substring_regex(
+            plain, f"[{_spaces(' ')}]*{re.escape(mark)}[{_spaces(' ')}]*", ""
+        )
+    if separators:
+        plain = compute.replace_substring_regex(plain, f"[{_spaces(separators[0])}]", "")
+        plain = compute.replace_substring(plain, separators[1], ".")
     return floats(plain, np.dtype(np.float64)), valid
 
 
@@ -302,8 +363,17 @@ def validate_date_format(format: str) -> None:
 def _number_pattern(format: str) -> str:
     if not format:
         return r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
-    gap, mark = f"[{_spaces(format[0])}]", re.escape(format[1])
-    return rf"^[+-]?(?:\d+|[1-9]\d{{0,2}}(?:{gap}\d{{3}})+)(?:{mark}\d+)?(?:[eE][+-]?\d+)?$"
+    separators, unit = format.rstrip(MARKS), re.escape(mark_of(format))
+    number = r"(?:\d+\.?\d*|\.\d+)"
+    if separators:
+        gap, mark = f"[{_spaces(separators[0])}]", re.escape(separators[1])
+        number = rf"(?:\d+|[1-9]\d{{0,2}}(?:{gap}\d{{3}})+)(?:{mark}\d+)?"
+    number += r"(?:[eE][+-]?\d+)?"
+    if not unit:
+        return f"^[+-]?{number}$"
+    spaces = f"[{_spaces(' ')}]*"
+    before = f"[+-]?{unit}{spaces}{number}|{unit}{spaces}[+-]?{number}"
+    return f"^(?:{before}|[+-]?{number}{spaces}{unit})$"
 
 
 def _spaces(separator: str) -> str:
@@ -326,25 +396,28 @@ def _offset(zone: str) -> float:
 
 
 def _text_booleans(texts: Any) -> tuple[Array, Array]:
-    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
+    compute = pyarrow(_PURPOSE, "compute")
     lower = compute.utf8_lower(texts)
-    true, false = (
-        _mask(compute.is_in(lower, value_set=pa.array(words, texts.type)))
-        for words in (_TRUE, _FALSE)
-    )
+    true, false = (_mask(_is_word(lower, [*words])) for words in (_TRUE, _FALSE))
     return np.where(true, 1.0, 0.0), true | false
 
 
 def _by_distinct_text(values: Any, convert: Callable[[Any], tuple[Array, Array]]) -> Array:
     """Convert each distinct text; raise InvalidCell for the first one that is not of its kind."""
-    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
+    compute = pyarrow(_PURPOSE, "compute")
     distinct, codes = _encode(values)
     texts = compute.utf8_trim_whitespace(_as_text(distinct))
-    missing = _mask(compute.is_in(texts, value_set=pa.array([*MISSING, None], texts.type)))
+    missing = _mask(_is_word(texts, [*MISSING, None]))
     result, valid = convert(texts)
     result = np.where(missing, np.nan, result)
     _require(_take((valid | missing).astype(float), codes) != 0, values)
     return _take(result, codes)
+
+
+def _is_word(texts: Any, words: list[str | None]) -> Any:
+    """Return whether each text, without outer whitespace, is one of the words."""
+    pa, compute = pyarrow(_PURPOSE), pyarrow(_PURPOSE, "compute")
+    return compute.is_in(compute.utf8_trim_whitespace(texts), value_set=pa.array(words, texts.type))
 
 
 def _require(valid: Array, values: Any) -> None:

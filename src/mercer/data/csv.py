@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mercer.data import cells
 from mercer.data.arrow import Column, pyarrow
+from mercer.data.cells import FALSE, TRUE
 from mercer.data.column_roles import COLUMNS
-from mercer.data.csv_dialect import (
-    DELIMITERS,
-    FALSE,
-    HEAD_BYTES,
-    TRUE,
-    Dialect,
-    detect_dialect,
-)
+from mercer.data.csv_dialect import DELIMITERS, HEAD_BYTES, Dialect, detect_dialect
 from mercer.data.files import describe_row
 from mercer.data.inputs import AnyPath, inner_suffix, open_input
 from mercer.data.stream import CHUNK_BYTES
@@ -32,6 +27,16 @@ class CsvStream(TextFilesStream):
     """Rows of CSV files, one after the other."""
 
     kind = "csv"
+    _table: CsvTable
+
+    def _batches(
+        self, i: int, begin: int, types: dict[str, Any], start: int, rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        for at, batch in super()._batches(i, begin, types, start, rows):
+            error = self._table.find_code(i, batch, self.declared) if self._infers else None
+            if error is not None:
+                raise self.locate(error, begin)
+            yield at, batch
 
 
 class CsvTable(TextFilesTable):
@@ -45,7 +50,7 @@ class CsvTable(TextFilesTable):
     stream_class = CsvStream
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
-        pa = pyarrow("Reading CSV")
+        pyarrow("Reading CSV")
         super().__init__(name, paths, folder)
         self.block_bytes = CHUNK_BYTES.get() // 8  # that are parsed at a time
         self.dialects = list[Dialect]()
@@ -55,11 +60,10 @@ class CsvTable(TextFilesTable):
             self.block_bytes = max(self.block_bytes, 8 * longest)
             usual = DELIMITERS.get(inner_suffix(path), ",")
             self.dialects.append(detect_dialect(label, head, complete, usual))
-        first = self.dialects[0]
-        self.words = first.words
-        self._declared = dict.fromkeys(first.codes, pa.string())
+        self.words, self.decimal = self.dialects[0].words, self.dialects[0].decimal
         self.notes = describe_notes(self.names, [dialect.notes for dialect in self.dialects])
         self._infer_types()
+        self._find_codes()
 
     def _infer_types(self) -> None:
         super()._infer_types()
@@ -71,9 +75,55 @@ class CsvTable(TextFilesTable):
             for dialect in self.dialects
         ]
 
-    def _first_batch(self) -> Any:
+    def _find_codes(self) -> None:
+        """Declare digits of one length with leading zeros, such as postal codes, and 0x1F as text.
+
+        Columns of digits of one length without such zeros in the first block may have them later.
+        """
         pa = pyarrow("Reading CSV")
-        names = self.dialects[0].names
+        whole = [name for name, kind in self._types.items() if pa.types.is_integer(kind)]
+        self._lengths: dict[str, int] = {}
+        if not whole:
+            return
+        self._declared = dict.fromkeys(whole, pa.string())
+        batch = next(self._first_batches())
+        texts = {name: batch.column(name).drop_null() for name in whole}
+        self._lengths = {name: cells.code_length(values) for name, values in texts.items()}
+        self._lengths = {name: length for name, length in self._lengths.items() if length}
+        codes = [name for name in self._lengths if cells.has_leading_zeros(texts[name])]
+        codes += [name for name in whole if cells.has_hexadecimals(texts[name])]
+        self._declared = dict.fromkeys(codes, pa.string())
+        if codes:
+            self._infer_types()
+
+    def find_code(self, i: int, batch: Any, declared: Collection[str]) -> RowError | None:
+        """Return an error for the first leading zero of file i in a column of digits of one length.
+
+        The file is read as text where a number of the batch has fewer digits; columns of declared
+        kinds are left alone.
+        """
+        pa, compute = pyarrow("Reading CSV"), pyarrow("Reading CSV", "compute")
+        for name, length in list(self._lengths.items()):
+            if name in declared or name not in batch.schema.names:
+                continue
+            values = batch.column(name)
+            least = None if pa.types.is_string(values.type) else compute.min(values).as_py()
+            if least is None or not 0 <= least < 10 ** (length - 1):
+                continue
+            start = 0
+            for part in self._open(i, {name: pa.string()}, [], all_columns=False):
+                row = cells.first_leading_zero(self._trim(i, part).column(0))
+                if row is not None:
+                    where = describe_row(self.names[i], start + row)
+                    value = part.column(0)[row].as_py()
+                    return _mismatch(name, values.type, start + row, value, where)
+                start += part.num_rows
+            self._lengths.pop(name, None)  # numbers of other lengths
+        return None
+
+    def _first_batches(self) -> Iterator[Any]:
+        pa = pyarrow("Reading CSV")
+        names, rows = self.dialects[0].names, False
         for i, dialect in enumerate(self.dialects):
             if dialect.empty or {*dialect.names} != {*names}:
                 continue
@@ -85,8 +135,11 @@ class CsvTable(TextFilesTable):
                         raise self._explain_encoding(i) or ValueError(
                             f"{self.names[i]}: column {item.name!r} is no text."
                         )
-                return batch.select(list(names))
-        raise ValueError(f"{self.name} has no rows after its first line.")
+                yield batch.select(list(names))
+                rows = True
+                break
+        if not rows:
+            raise ValueError(f"{self.name} has no rows after its first line.")
 
     def batches(
         self,

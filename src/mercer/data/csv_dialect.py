@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mercer.data.cells import FALSE, NO, NULLS, TRUE, YES, mark_of, number_formats_of
 from mercer.validation.rows import reads_as_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -25,19 +26,11 @@ _LINES = 4  # at least, however long they are
 _RECORDS = 200  # from which types are detected
 _SCALE = 8  # sorted numbers are taken for names from this count on: random ones are once in 20,000
 
-NULLS = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", "-"),
-)
-YES = ("yes", "Yes", "YES")
-NO = ("no", "No", "NO")
-TRUE = ("true", "True", "TRUE", *YES)
-FALSE = ("false", "False", "FALSE", *NO)
-
 _NUMBER = re.compile(r"[+-]?(\d+([.,' \u00a0]\d+)*[.,]?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
 _YEAR = re.compile(r"(1[5-9]|20|21)\d\d")
+_SEPARATOR = re.compile(r'"?sep=([,;\t|])"?\s*')  # that Excel writes above a table
 _LONGEST_CELL = 100  # lines; a quote that is open for longer was not closed
 _SVMLIGHT = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 _COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -85,8 +78,6 @@ class Dialect:
         Words for missing cells.
     words : frozenset of str
         Columns that have yes and no.
-    codes : frozenset of str
-        Columns of digits of one length with zeros in front, such as postal codes: text.
     empty : bool
         Whether there are no rows.
     notes : tuple of str
@@ -104,7 +95,6 @@ class Dialect:
     spaces: bool
     nulls: tuple[str, ...]
     words: frozenset[str]
-    codes: frozenset[str]
     empty: bool
     notes: tuple[str, ...]
 
@@ -136,10 +126,18 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
             f"{name} has lines such as {text.splitlines()[0][:40]!r}: it looks like svmlight "
             "(label index:value ...). Name it .svm."
         )
-    lines = _choose_delimiter(text, complete, delimiter)
+    declared = next(filter(None, map(_SEPARATOR.fullmatch, prefix)), None)
+    if declared:
+        lines = _split(text, complete, declared[1])
+    else:
+        lines = _choose_delimiter(text, complete, delimiter)
     _require_closed_quotes(name, text, lines, len(prefix))
     first, others = lines.records[lines.above], lines.body
     names, notes, header = _find_names(first, others, lines, comments)
+    body = lines.above + header  # the first record that is a row
+    if header and _are_units(lines.records[body : body + 1], others):
+        notes.append(f"{','.join(others[0])[:40]!r} below the header is read as units and skipped.")
+        others, body = others[1:], body + 1
     cells = others if header else [first, *others]
     columns: list[tuple[str, ...]] = list(zip(*cells, strict=True))
     decimal, unsure = _find_decimal(columns, lines.delimiter)
@@ -173,8 +171,8 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
         encoding="utf-8" if encoding == "utf-8-sig" else encoding,
         names=tuple(unique),
         index=len(names) > 1 and not names[0],
-        skip=len(prefix) + (lines.ends if header else lines.starts)[lines.above],
-        comments=bool(comments) or between,
+        skip=len(prefix) + (lines.ends[body - 1] if header else lines.starts[body]),
+        comments=between or any(line.startswith("#") for line in comments),
         newlines=any("\n" in cell or "\r" in cell for column in columns for cell in column),
         spaces=spaces,
         nulls=_null_words(columns, spaces),
@@ -182,9 +180,6 @@ def detect_dialect(name: str, head: bytes, complete: bool, delimiter: str) -> Di
             name
             for name, column in zip(unique, columns, strict=False)
             if not {*YES, *NO}.isdisjoint(map(str.strip, column))
-        ),
-        codes=frozenset(
-            name for name, column in zip(unique, columns, strict=False) if _are_codes(column)
         ),
         empty=complete and not cells and len(lines.records) == lines.above + 1,
         notes=tuple(notes),
@@ -234,10 +229,10 @@ def _end_of_lines(text: str) -> int:
 
 
 def _cut_comments(text: str) -> tuple[list[str], str]:
-    """Return the blank lines and those that start with # before the table, and the rest."""
+    """Return the lines before the table that are blank, comments (#) or sep=;, and the rest."""
     lines: list[str] = []
     for line in io.StringIO(text, newline=""):
-        if line.strip() and not line.startswith("#"):
+        if line.strip() and not line.startswith("#") and not _SEPARATOR.fullmatch(line):
             break
         lines.append(line)
     return lines, text[sum(map(len, lines)) :]
@@ -391,10 +386,11 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> tuple[b
     names, values = 0, list[str]()
     for cell, column in zip(map(str.strip, first), zip(*others, strict=True), strict=False):
         words = [word for word in map(str.strip, column) if word not in NULLS]
-        typed = words and sum(map(_is_value, words)) > len(words) / 2
+        marked = words and sum(map(_is_marked, words)) > len(words) / 2
+        typed = marked or (words and sum(map(_is_value, words)) > len(words) / 2)
         if cell in NULLS:
             continue
-        if _is_value(cell):
+        if _is_value(cell) or (marked and _is_marked(cell)):
             if typed or not words:
                 values.append(repr(cell))
         elif typed:
@@ -407,6 +403,25 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> tuple[b
         values = [repr(cell) for cell in first if reads_as_number(cell)]
         names = len(first) - len(values)
     return (bool(names) or not values or _are_numbered(first)), values
+
+
+def _are_units(record: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> bool:
+    """Return whether the record below the header is that of others, and has words above values.
+
+    Most columns of values have one, and no other column has.
+    """
+    if len(others) < _LINES or list(record) != [others[0]]:
+        return False
+    typed, units = 0, 0
+    for unit, *column in zip(*others, strict=True):
+        words = [word for word in map(str.strip, column) if word not in NULLS]
+        values = bool(words) and all(_is_value(word) or _is_marked(word) for word in words)
+        typed += values
+        if unit.strip() not in NULLS:
+            if not values or _is_value(unit) or _is_marked(unit):
+                return False
+            units += 1
+    return units > typed / 2
 
 
 def _are_numbered(first: Sequence[str]) -> bool:
@@ -433,14 +448,9 @@ def _is_value(cell: str) -> bool:
     )
 
 
-def _are_codes(column: Sequence[str]) -> bool:
-    digits = [cell for cell in map(str.strip, column) if cell not in NULLS]
-    return (
-        len({*map(len, digits)}) == 1
-        and len(digits[0]) > 2
-        and all(cell.isdigit() for cell in digits)
-        and any(cell[0] == "0" for cell in digits)
-    )
+def _is_marked(cell: str) -> bool:
+    """Return whether a cell is a number with a mark: $1,200, 12 %."""
+    return bool(mark_of(cell)) and bool(number_formats_of(cell))
 
 
 def _have_thousands(column: Sequence[str], decimal: str) -> bool:

@@ -42,11 +42,15 @@ class JsonLinesTable(TextFilesTable):
         super()._infer_types()
         self.columns_of_files = [self.columns] * len(self.names)
 
-    def _first_batch(self) -> Any:
+    def _first_batches(self) -> Iterator[Any]:
+        rows = False
         for i in range(len(self.names)):
             for block in self._blocks(i):
-                return self._parse(i, 0, block, self._declared, "infer")
-        raise ValueError(f"{self.name} is empty: a JSON object on each line is needed.")
+                yield self._parse(i, 0, block, self._declared, "infer")
+                rows = True
+                break
+        if not rows:
+            raise ValueError(f"{self.name} is empty: a JSON object on each line is needed.")
 
     def batches(
         self, i: int, types: dict[str, Any], start: int, rows: int
@@ -135,6 +139,8 @@ class JsonLinesTable(TextFilesTable):
                     continue
                 if _fits(value, seen if kind is None else kind):
                     continue
+                if kind is not None and pyarrow("Reading").types.is_null(self._types[name]):
+                    return _late_value(name, value, at, where)
                 return _mismatch(name, seen if kind is None else kind, value, at, where)
             at += 1
         return ValueError(f"{self.names[i]} cannot be read as JSON lines: {error}")
@@ -158,6 +164,16 @@ def _fits(value: Any, kind: Any) -> bool:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return False
     return True
+
+
+def _late_value(name: str, value: Any, row: int, where: str) -> RowError:
+    """Return an error for the first value of a column, which is no number."""
+    before = f"Column {name!r} has no values in the first rows, and then "
+    before += f"{json.dumps(value)[:_SHOWN]} at"
+    advice = (". Write a value of it in the first line, or leave it out with ", COLUMNS, ".")
+    if isinstance(value, str):
+        return ColumnTypeError(row, before, "", where, advice, name)
+    return RowError(row, before, "", where, advice)
 
 
 def _mismatch(name: str, kind: Any, value: Any, row: int, where: str) -> RowError:

@@ -32,6 +32,7 @@ from mercer.data.table_schema import (
 from mercer.errors import ParameterError, RowError
 
 HEAD_ROWS = 1000
+_FILES = 16  # after the first, that are opened for the types of columns without values
 
 
 class FilesTable(Table):
@@ -142,7 +143,7 @@ class FilesStream(FileStream, TableStream):
         Raises a ValueError where a time is missing.
         """
         other = self._with_column("time", name)
-        schema = infer_schema(self.name, [name], self._table.head())
+        schema = infer_schema(self.name, [name], self._table.head(), decimal=self._table.decimal)
         parts = [schema.matrix(batch)[:, 0] for batch in other.record_batches([name])]
         times = np.concatenate(parts)
         missing = np.flatnonzero(np.isnan(times))
@@ -309,7 +310,7 @@ class TypedFilesTable(FilesTable):
 class TextFilesTable(FilesTable):
     """Files of text, whose types are inferred from the first rows: CSV and JSON lines.
 
-    Numbers of inputs are read as float64. A subclass implements ``_first_batch`` and calls
+    Numbers of inputs are read as float64. A subclass implements ``_first_batches`` and calls
     ``_infer_types`` when it has been opened.
     """
 
@@ -325,14 +326,25 @@ class TextFilesTable(FilesTable):
             table = table.retyped(name, pyarrow("Reading").string())
         return super(TextFilesTable, table).stream(target=target, **options)
 
-    def _first_batch(self) -> Any:
-        """Return the first rows of all columns, those of ``_declared`` with their types."""
+    def _first_batches(self) -> Iterator[Any]:
+        """Yield the first rows of each file that has some, columns of ``_declared`` as such types.
+
+        Raises where no file has rows.
+        """
         raise NotImplementedError
 
     def _infer_types(self) -> None:
         pa = pyarrow("Reading")
-        batch = self._first_batch()
+        batches = self._first_batches()
+        batch = next(batches)
         self._types = {item.name: _wider_type(item.type) for item in batch.schema}
+        for _ in range(_FILES):  # for the types of columns that are empty in the files before
+            empty = [name for name, kind in self._types.items() if pa.types.is_null(kind)]
+            other = next(batches, None) if empty else None
+            if other is None:
+                break
+            for name in {*empty}.intersection(other.schema.names):
+                self._types[name] = _wider_type(other.schema.field(name).type)
         self._head = pa.Table.from_batches([cast_batch(batch.slice(0, HEAD_ROWS), self._types)])
         self.columns = describe_columns(self._head.schema)
 
@@ -392,7 +404,7 @@ def unify_types(schemas: Sequence[Any]) -> dict[str, Any]:
                 merged = pa.unify_schemas(fields, promote_options="permissive").field(name).type
             except (pa.ArrowTypeError, pa.ArrowInvalid):
                 continue
-            if pa.types.is_binary(merged) or pa.types.is_boolean(merged):
+            if pa.types.is_binary(merged):
                 continue
             types[name] = unified[name] = merged
     return unified

@@ -6,7 +6,7 @@ so that chunks, workers and files of one table agree. `mercer.maps.Tabular` enco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,8 +43,9 @@ class TableColumn:
         fixed-size lists of numbers.
     format : str
         Of cells that are text: the strptime format of a date, which a time may follow, or the
-        separators of a number (",." for 1,234.5); "" where cells are of the kind itself. "%s" are
-        seconds since 1970; "typed" are categories whose cells are numbers, dates or booleans.
+        separators of a number and its mark (",." for 1,234.5, ",.$" for $1,234.5); "" where cells
+        are of the kind itself. "%s" are seconds since 1970; "typed" are categories whose cells are
+        numbers, dates or booleans, and "+-" those among which "-" is not a missing cell.
     """
 
     name: str
@@ -68,7 +69,7 @@ class TableColumn:
                 return cells.dates(values, self.format)
             if self.kind == TEXT:
                 return cells.word_counts(values, self.size)
-            return cells.categories(values)
+            return cells.categories(values, self.format)
         except cells.InvalidCell as error:
             raise self._type_error(error) from None
 
@@ -77,15 +78,17 @@ class TableColumn:
         if len(value) > _SHOWN:
             value = f"{value[:_SHOWN]}..."
         form = f" ({self.format})" if self.kind == DATE and self.format else ""
+        plain = self.kind == NUMBER and not self.format
+        otherwise = plain and cells.number_formats_of(str(error.value).strip())
+        correct = "Write it as 1234.5" if otherwise else "Correct it, leave it empty"
+        kinds = f"kinds={{{self.name!r}: 'category'}}"
         return ColumnTypeError(
             error.row,
             f"Column {self.name!r} has {_PLURALS[self.kind]}{form}, got {value} at",
             "",
             advice=(
-                ". Correct it, leave it empty, or declare the column's kind when fitting: ",
-                Setting(
-                    "categorical", repr(self.name), text=f"kinds={{{self.name!r}: 'category'}}"
-                ),
+                f". {correct}, or declare the column's kind when fitting: ",
+                Setting("categorical", repr(self.name), text=kinds),
                 ".",
             ),
             column=self.name,
@@ -149,6 +152,20 @@ class TableSchema:
             X[:, span] = column.convert(values).reshape(batch.num_rows, column.size)
         return X
 
+    def refuse_codes(self, batch: Any, declared: Collection[str]) -> None:
+        """Raise a ColumnTypeError for the first leading zero in a text of numbers, as in 00123.
+
+        Columns of declared kinds are left alone.
+        """
+        for column in self.columns:
+            if column.kind != NUMBER or column.name in declared:
+                continue
+            values = batch.column(column.name)
+            if cells.is_text(values.type):
+                row = cells.first_leading_zero(values)
+                if row is not None:
+                    raise column._type_error(cells.InvalidCell(row, values[row].as_py()))
+
     def describe(self) -> str:
         """Return the number of columns of each kind: "5 numbers, 3 categories, 1 date"."""
         counts = {kind: sum(c.kind == kind for c in self.columns) for kind in KINDS}
@@ -161,7 +178,12 @@ class TableSchema:
 
 
 def infer_schema(
-    source: str, names: Sequence[str], head: Any, kinds: Mapping[str, str] | None = None
+    source: str,
+    names: Sequence[str],
+    head: Any,
+    kinds: Mapping[str, str] | None = None,
+    *,
+    decimal: str = ".",
 ) -> TableSchema:
     """Return the kinds of columns by their Arrow types and first rows.
 
@@ -175,6 +197,8 @@ def infer_schema(
         First rows, with at least these columns.
     kinds : dict of str to str, optional
         Kinds by name, which override inference; a text with "%" is the format of a date.
+    decimal : str
+        The decimal mark of the table, where 1.200 or 1,200 may be either.
     """
     kinds = dict(kinds or {})
     unknown = [name for name in kinds if name not in head.column_names]
@@ -207,8 +231,16 @@ def infer_schema(
             ".",
         )
     return TableSchema(
-        tuple(_infer_column(source, name, head.column(name), kinds.get(name)) for name in names)
+        tuple(
+            _infer_column(source, name, head.column(name), kinds.get(name), decimal)
+            for name in names
+        )
     )
+
+
+def number_schema(names: Iterable[object]) -> TableSchema:
+    """Return the schema of columns that are all numbers."""
+    return TableSchema(tuple(TableColumn(str(name), NUMBER) for name in names))
 
 
 def category_names(
@@ -278,7 +310,9 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-def _infer_column(source: str, name: str, values: Any, declared: str | None) -> TableColumn:
+def _infer_column(
+    source: str, name: str, values: Any, declared: str | None, decimal: str
+) -> TableColumn:
     types = pyarrow("Reading a table").types
     values = values.combine_chunks()
     kind, dictionary = values.type, types.is_dictionary(values.type)
@@ -293,12 +327,16 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
     if declared == BOOLEAN:
         return TableColumn(name, BOOLEAN)
     if declared == CATEGORY:
-        return TableColumn(name, CATEGORY, format="" if cells.is_text(kind) else TYPED)
+        return (
+            _category(name, values)
+            if cells.is_text(kind)
+            else TableColumn(name, CATEGORY, format=TYPED)
+        )
     if declared and "%" in declared:
         cells.validate_date_format(declared)
         return TableColumn(name, DATE, format=declared)
     if cells.is_text(kind):
-        return _infer_text(source, name, values, CATEGORY if dictionary else None, declared)
+        return _infer_text(source, name, values, dictionary, declared, decimal)
     if declared == NUMBER:
         return TableColumn(name, NUMBER, format=cells.SECONDS if cells.is_date(kind) else "")
     if declared == DATE:
@@ -311,18 +349,20 @@ def _infer_column(source: str, name: str, values: Any, declared: str | None) -> 
 
 
 def _infer_text(
-    source: str, name: str, values: Any, default: str | None, declared: str | None
+    source: str, name: str, values: Any, dictionary: bool, declared: str | None, decimal: str
 ) -> TableColumn:
     """Return the column of text cells: numbers or dates where all cells of the head are."""
-    texts = cells.distinct_texts(values)
+    texts = cells.drop_missing(cells.distinct_texts(values), cells.NULLS)
     present = cells.drop_missing(texts)
-    if declared is None and (default or not len(present)):
-        return TableColumn(name, default or CATEGORY)
+    if declared is None and (dictionary or not len(present)):
+        return _category(name, values)
+    if declared is None and cells.are_truth_values(present):
+        return TableColumn(name, BOOLEAN)
     first = present[0].as_py() if len(present) else ""
     if declared in (None, NUMBER):
         # leading zeros are those of codes: 00123
         if declared or not cells.has_leading_zeros(present):
-            for form in cells.number_formats_of(first):
+            for form in cells.number_formats_of(first, decimal):
                 if cells.text_numbers(present, form)[1].all():
                     return TableColumn(name, NUMBER, format=form)
         if declared:
@@ -339,7 +379,12 @@ def _infer_text(
                 Setting("kinds", text=f"kinds={{{name!r}: '%d.%m.%Y'}}"),
                 ".",
             )
-    distinct = 2 * len(texts) > len(values) - values.null_count
+    distinct = 2 * len(texts) > len(values) - cells.count_missing(values)
     if distinct and cells.mean_words(present) >= _WORDS:
         return TableColumn(name, TEXT, TEXT_SIZE)
-    return TableColumn(name, CATEGORY)
+    return _category(name, values)
+
+
+def _category(name: str, texts: Any) -> TableColumn:
+    signs = cells.have_signs(cells.distinct_texts(texts))
+    return TableColumn(name, CATEGORY, format=cells.SIGNS if signs else "")

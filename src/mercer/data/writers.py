@@ -38,7 +38,7 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
     columns : int, list of str, or mapping of names to dtypes
         Number of columns (x0, x1, ...), their names, or names and dtypes. In Parquet ``{"z": ("f4",
         512)}`` is one column of lists of 512 numbers, which is written and read many times faster
-        than 512 columns. ``object`` and ``str`` are text.
+        than 512 columns. ``object`` and ``str`` are text. Columns of Arrow types are Arrow arrays.
     dtype : dtype
         Dtype of the columns for which none is given.
 
@@ -60,7 +60,9 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
     """
     path = Path(path)
     if isinstance(columns, Mapping):
-        types = {str(name): np.dtype(kind) for name, kind in columns.items()}
+        types = {
+            str(name): kind if _is_arrow(kind) else np.dtype(kind) for name, kind in columns.items()
+        }
     elif isinstance(columns, Sequence) and not isinstance(columns, str):
         types = {str(name): np.dtype(dtype) for name in columns}
         if len(types) < len(columns):
@@ -86,7 +88,7 @@ def open_writer(path: str | os.PathLike[str], columns: Any, *, dtype: Any = np.f
 class Writer:
     """Base class of files of rows; subclasses implement ``_start``, ``_append``, ``_finish``."""
 
-    def __init__(self, path: Path, types: dict[str, np.dtype[Any]]) -> None:
+    def __init__(self, path: Path, types: dict[str, Any]) -> None:
         self.path, self.types, self.rows = path, types, 0
         self._check()
 
@@ -128,7 +130,10 @@ class Writer:
                 raise ValueError(
                     f"{self.path.name} has the columns {list(self.types)}, got {list(rows)}."
                 )
-            table = {name: np.asarray(rows[name]) for name in self.types}
+            table = {
+                name: rows[name] if _is_arrow(kind) else np.asarray(rows[name])
+                for name, kind in self.types.items()
+            }
         else:
             values = np.asarray(rows)
             values = values[:, None] if values.ndim == 1 else values
@@ -145,7 +150,9 @@ class Writer:
             }
         return {name: self._cast(name, values, self.types[name]) for name, values in table.items()}
 
-    def _cast(self, name: str, values: Array, kind: np.dtype[Any]) -> Array:
+    def _cast(self, name: str, values: Any, kind: Any) -> Any:
+        if _is_arrow(kind):
+            return values
         if values.shape[1:] != kind.shape:
             raise ValueError(
                 f"{self.path.name}: column {name!r} needs shape {('rows', *kind.shape)}, got "
@@ -177,8 +184,10 @@ class NpyWriter(Writer):
     """A .npy file of a 2-d array; the header is rewritten when the number of rows is known."""
 
     def _check(self) -> None:
-        kinds = {kind.base for kind in self.types.values()}
-        if len(kinds) > 1 or next(iter(kinds)).kind not in "biuf":
+        kinds: set[Any] = {
+            _numpy_type(kind) if _is_arrow(kind) else kind.base for kind in self.types.values()
+        }
+        if len(kinds) > 1 or getattr(next(iter(kinds)), "kind", "O") not in "biuf":
             raise ValueError(
                 f"{self.path.name} needs numbers of one dtype, got {sorted(map(str, kinds))}: "
                 "write .parquet."
@@ -190,7 +199,7 @@ class NpyWriter(Writer):
         self._file.write(self._header())
 
     def _append(self, table: dict[str, Array], n: int) -> None:
-        columns = [values.reshape(n, -1) for values in table.values()]
+        columns = [np.asarray(values).reshape(n, -1) for values in table.values()]
         self._file.write(np.ascontiguousarray(np.concatenate(columns, axis=1)).data)
 
     def _finish(self) -> None:
@@ -255,7 +264,8 @@ class CsvWriter(Writer):
 
     def _check(self) -> None:
         pa = pyarrow("Writing CSV")
-        if any(kind.shape for kind in self.types.values()):
+        nested = pa.types.is_nested
+        if any(nested(kind) if _is_arrow(kind) else kind.shape for kind in self.types.values()):
             raise ValueError(
                 f"{self.path.name}: CSV has no columns of lists: write .parquet, or one column "
                 "for each number."
@@ -289,8 +299,19 @@ def _open_output(path: Path) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
 
 
-def _arrow_type(name: str, kind: np.dtype[Any]) -> Any:
+def _is_arrow(kind: Any) -> bool:
+    return type(kind).__module__.startswith("pyarrow")
+
+
+def _numpy_type(kind: Any) -> Any:
+    """Return the NumPy dtype of an Arrow type of floats, the type itself for others."""
+    return np.dtype(np.float64) if pyarrow("Writing").types.is_float64(kind) else kind
+
+
+def _arrow_type(name: str, kind: Any) -> Any:
     pa = pyarrow("Writing")
+    if _is_arrow(kind):
+        return kind
     if kind.base.kind in "OUT":
         return pa.string()
     if kind.base.kind not in "biuf":
@@ -303,7 +324,9 @@ def _record_batch(schema: Any, table: dict[str, Array]) -> Any:
     pa = pyarrow("Writing")
     arrays = []
     for field, values in zip(schema, table.values(), strict=True):
-        if values.ndim > 1:
+        if isinstance(values, pa.Array):
+            arrays.append(values)
+        elif values.ndim > 1:
             flat = pa.array(np.ascontiguousarray(values).reshape(-1), field.type.value_type)
             arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
         else:

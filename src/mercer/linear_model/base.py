@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -26,14 +27,14 @@ from mercer import ops, system
 from mercer._typing import Array
 from mercer.data import Stream, open_stream, open_writer
 from mercer.data._pyarrow import NeedsPyarrow
-from mercer.data.arrow import TableStream
+from mercer.data.arrow import TableStream, warn_retyped
 from mercer.data.batches import Rows, features
 from mercer.data.column_roles import TARGET, describe_missing
 from mercer.data.in_memory import FrameStream, is_table
 from mercer.data.kept_columns import KeptColumns
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
-from mercer.data.table_schema import CATEGORY, TableSchema
+from mercer.data.table_schema import TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.normal_equations import NormalEquations
@@ -343,7 +344,30 @@ class KernelModel(BaseEstimator):
         fitted = self._fitted_predictor()
         stream = self._open(X, None, None, reset=False)
         used = fitted if predictor is None else predictor
-        return stream, used.scores(stream, self.feature_map_, self.n_jobs, posterior)
+
+        def scores() -> Iterator[Array]:
+            with self._warn_unseen(stream):
+                yield from used.scores(stream, self.feature_map_, self.n_jobs, posterior)
+
+        return stream, scores()
+
+    @contextmanager
+    def _warn_unseen(self, stream: Stream) -> Iterator[None]:
+        """Warn of categories that fit did not see, when the body has read a stream of tables.
+
+        A stream with an observer is left alone.
+        """
+        encoder, unseen = encoder_of(self.feature_map_), Counter[str]()
+        if encoder is not None and stream._observer is None:
+            stream.with_observer(lambda chunk: unseen.update(encoder.count_unseen(chunk.X)))
+        yield
+        if unseen:
+            counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())
+            warn(
+                f"{type(self).__name__}: cells with a value that the model was not fitted on: "
+                f"{counts}.",
+                stacklevel=3,
+            )
 
     # Uncertainty
 
@@ -429,7 +453,7 @@ class KernelModel(BaseEstimator):
                     raise
                 stream = stream.retyped(error.column)
                 self._set_columns(stream)
-                _warn_retyped(stream, error)
+                warn_retyped(stream, error)
             except MissingValueError:
                 if not _is_of_numbers(X, stream):
                     raise
@@ -575,7 +599,8 @@ class KernelModel(BaseEstimator):
 
         def sum_rows(stream: Stream, settings: Settings) -> tuple[Any, int]:
             rows = features(stream, self.feature_map_)
-            part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
+            with self._warn_unseen(stream):
+                part = accumulate(rows, self._empty_statistics(settings), n_jobs=self.n_jobs)
             return part, stream.rows or 0
 
         def fit_rows(stream: Stream) -> tuple[Any, int]:
@@ -743,7 +768,9 @@ class KernelModel(BaseEstimator):
             return open_stream(source, schema=schema)
         opened = open_stream(source)
         names = list(map(str, getattr(self, "feature_names_in_", ())))
-        if not names or not isinstance(opened, TableStream) or list(opened.columns or ()) == names:
+        if not names or not isinstance(opened, TableStream):
+            return opened
+        if list(opened.columns or ()) == names and opened.schema is None:
             return opened
         available = opened.available
         inputs = [name if name in available else name.rpartition("[")[0] for name in names]
@@ -752,7 +779,10 @@ class KernelModel(BaseEstimator):
             raise ValueError(
                 f"{opened.name}: {type(self).__name__} needs {describe_missing(missing, available)}"
             )
-        return open_stream(source, columns=list(dict.fromkeys(inputs)))
+        opened = open_stream(source, columns=list(dict.fromkeys(inputs)))
+        # texts are numbers, or refused by row and value
+        numbers = opened.schema is None or inputs != names
+        return opened if numbers else open_stream(source, schema=number_schema(names))
 
     def _set_columns(self, stream: Stream) -> None:
         """Set the number and the names of the columns to those of a stream."""
@@ -775,7 +805,7 @@ class KernelModel(BaseEstimator):
     def _require_kinds(self, stream: Stream) -> None:
         """Raise where a stream has other kinds of columns than the model was fitted on."""
         fitted = self._fitted_schema
-        if stream.schema == fitted or (stream.schema is None and (fitted is None or fitted.plain)):
+        if stream.schema == fitted or all(s is None or s.plain for s in (stream.schema, fitted)):
             return
         needed = "numbers" if fitted is None else fitted.describe()
         opened = "numbers" if stream.schema is None else stream.schema.describe()
@@ -832,6 +862,9 @@ class KernelModel(BaseEstimator):
                     f"data frame, an Arrow table or a file with its columns, got "
                     f"{type(X).__name__}."
                 )
+            if schema is None and is_table(X) and self._has_text(X):
+                numbers = number_schema(self.feature_names_in_)
+                return self._open_table(X, y, sample_weight, numbers)
         if y is None and sample_weight is None and not reset and self._is_plain(X):
             stream = open_stream(X)
         else:
@@ -856,6 +889,14 @@ class KernelModel(BaseEstimator):
         self._set_columns(stream)
         self._require_target(stream)
         return stream
+
+    def _has_text(self, X: Any) -> bool:
+        """Return whether a table has the columns of fit, and some of them are no numbers."""
+        names = [*map(str, getattr(self, "feature_names_in_", ()))]
+        stream = open_stream(X) if names else None
+        if stream is None or stream.schema is None:
+            return False
+        return sorted(column.name for column in stream.schema.columns) == sorted(names)
 
     def _is_plain(self, X: Any) -> bool:
         return type(X) is np.ndarray and self.feature_map_._is_plain(X)
@@ -1241,25 +1282,20 @@ def _is_of_numbers(X: Any, stream: Stream) -> bool:
     return stream.schema is None and (isinstance(stream, TableStream) or is_table(X))
 
 
-def _warn_retyped(stream: Stream, error: ColumnTypeError) -> None:
-    """Warn of a column that became categories by a cell of the later rows."""
-    columns = () if stream.schema is None else stream.schema.columns
-    if any(column.name == error.column and column.kind == CATEGORY for column in columns):
-        warn(
-            f"{error.before} {error.location or f'row {error.row}'}: the column is read as "
-            "categories.",
-            stacklevel=3,
-        )
-
-
 def _has_missing(stream: Stream) -> bool:
     return any(np.isnan(value_range(chunk.X)).any() for chunk in stream.chunks())
 
 
 def _to_host(values: Any) -> Any:
-    """Return a tensor as a NumPy array, anything else as it is."""
+    """Return a tensor, or nullable integers or booleans of pandas, as a NumPy array of its type.
+
+    Anything else, and a series with missing values, is returned as it is.
+    """
     if values is None or type(values) is np.ndarray:
         return values
+    plain = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if plain is not None and plain.kind in "biu" and not values.isna().any():
+        return np.asarray(values.to_numpy(dtype=plain))
     return to_host(values)
 
 

@@ -13,7 +13,16 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mercer._typing import Array, is_csr
 from mercer.data import table_schema
 from mercer.data.batches import Batch, Tiles
-from mercer.data.table_schema import CATEGORY, DATE, NUMBER, TEXT, TableColumn, TableSchema
+from mercer.data.cells import mark_of
+from mercer.data.table_schema import (
+    CATEGORY,
+    DATE,
+    NUMBER,
+    TEXT,
+    TableColumn,
+    TableSchema,
+    number_schema,
+)
 from mercer.kernels import Kernel, Linear
 from mercer.maps._transform import Chain, TileTransform
 from mercer.maps.base import Map
@@ -33,6 +42,8 @@ _SEED = 0  # of the sample: the map has no other random numbers, and so no rando
 _ID_SHARE = 0.95
 # Fewer rows are no evidence that a column of integers counts them: (1, 2, 3) is a measurement.
 _FEWEST_COUNTED = 16
+# Values of a hashed column whose hashes are kept, 64 kB, to count those not seen in fit.
+_MOST_KEPT = 4096
 _SPARSE_WIDTH, _SPARSE_DENSITY = 256, 0.1  # CSR products are faster than dense ones from there on
 # Kernels whose arguments are shares or counts, which scaling would change.
 _OF_HISTOGRAMS = frozenset(
@@ -312,7 +323,7 @@ class Tabular(Map):
         Returns
         -------
         dict of str to int
-            Columns without such cells, and those with hashed values, are left out.
+            Columns without such cells, and hashed ones of more than 4,096 values, are left out.
         """
         check_is_fitted(self)
         # the rows of a stream have no names to compare
@@ -345,7 +356,7 @@ class Tabular(Map):
         if schema is None:
             names = getattr(self, "feature_names_in_", None) if stream is None else stream.columns
             names = [f"x{i}" for i in range(d)] if names is None else list(names)
-            schema = TableSchema(tuple(TableColumn(str(name), NUMBER) for name in names))
+            schema = number_schema(names)
         self.schema_ = schema
         super()._fit_blocks(d, blocks, n_rows)
         if stream is not None:
@@ -380,8 +391,8 @@ class Tabular(Map):
         return {
             columns[column]: {
                 int(code): names[feature]
-                for code, feature in zip(hashes, features, strict=True)
-                if feature != stage.categories[i, 1] and code != MISSING
+                for code, feature, shared in zip(hashes, features, stage.merged(i), strict=True)
+                if not shared and code != MISSING
             }
             for i, (hashes, features, column) in enumerate(stage.tables())
         }
@@ -524,7 +535,8 @@ class _Features:
             return dropped + self._indicate_missing(at, name, i)
         scaled = column.kind == NUMBER and self.settings.scale is not False
         self._add_number(at, name, i, scaled=scaled)
-        action = column.kind + (", scaled" if scaled else "")
+        mark = mark_of(column.format[-1:]) if column.kind == NUMBER else ""
+        action = column.kind + (f" in {mark}" if mark else "") + (", scaled" if scaled else "")
         return action + self._fill_missing(at, name, i)
 
     def _drop_reason(self, i: int) -> str:
@@ -659,7 +671,10 @@ class _Features:
             kept = f"{own:,} most frequent of " if own else ""
             action = f"category, {kept}{about}{distinct:,.0f} values"
             action += f"{', others' if own else ''} hashed into {size}"
-            codes, features = codes[frequent], features[frequent]
+            if counts.truncated or len(codes) > _MOST_KEPT:
+                codes, features = codes[frequent], features[frequent]
+            else:
+                features[~frequent] = unknown + codes[~frequent] % size
         elif others:
             unknown = self._add(f"{column.name}_infrequent", share)
             features[~frequent] = unknown

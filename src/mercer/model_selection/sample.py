@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mercer._typing import Array
 from mercer.data import Stream, open_stream
+from mercer.data.arrow import read_retyped
 from mercer.data.column_roles import TARGET
 from mercer.data.task import is_classification
 from mercer.errors import ParameterError, Setting
@@ -110,7 +112,7 @@ def draw(
         raise ParameterError(
             "", "select needs targets: give y, or open the rows with ", TARGET, "."
         )
-    total = stream.rows if stream.rows is not None else sum(len(chunk) for chunk in stream.chunks())
+    stream, total = read_retyped(stream, _count_rows)
     if total < LEAST_ROWS:
         raise ValueError(
             "select scores models on rows that they were not trained on, and needs at least "
@@ -118,7 +120,8 @@ def draw(
             "Give more rows; with as few as that, fit a model without choosing: "
             "KernelClassifier(), KernelRegressor()."
         )
-    rows, targets, keys, places = _read(stream, total, limit, seed, most_rows)
+    read = partial(_read, total=total, limit=limit, seed=seed, most_rows=most_rows)
+    stream, (rows, targets, keys, places) = read_retyped(stream, read)
     names, encoder = stream.columns, None
     if encode and not stream.sparse:
         encoder = _fit_encoder(rows, stream, places)
@@ -163,6 +166,12 @@ def _open(X: Any, y: Any) -> Stream:
     if not hasattr(X, "tocsr") and not hasattr(X, "columns"):
         X = validate_rows("select", X)
     return open_stream(X).with_targets(getattr(y, "to_numpy", lambda: y)(), None)
+
+
+def _count_rows(stream: Stream) -> int:
+    if stream.rows is not None:
+        return stream.rows
+    return sum(len(chunk) for chunk in stream.chunks())
 
 
 def _read(

@@ -272,10 +272,10 @@ class Reservoir:
             with np.errstate(divide="ignore"):
                 keys = keys / weights
         self.count += int(np.count_nonzero(weights))
-        smallest = np.argsort(keys, kind="stable")[: self.size]
         # beyond the largest key of a full sample no row is kept
         limit = self.keys[-1] if len(self.keys) == self.size else np.inf
-        smallest = smallest[keys[smallest] < limit]
+        below = np.flatnonzero(keys < limit)
+        smallest = below[np.argsort(keys[below], kind="stable")[: self.size]]
         if len(smallest) or not self._rows:
             self._merge(keys[smallest], weights[smallest], as_block(matrix(block)[smallest]))
 

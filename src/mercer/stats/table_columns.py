@@ -24,6 +24,7 @@ _ALL_CATEGORIES, _FEWEST_CATEGORIES = 64 * CATEGORIES, 1024  # of all columns, a
 _HASHES = 2.0**52  # number of hash values of a text
 _BUFFER_ROWS = 8192  # rows that are sorted at once: one sort takes less than sixteen of 512 rows
 _BUFFER_NUMBERS = 2**22  # 32 MB
+_SLOTS = 4096
 _LARGEST_INTEGER = 2.0**53
 _SPLIT = 2.0**27 + 1  # Veltkamp's, for float64
 
@@ -43,15 +44,6 @@ class TableColumns:
         Rows of the sample of ``numbers``.
     seed : int
         Of the sample.
-
-    Attributes
-    ----------
-    moments : CellMoments
-        Of ``numbers``.
-    counters : RowCounters
-        Of ``numbers``.
-    parts : DateRanges
-        Of ``dates``.
     """
 
     def __init__(
@@ -67,13 +59,31 @@ class TableColumns:
         self.dates = dates
         self.sample_rows = sample_rows
         self.seed = seed
-        self.moments = CellMoments.empty(len(numbers))
-        self.counters = RowCounters.empty(len(numbers))
-        self.parts = DateRanges.empty(len(dates))
+        self._moments = CellMoments.empty(len(numbers))
+        self._counters = RowCounters.empty(len(numbers))
+        self._parts = DateRanges.empty(len(dates))
         self._sample = Reservoir(sample_rows, seed)
         limit = max(_FEWEST_CATEGORIES, _ALL_CATEGORIES // max(1, len(categories)))
         self._counts = [CategoryCounts(min(limit, CATEGORIES)) for _ in categories]
-        self._buffer: list[tuple[Array, Array, Array, int]] = []
+        self._buffer: list[tuple[Array, Array, int]] = []  # tiles: rows, weights, first row
+
+    @property
+    def moments(self) -> CellMoments:
+        """Moments of ``numbers``."""
+        self._flush()
+        return self._moments
+
+    @property
+    def counters(self) -> RowCounters:
+        """Counters of rows among ``numbers``."""
+        self._flush()
+        return self._counters
+
+    @property
+    def parts(self) -> DateRanges:
+        """Ranges of the parts of ``dates``, as long as some of them do not vary."""
+        self._flush()
+        return self._parts
 
     @property
     def sample(self) -> Reservoir:
@@ -92,24 +102,10 @@ class TableColumns:
     ) -> None:
         """Add the rows of a block; ``start`` is the index of its first row in the stream."""
         rows = matrix(block)
-        n = rows.shape[0]
         rows = rows.toarray() if is_csr(rows) else rows
-        weights = frequency_weights(n, weight)
-        numbers = np.ascontiguousarray(rows[:, list(self.numbers)], dtype=np.float64)
-        hashes = np.ascontiguousarray(rows[:, list(self.categories)].T, dtype=np.float64)
-        self.counters = self.counters + RowCounters.of(numbers, start)
-        places = [self.numbers.index(column) for column in self.dates]
-        require_dates(numbers[:, places], self.dates, start)
-        counted = weights > 0
-        every = bool(counted.all())
-        if every or counted.any():
-            kept = numbers if every else numbers[counted]
-            own = weights if every else weights[counted]
-            self.moments = self.moments + CellMoments.of(kept, own)
-            if self.dates:
-                self.parts = self.parts + DateRanges.of(kept[:, places])
-        self._buffer.append((numbers, hashes, weights, start))
-        held = sum(len(part[2]) for part in self._buffer)
+        require_dates(rows[:, list(self.dates)], self.dates, start)
+        self._buffer.append((rows, frequency_weights(len(rows), weight), start))
+        held = sum(len(part[0]) for part in self._buffer)
         if held >= _BUFFER_ROWS or held * rows.shape[1] >= _BUFFER_NUMBERS:
             self._flush()
 
@@ -117,9 +113,9 @@ class TableColumns:
         self._flush()
         other._flush()
         merged = copy.copy(self)
-        merged.moments = self.moments + other.moments
-        merged.counters = self.counters + other.counters
-        merged.parts = self.parts + other.parts
+        merged._moments = self._moments + other._moments
+        merged._counters = self._counters + other._counters
+        merged._parts = self._parts + other._parts
         merged._sample = self._sample + other._sample
         merged._counts = [
             mine + theirs for mine, theirs in zip(self._counts, other._counts, strict=True)
@@ -128,21 +124,30 @@ class TableColumns:
         return merged
 
     def _flush(self) -> None:
-        """Add the rows of the buffer to the sample and to the counts of categories."""
+        """Add the rows of the buffer to all statistics, consecutive ones of one length at once."""
         while self._buffer:
-            # consecutive rows at once: the key of a sampled row is a function of its index
-            end, count = self._buffer[0][3], 0
-            for part in self._buffer:
-                if part[3] != end:
+            (first, _, start), count = self._buffer[0], 0
+            for rows, _, at in self._buffer:
+                if at != start + count * len(first) or len(rows) != len(first):
                     break
-                end, count = end + len(part[2]), count + 1
+                count += 1
             parts, self._buffer = self._buffer[:count], self._buffer[count:]
-            weights = np.concatenate([part[2] for part in parts])
+            rows = np.concatenate([part[0] for part in parts])
+            weights = np.concatenate([part[1] for part in parts])
+            columns = np.ascontiguousarray(rows.T, dtype=np.float64)
             if self.numbers:
-                rows = np.concatenate([part[0] for part in parts])
-                self._sample.add(Dense(rows), weight=weights, start=parts[0][3])
-            for j, counts in enumerate(self._counts):
-                counts.add(np.concatenate([part[1][j] for part in parts]), weights)
+                self._add_numbers(columns[list(self.numbers)], weights, start, len(first))
+            for column, counts in zip(self.categories, self._counts, strict=True):
+                counts.add(columns[column], weights)
+
+    def _add_numbers(self, columns: Array, weights: Array, start: int, tile: int) -> None:
+        """Add the columns of ``numbers``, tiles of equal length."""
+        self._counters = self._counters + RowCounters.of(columns, start)
+        self._moments = self._moments + CellMoments.of(columns, weights, tile)
+        if not self._parts.varies.all():
+            places = [self.numbers.index(column) for column in self.dates]
+            self._parts = self._parts + DateRanges.of(columns[places][:, weights > 0])
+        self._sample.add(Dense(columns.T), weight=weights, start=start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,29 +180,35 @@ class CellMoments:
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
-    def of(cls, values: Array, weights: Array) -> CellMoments:
-        """Return the moments of rows."""
-        absent = np.isnan(values)
-        total = float(weights.sum())
-        if absent.any():
-            missing = weights @ absent
-            per_cell = np.where(absent, 0.0, weights[:, None])
-            present = np.where(absent.all(axis=0), 0.0, total - missing)
-            low = np.where(absent, np.inf, values).min(axis=0)
-            high = np.where(absent, -np.inf, values).max(axis=0)
-            base = np.where(present > 0, low, 0.0)
-            values = np.where(absent, base, values)
-            count = np.where(present > 0, present, 1.0)
-            mean = base + np.einsum("ij,ij->j", per_cell, values - base) / count
-            rest = np.einsum("ij,ij->j", per_cell, values - mean)
-            squares = np.einsum("ij,ij->j", per_cell, (values - mean) ** 2)
-        else:
-            present, missing = np.full(values.shape[1], total), np.zeros(values.shape[1])
-            low, high = values.min(axis=0), values.max(axis=0)
-            # from the least value: the mean of equal values is exactly that value
-            mean = low + np.einsum("i,ij->j", weights, values - low) / total
-            rest = np.einsum("i,ij->j", weights, values - mean)
-            squares = np.einsum("i,ij->j", weights, (values - mean) ** 2)
+    def of(cls, columns: Array, weights: Array, tile: int) -> CellMoments:
+        """Return the moments of columns, of shape (columns, rows), in tiles of `tile` rows.
+
+        Each tile is summed by itself, so that the bits do not depend on how many there are.
+        """
+        values, w = columns.reshape(len(columns), -1, tile), weights.reshape(-1, tile)
+        absent = np.isnan(values) | (w == 0)
+        total = np.broadcast_to(w.sum(axis=1), values.shape[:2])
+        some = absent.any()
+        missing = (np.isnan(values) * w).sum(axis=2) if some else np.zeros_like(total)
+        present = np.where(absent.all(axis=2), 0.0, total - missing) if some else total
+        low = (np.where(absent, np.inf, values) if some else values).min(axis=2)
+        high = (np.where(absent, -np.inf, values) if some else values).max(axis=2)
+        weighted = bool((w != 1).any())
+
+        def add_up(cells: Array) -> Array:
+            """Return the weighted sums of present cells, which are overwritten."""
+            if some:
+                cells[absent] = 0.0
+            if weighted:
+                cells *= w
+            return np.asarray(cells.sum(axis=2))
+
+        # from the least value: the mean of equal values is exactly that value
+        base = np.where(present > 0, low, 0.0)
+        count = np.where(present > 0, present, 1.0)
+        mean = base + add_up(values - base[..., None]) / count
+        deviation = values - mean[..., None]
+        rest, squares = add_up(deviation.copy()), add_up(deviation * deviation)
         # sum x = n m + sum (x - m) and sum x^2 = n m^2 + 2 m sum (x - m) + sum (x - m)^2, m the
         # rounded mean
         zero = np.zeros_like(mean)
@@ -205,12 +216,12 @@ class CellMoments:
         product, more = _multiply(present, square)
         second = _add(_multiply(2 * mean, rest), (squares, zero))
         return cls(
-            present,
-            missing,
-            low,
-            high,
-            _add(_multiply(present, mean), (rest, zero)),
-            _add((product, more + present * error), second),
+            present.sum(axis=1),
+            missing.sum(axis=1),
+            low.min(axis=1),
+            high.max(axis=1),
+            _add_tiles(_add(_multiply(present, mean), (rest, zero))),
+            _add_tiles(_add((product, more + present * error), second)),
         )
 
     def __add__(self, other: CellMoments) -> CellMoments:
@@ -272,32 +283,30 @@ class RowCounters:
         return cls(0, yes, yes, 0, nan, nan, low, high, np.zeros(columns, dtype=np.uint64))
 
     @classmethod
-    def of(cls, values: Array, start: int) -> RowCounters:
-        """Return the counters of consecutive rows."""
-        n, columns = values.shape
-        result = cls.empty(columns)
+    def of(cls, columns: Array, start: int) -> RowCounters:
+        """Return the counters of columns of consecutive rows, of shape (columns, rows)."""
+        n = columns.shape[1]
+        result = cls.empty(len(columns))
         with np.errstate(invalid="ignore"):
             # NaN is not equal to itself; most columns that are no integers fail at the first row
-            some = np.flatnonzero(values[0] == np.rint(values[0]))
-            part = values[:, some]
-            whole = ((part == np.rint(part)) & (np.abs(part) < _LARGEST_INTEGER)).all(axis=0)
-        integers, regular = np.zeros(columns, dtype=bool), np.zeros(columns, dtype=bool)
-        integers[some[whole]] = True
-        columns_of_integers = np.flatnonzero(integers)
-        part = values[:, columns_of_integers]
-        step = np.full(columns, np.nan)
+            some = np.flatnonzero(columns[:, 0] == np.rint(columns[:, 0]))
+            part = columns[some]
+            whole = ((part == np.rint(part)) & (np.abs(part) < _LARGEST_INTEGER)).all(axis=1)
+        integers, regular = (np.zeros(len(columns), dtype=bool) for _ in range(2))
+        some, part = some[whole], part[whole]
+        integers[some] = True
+        step = np.full(len(columns), np.nan)
         if n > 1:
-            steps = np.diff(part, axis=0)
-            regular[columns_of_integers] = (steps == steps[:1]).all(axis=0) & (steps[0] != 0)
-            step[columns_of_integers] = steps[0]
+            steps = np.diff(part, axis=1)
+            regular[some] = (steps == steps[:, :1]).all(axis=1) & (steps[:, 0] != 0)
+            step[some] = steps[:, 0]
         else:
-            regular[columns_of_integers] = True
+            regular[some] = True
         low, high, checksum = result.low, result.high, result.checksum
-        low[columns_of_integers] = part.min(axis=0)
-        high[columns_of_integers] = part.max(axis=0)
+        low[some], high[some] = part.min(axis=1), part.max(axis=1)
         hashes = _mix(part.astype(np.int64).view(np.uint64))
-        checksum[columns_of_integers] = hashes.sum(axis=0, dtype=np.uint64)
-        return cls(n, integers, regular, start, values[0], step, low, high, checksum)
+        checksum[some] = hashes.sum(axis=1, dtype=np.uint64)
+        return cls(n, integers, regular, start, columns[:, 0].copy(), step, low, high, checksum)
 
     def __add__(self, other: RowCounters) -> RowCounters:
         if self.rows == 0 or other.rows == 0:
@@ -336,7 +345,10 @@ class RowCounters:
 
 @dataclass(frozen=True, eq=False)
 class DateRanges:
-    """Least and largest day of the year, weekday and second of the day of columns of dates."""
+    """Least and largest day of the year, weekday and second of the day of columns of dates.
+
+    Rows need not be added any more when all parts vary.
+    """
 
     low: Array  # (columns, 3); inf where no cell is present
     high: Array
@@ -348,13 +360,18 @@ class DateRanges:
 
     @classmethod
     def of(cls, seconds: Array) -> DateRanges:
-        """Return the ranges of rows; NaN is left out."""
+        """Return the ranges of columns of dates, of shape (columns, rows); NaN is left out."""
         absent = np.isnan(seconds)
         parts = date_parts(np.where(absent, 0.0, seconds))
-        return cls(
-            np.stack([np.where(absent, np.inf, part).min(axis=0) for part in parts], axis=1),
-            np.stack([np.where(absent, -np.inf, part).max(axis=0) for part in parts], axis=1),
-        )
+        ends = [
+            (
+                np.where(absent, np.inf, part).min(axis=1, initial=np.inf),
+                np.where(absent, -np.inf, part).max(axis=1, initial=-np.inf),
+            )
+            for part in parts
+        ]
+        low, high = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
+        return cls(low, high)
 
     def __add__(self, other: DateRanges) -> DateRanges:
         return DateRanges(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
@@ -396,6 +413,7 @@ class CategoryCounts:
         self.missing = 0.0
         self.rows = 0
         self.truncated = False
+        self._slots: Array = np.zeros(_SLOTS, dtype=np.int64)  # a place by hash modulo _SLOTS
 
     def add(self, values: Array, weights: Array) -> None:
         """Add cells, float64 with NaN for missing ones."""
@@ -428,9 +446,7 @@ class CategoryCounts:
         if self.truncated:
             kept = hashes <= self.hashes[-1]
             hashes, weights = hashes[kept], weights[kept]
-        place = np.searchsorted(self.hashes, hashes)
-        place[place == len(self.hashes)] = 0
-        known = self.hashes[place] == hashes if len(self.hashes) else np.zeros(len(hashes), bool)
+        place, known = self._find(hashes)
         if known.any():
             more = np.bincount(place[known], weights[known], minlength=len(self.hashes))
             self.weights = self.weights + more
@@ -443,6 +459,22 @@ class CategoryCounts:
         sums = np.bincount(inverse.ravel(), weights[~known], minlength=len(new))
         self.hashes = all_hashes[order]
         self.weights = np.concatenate([self.weights, sums])[order]
+        self._slots = np.zeros(_SLOTS, dtype=np.int64)
+        self._slots[self.hashes % _SLOTS] = np.arange(len(self.hashes))
+
+    def _find(self, hashes: Array) -> tuple[Array, Array]:
+        """Return places in ``hashes``, and whether each of the given ones is at its place."""
+        if not len(self.hashes):
+            return np.zeros(len(hashes), dtype=np.int64), np.zeros(len(hashes), dtype=bool)
+        # of few hashes nearly all have a slot of their own, which takes less than a binary search
+        place = self._slots[hashes % _SLOTS]
+        known = self.hashes[place] == hashes
+        if not known.all():
+            others = np.flatnonzero(~known)
+            place[others] = np.searchsorted(self.hashes, hashes[others])
+            place[place == len(self.hashes)] = 0
+            known[others] = self.hashes[place[others]] == hashes[others]
+        return place, known
 
 
 def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
@@ -465,6 +497,20 @@ def _add(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
     error = (a[0] - (total - part)) + (b[0] - part) + (a[1] + b[1])
     rounded = total + error
     return rounded, error - (rounded - total)
+
+
+def _add_tiles(pairs: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the sum of double-double numbers of shape (columns, tiles) over the tiles."""
+    while (tiles := pairs[0].shape[1]) > 1:
+        half = tiles // 2
+        first, second, rest = (
+            (pairs[0][:, span], pairs[1][:, span])
+            for span in (slice(half), slice(half, 2 * half), slice(2 * half, None))
+        )
+        pairs = _add(first, second)
+        if tiles % 2:
+            pairs = (np.hstack([pairs[0], rest[0]]), np.hstack([pairs[1], rest[1]]))
+    return pairs[0][:, 0], pairs[1][:, 0]
 
 
 def _mix(words: Any) -> Any:

@@ -89,7 +89,7 @@ def require_finite(estimator_name: str, X: Any, columns: Sequence[object] | None
             row,
             f"Input X contains {kind}: {estimator_name} needs finite numbers, got {value} at",
             f"{_describe_column(column, columns)}. Drop or impute such values first "
-            f"(sklearn.impute){', or put Tabular() in front of the map' if missing else ''}.",
+            f"(sklearn.impute){', or fit with Tabular() in front of the map' if missing else ''}.",
         )
 
 

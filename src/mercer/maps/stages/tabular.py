@@ -114,15 +114,22 @@ class TableEncoding(Stage):
         require(bool(np.all(last < self.width - 1)), self, "a sine and a cosine for each part")
 
     def unseen(self, rows: Array) -> Array:
-        """Return the number of cells of each category that are in no table; 0 for hashed ones.
+        """Return the number of cells of each category that are in no table; 0 where it is partial.
 
         A missing cell is one of them where none was missing in fit.
         """
         result = np.zeros(len(self.categories), dtype=np.int64)
         for i, (_, place, features) in enumerate(self._places(rows)):
-            if self.categories[i, 2] <= 1:
+            # the table of a hashed column may lack values that fit saw
+            if self.categories[i, 2] <= 1 or self.merged(i).any():
                 result[i] = np.count_nonzero(place == len(features))
         return result
+
+    def merged(self, i: int) -> Array:
+        """Return which hashes in the table of category i share a feature with other values."""
+        _, first, size = self.categories[i]
+        features = self.features[self.offsets[i] : self.offsets[i + 1]]
+        return (features >= first) & (features < first + size)
 
     def _dense(self, rows: Array, out: Array | None) -> Array:
         """Write the features of rows into an array."""
