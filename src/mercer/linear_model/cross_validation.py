@@ -135,6 +135,24 @@ def held_out_rows(stream: Stream) -> Array:
     return held_out
 
 
+def folds_of_rows(stream: Stream, count: int = FOLDS) -> Array:
+    """Return the fold of each row, (n,): different rows in the order of their keys, cut into parts.
+
+    Folds are as many as `count`, or as different rows where these are fewer. Equal rows are in the
+    same fold, and so are rows of a group. Rows of weight 0 are in none, -1, nor is any row where
+    all are equal.
+    """
+    read = [
+        (keys, frequency_weights(len(chunk), chunk.weight)) for keys, chunk in _read_keys(stream)
+    ]
+    keys, weights = (np.concatenate(parts) for parts in zip(*read, strict=True))
+    folds: Array = np.full(len(keys), -1)
+    different, number = np.unique(keys[weights > 0], return_inverse=True)
+    if len(different) > 1:
+        folds[weights > 0] = number * min(count, len(different)) // len(different)
+    return folds
+
+
 def left_out_weights(stream: Stream, encode: Any) -> Array:
     """Return the weight that is left out with each row in leave-one-out cross-validation.
 

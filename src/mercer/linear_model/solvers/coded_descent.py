@@ -11,7 +11,7 @@ intercept has no penalty.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,6 +71,28 @@ class Descent:
         """Weights of rows with w = sum a z, (n, t), at the minimum."""
         a = np.concatenate(self.a, axis=1)[:, : self.outputs].astype(np.float64)
         return self.strength / self.alpha * a
+
+
+def add_up(factors: Sequence[float], arrays: Sequence[Array]) -> Array:
+    """Return the sum of factors times arrays."""
+    total: Array = factors[0] * arrays[0]
+    for factor, array in zip(factors[1:], arrays[1:], strict=True):
+        total += factor * array
+    return total
+
+
+def combine_descents(factors: Sequence[float], descents: Sequence[Descent]) -> Descent:
+    """Return the sum of factors times descents, with the strength of the first."""
+    first = descents[0]
+    strengths = [one.strength / first.strength for one in descents]
+    scaled = [factor * strength for factor, strength in zip(factors, strengths, strict=True)]
+
+    def add(name: str, units: Sequence[float]) -> list[Array]:
+        groups = zip(*(getattr(one, name) for one in descents), strict=True)
+        return [add_up(units, parts) for parts in groups]
+
+    W, F, b = (add(name, factors) for name in ("W", "F", "b"))
+    return replace(first, W=W, a=add("a", scaled), F=F, b=b)
 
 
 class CodedDescent:
@@ -225,7 +247,9 @@ class _Outputs:
         self.a, self.F = (np.zeros((n, width), kind) for _ in range(2))
         self.b_centre = np.zeros(width, kind)
         if start is not None:
-            self.a[:], self.F[:] = start.strength / strength * start.a[k], start.F[k]
+            # the start may be of other rows: those that are left out here have no weight
+            self.a[problem.rows] = start.strength / strength * start.a[k][problem.rows]
+            self.F[:] = start.F[k]
             self.b_centre[:], self.centre[:] = start.b[k], start.W[k]
             self.last[:] = self.centre
         elif alpha >= problem.n * problem.square:
