@@ -80,7 +80,7 @@ def test_losses_hold_copies_out_together(loss):
     twice = KernelClassifier(feature_map, loss=loss).fit(np.vstack([X, X]), np.r_[label, label])
     assert twice.alpha_ == pytest.approx(2 * once.alpha_)
     tried = np.isfinite(once.alpha_scores_) & np.isfinite(twice.alpha_scores_)
-    assert tried.sum() >= 3  # the best, another and the largest
+    assert tried.sum() >= 2  # the best and another
     np.testing.assert_allclose(twice.alpha_scores_[tried], once.alpha_scores_[tried], rtol=1e-3)
 
 

@@ -120,8 +120,9 @@ def test_the_default_grid_finds_what_all_alphas_on_all_folds_find(loss):
     exact = [mean_losses(loss, Z, Y, w, fold, found.alphas[i])[0] for i in near]
     assert exact[2] <= 1.001 * min(exact)
     assert found.scores[best] == pytest.approx(exact[2], rel=0.01)
-    assert found.baseline == found.scores[-1]  # the largest alpha leaves the intercept alone
-    assert 3 <= np.isfinite(found.scores).sum() < 8
+    alone = mean_losses(loss, Z, Y, w, fold, found.alphas[-1])[0]  # next to the intercept alone
+    assert found.baseline == pytest.approx(alone, rel=1e-4)
+    assert 2 <= np.isfinite(found.scores).sum() < 8
 
 
 def test_alphas_that_cannot_be_the_best_are_left_out_of_later_folds(monkeypatch):
@@ -158,6 +159,26 @@ def test_the_other_folds_move_the_choice_of_the_first():
     assert one.search.method == "held-out" and one.coef.shape == (1, 4, 1)
     exact = [mean_losses("logistic", Z, Y, np.ones(200), fold, alpha)[0] for alpha in alphas]
     assert all_folds.search.alpha == alphas[np.argmin(exact)] < one.search.alpha
+
+
+@LOSS
+def test_the_baseline_is_the_best_constant_of_the_other_folds(loss):
+    Z, Y, w = data(90, 6)
+    mean = w @ Y / w.sum()
+    scores = np.tile(LOSSES[loss].constant(mean), (90, 1))
+    slopes = w @ LOSSES[loss].gradient(Y, scores)
+    np.testing.assert_allclose(slopes, 0, atol=1e-9)
+    one = np.array([1.0, -1.0, -1.0])  # all rows in the first class
+    assert np.isfinite(LOSSES[loss].constant(one)).all()
+    fold = np.arange(90) % 3
+    found = choose_alpha(rows_of(Z, Y, w), LOSSES[loss], fold, [1.0], fit_intercept=False)
+    zero = LOSSES[loss].row_values(Y, np.zeros_like(Y))
+    assert found.search.baseline == pytest.approx(w @ zero / w.sum())
+    found = choose_alpha(rows_of(Z, Y, w), LOSSES[loss], np.where(fold == 0, 0, -1), [1.0])
+    out = fold == 0
+    constant = LOSSES[loss].constant(w[~out] @ Y[~out] / w[~out].sum())
+    values = LOSSES[loss].row_values(Y[out], np.tile(constant, (out.sum(), 1)))
+    assert found.search.baseline == pytest.approx(w[out] @ values / w[out].sum())
 
 
 @LOSS

@@ -19,11 +19,12 @@ from mercer.maps.block import Block, as_block, gram_operand
 from mercer.stats.base import CombinedStatistics, frequency_weights
 
 FOLDS = 5
-"""Folds of alpha="kfold"."""
+"""Folds of alpha="kfold", and of losses without a closed form up to LOO_ROWS rows."""
 
 LOO_ROWS = 20_000
 """Rows up to which alpha is chosen by leave-one-out, in one more pass that costs about as much as
-the normal equations; with more rows by k-fold, whose cost does not depend on them."""
+the normal equations; with more rows by k-fold, whose cost does not depend on them. Losses without a
+closed form have folds up to so many rows, and one held-out part beyond."""
 
 LOO_FEATURES = 1024
 """Features up to which leave-one-out is affordable: it needs a decomposition, which takes as long

@@ -19,6 +19,7 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
+from mercer.linear_model.losses import LOSSES
 from mercer.maps.block import Coded, OneHot
 from mercer.ops.reference_codes import descent_weight
 from mercer.parallel.threads import for_each, row_slices
@@ -36,7 +37,6 @@ _CURVATURE = {"squared": 1.0, "squared_hinge": 2.0, "logistic": 0.25}
 _PATIENCE = 4.0  # sweeps, in units of 1/(1 - rate), that should halve the change
 # sweeps, in units of 1/(1 - rate), from which on a search looks at the scores, and between looks
 _CHECKED_FROM, _CHECKED = 2.0, 4
-_LARGEST_MEAN = 1 - 1e-6  # of y, beyond which the best constant of the logistic loss is bounded
 # 1/(term in b): in units of |z|^2, and of what the curvatures of all rows would be without features
 _SLOPE = 0.3, 10.0
 
@@ -267,8 +267,7 @@ class _Outputs:
         problem, loss = self.problem, self.problem.loss
         if problem.fit_intercept:
             mean = problem.w @ self.Y / problem.n
-            inside = np.clip(mean, -_LARGEST_MEAN, _LARGEST_MEAN)
-            self.b_centre[:] = 2 * np.arctanh(inside) if loss == "logistic" else mean
+            self.b_centre[:] = LOSSES[loss].constant(mean) if loss in LOSSES else mean
         self.F[:] = self.b_centre
         slopes = descent_weight(loss, self.Y, self.F, self.a, self.c[:, None], self.c.dtype.type(0))
         self.a[problem.rows] = slopes[problem.rows]

@@ -169,6 +169,7 @@ class Objective:
     squares: Array  # sum s (z - mean)^2, (D,)
     first: Array  # |gradient| at w = 0, b = 0, (t,)
     labels: Array  # whether an output has targets of -1, and of +1, (2, t)
+    target_mean: Array  # (t,)
     preconditioner: SpectralPreconditioner | None = None
     copies: CenteredBlocks | None = None  # for Hessian products
 
@@ -185,11 +186,12 @@ class Objective:
                 D, t = block.shape[1], Y.shape[1]
                 sums, squares = np.zeros(D), np.zeros(D)
                 cross, balance = np.zeros((D, t)), np.zeros(t)
-                labels = np.zeros((2, t), bool)
+                labels, targets = np.zeros((2, t), bool), np.zeros(t)
             n += float(w.sum())
             sums += block.T @ w
             squares += column_squares(block, w)
             labels |= [(Y[w > 0] < 0).any(axis=0), (Y[w > 0] > 0).any(axis=0)]
+            targets += w @ Y
             slopes = loss.gradient(Y, np.zeros_like(Y))
             steepest = max(steepest, float(np.abs(slopes).max()))
             R = w[:, None] * slopes
@@ -208,7 +210,8 @@ class Objective:
         mean = sums / n if fit_intercept else np.zeros(D)
         centered = np.maximum(squares - n * mean**2, _EPS * squares)
         cross -= np.multiply.outer(mean, balance)
-        objective = cls(rows, loss, alpha, fit_intercept, n, mean, centered, np.zeros(t), labels)
+        sizes: Any = (n, mean, centered, np.zeros(t), labels, targets / n)
+        objective = cls(rows, loss, alpha, fit_intercept, *sizes)
         first = gradient_norms(cross, fit_intercept * balance, objective.unit)
         least = _CANCELLED * steepest * np.sqrt(n * squares.sum())
         return replace(objective, first=np.maximum(first, least))

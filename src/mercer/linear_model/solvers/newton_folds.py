@@ -76,17 +76,18 @@ def choose_alpha(
     *,
     grouped: bool = False,
     fit_intercept: bool = True,
-    tol: float = 3e-2,
+    tol: float = 6e-2,
     max_iter: int = 100,
     max_memory: int | None = None,
 ) -> FoldSearch:
     """Return the alpha with the smallest mean loss of rows by models trained without their fold.
 
     On the first fold alphas are tried from the largest down, each starting from the minimum of the
-    last one, until one is worse than the best by a hundredth, or two in a row are no better than it
-    (by a thousandth, of the default grid), except those so large that w is next to 0. Of the
-    default grid, ``ridge.ALPHAS`` in units of the mean over columns of sum s (z - mean)^2, every
-    second alpha is tried, then those on both sides of the best.
+    last one, until one is worse than the best by a hundredth, or two in a row are no better than
+    it, except those so large that w is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of
+    the mean over columns of sum s (z - mean)^2, every second alpha is tried, then those on both
+    sides of the best; a smaller alpha must be better by a thousandth, and with several folds one
+    that is no better ends the path.
 
     On the other folds the best alpha and its neighbours are tried, but for those whose losses on
     the folds before are above those of the best by two standard errors of the difference; likewise
@@ -146,14 +147,26 @@ class _Fold:
     objective: Objective
     validation: BlockSource
 
-    def losses(self, model: Minimum | Descent) -> tuple[Array, Array]:
-        """Return the losses of held-out rows and their weights, 0 for labels not learned."""
-        loss, (negative, positive) = self.objective.loss, self.objective.labels
-        coef, intercept = model.coef, model.intercept
+    def losses(self, model: Minimum | Descent | None) -> tuple[Array, Array]:
+        """Return the losses of held-out rows and their weights, 0 for labels not learned.
+
+        Without a model those of the best constant of the training rows.
+        """
+        objective, loss = self.objective, self.objective.loss
+        negative, positive = objective.labels
+        if model is not None:
+            coef, intercept = model.coef, model.intercept
+        elif objective.fit_intercept:
+            intercept = loss.constant(objective.target_mean)
+        else:
+            intercept = np.zeros_like(objective.target_mean)
 
         def values(block: Block, Y: Array) -> Array:
             known = np.all(np.where(Y > 0, positive, negative), axis=1)
-            return np.column_stack([loss.row_values(Y, intercept + multiply(block, coef)), known])
+            scores = np.tile(intercept, (len(Y), 1))
+            if model is not None:
+                scores += multiply(block, coef)
+            return np.column_stack([loss.row_values(Y, scores), known])
 
         (found, known), w = (part.T for part in held_out_values(_NAME, self.validation(), values))
         return found, w * known if known.any() else w
@@ -236,6 +249,7 @@ class _Choice:
         self.losses: dict[int, dict[int, Array]] = {}  # by alpha and fold
         self.weights: dict[int, Array] = {}  # of held-out rows, by fold
         self.minima: dict[int, dict[int, Minimum]] = {}  # by alpha and fold
+        self.constants: dict[int, float] = {}  # losses of held-out rows by a constant, by fold
         with problem.without(0) as fold:
             scale, self.squares = fold.objective.scale, float(fold.objective.squares.sum())
         self.alphas = alpha_grid(_NAME, alphas, scale)
@@ -245,12 +259,11 @@ class _Choice:
         """Return the best alpha and the model of each fold for it."""
         best = self._search_path()
         count = self.problem.count
-        constant = [0] * (self._alpha(0) > self.squares)  # next to nothing but the intercept
         wanted = [best, best + 1, best - 1]
         while count > 1 and wanted:
             for k in range(count):
                 tried = [r for r in wanted if self._may_win(r, best)]
-                self._try(k, [*constant, *tried])
+                self._try(k, tried)
             best = self._best()
             # neighbours of the best only: each has the coefficients of all folds
             self.minima = {r: self.minima[r] for r in self.minima if abs(r - best) <= 1}
@@ -259,7 +272,7 @@ class _Choice:
                 for r in (best + 1, best - 1)
                 if self._may_win(r, best) and len(self.losses.get(r, ())) < count
             ]
-        return self._result(best, bool(constant)), self._models(best)
+        return self._result(best), self._models(best)
 
     def _alpha(self, r: int) -> float:
         return float(self.alphas[self.order[r]])
@@ -278,7 +291,8 @@ class _Choice:
         """Keep the losses of held-out rows; return their mean."""
         values, w = fold.losses(minimum)
         self.losses.setdefault(r, {})[k] = values
-        self.weights[k] = w
+        if k not in self.constants:
+            self.constants[k], self.weights[k] = float(w @ fold.losses(None)[0]), w
         return float(w @ values) / float(w.sum())
 
     def _search_path(self) -> int:
@@ -333,8 +347,6 @@ class _Choice:
         """
         others = self.minima.get(r, {})
         beside = [s for s in (r - 1, r + 1) if k in self.minima.get(s, {})]
-        if self._alpha(r) > self.squares:  # next to w = 0
-            return None
         if not beside:
             share = 1 / max(len(others), 1)
             return _combine([(share, one) for one in others.values()]) if others else None
@@ -389,7 +401,7 @@ class _Choice:
                     self.minima[best][k] = self._solve(fold, best, start)
         return [self.minima[best][k] for k in range(self.problem.count)]
 
-    def _result(self, best: int, constant: bool) -> AlphaSearch:
+    def _result(self, best: int) -> AlphaSearch:
         """Return the scores of the alphas that were tried on all folds."""
         folds = range(self.problem.count)
         scores = np.full(len(self.alphas), np.inf)
@@ -397,7 +409,7 @@ class _Choice:
             if len(known) == len(folds):
                 scores[self.order[r]] = self._mean(r, folds)
         method = "kfold" if len(folds) > 1 else "held-out"
-        baseline = float(scores[self.order[0]]) if constant else None
+        baseline = sum(self.constants.values()) / sum(float(self.weights[k].sum()) for k in folds)
         return AlphaSearch(self._alpha(best), self.alphas, scores, method, baseline)
 
 
