@@ -99,6 +99,14 @@ def test_seconds_of_passes_and_newton_steps():
     assert last.seconds == pytest.approx(2000 * 10 * (0.75 * 37 + 0.25 * 41))
 
 
+def test_bytes_of_newton_folds_are_those_of_their_models():
+    few = DataShape(2000, 2, None, "float64")
+    plan = plan_fit(2000, 2, 300, limit=10**10, outputs=4)
+    by_folds = replace(plan, alpha_method="kfold")
+    found = [peak_bytes(each, few, SIZE, 1, 4) for each in (plan, by_folds)]
+    assert found[1] - found[0] == 5 * 3 * 8 * 300 * 4  # five folds, three alphas
+
+
 def test_seconds_of_predictions():
     blocks = -(-(10**6) // block_rows(ROWS, SIZE))
     assert predict_seconds(ROWS, SIZE, TIMINGS) == pytest.approx(1e6 * (17 + 37 / 2) + 13 * blocks)

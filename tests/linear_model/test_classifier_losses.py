@@ -22,7 +22,8 @@ from tests.helpers.normal_equations_data import INTERCEPT
 from mercer import GCWS, Anchors, Chi2Series, Identity, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.routes import plan_fit
-from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
+from mercer.linear_model.solvers.newton_cg import minimize_loss
+from mercer.linear_model.solvers.newton_folds import choose_alpha
 from mercer.parallel.tile_size import override_limits
 
 SMALL = "1kB"  # no room for blocks or matrices
@@ -184,7 +185,7 @@ def test_a_loose_search_does_not_end_at_large_alphas(loss):
     w = np.arange(60) % 2 * 1.0
     model = classifier(loss, "auto", Identity()).fit(rows, labels, sample_weight=w)
     assert model.alpha_ < 1
-    assert model.score(rows, labels) > 0.75
+    assert model.score(rows, labels) > 0.7 > 1.5 * np.bincount(labels).max() / 60
 
 
 @LOSS
@@ -259,7 +260,10 @@ def test_the_plan_states_memory_and_cache():
             lambda: classifier(alpha="gcv").fit(X, y),
             "alpha='gcv' needs loss='squared', got loss='logistic'. Use 'auto'",
         ),
-        (lambda: classifier(alpha="kfold").fit(X, y), "alpha='kfold' needs loss='squared'"),
+        (
+            lambda: classifier(alpha="gcv").fit(X, y),
+            "alpha='gcv' needs loss='squared'.* Use 'auto' or 'kfold' .rows that are left out.",
+        ),
         (lambda: classifier(alpha="loo").fit(X, y), "alpha='loo' needs loss='squared'"),
         (
             lambda: classifier(alpha=0).fit(X, y),
@@ -307,8 +311,8 @@ def test_the_plan_states_memory_and_cache():
             "alpha must be a finite number above 0, got 0.0",
         ),
         (
-            lambda: choose_held_out(
-                rows_of(*data()[:2]), LOSSES["logistic"], np.arange(150) < 15, [0.0]
+            lambda: choose_alpha(
+                rows_of(*data()[:2]), LOSSES["logistic"], np.arange(90) // 18, [0.0]
             ),
             "alphas must be above 0, got 0",
         ),

@@ -16,7 +16,8 @@ from tests.test_real_data import load
 import mercer
 from mercer import GCWS, Anchors, Identity, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model.losses import LOSSES, loss_of
-from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
+from mercer.linear_model.solvers.newton_cg import minimize_loss
+from mercer.linear_model.solvers.newton_folds import choose_alpha
 
 SMALL = "1kB"  # no room for blocks
 LOG_LOSS = LOSSES["log_loss"]
@@ -182,7 +183,7 @@ def test_alpha_is_chosen_by_the_deviance_of_held_out_rows():
     rows, labels = rows_of(Z, Y, weights), np.argmax(Y, axis=1)
     alphas = [1e-2, 1.0, 100.0]
     out = np.random.default_rng(0).random(len(Z)) < 0.1
-    search, _ = choose_held_out(rows, LOG_LOSS, out, alphas, tol=1e-6)
+    search = choose_alpha(rows, LOG_LOSS, np.where(out, 0, -1), alphas, tol=1e-6).search
     for alpha, score in zip(alphas, search.scores, strict=True):
         trained = minimize_loss(rows_of(Z, Y, weights * ~out), LOG_LOSS, alpha, tol=1e-8)
         F = Z @ trained.coef + trained.intercept

@@ -19,7 +19,8 @@ from mercer.linear_model.solvers.blocks import (
     multiply_transposed,
 )
 from mercer.linear_model.solvers.coded_descent import CodedDescent
-from mercer.linear_model.solvers.newton_cg import choose_held_out, minimize_loss
+from mercer.linear_model.solvers.newton_cg import minimize_loss
+from mercer.linear_model.solvers.newton_folds import choose_alpha
 from mercer.maps.block import Coded, Dense, OneHot, Sparse
 from mercer.parallel.threads import limit_threads
 
@@ -331,7 +332,8 @@ def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
     Z, Y, w = data(200, 6)
     held = np.random.default_rng(0).random(200) < 0.1
     alphas = [1e-2, 1.0, 100.0]
-    choice, start = choose_held_out(rows_of(Z, Y, w), LOSSES[loss], held, alphas, tol=1e-6)
+    fold = np.where(held, 0, -1)
+    choice, start, *_ = choose_alpha(rows_of(Z, Y, w), LOSSES[loss], fold, alphas, tol=1e-6)
     for alpha, score in zip(choice.alphas, choice.scores, strict=True):
         if np.isfinite(score):
             coef, intercept = truth(loss, Z[~held], Y[~held], alpha, w[~held], True)
@@ -346,9 +348,9 @@ def test_the_alpha_is_chosen_by_the_loss_of_rows_held_out(loss):
 def test_alphas_so_large_that_w_is_next_to_0_do_not_end_the_search(loss):
     Z, Y, w = data(200, 6)
     useful = [100.0, 1.0, 1e-2]
-    held, rows = np.arange(200) % 10 == 3, rows_of(Z, Y, w)
-    alone, _ = choose_held_out(rows, LOSSES[loss], held, useful)
-    more, _ = choose_held_out(rows, LOSSES[loss], held, [*np.logspace(30, 10, 6), *useful])
+    fold, rows = np.where(np.arange(200) % 10 == 3, 0, -1), rows_of(Z, Y, w)
+    alone = choose_alpha(rows, LOSSES[loss], fold, useful).search
+    more = choose_alpha(rows, LOSSES[loss], fold, [*np.logspace(30, 10, 6), *useful]).search
     assert more.alpha == alone.alpha
     assert np.isfinite(more.scores[:6]).all()
 
@@ -371,9 +373,9 @@ def test_an_output_without_progress_is_unconverged_while_others_continue(monkeyp
 @MARGIN_LOSS
 def test_the_choice_does_not_depend_on_the_scale_of_features_or_repeated_rows(loss):
     Z, Y, _ = data(150, 6)
-    held = np.arange(150) % 10 == 3
-    one, _ = choose_held_out(rows_of(Z, Y), LOSSES[loss], held)
-    other, _ = choose_held_out(rows_of(8 * Z, Y, np.full(150, 3.0)), LOSSES[loss], held)
+    fold = np.arange(150) % 5
+    one = choose_alpha(rows_of(Z, Y), LOSSES[loss], fold).search
+    other = choose_alpha(rows_of(8 * Z, Y, np.full(150, 3.0)), LOSSES[loss], fold).search
     np.testing.assert_allclose(other.alphas, 192 * one.alphas)
     assert np.argmin(one.scores) == np.argmin(other.scores)
 

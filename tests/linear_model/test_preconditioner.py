@@ -84,18 +84,17 @@ def test_rows_of_large_curvature_are_taken_as_they_are():
     np.testing.assert_allclose(found.solve(R[:, :1], np.array([0])), expected[:, :1], rtol=1e-10)
 
 
-def test_copies_are_centered_rotated_and_chosen():
+def test_copies_are_centered_and_rotated():
     Z, Y, w = data()
     rows = rows_of(Z, Y, w)
     assert CenteredBlocks.of(rows, np.zeros(8)) is None  # not in memory yet
     list(rows())
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
-    chosen = np.arange(90) % 3 == 0
-    copies = CenteredBlocks.of(rows, Z.mean(axis=0), basis=basis, chosen=chosen)
+    copies = CenteredBlocks.of(rows, Z.mean(axis=0), basis=basis)
     ((block, targets, weights),) = copies()
-    np.testing.assert_allclose(block.Z, (Z - Z.mean(axis=0))[chosen] @ basis, atol=1e-5)
-    np.testing.assert_array_equal(targets, Y[chosen])
-    np.testing.assert_array_equal(weights, w[chosen])
+    np.testing.assert_allclose(block.Z, (Z - Z.mean(axis=0)) @ basis, atol=1e-5)
+    np.testing.assert_array_equal(targets, Y)
+    np.testing.assert_array_equal(weights, w)
     huge = rows_of(Z * 1e20, Y, w)
     list(huge())
     assert CenteredBlocks.of(huge, np.zeros(8)) is None

@@ -20,6 +20,7 @@ from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
+from mercer.linear_model.solvers.newton_folds import KEPT_ALPHAS
 from mercer.linear_model.solvers.preconditioner import (
     FULL_FEATURES,
     SAMPLED_ROWS,
@@ -610,7 +611,10 @@ def peak_bytes(plan: Plan, shape: DataShape, size: MapSize, threads: int, output
     if plan.route == "newton-cg" and kept and size.form == "dense" and D <= FULL_FEATURES:
         cast = 2 * B * D * 8
     most = blocks + cast if kept else max(blocks, 2 * block + cast)
-    arrays = 8 * D * outputs * _TARGET_ARRAYS + preconditioner_bytes(D, plan.limit)
+    models = _TARGET_ARRAYS
+    if plan.route == "newton-cg" and plan.alpha_method == "kfold":  # of all folds
+        models += KEPT_ALPHAS * FOLDS
+    arrays = 8 * D * outputs * models + preconditioner_bytes(D, plan.limit)
     return round(always + most + arrays)
 
 

@@ -19,11 +19,12 @@ from mercer.maps.block import Block, as_block, gram_operand
 from mercer.stats.base import CombinedStatistics, frequency_weights
 
 FOLDS = 5
-"""Folds of alpha="kfold"."""
+"""Folds of alpha="kfold", and of losses without a closed form up to LOO_ROWS rows."""
 
 LOO_ROWS = 20_000
 """Rows up to which alpha is chosen by leave-one-out, in one more pass that costs about as much as
-the normal equations; with more rows by k-fold, whose cost does not depend on them."""
+the normal equations; with more rows by k-fold, whose cost does not depend on them. Losses without a
+closed form have folds up to so many rows, and one held-out part beyond."""
 
 LOO_FEATURES = 1024
 """Features up to which leave-one-out is affordable: it needs a decomposition, which takes as long
@@ -133,6 +134,24 @@ def held_out_rows(stream: Stream) -> Array:
     share = 1 / 3 if len(keys) <= LOO_ROWS else 0.1
     held_out: Array = keys < different[min(len(different) - 1, math.ceil(share * len(different)))]
     return held_out
+
+
+def folds_of_rows(stream: Stream, count: int = FOLDS) -> Array:
+    """Return the fold of each row, (n,): different rows in the order of their keys, cut into parts.
+
+    Folds are as many as `count`, or as different rows where these are fewer. Equal rows are in the
+    same fold, and so are rows of a group. Rows of weight 0 are in none, -1, nor is any row where
+    all are equal.
+    """
+    read = [
+        (keys, frequency_weights(len(chunk), chunk.weight)) for keys, chunk in _read_keys(stream)
+    ]
+    keys, weights = (np.concatenate(parts) for parts in zip(*read, strict=True))
+    folds: Array = np.full(len(keys), -1)
+    different, number = np.unique(keys[weights > 0], return_inverse=True)
+    if len(different) > 1:
+        folds[weights > 0] = number * min(count, len(different)) // len(different)
+    return folds
 
 
 def left_out_weights(stream: Stream, encode: Any) -> Array:

@@ -13,6 +13,8 @@ from scipy.special import expit, logsumexp, softmax
 
 from mercer._typing import Array
 
+_LARGEST_MEAN = 1 - 1e-6  # of targets, beyond which the best constant is bounded
+
 
 class Loss(Protocol):
     """Convex function of the scores F of rows with targets Y, both (n, outputs)."""
@@ -25,9 +27,18 @@ class Loss(Protocol):
     def gradient(self, Y: Array, F: Array) -> Array:
         """Return the derivative in F, (n, outputs)."""
 
+    def constant(self, mean: Array) -> Array:
+        """Return the score of the least loss that is the same for all rows, (outputs,).
+
+        mean is that of the targets; where they are all equal it is taken 1e-6 less.
+        """
+
 
 class MarginLoss:
     """Sum over outputs of a convex function of m = y f, with two derivatives, which are finite."""
+
+    def constant(self, mean: Array) -> Array:
+        raise NotImplementedError
 
     def value(self, m: Array) -> Array:
         raise NotImplementedError
@@ -55,6 +66,9 @@ class SquaredHinge(MarginLoss):
 
     name: str = "squared_hinge"
 
+    def constant(self, mean: Array) -> Array:
+        return mean
+
     def value(self, m: Array) -> Array:
         return np.maximum(1 - m, 0.0) ** 2
 
@@ -70,6 +84,9 @@ class Logistic(MarginLoss):
     """log(1 + exp(-m))."""
 
     name: str = "logistic"
+
+    def constant(self, mean: Array) -> Array:
+        return 2 * np.arctanh(np.clip(mean, -_LARGEST_MEAN, _LARGEST_MEAN))
 
     def value(self, m: Array) -> Array:
         # without overflow, in half the time of scipy.special.log_expit
@@ -93,6 +110,10 @@ class LogLoss:
 
     def gradient(self, Y: Array, F: Array) -> Array:
         return np.asarray(softmax(F, axis=1)) - (Y > 0)
+
+    def constant(self, mean: Array) -> Array:
+        logs = np.log1p(np.clip(mean, -_LARGEST_MEAN, _LARGEST_MEAN))
+        return logs - logs.mean()
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredHinge(), Logistic(), LogLoss())}

@@ -26,6 +26,7 @@ from mercer.linear_model.cross_validation import (
     FOLDS,
     LOO_FEATURES,
     LOO_ROWS,
+    folds_of_rows,
     held_out_rows,
     left_out_weights,
 )
@@ -37,6 +38,7 @@ from mercer.linear_model.solvers import newton_cg
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.coded_descent import is_one_hot
 from mercer.linear_model.solvers.evidence import FactoredEvidence, choose_evidence, is_large
+from mercer.linear_model.solvers.newton_folds import KEPT_ALPHAS, choose_alpha
 from mercer.linear_model.solvers.pca import ComponentFeatures, PerMapMoments, PrincipalComponents
 from mercer.linear_model.solvers.preconditioner import preconditioner_bytes
 from mercer.linear_model.solvers.ridge import (
@@ -114,8 +116,8 @@ class Plan:
     cache_bytes : int
         Bytes of blocks that are kept in memory between passes.
     alpha_method : {"loo", "kfold", "gcv", "held-out", "evidence"} or None
-        Method that chooses alpha from closed forms; None where it is given, or chosen by solutions
-        for one alpha after the other on held-out rows.
+        Method that chooses alpha; None where it is given, or chosen by conjugate gradients for one
+        alpha after the other on held-out rows.
     scaled : bool
         Whether the estimator put ``Scaled`` in front of a map.
     encoded : str
@@ -152,7 +154,7 @@ class Plan:
         if self.cache_bytes:
             method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
         if self.alpha_method is not None:
-            method += f"; alpha by {ALPHA_METHODS[self.alpha_method]}"
+            method += f"; alpha by {route.describe_alpha(self.alpha_method, self.rows)}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
         scaled = f" Columns {SCALED}." if self.scaled else ""
         if self.encoded:
@@ -302,12 +304,15 @@ class Settings:
         The next one serves where normal equations of the last one do not fit in memory. Leave-one-
         out reads the rows again, which a cluster and partial_fit do not, and needs a decomposition
         of as many columns as there are features, or rows where they are fewer. Groups are left out
-        as a whole, by folds.
+        as a whole, by folds. Losses without a closed form have folds up to LOO_ROWS rows.
         """
-        if not self.searches_alpha or self.loss != "squared" or self.penalty != "l2":
+        if not self.searches_alpha or self.penalty != "l2":
             return (None,)
         if isinstance(self.alpha, str) and self.alpha != "auto":
             return (self.alpha,)
+        if self.loss != "squared":
+            few = rows is not None and rows <= LOO_ROWS and not self.timed
+            return ("kfold", "held-out") if few else ("held-out",)
         if self.grouped or self.timed:
             in_turn = self.grouped and features <= DECOMPOSED_FEATURES
             return ("kfold" if in_turn else "held-out",)
@@ -422,6 +427,7 @@ class Route:
     partial_fit: ClassVar[bool] = False
     iterative: ClassVar[bool] = False  # the last of its passes is repeated
     fallback: ClassVar[bool] = False  # taken whatever max_memory is
+    states_alpha: ClassVar[bool] = False  # also a fallback, whose method to choose alpha is planned
     handicap: ClassVar[float] = 0.0  # part of `work` that takes no time, but prefers other routes
 
     def applies(self, problem: Problem) -> bool:
@@ -468,6 +474,10 @@ class Route:
             *first, last = passes
             return f"Passes: {', '.join([*first, f'then {last}' if first else last])}."
         return f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {', '.join(passes)}."
+
+    def describe_alpha(self, method: str, rows: int | None) -> str:
+        """Return a method to choose alpha in words."""
+        return ALPHA_METHODS[method]
 
     def supports(self, settings: Settings) -> bool:
         """Return whether `validate` accepts the settings."""
@@ -542,7 +552,8 @@ class Route:
         """Yield (setting, advice) for each setting beyond the class attributes."""
         alpha = settings.alpha
         if isinstance(alpha, str) and alpha not in self.alphas:
-            advice = "use 'auto' (held-out rows), a number or a list."
+            methods = " or ".join(map(repr, self.alphas))
+            advice = f"use {methods} (rows that are left out), a number or a list."
             yield Setting("alpha", repr(alpha)), (advice,)
         if settings.has_zero_alpha and not self.zero_alpha:
             reason = "" if "squared" in self.losses else " (separable rows have no minimum at 0)"
@@ -830,14 +841,25 @@ class NewtonCGRoute(Route):
     method = "Newton's method by conjugate gradients over blocks"
     memory_note = "arrays of {solver_bytes}"
     losses = tuple(LOSSES)
+    alphas = ("auto", "kfold")
     fallback = True
+    states_alpha = True
     iterative = True
 
     def applies(self, problem: Problem) -> bool:
         return problem.outputs > 0
 
     def memory(self, problem: Problem) -> int:
-        return _step_bytes(problem) + preconditioner_bytes(problem.features, problem.limit)
+        kept = KEPT_ALPHAS * FOLDS if problem.alpha_method == "kfold" else 0
+        models = 8 * problem.features * problem.outputs * kept
+        spectrum = preconditioner_bytes(problem.features, problem.limit)
+        return _step_bytes(problem) + models + spectrum
+
+    def describe_alpha(self, method: str, rows: int | None) -> str:
+        if method != "held-out":
+            return super().describe_alpha(method, rows)
+        few = rows is not None and rows <= LOO_ROWS
+        return f"a {'third' if few else 'tenth'} of the rows, held out"
 
     def passes(self, problem: Problem) -> tuple[str, ...]:
         step = "one per Newton step and per conjugate gradient step"
@@ -866,10 +888,14 @@ class NewtonCGRoute(Route):
         with limit_threads(model.n_jobs), one_blas_thread():
             search, start = None, None
             if settings.searches_alpha:
-                held_out = held_out_rows(stream)
-                search, start = newton_cg.choose_held_out(
-                    blocks, loss, held_out, settings.alphas, **options
+                if settings.alpha_method == "kfold":
+                    fold = folds_of_rows(stream)
+                else:
+                    fold = np.where(held_out_rows(stream), 0, -1)
+                choice = choose_alpha(
+                    blocks, loss, fold, settings.alphas, grouped=settings.grouped, **options
                 )
+                search, start = choice.search, choice.start
             alpha = float(settings.alpha) if search is None else search.alpha
             minimum = newton_cg.minimize_loss(
                 blocks, loss, alpha, start=start, tol=model.tol, **options
@@ -1000,10 +1026,11 @@ def plan_alpha(
     """
     for method in settings.alpha_methods(rows, features):
         plan = plan_fit(rows, columns, features, **_alpha_sizes(settings, method), **more)
-        if not ROUTES[plan.route].fallback:
+        route = ROUTES[plan.route]
+        if not route.fallback or (route.states_alpha and plan.solver_bytes <= plan.limit):
             return replace(plan, alpha_method=method)
     # a method that was asked for is refused by the route
-    return replace(plan, alpha_method=None)
+    return replace(plan, alpha_method=method if route.states_alpha else None)
 
 
 def plan_others(

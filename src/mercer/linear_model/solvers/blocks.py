@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -130,33 +131,52 @@ class CenteredBlocks:
         mean: Array,
         *,
         basis: Array | None = None,
-        chosen: Array | None = None,
     ) -> Self | None:
-        """Copy the chosen rows, by an array of shape (n,), of the blocks that have weights.
+        """Copy the rows of the blocks that have weights.
 
         None where the blocks are not dense and in memory, or float32 might overflow.
         """
         if not rows.cached:
             return None
         parts: list[tuple[Any, Array, Array]] = []
-        start, (low, high) = 0, _SINGLE_RANGE
+        low, high = _SINGLE_RANGE
         for block, Y, w in rows():
-            some = slice(None) if chosen is None else chosen[start : start + len(w)]
-            start += len(w)
             if not isinstance(block, Dense):
                 return None
             if not w.any():
                 continue
-            Z = block.Z[some] - ops.asarray_like(mean, block.Z)
+            Z = block.Z - ops.asarray_like(mean, block.Z)
             largest = np.abs(Z).max(axis=0, initial=0.0)
             if not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
                 return None
             if basis is not None:
                 on_device = ops.is_device(Z)
                 Z = Z @ ops.asarray_like(basis, Z) if on_device else multiply(Dense(Z), basis)
-            parts.append((Z.astype(np.float32), Y[some], w[some]))
+            parts.append((Z.astype(np.float32), Y, w))
         Z, Y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
         return cls(Z, Y, w, basis)
+
+    @contextmanager
+    def parted(self, chosen: Array) -> Iterator[tuple[CenteredBlocks, CenteredBlocks]]:
+        """Yield the other rows and the chosen ones, by an array of shape (n,).
+
+        No row is copied: those on the wrong side are swapped, and swapped again at the end.
+        """
+        count = int(len(chosen) - np.count_nonzero(chosen))
+        i, j = np.flatnonzero(chosen[:count]), count + np.flatnonzero(~chosen[count:])
+
+        def swap() -> None:
+            for array in (self.Z, self.Y, self.w):
+                array[i], array[j] = array[j], array[i]
+
+        swap()
+        try:
+            yield (
+                CenteredBlocks(self.Z[:count], self.Y[:count], self.w[:count], self.basis),
+                CenteredBlocks(self.Z[count:], self.Y[count:], self.w[count:], self.basis),
+            )
+        finally:
+            swap()
 
     def __call__(self) -> Iterator[WeightedBlock]:
         """Yield the block: one pass."""

@@ -11,7 +11,7 @@ intercept has no penalty.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
+from mercer.linear_model.losses import LOSSES
 from mercer.maps.block import Coded, OneHot
 from mercer.ops.reference_codes import descent_weight
 from mercer.parallel.threads import for_each, row_slices
@@ -36,7 +37,6 @@ _CURVATURE = {"squared": 1.0, "squared_hinge": 2.0, "logistic": 0.25}
 _PATIENCE = 4.0  # sweeps, in units of 1/(1 - rate), that should halve the change
 # sweeps, in units of 1/(1 - rate), from which on a search looks at the scores, and between looks
 _CHECKED_FROM, _CHECKED = 2.0, 4
-_LARGEST_MEAN = 1 - 1e-6  # of y, beyond which the best constant of the logistic loss is bounded
 # 1/(term in b): in units of |z|^2, and of what the curvatures of all rows would be without features
 _SLOPE = 0.3, 10.0
 
@@ -71,6 +71,28 @@ class Descent:
         """Weights of rows with w = sum a z, (n, t), at the minimum."""
         a = np.concatenate(self.a, axis=1)[:, : self.outputs].astype(np.float64)
         return self.strength / self.alpha * a
+
+
+def add_up(factors: Sequence[float], arrays: Sequence[Array]) -> Array:
+    """Return the sum of factors times arrays."""
+    total: Array = factors[0] * arrays[0]
+    for factor, array in zip(factors[1:], arrays[1:], strict=True):
+        total += factor * array
+    return total
+
+
+def combine_descents(factors: Sequence[float], descents: Sequence[Descent]) -> Descent:
+    """Return the sum of factors times descents, with the strength of the first."""
+    first = descents[0]
+    strengths = [one.strength / first.strength for one in descents]
+    scaled = [factor * strength for factor, strength in zip(factors, strengths, strict=True)]
+
+    def add(name: str, units: Sequence[float]) -> list[Array]:
+        groups = zip(*(getattr(one, name) for one in descents), strict=True)
+        return [add_up(units, parts) for parts in groups]
+
+    W, F, b = (add(name, factors) for name in ("W", "F", "b"))
+    return replace(first, W=W, a=add("a", scaled), F=F, b=b)
 
 
 class CodedDescent:
@@ -225,7 +247,9 @@ class _Outputs:
         self.a, self.F = (np.zeros((n, width), kind) for _ in range(2))
         self.b_centre = np.zeros(width, kind)
         if start is not None:
-            self.a[:], self.F[:] = start.strength / strength * start.a[k], start.F[k]
+            # the start may be of other rows: those that are left out here have no weight
+            self.a[problem.rows] = start.strength / strength * start.a[k][problem.rows]
+            self.F[:] = start.F[k]
             self.b_centre[:], self.centre[:] = start.b[k], start.W[k]
             self.last[:] = self.centre
         elif alpha >= problem.n * problem.square:
@@ -243,8 +267,7 @@ class _Outputs:
         problem, loss = self.problem, self.problem.loss
         if problem.fit_intercept:
             mean = problem.w @ self.Y / problem.n
-            inside = np.clip(mean, -_LARGEST_MEAN, _LARGEST_MEAN)
-            self.b_centre[:] = 2 * np.arctanh(inside) if loss == "logistic" else mean
+            self.b_centre[:] = LOSSES[loss].constant(mean) if loss in LOSSES else mean
         self.F[:] = self.b_centre
         slopes = descent_weight(loss, self.Y, self.F, self.a, self.c[:, None], self.c.dtype.type(0))
         self.a[problem.rows] = slopes[problem.rows]

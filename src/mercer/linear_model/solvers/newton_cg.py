@@ -8,7 +8,7 @@ outputs are coupled, has steps of its own (`solvers.softmax`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +19,6 @@ from mercer.linear_model.losses import LogLoss, Loss, MarginLoss
 from mercer.linear_model.solvers.blocks import (
     CachedBlocks,
     CenteredBlocks,
-    SplitBlocks,
     WeightedBlock,
     column_squares,
     multiply,
@@ -30,14 +29,7 @@ from mercer.linear_model.solvers.preconditioner import (
     HessianPreconditioner,
     SpectralPreconditioner,
 )
-from mercer.linear_model.solvers.ridge import AlphaSearch, alpha_grid
-from mercer.linear_model.solvers.ridge_cg import (
-    LOOSE_SEARCH,
-    BestScore,
-    conjugate_gradients,
-    held_out_mean,
-    search_alphas,
-)
+from mercer.linear_model.solvers.ridge_cg import conjugate_gradients
 from mercer.maps.block import Block, Coded, OneHot
 from mercer.validation.parameters import validate_positive
 
@@ -54,7 +46,6 @@ GRADIENT_FLOOR = 1e-12  # smallest gradient that is required, relative to the fi
 # of the first gradient without cancellation, which it counts as at least: less of it is rounding
 _CANCELLED = 1e-3
 SWEEPS = 5  # of coordinate descent, instead of a Newton step
-_PATIENCE = 2  # alphas in a row that are no better than the best
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -122,79 +113,14 @@ def minimize_loss(
     validate_positive(name, "alpha", alpha)
     objective = Objective.of(name, rows, loss, float(alpha), fit_intercept)
     known = None if start is None else start.preconditioner
-    objective = _with_preconditioner(objective, known, max_memory)
-    if rows.cached and (basis := _basis(objective)) is not None:
+    objective = with_preconditioner(objective, known, max_memory)
+    if rows.cached and (basis := eigenbasis(objective)) is not None:
         copies = CenteredBlocks.of(rows, objective.mean, basis=basis)
         objective = replace(objective, copies=copies)
-    return _descend(objective, start, tol, max_iter)
+    return descend(objective, start, tol, max_iter)
 
 
-def choose_held_out(
-    rows: CachedBlocks,
-    loss: Loss,
-    held_out: Array,
-    alphas: Sequence[float] | Array | None = None,
-    *,
-    fit_intercept: bool = True,
-    tol: float = 3e-2,
-    max_iter: int = 100,
-    max_memory: int | None = None,
-) -> tuple[AlphaSearch, Minimum]:
-    """Return the alpha with the smallest mean loss on held-out rows, and its minimum.
-
-    held_out is an array of shape (n,), bool. Alphas are tried from the largest down, each starting
-    from the minimum of the last one, until one is worse than the best by a hundredth, or two in a
-    row are no better than it (by a thousandth, of the default grid), except those so large that w
-    is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of the mean over columns of
-    sum s (z - mean)^2, every second alpha is tried, then those on both sides of the best. Those
-    that were not tried have the score infinity. max_memory is that of
-    `SpectralPreconditioner.of_rows`.
-    """
-    name = "choose_held_out"
-    training: BlockSource = SplitBlocks(rows, ~held_out)
-    validation: BlockSource = SplitBlocks(rows, held_out)
-    objective = Objective.of(name, training, loss, 1.0, fit_intercept)
-    origin = np.zeros_like(objective.mean)
-    objective = _with_preconditioner(objective, max_memory=max_memory)
-    spectrum, basis = objective.preconditioner, _basis(objective)
-    if basis is not None and spectrum is not None:
-        copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=~held_out)
-        held_copies = CenteredBlocks.of(rows, objective.mean, basis=basis, chosen=held_out)
-        if copies is not None and held_copies is not None:
-            origin, training, validation = objective.mean, copies, held_copies
-            objective = Objective.of(name, training, loss, 1.0, fit_intercept)
-            objective = replace(objective, preconditioner=spectrum.rotated)
-        else:
-            basis = None
-
-    def evaluate(minimum: Minimum | Descent) -> float:
-        coef, intercept = minimum.coef, minimum.intercept
-
-        def losses(block: Block, Y: Array) -> Array:
-            return loss.row_values(Y, intercept + multiply(block, coef))
-
-        return held_out_mean(name, validation(), losses)
-
-    score = BestScore(evaluate)
-
-    def solve(alpha: float, start: Minimum | None) -> Minimum:
-        is_worse = score.is_worse if alphas is None else None
-        return _descend(replace(objective, alpha=alpha), start, tol, max_iter, is_worse)
-
-    candidates = alpha_grid(name, alphas, objective.scale)
-    squares = objective.squares.sum()
-    how: Any = LOOSE_SEARCH if alphas is None else {"worse": LOOSE_SEARCH["worse"]}
-    search, best = search_alphas(name, candidates, squares, solve, score, _PATIENCE, **how)
-    coef = best.coef if basis is None else basis @ best.coef
-    intercept = best.intercept - origin @ coef
-    # where all training rows have one label there was no minimum: no start for all rows
-    some = ~objective.one_label
-    weights = None if best.weights is None else best.weights * some
-    best = best._replace(coef=coef * some, intercept=intercept * some, weights=weights)
-    return search, best._replace(preconditioner=spectrum)
-
-
-def _basis(objective: Objective) -> Array | None:
+def eigenbasis(objective: Objective) -> Array | None:
     """Return all eigenvectors of the covariance, where they are computed."""
     spectrum = objective.preconditioner
     if spectrum is None or len(spectrum.values) < len(objective.mean):
@@ -202,7 +128,7 @@ def _basis(objective: Objective) -> Array | None:
     return spectrum.vectors
 
 
-def _with_preconditioner(
+def with_preconditioner(
     objective: Objective,
     known: SpectralPreconditioner | None = None,
     max_memory: int | None = None,
@@ -242,7 +168,8 @@ class Objective:
     mean: Array  # (D,), 0 without an intercept
     squares: Array  # sum s (z - mean)^2, (D,)
     first: Array  # |gradient| at w = 0, b = 0, (t,)
-    one_label: Array  # whether all targets of an output are equal, (t,)
+    labels: Array  # whether an output has targets of -1, and of +1, (2, t)
+    target_mean: Array  # (t,)
     preconditioner: SpectralPreconditioner | None = None
     copies: CenteredBlocks | None = None  # for Hessian products
 
@@ -259,9 +186,12 @@ class Objective:
                 D, t = block.shape[1], Y.shape[1]
                 sums, squares = np.zeros(D), np.zeros(D)
                 cross, balance = np.zeros((D, t)), np.zeros(t)
+                labels, targets = np.zeros((2, t), bool), np.zeros(t)
             n += float(w.sum())
             sums += block.T @ w
             squares += column_squares(block, w)
+            labels |= [(Y[w > 0] < 0).any(axis=0), (Y[w > 0] > 0).any(axis=0)]
+            targets += w @ Y
             slopes = loss.gradient(Y, np.zeros_like(Y))
             steepest = max(steepest, float(np.abs(slopes).max()))
             R = w[:, None] * slopes
@@ -280,8 +210,8 @@ class Objective:
         mean = sums / n if fit_intercept else np.zeros(D)
         centered = np.maximum(squares - n * mean**2, _EPS * squares)
         cross -= np.multiply.outer(mean, balance)
-        one_label = np.abs(balance) >= (1 - ROUNDING) * steepest * n
-        objective = cls(rows, loss, alpha, fit_intercept, n, mean, centered, np.zeros(t), one_label)
+        sizes: Any = (n, mean, centered, np.zeros(t), labels, targets / n)
+        objective = cls(rows, loss, alpha, fit_intercept, *sizes)
         first = gradient_norms(cross, fit_intercept * balance, objective.unit)
         least = _CANCELLED * steepest * np.sqrt(n * squares.sum())
         return replace(objective, first=np.maximum(first, least))
@@ -472,7 +402,7 @@ def divide(a: Array, b: Array) -> Array:
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
 
 
-def _descend(
+def descend(
     objective: Objective,
     start: Minimum | None,
     tol: float,
@@ -489,11 +419,11 @@ def _descend(
                 return swept
         if len(coded[2]) < D:
             return _descend_dual(objective, *coded, start, tol, max_iter)
-        objective = _with_preconditioner(objective, start and start.preconditioner, needed=True)
+        objective = with_preconditioner(objective, start and start.preconditioner, needed=True)
     if isinstance(objective.loss, LogLoss):
-        from mercer.linear_model.solvers.softmax import descend
+        from mercer.linear_model.solvers import softmax
 
-        return descend(objective, start, tol, max_iter)
+        return softmax.descend(objective, start, tol, max_iter)
     coef = np.zeros((D, t)) if start is None else start.coef.copy()
     intercept = np.zeros(t) if start is None else start.intercept + objective.mean @ coef
     point, steps = Iterate(objective, coef.copy(), intercept.copy(), np.arange(t), {}), 0

@@ -283,16 +283,24 @@ def held_out_mean(
     name: str, rows: Iterator[WeightedBlock], value: Callable[[Block, Array], Array]
 ) -> float:
     """Return sum w value/sum w over the rows of weight above 0."""
-    total, n = 0.0, 0.0
+    values, w = held_out_values(name, rows, value)
+    return float(w @ values) / float(w.sum())
+
+
+def held_out_values(
+    name: str, rows: Iterator[WeightedBlock], value: Callable[[Block, Array], Array]
+) -> tuple[Array, Array]:
+    """Return the values and the weights of the rows of weight above 0, both (m,)."""
+    values, weights = [], []
     for block, Y, w in rows:
         if isinstance(block, Coded) and not w.all():
             block, Y, w = select_rows(block, w > 0), Y[w > 0], w[w > 0]
         if w.any():
-            total += float(w @ value(block, Y))
-            n += float(w.sum())
-    if n == 0:
+            values.append(value(block, Y)[w > 0])
+            weights.append(w[w > 0])
+    if not values:
         raise ValueError(f"{name}: no row is held out. Give more rows, or a number for alpha.")
-    return total / n
+    return np.concatenate(values), np.concatenate(weights)
 
 
 def conjugate_gradients(

@@ -50,7 +50,8 @@ def descend(
     """
     D, t = len(objective.mean), len(objective.first)
     before, first = objective.rows.passes, float(np.linalg.norm(objective.first))
-    W = np.zeros((D, t)) if start is None else start.coef.copy()
+    # steps never leave the coefficients that add up to 0 over outputs, where the minimum is
+    W = np.zeros((D, t)) if start is None else start.coef - start.coef.mean(axis=1, keepdims=True)
     b = np.zeros(t) if start is None else start.intercept + objective.mean @ W
     point, steps, moved = SoftmaxIterate(objective, W, b, np.arange(t), {}), 0, True
     here, change, forcing = point.evaluate()[0], np.array([np.inf]), np.array([FORCING])
