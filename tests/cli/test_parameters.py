@@ -60,6 +60,6 @@ def test_other_texts_are_refused_by_the_constraints(name, text, message):
 def test_there_is_an_option_for_every_parameter():
     options = {option.opts[0]: option for option in fit.params}
     assert set(options) >= {option_name(name) for name in set(ESTIMATOR_PARAMETERS) - {"verbose"}}
-    assert options["--alpha"].metavar == "NUMBER|auto|gcv|kfold|loo"
+    assert options["--alpha"].metavar == "NUMBER|auto|gcv|kfold|loo|evidence"
     assert options["--checkpoint"].metavar == "FILE"
     assert options["--loss"].help.endswith("Classifiers only.  [default: squared]")

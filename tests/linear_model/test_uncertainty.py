@@ -13,7 +13,7 @@ import mercer
 from mercer import GCWS, Homogeneous, KernelRegressor, Nystroem, RandomFourier
 from mercer.data.row_keys import fold_numbers, row_keys
 from mercer.linear_model.left_out import FEW_ROWS_FOLDS, LEFT_OUT_FOLDS
-from mercer.linear_model.posterior import Posterior
+from mercer.linear_model.posterior import EXCESS_VARIANCE, Posterior
 from mercer.linear_model.solvers.evidence import FactoredEvidence, choose_evidence
 
 
@@ -42,7 +42,7 @@ def test_leverages_are_those_of_the_posterior(n, D):
     h = np.einsum("ij,ij->i", Z, np.linalg.solve(A, Z.T).T) + 1 / n
     measured = np.concatenate([posterior.leverages(b) for b in model.feature_map_.blocks(X)])
     assert np.all(measured >= h * (1 - 1e-3))
-    assert measured.mean() == pytest.approx(h.mean(), rel=0.012)
+    assert h.mean() * 0.999 <= measured.mean() <= h.mean() * (1 + 1.1 * EXCESS_VARIANCE)
     centered = Z - Z.mean(axis=0)
     S = centered.T @ centered
     degrees = np.trace(np.linalg.solve(S + 0.3 * np.eye(D), S))
@@ -220,7 +220,7 @@ def test_standard_deviations_follow_the_unit_of_the_targets():
 def test_outputs_have_their_own_noise():
     X, y = waves(500)
     noisy = y + np.random.default_rng(3).normal(size=500)
-    model = KernelRegressor(RandomFourier(64, random_state=0), alpha=0.1)
+    model = KernelRegressor(RandomFourier(64), alpha=0.1, random_state=0)
     new = waves(20, seed=1)[0]
     both = model.fit(X, np.column_stack([y, noisy]))
     mean, std = both.predict(new, return_std=True)

@@ -26,8 +26,8 @@ SAMPLE_ROWS = 2048
 """Rows of the sample: all of them up to so many, and the variance is that of the exact kernel."""
 
 _DIRECTIONS = 64  # that are tried at least
-_SINGLE = 1e-3  # alpha, as share of k(x, x), from which float32 is exact enough
-_EXCESS = 0.01  # part of the noise's variance that directions left out add to that of a row
+_LEAST_LEVERAGE = 0.1  # below which the variance of the noise is ten times that of the model
+_EXCESS = 0.02  # share by which directions that are left out may raise the variance of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,8 @@ class ExactVariance:
     kernel : Kernel
     alpha : float
         Noise variance in units of the prior's.
+    least : float
+        Leverage up to which rows are taken as they are.
     offset : float
         Mean of what the exact variance of a training row that is left out is above that of the
         features: the noise of the model, a mean of residuals, has it already.
@@ -52,6 +54,7 @@ class ExactVariance:
     kernel: Kernel
     alpha: float
     offset: float
+    least: float
 
     @classmethod
     def of(
@@ -62,6 +65,7 @@ class ExactVariance:
         *,
         alpha: float,
         n: float,
+        degrees: float,
         leverages: Array,
     ) -> ExactVariance | None:
         """Factor the Gram matrix of a sample; None for a map without an exact kernel.
@@ -73,8 +77,8 @@ class ExactVariance:
         rows : array or CSR matrix of shape (m, d)
         frequencies : array of shape (m,)
             Weights of the sampled rows.
-        alpha, n : float
-            Of the model, and the sum of the weights of its rows.
+        alpha, n, degrees : float
+            Of the model, the sum of the weights of its rows, and its degrees of freedom.
         leverages : array of shape (m,)
             z'A^-1 z of the sampled rows.
         """
@@ -90,14 +94,18 @@ class ExactVariance:
         G = K / roots / roots[:, None]
         inverse = dpotri(cholesky(G + np.eye(len(G))))[0]
         share = np.diag(inverse)  # 1 - the leverage of a row in the sample
-        degrees = len(G) - float(share.sum())
+        sampled_degrees = len(G) - float(share.sum())
         exact = noise * (1 - share) / share
         own = np.clip(leverages * frequencies, 0.0, 1 - 1e-9)
         featured = alpha * own / frequencies / (1 - own)
         offset = max(0.0, float(np.average(exact - featured, weights=frequencies)))
-        M = _few_directions(G, degrees, _EXCESS * n) / roots
-        single = alpha >= _SINGLE * float(np.mean(np.diag(K)))
-        return cls(rows, M.astype(np.float32 if single else np.float64), kernel, alpha, offset)
+        M = _few_directions(G, sampled_degrees) / roots
+        prior = float(np.mean(np.diag(K)))
+        # of the variance far from all rows, which products of unrelated features explain
+        spurious = min(1.0, degrees / feature_map._n_features_out)
+        matrix = np.ascontiguousarray(M)
+        least = min(_LEAST_LEVERAGE, 0.1 * (1 - spurious) * prior / alpha)
+        return cls(rows, matrix, kernel, alpha, offset, least)
 
     def leverages(self, X: Any, leverages: Array) -> Array:
         """Return leverages of rows, raised to those of the exact kernel where these are larger.
@@ -108,31 +116,36 @@ class ExactVariance:
         leverages : array of shape (n,)
             z'A^-1 z.
         """
-        k_x = np.asarray(gram(self.kernel, X, self.rows))
-        P = k_x.astype(self.matrix.dtype, copy=False) @ self.matrix.T
-        exact = self.kernel.diagonal(X) - np.einsum("ij,ij->i", P, P)
-        return np.maximum(leverages, (exact - self.offset) / self.alpha)
+        raised = leverages.copy()
+        some = np.flatnonzero(leverages > self.least)
+        if len(some):
+            X = X if len(some) == len(raised) else X[some]
+            k_x = np.asarray(gram(self.kernel, X, self.rows))
+            P = k_x @ self.matrix.T
+            exact = self.kernel.diagonal(X) - np.einsum("ij,ij->i", P, P)
+            raised[some] = np.maximum(raised[some], (exact - self.offset) / self.alpha)
+        return raised
 
 
-def _few_directions(G: Array, degrees: float, excess: float) -> Array:
+def _few_directions(G: Array, degrees: float) -> Array:
     """Return M with M'M at most (I + G)^-1, so that |M g|^2 is about g'(I + G)^-1 g.
 
-    M has k rows, where that raises the variances of the rows g of G by at most `excess` in all; as
-    many as G where more than half of them would be needed.
+    The variances of the rows g of G add up to df. M has k rows, where these raise them by a share
+    of _EXCESS at most; as many as G where more than half of them would be needed.
     """
     from scipy.linalg import cholesky, solve_triangular
 
     m, trace = len(G), float(np.trace(G))
-    k = _DIRECTIONS
+    k = max(_DIRECTIONS, int(1.25 * degrees))
     while k <= m // 2:
         Q = np.linalg.qr(G @ (G @ Rng(0).normal("directions", m, k)))[0]
         core = Q.T @ (G @ Q)
         core.flat[:: k + 1] += 1.0
         M = np.asarray(solve_triangular(cholesky(core), Q.T, trans="T"))
         explained = M @ G
-        if trace - degrees - np.einsum("ij,ij->", explained, explained) <= excess:
+        if trace - degrees - np.einsum("ij,ij->", explained, explained) <= _EXCESS * degrees:
             return M
-        k *= 2
+        k = int(1.5 * k)
     return np.asarray(solve_triangular(cholesky(G + np.eye(m)), np.eye(m), trans="T"))
 
 

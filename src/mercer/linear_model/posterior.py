@@ -21,13 +21,17 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.blocks import row_squares
 from mercer.linear_model.solvers.ridge import CholeskyFactor
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
-from mercer.maps.block import Block, Dense
+from mercer.maps.block import Block, Coded, Dense, as_block, matrix, select_rows
 from mercer.rng import Rng
 
-EXCESS_VARIANCE = 0.01
-"""Part of the noise's variance by which directions that are left out may raise that of a training
-row on average: half a percent of its standard deviation."""
+EXCESS_VARIANCE = 0.02
+"""Share by which directions that are left out may raise the variance of a training row."""
 
+SKETCHED_LEVERAGE = 0.2
+"""Leverage up to which it is that of the sketch: its relative error of 12.5% is 1% of a standard
+deviation, at most."""
+
+_SKETCHED = 128  # rows of a sketch
 _FEWEST_FEATURES = 256  # whose factor is never reduced to few directions
 _FEWEST_DIRECTIONS = 64  # that are tried first
 _SINGLE = {True: 1e-3, False: 1e-8}  # alpha, as share of |z|^2, from which float32 is exact enough
@@ -61,6 +65,9 @@ class Posterior:
     log_marginal_likelihood : array of shape (t,)
     exact : ExactVariance or None
         Variance that the features cannot express.
+    sketch : array of shape (128, D) or None
+        Random combinations of the rows of A^-1/2, with |sketch z|^2 about z'A^-1 z, where M has
+        more rows.
     """
 
     matrix: Array
@@ -73,6 +80,7 @@ class Posterior:
     noise_variance: Array
     log_marginal_likelihood: Array
     exact: ExactVariance | None = None
+    sketch: Array | None = None
 
     @classmethod
     def of(cls, normal: NormalEquations, alpha: float, coef: Array, *, centered: bool) -> Posterior:
@@ -89,13 +97,14 @@ class Posterior:
         """
         scatter = np.asarray(normal.scatter)
         mean = normal.mean if centered else np.zeros_like(normal.mean)
-        degrees, log_det = _factor(scatter.copy(), alpha)[1:]
+        inverse, degrees, log_det = _factor(scatter.copy(), alpha)
         if not centered and normal.fit_intercept:
             scatter = scatter + np.multiply.outer(normal.n * normal.mean, normal.mean)
-        matrix = _few_directions(scatter, alpha, degrees, EXCESS_VARIANCE * alpha * normal.n)
+            inverse = _factor(scatter.copy(), alpha)[0]
+        matrix = _few_directions(scatter, alpha, degrees)
         complement = matrix is not None
-        if matrix is None:
-            matrix = _factor(scatter.copy(), alpha)[0].T
+        matrix = inverse.T if matrix is None else matrix
+        sketch = _sketch(inverse.T) if len(matrix) > 2 * _SKETCHED else None
         trace = float(np.trace(scatter)) / normal.n
         rss = normal.error(coef, normal.intercept(coef))
         energy = rss + alpha * np.sum(coef**2, axis=0)
@@ -108,6 +117,7 @@ class Posterior:
             normal.fit_intercept / normal.n,
             degrees,
             *_noise(normal, rss, energy, degrees, log_det),
+            sketch=sketch,
         )
 
     @classmethod
@@ -119,7 +129,7 @@ class Posterior:
         degrees = float(np.sum(values / (values + alpha)))
         log_det = float(np.sum(np.log1p(values / alpha)))
         matrix, mean = (
-            decomposition.explained(alpha, EXCESS_VARIANCE * alpha * normal.n),
+            decomposition.explained(alpha, EXCESS_VARIANCE * alpha * degrees),
             normal.mean,
         )
         if not centered and normal.fit_intercept:
@@ -141,11 +151,12 @@ class Posterior:
 
     @property
     def projection(self) -> Array:
-        """(M', mean), the columns by which rows are multiplied for their leverages.
+        """(M', mean), or (sketch', mean), by which rows are multiplied for their leverages.
 
-        The last one is for blocks that are not dense, which are not centered.
+        The last column is for blocks that are not dense, which are not centered.
         """
-        return np.column_stack([self.matrix.T, self.mean.astype(self.matrix.dtype)])
+        used = self.matrix if self.sketch is None else self.sketch
+        return np.column_stack([used.T, self.mean.astype(used.dtype)])
 
     def leverages(
         self,
@@ -164,19 +175,32 @@ class Posterior:
             product(block, matrix).
         """
         columns = self.projection if projection is None else projection
+        squares = self._lengths(block, columns, product)
+        if self.sketch is None:
+            return squares + self.intercept_leverage
+        some = np.flatnonzero(squares > SKETCHED_LEVERAGE)
+        if len(some):
+            whole = replace(self, sketch=None)
+            squares[some] = whole._lengths(_select(block, some), whole.projection, product)
+        return squares + self.intercept_leverage
+
+    def _lengths(
+        self, block: Block, columns: Array, product: Callable[[Block, Array], Array]
+    ) -> Array:
+        """Return (z - mean)'A^-1(z - mean), (n,), by products with the columns of `projection`."""
+        complement = self.complement and self.sketch is None
         if isinstance(block, Dense):
             Z = block.Z - ops.asarray_like(self.mean, block.Z) if self.mean.any() else block.Z
-            P = np.asarray(product(Dense(Z.astype(columns.dtype, copy=False)), columns[:, :-1]))
-            length = row_squares(Dense(Z)) if self.complement else 0.0
+            rows = Dense(Z.astype(columns.dtype, copy=False))
+            P = np.asarray(product(rows, columns[:, :-1]))
+            length = row_squares(rows) if complement else 0.0
         else:
             P = np.asarray(product(block, columns))
             along = P[:, -1].astype(np.float64)
-            P = P[:, :-1] - (self.mean @ self.matrix.T).astype(P.dtype)
+            P = P[:, :-1] - (self.mean @ columns[:, :-1]).astype(P.dtype)
             length = row_squares(block) - 2 * along + float(self.mean @ self.mean)
         squares = np.einsum("ij,ij->i", P, P).astype(np.float64)
-        if self.complement:
-            squares = np.maximum(length - squares, 0.0) / self.alpha
-        return squares + self.intercept_leverage
+        return np.maximum(length - squares, 0.0) / self.alpha if complement else squares
 
     def exact_leverages(self, X: Any, leverages: Array) -> Array:
         """Return leverages of rows with the variance that their features cannot express."""
@@ -262,34 +286,32 @@ def _factor(scatter: Array, alpha: float) -> tuple[Array, float, float]:
     return inverse, degrees, log_det
 
 
-def _few_directions(scatter: Array, alpha: float, degrees: float, excess: float) -> Array | None:
+def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | None:
     """Return M with M'M about scatter A^-1, of at most a quarter as many rows; None where more.
 
     With F F' <= scatter, a Nystroem approximation, M'M = F (F'F + alpha)^-1 F' is never above
-    scatter A^-1: variances are never below those of the posterior, and above them by at most
-    tr(scatter - F F') over all training rows, which is no more than `excess`.
+    scatter A^-1, so that variances are never below those of the posterior. Over all training rows
+    they add up to alpha df, and are above that by tr(scatter (scatter A^-1 - M'M)).
     """
     from scipy.linalg import cholesky, solve_triangular
 
     D = len(scatter)
-    k, most = _FEWEST_DIRECTIONS, D // 4
-    if D < _FEWEST_FEATURES or degrees > most:
+    k, most = max(_FEWEST_DIRECTIONS, int(1.25 * degrees)), D // 4
+    if D < _FEWEST_FEATURES:
         return None
-    trace = float(np.trace(scatter))
+    explained = float(np.trace(scatter)) - alpha * degrees
     while k <= most:
-        Q = scatter @ Rng(0).normal("directions", D, k)
-        Q = np.linalg.qr(scatter @ np.linalg.qr(Q)[0])[0]
+        Q = np.linalg.qr(scatter @ (scatter @ Rng(0).normal("directions", D, k)))[0]
         image = scatter @ Q
         core = Q.T @ image
-        shift = _EPS * np.trace(core)
-        core.flat[:: k + 1] += shift
-        upper = cholesky((core + core.T) / 2)
-        F = solve_triangular(upper, image.T, trans="T")
-        if trace - np.einsum("ij,ij->", F, F) <= excess:
-            inner = F @ F.T
-            inner.flat[:: k + 1] += alpha
-            return np.asarray(solve_triangular(cholesky(inner), F, trans="T"))
-        k *= 2
+        core.flat[:: k + 1] += _EPS * np.trace(core)
+        F = solve_triangular(cholesky((core + core.T) / 2), image.T, trans="T")
+        inner = F @ F.T
+        inner.flat[:: k + 1] += alpha
+        M = np.asarray(solve_triangular(cholesky(inner), F, trans="T"))
+        if explained - np.einsum("ij,ij->", M @ scatter, M) <= EXCESS_VARIANCE * alpha * degrees:
+            return M
+        k = int(1.5 * k)
     return None
 
 
@@ -325,6 +347,17 @@ def _noise(
     count = np.log(normal.observations) if normal.fit_intercept else 0.0
     fit = contrasts * np.log(2 * np.pi * noise) + energy / noise
     return noise, -0.5 * (fit + log_det + count)
+
+
+def _sketch(matrix: Array) -> Array:
+    """Return random combinations of the rows of a matrix."""
+    signs = Rng(0).signs("sketch", _SKETCHED, len(matrix)) / np.sqrt(_SKETCHED)
+    return np.ascontiguousarray(signs @ matrix, dtype=np.float32)
+
+
+def _select(block: Block, rows: Array) -> Block:
+    """Return some rows of a block, by their numbers."""
+    return select_rows(block, rows) if isinstance(block, Coded) else as_block(matrix(block)[rows])
 
 
 def _as_single(matrix: Array, complement: bool, alpha: float, square: float) -> Array:

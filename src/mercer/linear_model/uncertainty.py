@@ -152,6 +152,7 @@ def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Po
         sample.frequencies,
         alpha=posterior.alpha,
         n=posterior.n,
+        degrees=posterior.degrees,
         leverages=leverages,
     )
     return posterior.with_exact(exact)
