@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ SETS = ("airfoil", "ccpp", "puma32h", "winequality_red", "winequality_white")
 COVERAGES = (0.8, 0.9, 0.95)
 SPLITS = 20
 ROWS, PROCESS_ROWS = 7_000, 1_500
+PICTURE = Path(__file__).parents[1] / "docs" / "uncertainty.svg"
+_DRAWN_ROWS = 1_600
 
 
 def rows(rounds: int) -> Iterator[Row]:
@@ -72,14 +75,16 @@ def split(X: np.ndarray, y: np.ndarray, seed: int, most: int) -> tuple[np.ndarra
     return scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
 
 
-def coverages(X: np.ndarray, y: np.ndarray, seed: int) -> list[float]:
+def coverages(
+    X: np.ndarray, y: np.ndarray, seed: int, nominal: Sequence[float] = COVERAGES
+) -> list[float]:
     """Return the share of test rows in the intervals of each coverage."""
     A, a, B, b = split(X, y, seed, ROWS)
     size = 1024 if len(A) > 1024 else 256
     model = KernelRegressor(RandomFourier(size, random_state=seed), scale=False, uncertainty=True)
     model.fit(A, a)
     found = []
-    for coverage in COVERAGES:
+    for coverage in nominal:
         low, high = model.predict_interval(B, coverage).T
         found.append(float(np.mean((b >= low) & (b <= high))))
     return found
@@ -128,3 +133,45 @@ def costs(rounds: int) -> Iterator[Row]:
             partial(model.predict, X, return_std=True),
             rounds,
         )
+
+
+def finish(table: Sequence[Row]) -> None:
+    """Draw bands of one column beside the exact process, and coverages beside the nominal ones."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "mercer"
+    import matplotlib.pyplot as plt
+
+    figure, (bands, shares) = plt.subplots(
+        1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(2, 1)
+    )
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-4, -1, 60), rng.uniform(1, 3, 60)])
+    y = np.sin(1.5 * x) + 0.2 * rng.normal(size=len(x))
+    grid = np.linspace(-6, 6, 400)[:, None]
+    kernel = ConstantKernel(1.0) * RBF(0.8) + WhiteKernel(0.04)
+    process = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(x[:, None], y)
+    feature_map = RandomFourier(2048, gamma=1 / (2 * 0.8**2), random_state=0)
+    model = KernelRegressor(feature_map, alpha=0.04, scale=False).fit(x[:, None], y)
+    mean, std = model.predict(grid, return_std=True)
+    exact, deviation = process.predict(grid, return_std=True)
+    grid = grid[:, 0]
+    bands.fill_between(grid, mean - 2 * std, mean + 2 * std, alpha=0.3, label="two std, features")
+    bands.plot(grid, mean, label="KernelRegressor, 2,048 features")
+    bands.plot(grid, exact, "k:", lw=1, label="exact Gaussian process, two std")
+    for sign in (-2, 2):
+        bands.plot(grid, exact + sign * deviation, "k:", lw=1)
+    bands.plot(x, y, ".", ms=3, color="gray")
+    bands.set_title("Standard deviations grow to the prior's", fontsize=10)
+    bands.legend(fontsize=7, loc="upper center")
+    nominal = np.arange(0.5, 0.96, 0.05)
+    for name, (X, targets) in regression_sets():
+        if len(X) <= _DRAWN_ROWS:
+            found = [coverages(X, targets, seed, nominal) for seed in range(5)]
+            shares.plot(nominal, np.mean(found, axis=0), ".-", lw=1, label=name)
+    shares.plot(nominal, nominal, "k:", lw=1)
+    shares.set_title("Coverage of intervals, test rows", fontsize=10)
+    shares.set_xlabel("nominal")
+    shares.legend(fontsize=7)
+    figure.savefig(PICTURE, metadata={"Date": None})

@@ -52,8 +52,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         (gaussian, laplacian, cauchy, matern) whose gamma is computed from the data; a gamma that is
         a number is in the units of the columns. Maps of histograms and compositions are fitted as
         they are. True does so for every map that does not begin with Scaled, False for none.
-    alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
-        Regularization. A number; "loo", the best alpha of a grid by exact leave-one-out, which
+    alpha : float, list, "auto", "gcv", "kfold", "loo" or "evidence", default="auto"
+        Regularization. A number; "evidence", the alpha of the largest marginal likelihood; "loo", the best alpha of a grid by exact leave-one-out, which
         reads the rows twice more; "kfold", by five folds in the pass of the normal equations;
         "gcv", by generalized cross-validation; "auto", "loo" up to 20,000 rows and 1,024 features
         (and up to 2,048 rows with more), beyond, with partial_fit and on a cluster "kfold" up to
@@ -71,6 +71,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
         Fit on this number of principal components of each map's features. Coefficients are expanded
         to the features, so that prediction needs no projection. One pass where the normal equations
         of all maps together fit into ``max_memory``, two where only those of each map do.
+    uncertainty : bool, default=False
+        Measure in ``fit`` what standard deviations, intervals and samples need, in three more
+        passes over the rows, and keep it in the model file. Without it, a model that was fitted on
+        up to 64 MB of rows in memory measures it at the first use, from a copy of these rows.
     max_memory : int, str or None, default=None
         Bytes, or "2GB", for the arrays of the fit, beside a few blocks of rows; None is half of the
         machine's memory.
@@ -112,6 +116,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
         "group".
     zero_maps_ : list of str
         Maps all of whose coefficients are 0.
+    noise_variance_ : float or array of shape (n_outputs,)
+        Variance of the noise, RSS/(n - df).
+    log_marginal_likelihood_ : float or array of shape (n_outputs,)
+        Log density of the targets for alpha_ and noise_variance_.
     plan_ : Plan
         Route, passes and memory of the fit.
     n_samples_seen_ : int
@@ -130,7 +138,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     -----
     Far from the training rows the prediction of an exact kernel of differences goes to the mean of
     the targets. With random Fourier features it is a random wave about the intercept, of standard
-    deviation ``norm(feature_coef_)/sqrt(D)``, which may exceed that of the targets.
+    deviation ``norm(feature_coef_)/sqrt(D)``, which may exceed that of the targets; the standard
+    deviation of ``predict(X, return_std=True)`` is that of the prior there.
 
     Examples
     --------
