@@ -53,14 +53,15 @@ class KernelRegressor(RegressorMixin, KernelModel):
         a number is in the units of the columns. Maps of histograms and compositions are fitted as
         they are. True does so for every map that does not begin with Scaled, False for none.
     alpha : float, list, "auto", "gcv", "kfold", "loo" or "evidence", default="auto"
-        Regularization. A number; "evidence", the alpha of the largest marginal likelihood; "loo", the best alpha of a grid by exact leave-one-out, which
-        reads the rows twice more; "kfold", by five folds in the pass of the normal equations;
-        "gcv", by generalized cross-validation; "auto", "loo" up to 20,000 rows and 1,024 features
-        (and up to 2,048 rows with more), beyond, with partial_fit and on a cluster "kfold" up to
-        1,024 features, and a quarter of the rows held out with more; a list to choose from in the
-        same way. Equal rows are left out together, and a row of weight 2 counts as two. Where
-        there are too many features for normal equations, a third of the rows is held out. With
-        another penalty than "l2", "auto" and a list use "kfold".
+        Regularization. A number; "evidence", the alpha of the largest marginal likelihood; "loo",
+        the best alpha of a grid by exact leave-one-out, which reads the rows twice more; "kfold",
+        by five folds in the pass of the normal equations; "gcv", by generalized cross-validation;
+        "auto", "loo" up to 20,000 rows and 1,024 features (and up to 2,048 rows with more), beyond,
+        with partial_fit and on a cluster "kfold" up to 1,024 features, and a quarter of the rows
+        held out with more; a list to choose from in the same way. Equal rows are left out together,
+        and a row of weight 2 counts as two. Where there are too many features for normal equations,
+        a third of the rows is held out. With another penalty than "l2", "auto" and a list use
+        "kfold".
     penalty : {"l2", "l1", "group"}, default="l2"
         "l1" minimizes 1/2 sum w |y - f(x)|^2 + alpha |c|_1 (alpha is n times that of scikit-learn's
         Lasso), "group" the same with alpha sum_g sqrt(|g|) |c_g|, where the groups are the maps of
