@@ -111,6 +111,19 @@ def sources(tmp_path, X, y, w):
     }
 
 
+def test_measures_of_uncertainty_are_those_of_one_process(client):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3000, 3))
+    y = np.sin(X).sum(axis=1) + 0.1 * rng.normal(size=3000)
+    model = KernelRegressor(RandomFourier(64), alpha=1.0, uncertainty=True, random_state=0)
+    alone = model.fit(X, y)
+    here = [*alone.predict(X[:20], return_std=True), alone.predict_interval(X[:20])]
+    there = clone(model).set_params(cluster=client).fit(X, y)
+    found = [*there.predict(X[:20], return_std=True), there.predict_interval(X[:20])]
+    for a, b in zip(here, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_every_source_has_the_same_sums_there_as_here(client, tmp_path):
     X, y, w = data()
     mapped, fewer = fourier(X), fourier(X[:, :3])

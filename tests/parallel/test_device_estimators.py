@@ -266,3 +266,24 @@ def test_a_checkpoint_of_the_cpu_is_refused_on_a_device(tmp_path: Any) -> None:
     clone(model).fit(X, y)
     with on_device(), pytest.raises(ValueError, match=r"checkpoint|isa|grid"):
         clone(model).fit(X, y)
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.parametrize(
+    "feature_map", [mercer.RandomFourier(64), mercer.GCWS(16, bits=3), "linear"]
+)
+def test_measures_of_uncertainty_of_a_device_are_those_of_the_cpu(feature_map: Any, n: int) -> None:
+    rng = np.random.default_rng(8)
+    X, new = rng.random((n, 4)), rng.random((40, 4))
+    y = np.sin(4 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    model = mercer.KernelRegressor(feature_map, alpha=0.3, uncertainty=True, random_state=0)
+    expected = clone(model).fit(X, y)
+    with on_device():
+        found = clone(model).fit(X, y)
+        mean, std = found.predict(new, return_std=True)
+        ends = found.predict_interval(new)
+    np.testing.assert_allclose(mean, expected.predict(new), atol=1e-6)
+    np.testing.assert_allclose(std, expected.predict(new, return_std=True)[1], rtol=1e-4)
+    np.testing.assert_allclose(ends, expected.predict_interval(new), atol=1e-5)
+    tensors = expected.predict(to_tensor(new), return_std=True)
+    np.testing.assert_allclose(to_numpy(tensors[1]), std, rtol=1e-4)
