@@ -340,6 +340,10 @@ def test_what_is_not_known_is_refused(tmp_path):
             KernelRegressor(map_, uncertainty=True, **parameters).fit(X, y)
     with pytest.raises(ValueError, match="uncertainty=True"):
         KernelRegressor(map_).partial_fit(X, y).predict(X, return_std=True)
+    for rows, groups in ((X[:1], None), (np.ones((50, 3)), None), (X, np.zeros(100))):
+        model.fit(rows, y[: len(rows)], groups=groups)
+        with pytest.raises(ValueError, match="all rows are equal, or in one group"):
+            model.predict(X, return_std=True)
     with pytest.raises(ValueError, match="an alpha above 0"):
         KernelRegressor(map_, alpha=0.0).fit(X, y).predict(X, return_std=True)
 

@@ -58,8 +58,7 @@ class FoldModels:
         total = sum(filled[1:], start=filled[0])
         solutions = []
         for fold in folds[:used]:
-            alone = fold is None or not total.n - fold.n > 0
-            rest = total if alone or fold is None else total - fold
+            rest = total if fold is None else total - fold
             solutions.append(solve(rest, alpha, overwrite=rest is not total))
         coef, intercept = zip(*solutions, strict=True)
         return cls(np.stack(coef), np.stack(intercept), count)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.batches import Features, Rows, features
 from mercer.data.row_keys import fold_numbers
@@ -96,6 +97,7 @@ def _of_few_rows(
     )
     count = min(FEW_ROWS_FOLDS, max(2, len(decomposition.weights)))
     fold = fold_numbers(concatenate_keys(stream), count)
+    _require_other_rows(model, np.bincount(fold, decomposition.weights))
     coef, intercept = decomposition.left_out(alpha, fold, count)
     posterior = Posterior.of_rows(decomposition, alpha, centered=centered)
     return posterior, FoldModels(coef, intercept, count)
@@ -115,11 +117,21 @@ def _of_normal_equations(
         None if fold is None else fold.to_host() for fold in model._normal_equations(statistics)
     ]
     filled = [fold for fold in folds if fold is not None]
+    _require_other_rows(model, np.array([fold.n for fold in filled]))
     total = sum(filled[1:], start=filled[0])
     coef = model._fitted_predictor().coef
     posterior = Posterior.of(total, alpha, coef, centered=centered)
     used = 1 if isinstance(statistics, HeldOutFold) else len(folds)
     return posterior, FoldModels.of(folds, alpha, statistics.count, used)
+
+
+def _require_other_rows(model: Any, weights: Array) -> None:
+    """Raise where all rows are in one fold, of these weights: none can be left out."""
+    if np.count_nonzero(weights) < 2:
+        raise ValueError(
+            f"{type(model).__name__}: uncertainty is measured on rows that are left out, and all "
+            "rows are equal, or in one group: give different rows, or more groups."
+        )
 
 
 def _require_memory(model: Any, D: int) -> None:
