@@ -269,6 +269,14 @@ def _print_half_size(model: Any, stream: Any, seed: int, console: Console) -> No
     )
 
 
+def format_noise(model: Any) -> str:
+    """Return the standard deviation of the noise of each output."""
+    import numpy as np
+
+    deviations = np.sqrt(np.atleast_1d(model.noise_variance_))
+    return ", ".join(f"{value:.4g}" for value in deviations)
+
+
 def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:
     from mercer.parallel.tile_size import format_bytes
 
@@ -295,6 +303,8 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
                 "on rows left out the model is no better than a constant prediction. The columns "
                 "may say nothing about the target; compare other maps with mercer compare."
             )
+    if model.uncertainty and hasattr(model, "noise_variance_"):
+        console.print(f"Standard deviation of the noise: {format_noise(model)}.")
     if model.penalty == "group" and model.zero_maps_:
         console.print(f"Maps with all-zero coefficients: {', '.join(model.zero_maps_)}.")
     console.event(

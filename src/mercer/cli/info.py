@@ -11,6 +11,7 @@ import click
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table
 from mercer.cli._options import PATH, print_columns
+from mercer.cli.fit import format_noise
 
 _MOST_LISTED = 10  # classes or columns
 
@@ -174,6 +175,8 @@ def _format_model(
             "alpha": f"{loaded.alpha_:.4g}",
             "rows": "-" if count is None else f"{count:,}",
         }
+        if loaded.uncertainty and hasattr(loaded, "noise_variance_"):
+            rows["noise"] = f"standard deviation {format_noise(loaded)}"
         if description["classes"] is not None:
             rows["classes"] = _format_list(loaded.classes_.tolist())
     if feature_map is not loaded and loaded.plan_.scaled:
