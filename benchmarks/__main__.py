@@ -24,6 +24,7 @@ PARTS = (
     "plan",
     "defaults",
     "small_sets",
+    "calibration",
     "maps",
     "ops",
     "slopes",

@@ -210,7 +210,7 @@ def test_columns_of_matrices_are_chosen_by_number(folder):
         (
             "predict m.mercer data.csv --scores --proba -o p.csv",
             2,
-            "Use --scores or --proba, not both.",
+            "Use one of --scores, --proba and --set.",
         ),
         (
             "transform data.csv -o z.npy",

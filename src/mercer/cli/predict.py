@@ -36,6 +36,14 @@ from mercer.cli.fit import MapType
 )
 @click.option("--proba", is_flag=True, help="Add columns probability_<class>.")
 @click.option(
+    "--set",
+    "set_coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="COVERAGE",
+    help="Add columns set_<class>, true or false: the classes that a row may have, of which its "
+    "own is one with this probability (0.9).",
+)
+@click.option(
     "--keep", metavar="A,B,...", help="Columns of DATA to write beside the predictions: ids."
 )
 @shared_options("columns", "device", "force")
@@ -46,6 +54,7 @@ def predict(
     output: Path,
     scores: bool,
     proba: bool,
+    set_coverage: float | None,
     keep: str | None,
     columns: str | None,
     device: str | None,
@@ -62,6 +71,7 @@ def predict(
     Examples:
       mercer predict model.mercer data.parquet -o predictions.parquet
       mercer predict model.mercer data.csv --scores -o scores.csv
+      mercer predict model.mercer data.csv --set 0.9 -o sets.parquet
       gunzip -c data.csv.gz | mercer predict model.mercer - -o - > predictions.csv
     """
     to_file = output != STANDARD
@@ -69,8 +79,8 @@ def predict(
         require_output(output, force, (*TABLES, ".npy"), (model, data))
     elif console.as_json:
         raise click.UsageError("Use -o - or --json, not both: one output has one format.")
-    if scores and proba:
-        raise click.UsageError("Use --scores or --proba, not both.")
+    if scores + proba + (set_coverage is not None) > 1:
+        raise click.UsageError("Use one of --scores, --proba and --set.")
     from mercer.linear_model.base import encoder_of, write_predictions
     from mercer.maps.base import Map
     from mercer.parallel.device import use_device
@@ -89,7 +99,10 @@ def predict(
     start = time.perf_counter()
     with use_device(device), console.progress("predict") as progress:
         extra = "score" if scores else "probability" if proba else None
-        rows = write_predictions(loaded, stream.with_progress(progress), output, extra, kept)
+        extra = extra if set_coverage is None else "set"
+        rows = write_predictions(
+            loaded, stream.with_progress(progress), output, extra, kept, set_coverage
+        )
     if unseen:
         counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())
         console.note(f"cells with a value that the model was not fitted on: {counts}.")
