@@ -25,6 +25,7 @@ PARTS = (
     "defaults",
     "small_sets",
     "uncertainty",
+    "calibration",
     "maps",
     "ops",
     "slopes",

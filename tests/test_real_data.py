@@ -227,3 +227,20 @@ def test_the_winner_is_within_a_point_of_the_best_by_exhaustive_search(name, ker
             f"{scores[best]:.4f}; {board.summary}"
         )
     assert chosen > scores[best] - 0.01
+
+
+@pytest.mark.parametrize("name", ["letter", "satimage", "magic", "spambase"])
+def test_probabilities_are_calibrated_and_sets_keep_their_coverage(name):
+    """Expected calibration error of three maps, 15 bins, and prediction sets of 90%."""
+    X, y, X_test, y_test = halves(name, 15_000, 5_000)
+    errors, covered = [], []
+    for seed in range(3):
+        model = mercer.KernelClassifier(RandomFourier(1024, random_state=seed), uncertainty=True)
+        P = model.fit(X, y).predict_proba(X_test)
+        truth = np.searchsorted(model.classes_, y_test)
+        bins = np.minimum((P.max(axis=1) * 15).astype(int), 14)
+        gaps = np.bincount(bins, P.argmax(axis=1) == truth) - np.bincount(bins, P.max(axis=1))
+        errors.append(np.abs(gaps).sum() / len(truth))
+        covered.append(model.predict_set(X_test)[np.arange(len(truth)), truth].mean())
+    assert np.mean(errors) < 0.02
+    assert np.mean(covered) > 0.9 - 3 * np.sqrt(0.9 * 0.1 * (1 / len(y) + 1 / len(truth)))

@@ -66,6 +66,30 @@ def test_probabilities_are_those_of_predict_proba(loss, folder):
     )
 
 
+def test_calibrated_probabilities_and_sets_are_those_of_the_model(folder):
+    run(f"fit data.parquet --target digit {SMALL} --uncertainty true -o model.mercer")
+    model, X = mercer.load("model.mercer"), frame().drop(columns="digit")
+    run("predict model.mercer data.parquet --proba -o p.parquet")
+    found = pd.read_parquet("p.parquet")
+    assert list(found.columns) == ["prediction", *(f"probability_{digit}" for digit in range(10))]
+    np.testing.assert_allclose(found.to_numpy()[:, 1:], model.predict_proba(X), rtol=0, atol=1e-12)
+    for output in ("s.parquet", "s.csv"):
+        run(f"predict model.mercer data.parquet --set 0.95 -o {output}")
+        found = pd.read_parquet(output) if output == "s.parquet" else pd.read_csv(output)
+        assert list(found.columns) == ["prediction", *(f"set_{digit}" for digit in range(10))]
+        assert {str(kind) for kind in found.dtypes[1:]} == {"bool"}
+        np.testing.assert_array_equal(found.to_numpy()[:, 1:], model.predict_set(X, 0.95))
+        np.testing.assert_array_equal(found["prediction"], model.predict(X))
+
+
+def test_a_model_without_uncertainty_says_how_to_fit_it(model):
+    message = fails("predict model.mercer data.parquet --proba -o p.parquet")
+    assert "uncertainty=True" in message and "loss='log_loss'" in message
+    message = fails("predict model.mercer data.parquet --set 0.9 -o p.parquet")
+    assert "Fit it with uncertainty=True" in message
+    assert "0<x<1" in fails("predict model.mercer data.parquet --set 1 -o p.parquet", 2)
+
+
 def test_lists_in_a_parquet_column_are_found_again(folder):
     run("transform data.parquet --target digit --map hellinger -o z.parquet --save h.mercer")
     table = pd.read_parquet("z.parquet").assign(digit=frame()["digit"])

@@ -101,10 +101,12 @@ def test_classifiers_of_a_device_are_those_of_the_cpu(loss: str) -> None:
     scores = fitted.decision_function(to_tensor(X))
     assert isinstance(scores, torch.Tensor)
     np.testing.assert_allclose(to_numpy(scores), expected.decision_function(X), atol=1e-6)
-    if loss in ("logistic", "log_loss"):
-        np.testing.assert_allclose(
-            to_numpy(fitted.predict_proba(to_tensor(X))), expected.predict_proba(X), atol=1e-6
-        )
+    for each, rows in ((expected, X), (fitted, to_tensor(X))):
+        each.set_params(uncertainty=True).fit(rows, words)
+    P, sets = fitted.predict_proba(to_tensor(X)), fitted.predict_set(to_tensor(X), 0.95)
+    np.testing.assert_allclose(to_numpy(P), expected.predict_proba(X), atol=1e-5)
+    assert sets.dtype == torch.bool
+    np.testing.assert_array_equal(to_numpy(sets), expected.predict_set(X, 0.95))
     numbers = clone(model).fit(to_tensor(X), to_tensor(y))
     assert numbers.predict(to_tensor(X)).dtype == torch.int64
     assert numbers.score(to_tensor(X), to_tensor(y)) == expected.score(X, words)

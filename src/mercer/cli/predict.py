@@ -49,6 +49,14 @@ from mercer.cli.fit import MapType
     help="Add a column leverage: small for rows like those of the fit, large far from them.",
 )
 @click.option(
+    "--set",
+    "set_coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="COVERAGE",
+    help="Add columns set_<class>, true or false: the classes that a row may have, of which its "
+    "own is one with this probability (0.9).",
+)
+@click.option(
     "--keep", metavar="A,B,...", help="Columns of DATA to write beside the predictions: ids."
 )
 @shared_options("columns", "device", "force")
@@ -62,6 +70,7 @@ def predict(
     std: bool,
     interval: float | None,
     leverage: bool,
+    set_coverage: float | None,
     keep: str | None,
     columns: str | None,
     device: str | None,
@@ -79,6 +88,7 @@ def predict(
       mercer predict model.mercer data.parquet -o predictions.parquet
       mercer predict model.mercer data.csv --scores -o scores.csv
       mercer predict model.mercer data.csv --interval 0.9 -o intervals.csv
+      mercer predict model.mercer data.csv --set 0.9 -o sets.parquet
       gunzip -c data.csv.gz | mercer predict model.mercer - -o - > predictions.csv
     """
     to_file = output != STANDARD
@@ -92,11 +102,12 @@ def predict(
         "std": std,
         "interval": interval is not None,
         "leverage": leverage,
+        "set": set_coverage is not None,
     }
     extra = [name for name, wanted in chosen.items() if wanted]
     if len(extra) > 1:
         raise click.UsageError(
-            "Use one of --scores, --proba, --std, --interval and --leverage at a time."
+            "Use one of --scores, --proba, --std, --interval, --leverage and --set at a time."
         )
     from mercer.linear_model.base import encoder_of, write_predictions
     from mercer.maps.base import Map
@@ -116,7 +127,12 @@ def predict(
     start = time.perf_counter()
     with use_device(device), console.progress("predict") as progress:
         rows = write_predictions(
-            loaded, stream.with_progress(progress), output, next(iter(extra), None), kept, interval
+            loaded,
+            stream.with_progress(progress),
+            output,
+            next(iter(extra), None),
+            kept,
+            interval or set_coverage,
         )
     if unseen:
         counts = ", ".join(f"{name!r} {count:,}" for name, count in unseen.items())

@@ -36,7 +36,7 @@ from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
 from mercer.data.table_schema import TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
-from mercer.linear_model.cross_validation import FOLDS, Folds, HeldOutFold, ValidationScore
+from mercer.linear_model.cross_validation import Folds, HeldOutFold, ValidationScore
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.posterior import Posterior
@@ -83,8 +83,9 @@ from mercer.validation.times import reject_times
 _COLUMNS = Setting("columns", text="open_stream(source, columns=[...])")
 _T = TypeVar("_T")
 # in no model file, and not sent to other processes
-_STATISTICS = ("_statistics", "_unlabeled", "_training")
-_UNCERTAINTY = ("_posterior", "_intervals")  # in a model file with uncertainty=True
+_STATISTICS = ("_statistics", "_unlabeled", "_training", "_lazy")
+# in a model file with uncertainty=True
+_UNCERTAINTY = ("_posterior", "_intervals", "_calibration", "_sets")
 _TRAINING_BYTES = 2**26  # of rows in memory, a copy of which is kept for measures of uncertainty
 
 
@@ -395,11 +396,14 @@ class KernelModel(BaseEstimator):
             )
         replace(self._settings(), uncertainty=True).validate()
         X, y, sample_weight, groups = training
+        model = copy.copy(self)  # whose fitted attributes may be set again
         with self._execution(X), _ignore_overflow():
-            stream = self._open(X, y, sample_weight, reset=False)
+            stream = model._weight_classes(model._open(X, y, sample_weight, reset=False))
             if groups is not None:
                 stream.with_groups(_to_host(groups))
-            self._measure_uncertainty(self._weight_classes(stream))
+            model._measure_uncertainty(stream)
+        for attribute in set(_UNCERTAINTY) & set(vars(model)):
+            setattr(self, attribute, getattr(model, attribute))
 
     @property
     def _has_uncertainty(self) -> bool:
@@ -425,6 +429,7 @@ class KernelModel(BaseEstimator):
             self.pca,
             self.checkpoint,
             self.uncertainty,
+            labels=not self._numeric_targets,
             **conditions,
         )
 
@@ -509,7 +514,8 @@ class KernelModel(BaseEstimator):
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
         if settings.uncertainty:
-            plan = replace(plan, passes=(*plan.passes, "uncertainty (3)"))
+            last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"
+            plan = replace(plan, passes=(*plan.passes, last))
         given = make_map(name, self.feature_map, None, None)
         encoded = _describe_encoding(self.feature_map_)
         scaled = not encoded and count_scaled(given, self.scale) > 0
@@ -541,12 +547,12 @@ class KernelModel(BaseEstimator):
         return tuple(widths_of(self.feature_map_).values())
 
     def _empty_statistics(self, settings: Settings) -> Statistic:
-        """Return statistics to fill, for each fold where alpha is chosen by cross-validation."""
-        if settings.alpha_method == "held-out":
-            return HeldOutFold(self._target_statistics(), self._target_statistics())
-        if not settings.uses_folds:
-            return cast(Statistic, self._target_statistics())
-        return Folds(*(self._target_statistics() for _ in range(FOLDS)))
+        """Return statistics to fill, for each fold where rows are left out."""
+        folds = settings.count_folds(sum(self._map_widths))
+        parts: list[Any] = [self._target_statistics() for _ in range(folds)]
+        if folds == 1:
+            return cast(Statistic, parts[0])
+        return HeldOutFold(*parts) if folds == 2 else Folds(*parts)
 
     def _reduce(self, rows: Rows, statistics: Any, suffix: str = "") -> Any:
         """Return the statistics of all rows; partial sums are in the checkpoint, if there is one.
@@ -623,7 +629,7 @@ class KernelModel(BaseEstimator):
         self._statistics: Any = part if first else self._statistics + part
         self.n_samples_seen_ = count + (0 if first else self.n_samples_seen_)
         self._predictor = None  # solved when it is used
-        for name in ("_training", *_UNCERTAINTY):
+        for name in ("_training", "_lazy", *_UNCERTAINTY):
             self.__dict__.pop(name, None)
 
     def _fitted_predictor(self) -> LinearPredictor:
@@ -1226,21 +1232,23 @@ def write_predictions(
     path : path
         ``.parquet``, ``.csv``, ``.tsv`` or ``.npy``: a column "prediction", one for each output
         when there are several.
-    extra : None, "score", "probability", "std", "interval" or "leverage"
+    extra : None, "score", "probability", "set", "std", "interval" or "leverage"
         Further columns. For a classifier: score_<class> (for two classes that of the second alone,
-        which is above 0 for it), or probability_<class>, where the model has ``predict_proba``. For
-        a regressor: std, or lower and upper, the ends of an interval, after each prediction.
+        which is above 0 for it), probability_<class>, where the model has ``predict_proba``, or
+        set_<class>, whether a class is in the prediction set. For a regressor: std, or lower and
+        upper, the ends of an interval, after each prediction.
     keep : KeptColumns, optional
         Columns of the source that are written before the predictions.
     coverage : float, optional
-        Of intervals.
+        Of intervals and prediction sets.
     """
     names = model._output_names("prediction")
     kept: dict[str, Any] = {} if keep is None else keep.types
     if set(kept) & set(names):
         raise ValueError(f"The columns {', '.join(names)} are predictions, and cannot be kept.")
     types: dict[str, Any] = dict.fromkeys(names, model._prediction_dtype)
-    types |= dict.fromkeys(model._extra_names(extra, coverage), np.dtype(np.float64))
+    kind = np.dtype(bool if extra == "set" else np.float64)
+    types |= dict.fromkeys(model._extra_names(extra, coverage), kind)
     with open_writer(path, {**kept, **types}) as writer:
         for columns in model._prediction_columns(X, extra, coverage):
             beside = {} if keep is None else keep.rows(len(columns[0]))

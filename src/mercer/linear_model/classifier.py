@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Self
@@ -18,6 +19,7 @@ from mercer.data import Stream
 from mercer.data.stream import is_lazy
 from mercer.errors import ParameterError, Setting
 from mercer.linear_model.base import KernelModel, _to_host, targets_of
+from mercer.linear_model.calibration import Calibration, logits_of
 from mercer.linear_model.cross_validation import Folds
 from mercer.linear_model.labels import (
     ClassWeightedStream,
@@ -32,11 +34,17 @@ from mercer.linear_model.labels import (
 from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
+from mercer.linear_model.prediction_sets import PredictionSets
+from mercer.linear_model.predictor import LinearPredictor
+from mercer.linear_model.routes import ROUTES
+from mercer.linear_model.uncertainty import leave_out
 from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.device import to_tensor_like
 from mercer.stats.base import CombinedStatistics
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
+
+_PROBABILISTIC = ("logistic", "log_loss")  # losses whose scores are logarithms of odds
 
 
 class _available_if:
@@ -85,7 +93,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     scale : bool or "auto", default="auto"
         As in KernelRegressor.
     loss : {"squared", "squared_hinge", "logistic", "log_loss"}, default="squared"
-        "logistic" and "log_loss" have ``predict_proba``.
+        "logistic" and "log_loss" have probabilities of their own; those of the others are
+        calibrated on rows that are left out.
     alpha : float, list, "auto", "gcv", "kfold" or "loo", default="auto"
         As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of
         a list, of a grid of 25 for "auto" and "kfold", that has the smallest mean loss of rows by
@@ -99,9 +108,18 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     fit_intercept : bool, default=True
     pca : int or None, default=None
         As in KernelRegressor; squared loss only.
+    uncertainty : bool, default=False
+        Measure and store what ``predict_proba`` and ``predict_set`` need: scores of training rows
+        by models that were fitted without them. Squared loss leaves out five folds by subtraction
+        from normal equations, a quarter of the rows beyond 1,024 features; for other losses, and
+        where conjugate gradients solve, the model is fitted once more without a quarter of the
+        rows (up to 2,048 rows, without each quarter). Without it both work for rows that were given
+        in memory, up to 64 MB of which are kept; a model file has what they need only with it.
     class_weight : dict, "balanced" or None, default=None
         Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass
-        over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen.
+        over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen,
+        nor for the coverage of ``predict_set``. Probabilities are those of classes with these
+        weights.
     max_iter : int, default=100
         Maximum number of Newton steps, each as good as five sweeps of coordinate descent on one-hot
         codes; a ConvergenceWarning says where more are needed.
@@ -146,6 +164,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     classes_: Array
     _classes_declared: bool  # by partial_fit
+    _calibration: Calibration | None
+    _sets: PredictionSets | None
 
     _numeric_targets = False
 
@@ -217,6 +237,13 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         with self._undo_failure():
             validate_estimator(self)
             self._require_statistics()
+            if self.uncertainty:
+                raise ParameterError(
+                    type(self).__name__,
+                    "partial_fit keeps no rows that could be left out, which ",
+                    Setting("uncertainty", "True"),
+                    " needs. Use fit, on a stream where there are many rows, or leave it out.",
+                )
             if not hasattr(self, "_statistics"):
                 if classes is None:
                     raise ValueError(
@@ -264,6 +291,15 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def predict_proba(self, X: Any) -> Array:
         """Return softmax(f) for log loss; for logistic loss 1/(1 + exp(-f)), divided by their sum.
 
+        For other losses softmax_c(a_c f_c + b_c), calibrated on scores of rows by models that were
+        fitted without them: ``uncertainty=True`` computes them in ``fit``, and a model with a copy
+        of its rows at the first call. Log loss and logistic loss have a temperature with
+        ``uncertainty=True`` where alpha was given: one that is chosen has the least loss of held-
+        out rows already.
+
+        ``predict`` is the class of the highest score. With calibrated probabilities it is that of
+        the highest probability but for a few rows that are near a boundary.
+
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, Dask array, path or stream
@@ -272,6 +308,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         -------
         array of shape (n_samples, n_classes)
         """
+        self._require_calibration()
         if self._is_local(X):
             return self._probabilities(X)
         if is_lazy(X):
@@ -281,7 +318,96 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             return to_tensor_like(self._probabilities(X), X)
 
     def _probabilities(self, X: Any) -> Array:
-        return np.concatenate([probabilities(part, self.loss) for part in self._scores(X)[1]])
+        return np.concatenate([self._decode_probabilities(part) for part in self._scores(X)[1]])
+
+    def _require_calibration(self) -> None:
+        """Measure the calibration of a loss without probabilities of its own."""
+        if self.loss not in _PROBABILISTIC:
+            self._require_uncertainty()
+
+    def _decode_probabilities(self, scores: Array) -> Array:
+        if self.loss in _PROBABILISTIC and not (self.uncertainty and self._has_uncertainty):
+            return probabilities(scores, self.loss)
+        calibration, _ = self._measures()
+        return calibration.probabilities(logits_of(scores, self.loss))
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return adaptive prediction sets: which classes a row may have.
+
+        A class is in the set of a row unless the classes that are more probable have a higher total
+        probability than those of ``coverage`` of the rows that a model was fitted without had, the
+        probability of the classes before their own. The predicted class always is. If new rows
+        are like those of ``fit``, their class is in the set with a probability of about
+        ``coverage``, or more: at least that of predicting it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame, Arrow table, Dask array, path or stream
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        array of bool of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        if not (isinstance(coverage, float | np.floating) and 0 < coverage < 1):
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
+        self._require_uncertainty()
+        if is_lazy(X):
+            options: Any = {"coverage": coverage}
+            return map_chunks(self, "predict_set", X, len(self.classes_), np.dtype(bool), **options)
+        with self._execution(X):
+            parts = [chosen for _, chosen in self._set_parts(X, coverage)]
+            return to_tensor_like(np.concatenate(parts), X)
+
+    def _set_parts(self, X: Any, coverage: float) -> Iterator[tuple[Array, Array]]:
+        """Yield the scores (n, t) and the prediction sets (n, classes) of consecutive rows."""
+        (calibration, sets), own = self._measures(), self._fitted_predictor()
+        coef, intercept = sets.models.side_by_side()
+        both = LinearPredictor(
+            np.hstack([own.coef, coef]), np.concatenate([own.intercept, intercept]), 0.0, None
+        )
+        t = own.coef.shape[1]
+        for scores in self._scores(X, both)[1]:
+            predicted = _class_numbers(scores[:, :t])
+            chosen = sets.sets(scores[:, t:], predicted, calibration, self.loss, coverage)
+            yield scores[:, :t], chosen
+
+    @property
+    def _has_uncertainty(self) -> bool:
+        return getattr(self, "_sets", None) is not None or "_sets" in getattr(self, "_lazy", ())
+
+    def _measures(self) -> tuple[Calibration, PredictionSets]:
+        self._require_uncertainty()
+        measured = vars(self) if getattr(self, "_sets", None) is not None else self._lazy
+        return measured["_calibration"], measured["_sets"]
+
+    def _keep_training(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        super()._keep_training(X, y, sample_weight, groups)
+        # of measures after fit, which adds no attributes
+        self._lazy: dict[str, Any] = {}
+
+    def _pack(self) -> Self:
+        other = super()._pack()
+        other.__dict__.update(getattr(self, "_lazy", {}))
+        return other
+
+    def _measure_uncertainty(self, stream: Stream) -> None:
+        measured: dict[str, Any] = getattr(self, "_lazy", self.__dict__)
+        models, sample = leave_out(self, stream, ROUTES)
+        classes = sample.targets[:, 0].astype(np.int64)
+        own = self.loss in _PROBABILISTIC
+        if own and self._fitted_predictor().search is not None:  # alpha has the least held-out loss
+            calibration = Calibration.identity(len(self.classes_))
+        else:
+            logits = logits_of(sample.scores, self.loss)
+            calibration = Calibration.of(logits, classes, sample.weight, shared=own)
+        rows = sample.weight
+        if isinstance(stream, ClassWeightedStream):  # sets count rows, whatever their class
+            factors = [stream.weights.get(label, 1.0) for label in self.classes_.tolist()]
+            rows = rows / np.array(factors)[classes]
+        measured["_calibration"] = calibration
+        measured["_sets"] = PredictionSets.of(models, sample, calibration, self.loss, rows)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of the predictions.
@@ -399,11 +525,23 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def _require_probabilities(self) -> None:
         """Raise an AttributeError that says how to get probabilities, unless there are any."""
-        if self.loss not in ("logistic", "log_loss"):
+        if self.loss in _PROBABILISTIC:
+            return
+        needed = "Fit with uncertainty=True, or with loss='log_loss'."
+        try:
+            replace(self._settings(), uncertainty=True).validate()
+        except ValueError as error:
             raise AttributeError(
-                f"predict_proba needs loss='log_loss' (or 'logistic'), got loss={self.loss!r}. Fit "
-                "with loss='log_loss', or wrap the classifier in "
-                "sklearn.calibration.CalibratedClassifierCV."
+                f"predict_proba of loss={self.loss!r} needs scores of rows that were left out. "
+                f"{error} Or fit with loss='log_loss'."
+            ) from None
+        fitted = self.__sklearn_is_fitted__()
+        if fitted and not (self._has_uncertainty or hasattr(self, "_training")):
+            raise AttributeError(
+                f"predict_proba of loss={self.loss!r} needs scores of rows that were left out, and "
+                f"this {type(self).__name__} has none, and no copy of its rows (it was loaded, "
+                "updated by partial_fit, or fitted on a file or on more than 64 MB of rows). "
+                f"{needed}"
             )
 
     def _require_partial_fit(self) -> None:
@@ -419,9 +557,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return len(self.classes_) if self._is_2d else 1
 
     def _decode_scores(self, scores: Array) -> Array:
-        return self.classes_[
-            (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
-        ]
+        return self.classes_[_class_numbers(scores)]
 
     @property
     def _prediction_dtype(self) -> np.dtype[Any]:
@@ -434,15 +570,21 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _extra_names(self, extra: str | None, coverage: float | None) -> list[str]:
         if extra is None:
             return []
-        if extra not in ("score", "probability"):
+        if extra not in ("score", "probability", "set"):
             raise ValueError(f"A KernelClassifier predicts classes: it has no {extra} of numbers.")
-        if extra == "probability" and not hasattr(self, "predict_proba"):
-            raise ParameterError(
-                "",
-                "This KernelClassifier has no probabilities, which come with ",
-                Setting("loss", "'log_loss'"),
-                " and 'logistic': write scores, or fit it with such a loss.",
-            )
+        if extra == "set":
+            self._require_uncertainty()
+        if extra == "probability":
+            if not hasattr(self, "predict_proba"):
+                raise ParameterError(
+                    "",
+                    "This KernelClassifier has no probabilities, which come with ",
+                    Setting("uncertainty", "True"),
+                    " or with ",
+                    Setting("loss", "'log_loss'"),
+                    " and 'logistic': write scores, or fit it with one of these.",
+                )
+            self._require_calibration()
         classes: list[Any] = self.classes_.tolist()
         second = extra == "score" and len(classes) == 2
         return [f"{extra}_{label}" for label in (classes[1:] if second else classes)]
@@ -450,10 +592,15 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _prediction_columns(
         self, X: Any, extra: str | None, coverage: float | None
     ) -> Iterator[list[Array]]:
+        if extra == "set":
+            assert coverage is not None
+            for scores, chosen in self._set_parts(X, coverage):
+                yield [self._decode_scores(scores), *chosen.T]
+            return
         for scores in self._scores(X)[1]:
             columns = [self._decode_scores(scores)]
             if extra is not None:
-                columns += [*(scores if extra == "score" else probabilities(scores, self.loss)).T]
+                columns += [*(scores if extra == "score" else self._decode_probabilities(scores)).T]
             yield columns
 
     def _weight_classes(self, stream: Stream) -> Stream:
@@ -471,6 +618,11 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _class_numbers(scores: Array) -> Array:
+    """Return the number of the predicted class of each row."""
+    return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
 
 
 def _labels(statistics: Any) -> Array:

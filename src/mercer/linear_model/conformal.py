@@ -55,9 +55,7 @@ class ConformalIntervals:
     @property
     def predictor(self) -> LinearPredictor:
         """Linear predictor with the outputs of all fold models, (D, K t)."""
-        K, D, t = self.models.coef.shape
-        coef = self.models.coef.transpose(1, 0, 2).reshape(D, K * t)
-        return LinearPredictor(coef, self.models.intercept.reshape(-1), 0.0, None)
+        return LinearPredictor(*self.models.side_by_side(), 0.0, None)
 
     def intervals(self, scores: Array, coverage: float, scale: Array | None = None) -> Array:
         """Return the ends of the intervals, (n, t, 2).
@@ -86,22 +84,32 @@ class ConformalIntervals:
     def validate(self, features: int, outputs: int) -> None:
         """Raise unless the arrays fit so many features and outputs, and are finite."""
         n, K = len(self.fold), len(self.models.coef)
-        arrays = (*vars(self.models).values(), self.residuals, self.scale, self.weight)
+        arrays = (self.residuals, self.scale, self.weight)
         good = (
-            self.models.coef.shape == (K, features, outputs)
-            and self.models.intercept.shape == (K, outputs)
+            self.models.fits(features, outputs)
             and self.residuals.shape == (n, outputs)
             and self.scale.shape == self.weight.shape == (n,)
             and self.fold.dtype.kind == "i"
             and n > 0
             and bool(np.all((self.fold >= 0) & (self.fold < K)))
-            and self.models.count >= K
         )
         if not good or not all(np.isfinite(array).all() for array in arrays):
             raise ValueError(
                 f"Conformal intervals need residuals of {outputs} outputs and finite models of "
                 f"{features} features."
             )
+
+
+def required_weight(name: str, total: float, coverage: float) -> float:
+    """Return coverage (n + 1), the number of left-out rows inside; raise where it is above n."""
+    wanted = coverage * (total + 1) * (1 - 1e-12)
+    if wanted > total:
+        least = int(np.ceil(coverage / (1 - coverage) * (1 - 1e-12)))
+        raise ValueError(
+            f"{name} of coverage {coverage:g} needs at least {least:,} rows that were left out, "
+            f"and there are {total:g}: give more rows, or a smaller coverage."
+        )
+    return wanted
 
 
 class _OrderedResiduals(NamedTuple):
@@ -129,14 +137,7 @@ class _OrderedResiduals(NamedTuple):
         units : array of shape (n,)
         coverage : float
         """
-        total = float(self.all_sums[-1])
-        wanted = coverage * (total + 1) * (1 - 1e-12)
-        if wanted > total:
-            least = int(np.ceil(coverage / (1 - coverage)))
-            raise ValueError(
-                f"An interval of coverage {coverage:g} needs at least {least:,} rows that were "
-                f"left out, and there are {total:g}: give more rows, or a smaller coverage."
-            )
+        wanted = required_weight("An interval", float(self.all_sums[-1]), coverage)
         middle = self.all_residuals[np.searchsorted(self.all_sums, wanted)] * units
         low, high = middle + F.min(axis=1), middle + F.max(axis=1)
         for _ in range(_BISECTIONS if F.shape[1] > 1 else 0):

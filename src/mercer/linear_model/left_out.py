@@ -15,7 +15,7 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.solvers.blocks import multiply
 from mercer.linear_model.solvers.ridge import solve
-from mercer.maps.block import Block, as_block
+from mercer.maps.block import Block, as_block, rows_of
 from mercer.stats.basic import Reservoir
 
 LEFT_OUT_FOLDS = 20
@@ -25,7 +25,7 @@ rows. With more features the rows that are left out are those of the search for 
 FEW_ROWS_FOLDS = 100
 """Folds of up to FEW_ROWS rows, whose models are fitted to 99% of them: close to leave-one-out."""
 
-SAMPLE_ROWS = 200_000
+LEFT_OUT_ROWS = 200_000
 """Rows whose left-out scores are kept: a quantile of them has a standard error of 0.1 points."""
 
 
@@ -67,12 +67,33 @@ class FoldModels:
         """Return the fold of each row by its key; K and above for rows of no fold."""
         return fold_numbers(keys, self.count)
 
-    def scores(self, block: Block) -> Array:
-        """Return f_k(x) of each row and fold, (n, K, t)."""
+    def left_out_scores(self, block: Block, fold: NDArray[np.int64]) -> Array:
+        """Return f_k(x) of rows by the model without their fold, (n, t); 0 for those of no fold."""
+        K, _, t = self.coef.shape
+        scores = np.zeros((len(fold), t))
+        for k in np.unique(fold[fold < K]):
+            chosen = np.flatnonzero(fold == k)
+            coef = self.coef[k].astype(block.dtype, copy=False)
+            scores[chosen] = multiply(rows_of(block, chosen), coef)
+            scores[chosen] += self.intercept[k]
+        return scores
+
+    def side_by_side(self) -> tuple[Array, Array]:
+        """Return the coefficients of all models, (D, K t), and their intercepts, (K t,)."""
         K, D, t = self.coef.shape
-        stacked = np.ascontiguousarray(self.coef.transpose(1, 0, 2).reshape(D, K * t))
-        product = multiply(block, stacked.astype(block.dtype, copy=False))
-        return product.reshape(-1, K, t).astype(np.float64, copy=False) + self.intercept
+        coef = np.ascontiguousarray(self.coef.transpose(1, 0, 2).reshape(D, K * t))
+        return coef, self.intercept.reshape(-1)
+
+    def fits(self, features: int, outputs: int) -> bool:
+        """Return whether models are finite and of so many features and outputs."""
+        K = len(self.coef)
+        return bool(
+            self.coef.shape == (K, features, outputs)
+            and self.intercept.shape == (K, outputs)
+            and self.count >= K > 0
+            and np.isfinite(self.coef).all()
+            and np.isfinite(self.intercept).all()
+        )
 
 
 class LeftOutScores(Reservoir):
@@ -97,7 +118,7 @@ class LeftOutScores(Reservoir):
         models: FoldModels,
         posterior: Posterior | None = None,
         classes: Array | None = None,
-        size: int = SAMPLE_ROWS,
+        size: int = LEFT_OUT_ROWS,
         seed: int = 0,
     ) -> None:
         super().__init__(size, seed)
@@ -114,7 +135,7 @@ class LeftOutScores(Reservoir):
         assert keys is not None and y is not None
         fold = self.models.numbers(keys)
         left_out = fold < len(self.models.coef)
-        scores = self.models.scores(block)[np.arange(len(fold)), np.where(left_out, fold, 0)]
+        scores = self.models.left_out_scores(block, fold)
         targets = np.asarray(y) if self.classes is None else np.searchsorted(self.classes, y)
         leverage = np.zeros(len(fold))
         if self.posterior is not None:

@@ -35,7 +35,7 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.penalties import Penalty
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers import newton_cg
-from mercer.linear_model.solvers.blocks import CachedBlocks
+from mercer.linear_model.solvers.blocks import CachedBlocks, SplitBlocks
 from mercer.linear_model.solvers.coded_descent import is_one_hot
 from mercer.linear_model.solvers.evidence import FactoredEvidence, choose_evidence, is_large
 from mercer.linear_model.solvers.newton_folds import KEPT_ALPHAS, choose_alpha
@@ -178,6 +178,8 @@ class Problem:
         d, D, and bytes that the route's arrays may take.
     folds : int
         Folds of k-fold cross-validation; 1 without.
+    left_out : int
+        Folds whose normal equations are kept apart for the uncertainty of classes; 1 without.
     statistics : tuple of str
         Names of the passes that compute statistics of the maps.
     labels, class_weights, leverages : bool
@@ -226,6 +228,7 @@ class Problem:
     alpha_method: str | None = None
     searches_alpha: bool = True
     routes: tuple[str, ...] | None = None
+    left_out: int = 1
 
     @property
     def stored_numbers(self) -> float:
@@ -264,6 +267,8 @@ class Settings:
         cluster or a device.
     grouped, timed : bool
         Whether rows of a group are left out together, and the latest rows are held out.
+    labels : bool
+        Whether targets are classes.
     alpha_method : str or None
         Method of the plan, once there is one.
     """
@@ -281,6 +286,7 @@ class Settings:
     device: bool = False
     grouped: bool = False
     timed: bool = False
+    labels: bool = False
     alpha_method: str | None = None
 
     @property
@@ -297,6 +303,19 @@ class Settings:
     def uses_folds(self) -> bool:
         """Whether alpha is chosen by k-fold cross-validation."""
         return self.searches_alpha if self.penalty != "l2" else self.alpha_method == "kfold"
+
+    def count_folds(self, features: int) -> int:
+        """Return the folds whose statistics are kept apart: 1, 2 where a quarter is held out.
+
+        Rows are left out to choose alpha, and for the uncertainty of classes.
+        """
+        if self.alpha_method == "held-out":
+            return 2
+        if self.uses_folds:
+            return FOLDS
+        if self.uncertainty and self.labels:
+            return FOLDS if features <= LOO_FEATURES else 2
+        return 1
 
     def alpha_methods(self, rows: int | None, features: int) -> tuple[str | None, ...]:
         """Return the methods to choose alpha for these rows, in the order of preference.
@@ -422,6 +441,7 @@ class Route:
     pca: ClassVar[bool] = False
     checkpoint: ClassVar[bool] = False
     uncertainty: ClassVar[bool] = False
+    refits: ClassVar[bool] = False  # without some rows, for the uncertainty of classes
     cluster: ClassVar[bool] = False
     device: ClassVar[bool] = True  # features are computed there by every route
     partial_fit: ClassVar[bool] = False
@@ -454,6 +474,13 @@ class Route:
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
     ) -> LinearPredictor:
         """Return the linear predictor of the rows of a stream, on the features of the model."""
+        raise NotImplementedError
+
+    def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
+        """Return coefficients (D, t) and intercepts of the other rows, at the alpha of the model.
+
+        left_out is an array of shape (n,), bool.
+        """
         raise NotImplementedError
 
     def plan(self, problem: Problem) -> Plan:
@@ -562,7 +589,7 @@ class Route:
             ("pca", self.pca, None),
             ("penalty", settings.penalty in self.penalties, "l2"),
             ("checkpoint", self.checkpoint, None),
-            ("uncertainty", self.uncertainty, False),
+            ("uncertainty", self.uncertainty or (self.refits and settings.labels), False),
         ):
             value = getattr(settings, name)
             if value != default and not supported:
@@ -588,7 +615,7 @@ class NormalEquationsRoute(Route):
         return not problem.outputs
 
     def memory(self, problem: Problem) -> int:
-        return _solver_bytes(problem.features, problem)
+        return _solver_bytes(problem.features, _with_left_out(problem))
 
     def work(self, problem: Problem) -> float:
         """Return n D^2/2 for Z'Z, D^3/6 for a Cholesky factor, 10 D^3 for a decomposition.
@@ -610,7 +637,7 @@ class NormalEquationsRoute(Route):
     def passes(self, problem: Problem) -> tuple[str, ...]:
         return (
             *problem.first_passes,
-            _name_normal_equations(problem),
+            _name_normal_equations(_with_left_out(problem)),
             *["covariance of unlabeled rows"] * problem.unlabeled,
             *["copies of rows", "leverages"] * problem.leverages,
         )
@@ -772,6 +799,7 @@ class ConjugateGradientsRoute(Route):
     name = "passes"
     method = "least squares by conjugate gradients over blocks"
     memory_note = "arrays of {solver_bytes}"
+    refits = True
     fallback = True
     iterative = True
     handicap = _ITERATIVE
@@ -833,6 +861,12 @@ class ConjugateGradientsRoute(Route):
             solution.coef, solution.intercept, alpha, search, n_iter=solution.iterations
         )
 
+    def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
+        blocks = _others(_cached_features(model, features(stream, model.feature_map_)), left_out)
+        options: Any = {"fit_intercept": model.fit_intercept, "max_memory": model.plan_.limit}
+        solution = solve_ridge(blocks, model.alpha_, tol=_CLASS_TOLERANCE, **options)
+        return solution.coef, solution.intercept
+
 
 class NewtonCGRoute(Route):
     """Newton's method by conjugate gradients, for losses other than the squared."""
@@ -842,6 +876,7 @@ class NewtonCGRoute(Route):
     memory_note = "arrays of {solver_bytes}"
     losses = tuple(LOSSES)
     alphas = ("auto", "kfold")
+    refits = True
     fallback = True
     states_alpha = True
     iterative = True
@@ -906,6 +941,26 @@ class NewtonCGRoute(Route):
         if basis is not None:
             coef, intercept = basis.expand(coef, intercept)
         return LinearPredictor(coef, intercept, alpha, search, n_iter=minimum.steps)
+
+    def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
+        blocks = _others(_cached_features(model, features(stream, model.feature_map_)), left_out)
+        own = model._fitted_predictor()
+        t = own.coef.shape[1]
+        start = newton_cg.Minimum(
+            own.coef, own.intercept, 0, 0, np.zeros(t), unconverged=np.zeros(t, bool)
+        )
+        with limit_threads(model.n_jobs), one_blas_thread():
+            minimum = newton_cg.minimize_loss(
+                blocks,
+                loss_of(model.loss, t),
+                own.alpha,
+                start=start,
+                tol=model.tol,
+                fit_intercept=model.fit_intercept,
+                max_iter=model.max_iter,
+                max_memory=model.plan_.limit,
+            )
+        return minimum.coef, minimum.intercept
 
     def _has_few_rows(self, model: Any) -> bool:
         """Return whether dense rows are so few that their Gram matrix is decomposed first."""
@@ -1025,7 +1080,7 @@ def plan_alpha(
         Arguments of `plan_fit`, but for those that the method decides.
     """
     for method in settings.alpha_methods(rows, features):
-        plan = plan_fit(rows, columns, features, **_alpha_sizes(settings, method), **more)
+        plan = plan_fit(rows, columns, features, **_alpha_sizes(settings, method, features), **more)
         route = ROUTES[plan.route]
         if not route.fallback or (route.states_alpha and plan.solver_bytes <= plan.limit):
             return replace(plan, alpha_method=method)
@@ -1042,7 +1097,7 @@ def plan_others(
     """
     others: dict[str, Plan] = {}
     for method in settings.alpha_methods(rows, features):
-        known = _alpha_sizes(settings, method)
+        known = _alpha_sizes(settings, method, features)
         problem = Problem(rows, columns, features, **known, **more)
         for name, route in ROUTES.items():
             possible = name in known["routes"] and route.applies(problem)
@@ -1052,11 +1107,12 @@ def plan_others(
     return list(others.values())
 
 
-def _alpha_sizes(settings: Settings, method: str | None) -> dict[str, Any]:
+def _alpha_sizes(settings: Settings, method: str | None, features: int) -> dict[str, Any]:
     """Return the fields of `Problem` that the settings and a method to choose alpha decide."""
     known = replace(settings, alpha_method=method)
     return {
         "folds": FOLDS if known.uses_folds else 2 if method == "held-out" else 1,
+        "left_out": known.count_folds(features),
         "leverages": method == "loo",
         "alpha_method": method,
         "searches_alpha": settings.searches_alpha,
@@ -1197,6 +1253,19 @@ def _cached_features(model: Any, rows: Features) -> CachedBlocks:
     device = rows.device
     memory = model.plan_.cache_bytes if device is None else device_memory(device) // 2
     return CachedBlocks(lambda: model._read_blocks(rows, on_device=True), memory)
+
+
+def _others(blocks: CachedBlocks, left_out: Array) -> CachedBlocks:
+    """Return the blocks with weight 0 for rows that are left out, read once."""
+    others = CachedBlocks(SplitBlocks(blocks, ~left_out), blocks.memory)
+    for _ in others():
+        pass
+    return others
+
+
+def _with_left_out(problem: Problem) -> Problem:
+    """Return the problem with as many folds as statistics are kept of."""
+    return replace(problem, folds=max(problem.folds, problem.left_out))
 
 
 def _name_normal_equations(problem: Problem) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from mercer.data.batches import Features, Rows, features
 from mercer.data.row_keys import fold_numbers
 from mercer.linear_model.cross_validation import (
     FEW_ROWS,
+    FOLDS,
     LOO_FEATURES,
     Folds,
     HeldOutFold,
@@ -19,12 +21,13 @@ from mercer.linear_model.cross_validation import (
 )
 from mercer.linear_model.exact_variance import SAMPLE_ROWS, ExactVariance
 from mercer.linear_model.left_out import (
-    FEW_ROWS_FOLDS,
     LEFT_OUT_FOLDS,
+    LEFT_OUT_ROWS,
     FoldModels,
     LeftOutSample,
     LeftOutScores,
 )
+from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.routes import Problem, Route
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
@@ -34,12 +37,21 @@ from mercer.stats.basic import Reservoir
 from mercer.stats.reduce import accumulate
 
 _SAMPLE_TILE = 512  # rows of the sample whose features are in memory
+_SCORES = 4_000_000  # of left-out rows of a classifier, all classes together
+_LEAST_ROWS = 10_000  # whatever the number of classes
 
 
 class Uncertainty(NamedTuple):
     """Posterior of the coefficients, models without each fold, and the scores of left-out rows."""
 
     posterior: Posterior
+    models: FoldModels
+    sample: LeftOutSample
+
+
+class LeftOut(NamedTuple):
+    """Models without each fold, and the scores of left-out rows."""
+
     models: FoldModels
     sample: LeftOutSample
 
@@ -68,15 +80,61 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
     rows = features(stream, fitted)
     centered = fitted.rate is None  # exact features have no variance beyond their own
     if _has_few_rows(model, gram_route):
-        posterior, models = _of_few_rows(model, stream, rows, alpha, centered)
+        decomposition = _decompose_rows(model, stream, rows)
+        models = _models_of_rows(model, decomposition, stream, alpha, FEW_ROWS_FOLDS)
+        posterior = Posterior.of_rows(decomposition, alpha, centered=centered)
     else:
-        posterior, models = _of_normal_equations(model, rows, alpha, centered)
+        folds, models = _models_of_folds(model, rows, alpha, LEFT_OUT_FOLDS)
+        filled = [fold for fold in folds if fold is not None]
+        total = sum(filled[1:], start=filled[0])
+        coef = model._fitted_predictor().coef
+        posterior = Posterior.of(total, alpha, coef, centered=centered)
     if not centered:
         posterior = _with_exact_variance(posterior, model, stream)
-    classes = None if model._numeric_targets else model.classes_
-    scores = LeftOutScores(models, posterior, classes, seed=model.seed_)
-    sample = accumulate(rows, scores, n_jobs=model.n_jobs, progress=model._progress()).result()
-    return Uncertainty(posterior, models, sample)
+    return Uncertainty(posterior, models, _sample_scores(model, rows, models, posterior))
+
+
+def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOut:
+    """Score rows by models of a classifier that were fitted without them.
+
+    Squared loss has the models of folds by subtraction from normal equations; where there are none,
+    a quarter of the rows is left out of one more fit, each quarter in turn up to FEW_ROWS rows.
+
+    Parameters
+    ----------
+    model : KernelClassifier
+        Fitted with penalty "l2" and no principal components.
+    stream : Stream
+        The training rows.
+    routes : mapping of str to Route
+    """
+    rows = features(stream, model.feature_map_)
+    route, alpha = routes[model.plan_.route], model.alpha_
+    if route.refits:
+        count = HeldOutFold.count
+        fold = fold_numbers(concatenate_keys(stream), count)
+        _require_other_rows(model, np.bincount(fold))
+        used = count if len(fold) <= FEW_ROWS else 1
+        fits = [route.fit_without(model, stream, fold == k) for k in range(used)]
+        coef, intercept = zip(*fits, strict=True)
+        models = FoldModels(np.stack(coef), np.stack(intercept), count)
+    elif _has_few_rows(model, routes["gram"]):
+        decomposition = _decompose_rows(model, stream, rows)
+        models = _models_of_rows(model, decomposition, stream, alpha, FOLDS)
+    else:
+        _, models = _models_of_folds(model, rows, alpha, FOLDS)
+    return LeftOut(models, _sample_scores(model, rows, models))
+
+
+def _sample_scores(
+    model: Any, rows: Features, models: FoldModels, posterior: Posterior | None = None
+) -> LeftOutSample:
+    classes, size = None, LEFT_OUT_ROWS
+    if not model._numeric_targets:
+        classes = model.classes_
+        size = min(size, max(_LEAST_ROWS, _SCORES // len(classes)))
+    scores = LeftOutScores(models, posterior, classes, size, model.seed_)
+    return accumulate(rows, scores, n_jobs=model.n_jobs, progress=model._progress()).result()
 
 
 def _has_few_rows(model: Any, gram_route: Route) -> bool:
@@ -87,42 +145,41 @@ def _has_few_rows(model: Any, gram_route: Route) -> bool:
     return (is_few or gram_route.applies(few)) and gram_route.memory(few) <= plan.limit
 
 
-def _of_few_rows(
-    model: Any, stream: Stream, rows: Features, alpha: float, centered: bool
-) -> tuple[Posterior, FoldModels]:
-    decomposition = GramDecomposition.of_rows(
+def _decompose_rows(model: Any, stream: Stream, rows: Features) -> GramDecomposition:
+    return GramDecomposition.of_rows(
         model._read_blocks(rows),
         fit_intercept=model.fit_intercept,
         observations=model._count_rows(stream),
     )
-    count = min(FEW_ROWS_FOLDS, max(2, len(decomposition.weights)))
+
+
+def _models_of_rows(
+    model: Any, decomposition: GramDecomposition, stream: Stream, alpha: float, count: int
+) -> FoldModels:
+    count = min(count, max(2, len(decomposition.weights)))
     fold = fold_numbers(concatenate_keys(stream), count)
     _require_other_rows(model, np.bincount(fold, decomposition.weights))
     coef, intercept = decomposition.left_out(alpha, fold, count)
-    posterior = Posterior.of_rows(decomposition, alpha, centered=centered)
-    return posterior, FoldModels(coef, intercept, count)
+    return FoldModels(coef, intercept, count)
 
 
-def _of_normal_equations(
-    model: Any, rows: Features, alpha: float, centered: bool
-) -> tuple[Posterior, FoldModels]:
+def _models_of_folds(
+    model: Any, rows: Features, alpha: float, count: int
+) -> tuple[list[NormalEquations | None], FoldModels]:
+    """Return the normal equations of folds, and the models without each."""
     statistics: Any = getattr(model, "_statistics", None)
     D = rows.width
     if not isinstance(statistics, Folds):
-        _require_memory(model, D)
-        parts: Any = [model._target_statistics() for _ in range(LEFT_OUT_FOLDS)]
+        _require_memory(model, D, count)
+        parts: Any = [model._target_statistics() for _ in range(count)]
         empty = Folds(*parts) if D <= LOO_FEATURES else HeldOutFold(*parts[:2])
         statistics = model._reduce(rows, empty, "uncertainty")
     folds = [
         None if fold is None else fold.to_host() for fold in model._normal_equations(statistics)
     ]
-    filled = [fold for fold in folds if fold is not None]
-    _require_other_rows(model, np.array([fold.n for fold in filled]))
-    total = sum(filled[1:], start=filled[0])
-    coef = model._fitted_predictor().coef
-    posterior = Posterior.of(total, alpha, coef, centered=centered)
+    _require_other_rows(model, np.array([fold.n for fold in folds if fold is not None]))
     used = 1 if isinstance(statistics, HeldOutFold) else len(folds)
-    return posterior, FoldModels.of(folds, alpha, statistics.count, used)
+    return folds, FoldModels.of(folds, alpha, statistics.count, used)
 
 
 def _require_other_rows(model: Any, weights: Array) -> None:
@@ -134,9 +191,9 @@ def _require_other_rows(model: Any, weights: Array) -> None:
         )
 
 
-def _require_memory(model: Any, D: int) -> None:
+def _require_memory(model: Any, D: int, count: int) -> None:
     """Raise where the normal equations of the folds do not fit in memory."""
-    parts = LEFT_OUT_FOLDS if D <= LOO_FEATURES else 2
+    parts = count if D <= LOO_FEATURES else 2
     needed, limit = int(8 * D**2 * (4 + 1.5 * parts)), model.plan_.limit
     if needed > limit:
         raise ValueError(

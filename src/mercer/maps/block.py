@@ -360,8 +360,8 @@ def is_on_device(block: Block) -> bool:
     return isinstance(block, Dense) and ops.is_device(block.Z)
 
 
-def rows_of(block: Block, rows: slice) -> Block:
-    """Return some consecutive rows of a block."""
+def rows_of(block: Block, rows: slice | Array) -> Block:
+    """Return some rows of a block, by a slice, a mask or their numbers."""
     if not isinstance(block, Coded):
         return as_block(matrix(block)[rows])
     return select_rows(block, rows)

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from mercer import kernels, maps
 from mercer.data.table_schema import TableColumn, TableSchema
+from mercer.linear_model.calibration import Calibration
 from mercer.linear_model.classifier import KernelClassifier
 from mercer.linear_model.conformal import ConformalIntervals
 from mercer.linear_model.exact_variance import ExactVariance
 from mercer.linear_model.left_out import FoldModels
 from mercer.linear_model.posterior import Posterior
+from mercer.linear_model.prediction_sets import PredictionSets
 from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import Plan
@@ -78,6 +80,8 @@ def allowed_classes() -> AllowedClasses:
         ExactVariance,
         FoldModels,
         ConformalIntervals,
+        Calibration,
+        PredictionSets,
     )
     records: dict[str, type] = {cls.__name__: cls for cls in other}
     for package in (kernels, stages, maps):
