@@ -299,11 +299,6 @@ class Settings:
         """The list to choose from; None for the default grid."""
         return None if isinstance(self.alpha, str) else self.alpha
 
-    @property
-    def uses_folds(self) -> bool:
-        """Whether alpha is chosen by k-fold cross-validation."""
-        return self.searches_alpha if self.penalty != "l2" else self.alpha_method == "kfold"
-
     def count_folds(self, features: int) -> int:
         """Return the folds whose statistics are kept apart: 1, 2 where a quarter is held out.
 
@@ -311,7 +306,7 @@ class Settings:
         """
         if self.alpha_method == "held-out":
             return 2
-        if self.uses_folds:
+        if self.searches_alpha if self.penalty != "l2" else self.alpha_method == "kfold":
             return FOLDS
         if self.uncertainty and self.labels:
             return FOLDS if features <= LOO_FEATURES else 2
@@ -1111,7 +1106,7 @@ def _alpha_sizes(settings: Settings, method: str | None, features: int) -> dict[
     """Return the fields of `Problem` that the settings and a method to choose alpha decide."""
     known = replace(settings, alpha_method=method)
     return {
-        "folds": FOLDS if known.uses_folds else 2 if method == "held-out" else 1,
+        "folds": replace(known, uncertainty=False).count_folds(features),
         "left_out": known.count_folds(features),
         "leverages": method == "loo",
         "alpha_method": method,

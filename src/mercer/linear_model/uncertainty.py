@@ -21,6 +21,7 @@ from mercer.linear_model.cross_validation import (
 )
 from mercer.linear_model.exact_variance import SAMPLE_ROWS, ExactVariance
 from mercer.linear_model.left_out import (
+    FEW_ROWS_FOLDS,
     LEFT_OUT_FOLDS,
     LEFT_OUT_ROWS,
     FoldModels,
