@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import BayesianRidge
@@ -357,3 +358,16 @@ def test_a_changed_training_array_changes_nothing():
     X, y = waves(300)
     expected = KernelRegressor(RandomFourier(64, random_state=0)).fit(X, y)
     np.testing.assert_array_equal(first, expected.predict(new, return_std=True)[1])
+
+
+@pytest.mark.slow
+def test_intervals_of_diabetes_have_their_nominal_coverage():
+    X, y = load_diabetes(return_X_y=True)
+    nominal, found = (0.8, 0.9, 0.95), []
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(len(X))
+        train, test = order[:309], order[309:]
+        model = KernelRegressor(RandomFourier(256, random_state=seed)).fit(X[train], y[train])
+        ends = [model.predict_interval(X[test], coverage) for coverage in nominal]
+        found.append([np.mean((y[test] >= e[:, 0]) & (y[test] <= e[:, 1])) for e in ends])
+    assert np.abs(np.mean(found, axis=0) - nominal).max() < 0.02
