@@ -97,10 +97,11 @@ class Posterior:
         """
         scatter = np.asarray(normal.scatter)
         mean = normal.mean if centered else np.zeros_like(normal.mean)
-        inverse, degrees, log_det = _factor(scatter.copy(), alpha)
+        whole = scatter
         if not centered and normal.fit_intercept:
-            scatter = scatter + np.multiply.outer(normal.n * normal.mean, normal.mean)
-            inverse = _factor(scatter.copy(), alpha)[0]
+            whole = scatter + np.multiply.outer(normal.n * normal.mean, normal.mean)
+        alpha, inverse = _factor_from(whole, alpha)
+        degrees, log_det = _factor_from(scatter, alpha)[1:] if whole is not scatter else (0.0, 0.0)
         matrix = _few_directions(scatter, alpha, degrees)
         complement = matrix is not None
         matrix = inverse.T if matrix is None else matrix
