@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -358,6 +360,76 @@ def test_a_changed_training_array_changes_nothing():
     X, y = waves(300)
     expected = KernelRegressor(RandomFourier(64, random_state=0)).fit(X, y)
     np.testing.assert_array_equal(first, expected.predict(new, return_std=True)[1])
+
+
+def smooth(n: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 5))
+    f = np.sin(1.5 * X[:, 0]) * X[:, 1] + np.cos(X[:, 2] * X[:, 3])
+    return X, f + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("n", [1000, 3000, 12_000])
+def test_tiny_alphas_of_cross_validation_have_sensible_deviations(n):
+    map_ = RandomFourier(512, gamma=0.2, random_state=0)
+    model = KernelRegressor(map_, random_state=0).fit(*smooth(n))
+    assert model.alpha_ < 1e-3
+    new, truth = smooth(1000, seed=1)
+    mean, std = model.predict(new, return_std=True)
+    assert 0.6 < np.mean(np.abs(truth - mean) < std) < 0.85
+    assert np.quantile(std, 0.9) < 3 * np.sqrt(np.mean((truth - mean) ** 2))
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1e-6])
+def test_float32_rows_have_deviations(alpha):
+    X, y = waves(3000, 1)
+    map_ = RandomFourier(512, gamma=0.5, random_state=0)
+    model = KernelRegressor(map_, alpha=alpha, random_state=0).fit(X.astype(np.float32), y)
+    new, truth = waves(500, 1, seed=1)
+    mean, std = model.predict(new.astype(np.float32), return_std=True)
+    assert np.mean(np.abs(truth - mean) < std) == pytest.approx(0.68, abs=0.08)
+
+
+@pytest.mark.parametrize("origin", [0.0, 1e4])
+def test_maps_beside_an_exact_one_do_not_depend_on_the_origin(origin):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=2000)
+    maps = [RandomFourier(128, gamma=0.5), "linear"]
+    model = KernelRegressor(maps, alpha=0.1, scale=False, random_state=0)
+    new = np.array([[10.0, 0.0], [-100.0, 0.0]])
+    expected = model.fit(X, y).predict(new, return_std=True)[1]
+    shift = [origin, 0.0]
+    std = model.fit(X + shift, y).predict(new + shift, return_std=True)[1]
+    np.testing.assert_allclose(std, expected, rtol=0.2)
+    assert std[1] > 5 * std[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sketch": np.full((2, 64), np.nan)},
+        {"sketch": np.ones((2, 63))},
+        {"n": -5.0},
+        {"alpha": np.inf},
+        {"intercept_leverage": -2.0},
+        {"noise_variance": -np.ones(1)},
+        {"matrix": np.ones((3, 63))},
+        {"exact": {"matrix": np.ones((3, 7))}},
+        {"exact": {"alpha": 0.0}},
+        {"exact": {"share": -1.0}},
+    ],
+)
+def test_forged_posteriors_are_refused(change, tmp_path):
+    X, y = waves(300)
+    model = KernelRegressor(RandomFourier(64), uncertainty=True, random_state=0).fit(X, y)
+    change = dict(change)
+    if "exact" in change:
+        change["exact"] = replace(model._posterior.exact, **change["exact"])
+    model._posterior = replace(model._posterior, **change)
+    mercer.save(model, tmp_path / "forged.mercer")
+    with pytest.raises(ValueError, match="forged"):
+        mercer.load(tmp_path / "forged.mercer")
 
 
 @pytest.mark.slow

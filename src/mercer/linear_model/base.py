@@ -374,7 +374,8 @@ class KernelModel(BaseEstimator):
 
     def _keep_training(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         """Keep a copy of few rows in memory, from which uncertainty is measured when it is used."""
-        size = self.n_samples_seen_ * self.n_features_in_ * 8
+        count = X.nnz * 12 if hasattr(X, "nnz") else self.n_samples_seen_ * self.n_features_in_ * 8
+        size = count + getattr(y, "nbytes", 0)
         in_memory = not _is_source(X) and not is_tensor(X) and not is_tensor(y)
         if in_memory and not self.uncertainty and size <= _TRAINING_BYTES:
             self._training = copy.deepcopy((X, y, sample_weight, groups))
@@ -390,9 +391,9 @@ class KernelModel(BaseEstimator):
             raise ParameterError(
                 "",
                 f"This {name} was fitted without measures of its uncertainty, and has no copy of "
-                "its training rows (it was loaded, updated by partial_fit, or fitted on a file or "
-                "on more than 64 MB of rows). Fit it with uncertainty=True, or by mercer fit "
-                "--uncertainty true.",
+                "its training rows (it was loaded, updated by partial_fit, or fitted on a file, on "
+                "a tensor or on more than 64 MB of rows). Fit it with uncertainty=True, or by "
+                "mercer fit --uncertainty true.",
             )
         replace(self._settings(), uncertainty=True).validate()
         X, y, sample_weight, groups = training
@@ -402,8 +403,9 @@ class KernelModel(BaseEstimator):
             if groups is not None:
                 stream.with_groups(_to_host(groups))
             model._measure_uncertainty(stream)
-        for attribute in set(_UNCERTAINTY) & set(vars(model)):
-            setattr(self, attribute, getattr(model, attribute))
+        for attribute in reversed(_UNCERTAINTY):  # the first one says that all are there
+            if attribute in vars(model):
+                setattr(self, attribute, getattr(model, attribute))
 
     @property
     def _has_uncertainty(self) -> bool:

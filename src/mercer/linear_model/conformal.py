@@ -49,7 +49,7 @@ class ConformalIntervals:
     @classmethod
     def of(cls, models: FoldModels, sample: LeftOutSample) -> ConformalIntervals:
         residuals = np.abs(sample.targets - sample.scores)
-        own = np.clip(sample.leverage, 0.0, 1 - 1e-9)  # h/(1 - h) without the row
+        own = np.clip(sample.leverage * sample.weight, 0.0, 1 - 1e-9)  # h/(1 - h) without the row
         return cls(models, residuals, sample.fold, 1 / np.sqrt(1 - own), sample.weight)
 
     @property
@@ -89,7 +89,10 @@ class ConformalIntervals:
             self.models.fits(features, outputs)
             and self.residuals.shape == (n, outputs)
             and self.scale.shape == self.weight.shape == (n,)
+            and self.fold.ndim == 1
             and self.fold.dtype.kind == "i"
+            and bool(np.all(self.residuals >= 0) and np.all(self.scale > 0))
+            and bool(np.all(self.weight > 0))
             and n > 0
             and bool(np.all((self.fold >= 0) & (self.fold < K)))
         )

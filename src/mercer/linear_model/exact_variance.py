@@ -26,6 +26,8 @@ SAMPLE_ROWS = 2048
 """Rows of the sample: all of them up to so many, and the variance is that of the exact kernel."""
 
 _DIRECTIONS = 64  # that are tried at least
+_LARGER_PRIOR = 4  # times the variance that coefficients imply: what few of them leave open
+_MEAN_EXCESS = 0.5  # of the noise's variance, that a sample may add to that of training rows
 _LEAST_LEVERAGE = 0.1  # below which the variance of the noise is ten times that of the model
 _EXCESS = 0.02  # share by which directions that are left out may raise the variance of a row
 
@@ -44,6 +46,9 @@ class ExactVariance:
         Noise variance in units of the prior's.
     least : float
         Leverage up to which rows are taken as they are.
+    share : float
+        Part of the prior's variance s^2/alpha that counts: below 1 where coefficients are far
+        smaller than an alpha of cross-validation says.
     offset : float
         Mean of what the exact variance of a training row that is left out is above that of the
         features: the noise of the model, a mean of residuals, has it already.
@@ -55,6 +60,7 @@ class ExactVariance:
     alpha: float
     offset: float
     least: float
+    share: float
 
     @classmethod
     def of(
@@ -66,6 +72,7 @@ class ExactVariance:
         alpha: float,
         n: float,
         degrees: float,
+        implied: float,
         leverages: Array,
     ) -> ExactVariance | None:
         """Factor the Gram matrix of a sample; None for a map without an exact kernel.
@@ -79,23 +86,28 @@ class ExactVariance:
             Weights of the sampled rows.
         alpha, n, degrees : float
             Of the model, the sum of the weights of its rows, and its degrees of freedom.
+        implied : float
+            Variance of coefficients that their size implies, in units of that by alpha.
         leverages : array of shape (m,)
             z'A^-1 z of the sampled rows.
         """
-        from scipy.linalg import cholesky
+        from scipy.linalg import LinAlgError, cholesky
         from scipy.linalg.lapack import dpotri
 
         kernel = _exact_kernel(feature_map)
         if kernel is None:
             return None
-        K = np.asarray(gram(kernel, rows))
+        K = np.asarray(gram(kernel, rows.astype(np.float64)))
         noise = alpha * (frequencies.sum() / n) / frequencies
         roots = np.sqrt(noise)
         G = K / roots / roots[:, None]
-        inverse = dpotri(cholesky(G + np.eye(len(G))))[0]
-        share = np.diag(inverse)  # 1 - the leverage of a row in the sample
-        sampled_degrees = len(G) - float(share.sum())
-        exact = noise * (1 - share) / share
+        try:
+            inverse = dpotri(cholesky(G + np.eye(len(G))))[0]
+        except LinAlgError:  # alpha is below the rounding of the kernel
+            return None
+        left = np.diag(inverse)  # 1 - the leverage of a row in the sample
+        sampled_degrees = len(G) - float(left.sum())
+        exact = noise * (1 - left) / left
         own = np.clip(leverages * frequencies, 0.0, 1 - 1e-9)
         featured = alpha * own / frequencies / (1 - own)
         offset = max(0.0, float(np.average(exact - featured, weights=frequencies)))
@@ -104,8 +116,14 @@ class ExactVariance:
         # of the variance far from all rows, which products of unrelated features explain
         spurious = min(1.0, degrees / feature_map._n_features_out)
         matrix = np.ascontiguousarray(M)
+        share = min(1.0, _LARGER_PRIOR * implied)
+        if frequencies.sum() < n:  # the other rows determine more than the sample does
+            excess = np.average(
+                np.maximum(exact - offset - featured / share, 0.0), weights=frequencies
+            )
+            share = min(share, _MEAN_EXCESS * alpha / max(excess, np.finfo(np.float64).tiny))
         least = min(_LEAST_LEVERAGE, 0.1 * (1 - spurious) * prior / alpha)
-        return cls(rows, matrix, kernel, alpha, offset, least)
+        return cls(rows, matrix, kernel, alpha, offset, least, share)
 
     def leverages(self, X: Any, leverages: Array) -> Array:
         """Return leverages of rows, raised to those of the exact kernel where these are larger.
@@ -123,8 +141,28 @@ class ExactVariance:
             k_x = np.asarray(gram(self.kernel, X, self.rows))
             P = k_x @ self.matrix.T
             exact = self.kernel.diagonal(X) - np.einsum("ij,ij->i", P, P)
-            raised[some] = np.maximum(raised[some], (exact - self.offset) / self.alpha)
+            excess = self.share * (exact - self.offset) / self.alpha
+            raised[some] = np.maximum(raised[some], excess)
         return raised
+
+    def validate(self) -> None:
+        """Raise unless the arrays belong together and are finite."""
+        numbers = (self.alpha, self.offset, self.least, self.share)
+        stored = self.rows.data if hasattr(self.rows, "indptr") else self.rows
+        good = (
+            isinstance(stored, np.ndarray)
+            and stored.dtype.kind == "f"
+            and len(self.rows.shape) == 2
+            and self.matrix.dtype.kind == "f"
+            and self.matrix.ndim == 2
+            and self.matrix.shape[1] == self.rows.shape[0]
+            and bool(np.isfinite(self.matrix).all())
+            and not np.isinf(stored).any()
+            and all(0 <= number < np.inf for number in numbers)
+            and self.alpha > 0
+        )
+        if not good:
+            raise ValueError("An exact variance needs finite rows and a matrix with a column each.")
 
 
 def _few_directions(G: Array, degrees: float) -> Array:

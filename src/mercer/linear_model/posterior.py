@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import matmul
 from typing import Any
 
@@ -63,6 +64,9 @@ class Posterior:
     noise_variance : array of shape (t,)
         s^2 of each output.
     log_marginal_likelihood : array of shape (t,)
+    prior : float
+        Variance of a coefficient that |c|^2/df implies, in units of s^2/alpha; the largest of the
+        outputs.
     exact : ExactVariance or None
         Variance that the features cannot express.
     sketch : array of shape (128, D) or None
@@ -79,6 +83,7 @@ class Posterior:
     degrees: float
     noise_variance: Array
     log_marginal_likelihood: Array
+    prior: float
     exact: ExactVariance | None = None
     sketch: Array | None = None
 
@@ -100,9 +105,10 @@ class Posterior:
         whole = scatter
         if not centered and normal.fit_intercept:
             whole = scatter + np.multiply.outer(normal.n * normal.mean, normal.mean)
-        alpha, inverse = _factor_from(whole, alpha)
-        degrees, log_det = _factor_from(scatter, alpha)[1:] if whole is not scatter else (0.0, 0.0)
-        matrix = _few_directions(scatter, alpha, degrees)
+        alpha, inverse, degrees, log_det = _factor(whole, alpha)
+        if whole is not scatter:
+            degrees, log_det = _factor(scatter, alpha)[2:]
+        matrix = _few_directions(whole, alpha, degrees)
         complement = matrix is not None
         matrix = inverse.T if matrix is None else matrix
         sketch = _sketch(inverse.T) if len(matrix) > 2 * _SKETCHED else None
@@ -118,6 +124,7 @@ class Posterior:
             normal.fit_intercept / normal.n,
             degrees,
             *_noise(normal, rss, energy, degrees, log_det),
+            _implied_prior(rss, energy, degrees, normal),
             sketch=sketch,
         )
 
@@ -127,12 +134,11 @@ class Posterior:
     ) -> Posterior:
         """Compute the posterior from the decomposition of the Gram matrix of few rows."""
         normal, values = decomposition.normal, decomposition.values
+        alpha = max(alpha, decomposition.cut)
         degrees = float(np.sum(values / (values + alpha)))
         log_det = float(np.sum(np.log1p(values / alpha)))
-        matrix, mean = (
-            decomposition.explained(alpha, EXCESS_VARIANCE * alpha * degrees),
-            normal.mean,
-        )
+        matrix = decomposition.explained(alpha, EXCESS_VARIANCE * alpha * degrees)
+        mean = normal.mean
         if not centered and normal.fit_intercept:
             matrix, mean = _add_direction(matrix, alpha, normal), np.zeros_like(mean)
         trace = float(values.sum()) / normal.n
@@ -148,9 +154,10 @@ class Posterior:
             normal.fit_intercept / normal.n,
             degrees,
             *_noise(normal, rss, energy, degrees, log_det),
+            _implied_prior(rss, energy, degrees, normal),
         )
 
-    @property
+    @cached_property
     def projection(self) -> Array:
         """(M', mean), or (sketch', mean), by which rows are multiplied for their leverages.
 
@@ -181,9 +188,13 @@ class Posterior:
             return squares + self.intercept_leverage
         some = np.flatnonzero(squares > SKETCHED_LEVERAGE)
         if len(some):
-            whole = replace(self, sketch=None)
+            whole = self._without_sketch
             squares[some] = whole._lengths(_select(block, some), whole.projection, product)
         return squares + self.intercept_leverage
+
+    @cached_property
+    def _without_sketch(self) -> Posterior:
+        return replace(self, sketch=None)
 
     def _lengths(
         self, block: Block, columns: Array, product: Callable[[Block, Array], Array]
@@ -249,42 +260,47 @@ class Posterior:
 
     def validate(self, features: int, outputs: int) -> None:
         """Raise unless the arrays fit so many features and outputs, and are finite."""
-        arrays = (self.matrix, self.mean, self.noise_variance, self.log_marginal_likelihood)
+        arrays = [self.matrix, self.mean, self.noise_variance, self.log_marginal_likelihood]
+        arrays += [] if self.sketch is None else [self.sketch]
         shapes = [array.shape for array in arrays]
+        numbers = (self.alpha, self.n, self.intercept_leverage, self.degrees, self.prior)
         good = (
-            self.matrix.ndim == 2
-            and shapes[0][1:] == shapes[1] == (features,)
+            all(len(shape) == 2 and shape[1] == features for shape in (shapes[0], *shapes[4:]))
+            and shapes[1] == (features,)
             and shapes[2] == shapes[3] == (outputs,)
-            and self.alpha > 0
+            and all(0 <= number < np.inf for number in numbers)
+            and min(self.alpha, self.n) > 0
             and bool(np.all(self.noise_variance >= 0))
+            and all(array.dtype.kind == "f" and np.isfinite(array).all() for array in arrays)
         )
-        if not good or not all(np.isfinite(array).all() for array in arrays):
+        if not good:
             raise ValueError(
                 f"A posterior needs finite arrays for {features} features and {outputs} outputs, "
                 f"got shapes {shapes}."
             )
+        if self.exact is not None:
+            self.exact.validate()
 
 
-def _factor(scatter: Array, alpha: float) -> tuple[Array, float, float]:
-    """Return R^-1 with R'R = scatter + alpha I, df = tr(scatter A^-1) and log|I + scatter/alpha|.
+def _factor(scatter: Array, alpha: float) -> tuple[float, Array, float, float]:
+    """Return alpha, R^-1 with R'R = scatter + alpha I, df, and log|I + scatter/alpha|.
 
-    The scatter is overwritten.
+    df is tr(scatter A^-1). An alpha below the rounding of the scatter is raised to it: a factor
+    exists, and no rounding error counts as variance.
     """
     from scipy.linalg import lapack
 
     D = len(scatter)
-    factor = CholeskyFactor.of(scatter, alpha)
-    if factor is None:
-        raise ValueError(
-            f"alpha={alpha:g} is too small for {D} features whose sums of squares are singular: "
-            "they have no posterior. Give a larger alpha."
-        )
+    factor = CholeskyFactor.of(scatter.copy(), alpha)
+    while factor is None:
+        alpha = max(10 * alpha, D * _EPS * float(np.trace(scatter)), np.finfo(np.float64).tiny)
+        factor = CholeskyFactor.of(scatter.copy(), alpha)
     log_det = 2 * float(np.sum(np.log(np.diag(factor.upper)))) - D * np.log(alpha)
     inverse, failed = lapack.dtrtri(factor.upper, lower=False, overwrite_c=True)
     assert not failed
     inverse = np.triu(inverse)
     degrees = D - alpha * float(np.einsum("ij,ij->", inverse, inverse))
-    return inverse, degrees, log_det
+    return alpha, inverse, degrees, log_det
 
 
 def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | None:
@@ -294,7 +310,7 @@ def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | Non
     scatter A^-1, so that variances are never below those of the posterior. Over all training rows
     they add up to alpha df, and are above that by tr(scatter (scatter A^-1 - M'M)).
     """
-    from scipy.linalg import cholesky, solve_triangular
+    from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
     D = len(scatter)
     k, most = max(_FEWEST_DIRECTIONS, int(1.25 * degrees)), D // 4
@@ -306,7 +322,10 @@ def _few_directions(scatter: Array, alpha: float, degrees: float) -> Array | Non
         image = scatter @ Q
         core = Q.T @ image
         core.flat[:: k + 1] += _EPS * np.trace(core)
-        F = solve_triangular(cholesky((core + core.T) / 2), image.T, trans="T")
+        try:
+            F = solve_triangular(cholesky((core + core.T) / 2), image.T, trans="T")
+        except LinAlgError:  # sums of float32 products
+            return None
         inner = F @ F.T
         inner.flat[:: k + 1] += alpha
         M = np.asarray(solve_triangular(cholesky(inner), F, trans="T"))
@@ -348,6 +367,13 @@ def _noise(
     count = np.log(normal.observations) if normal.fit_intercept else 0.0
     fit = contrasts * np.log(2 * np.pi * noise) + energy / noise
     return noise, -0.5 * (fit + log_det + count)
+
+
+def _implied_prior(rss: Array, energy: Array, degrees: float, normal: NormalEquations) -> float:
+    """Return (alpha |c|^2/df)/s^2, the largest of the outputs; 1 for the alpha of evidence."""
+    free = normal.observations - normal.fit_intercept - degrees
+    ratios = (energy - rss) / max(degrees, _EPS) * free / np.maximum(rss, np.finfo(np.float64).tiny)
+    return float(np.max(np.minimum(ratios, 1e300)))
 
 
 def _sketch(matrix: Array) -> Array:

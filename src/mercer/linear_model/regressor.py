@@ -17,7 +17,6 @@ from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.batches import features
 from mercer.data.stream import is_lazy
-from mercer.errors import ParameterError
 from mercer.linear_model.base import KernelModel, _to_host, targets_of, write_predictions
 from mercer.linear_model.conformal import ConformalIntervals
 from mercer.linear_model.cross_validation import Folds
@@ -168,7 +167,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         out : array or path, optional
             Destination: an array with room for all predictions, or a ``.parquet``, ``.npy`` or
             ``.csv`` file with a column "prediction" (one for each output when there are several),
-            and with return_std a column "std" after each.
+            and with return_std as many columns "std".
         return_std : bool, default=False
             Return the standard deviation of y for each row too, noise included:
             s sqrt(1 + h), h being the leverage of the row.
@@ -293,6 +292,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         list of KernelRegressor
             Fitted; they share the map of this model.
         """
+        if not (isinstance(n, int | np.integer) and n > 0):
+            raise ValueError(f"n must be a number of functions of at least 1, got {n!r}.")
         posterior = self._measured_posterior()
         rng = Rng(seed_from(type(self).__name__, random_state))
         predictor = self._fitted_predictor()
@@ -321,14 +322,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def _of_posterior(self, name: str) -> Any:
         try:
             values: Array = getattr(self._measured_posterior(), name)
-        except (ParameterError, NotFittedError) as error:
+        except (ValueError, NotFittedError) as error:
             raise AttributeError(str(error)) from None
         return values if self._is_2d else float(values[0])
 
     def _measure_uncertainty(self, stream: Stream) -> None:
         measured = measure_uncertainty(self, stream, ROUTES["gram"])
-        self._posterior = measured.posterior
         self._intervals = ConformalIntervals.of(measured.models, measured.sample)
+        self._posterior = measured.posterior  # last: other threads look at it
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions.

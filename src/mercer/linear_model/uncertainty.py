@@ -32,6 +32,7 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.routes import Problem, Route
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
+from mercer.maps.compose import Stacked
 from mercer.parallel.threads import row_slices
 from mercer.parallel.tile_size import format_bytes
 from mercer.stats.basic import Reservoir
@@ -79,7 +80,7 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
             f"is not known: alpha is {alpha:g}. Give an alpha above 0."
         )
     rows = features(stream, fitted)
-    centered = fitted.rate is None  # exact features have no variance beyond their own
+    centered = _has_exact_features(fitted)  # which have no variance beyond their own
     if _has_few_rows(model, gram_route):
         decomposition = _decompose_rows(model, stream, rows)
         models = _models_of_rows(model, decomposition, stream, alpha, FEW_ROWS_FOLDS)
@@ -125,6 +126,13 @@ def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOu
     else:
         _, models = _models_of_folds(model, rows, alpha, FOLDS)
     return LeftOut(models, _sample_scores(model, rows, models))
+
+
+def _has_exact_features(fitted: Any) -> bool:
+    """Return whether a map has no error, or stands side by side with one that has none."""
+    if isinstance(fitted, Stacked):
+        return any(map(_has_exact_features, fitted.maps_))
+    return fitted.rate is None
 
 
 def _sample_scores(
@@ -223,6 +231,7 @@ def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Po
         alpha=posterior.alpha,
         n=posterior.n,
         degrees=posterior.degrees,
+        implied=posterior.prior,
         leverages=leverages,
     )
     return posterior.with_exact(exact)
