@@ -167,6 +167,7 @@ def test_probabilities_of_new_rows_are_calibrated(loss, classes):
             assert abs(p.mean() - truth.mean()) < 4 * error
 
 
+@pytest.mark.full
 def test_calibrated_probabilities_of_digits_have_the_log_loss_of_log_loss():
     X, y = load_digits(return_X_y=True)
     losses = {}
@@ -178,6 +179,7 @@ def test_calibrated_probabilities_of_digits_have_the_log_loss_of_log_loss():
     assert max(losses.values()) < 0.2
 
 
+@pytest.mark.full
 def test_a_given_alpha_of_log_loss_has_a_temperature_and_a_chosen_one_has_not():
     X, y = rows(900)
     train, test = slice(0, 450), slice(450, 900)
@@ -336,6 +338,7 @@ def test_tools_of_scikit_learn_find_probabilities():
     assert stacked.stack_method_ == ["predict_proba", "predict_proba"]
 
 
+@pytest.mark.full
 def test_probabilities_are_those_of_weighted_classes():
     X, y = rows(2000, 2)
     heavy = classifier(class_weight={0: 1.0, 1: 4.0}, uncertainty=True).fit(X, y)

@@ -110,6 +110,7 @@ def test_every_form_of_rows_has_the_models_without_each_fold(kind, loss):
     np.testing.assert_allclose(warm.coef, plain.coef, atol=1e-5 * np.abs(plain.coef).max())
 
 
+@pytest.mark.full
 @LOSS
 def test_the_default_grid_finds_what_all_alphas_on_all_folds_find(loss):
     Z, Y, w = data(240, 6)

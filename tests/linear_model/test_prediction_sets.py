@@ -85,6 +85,7 @@ def test_a_set_does_not_depend_on_the_rows_beside_it(monkeypatch):
     np.testing.assert_array_equal(sets.sets(scores, predicted, *arguments), all_rows)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("coverage", [0.8, 0.9, 0.95])
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge", "log_loss"])
 def test_coverage_is_kept_on_average(loss, coverage):

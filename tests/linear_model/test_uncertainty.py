@@ -188,6 +188,7 @@ def test_intervals_are_those_of_the_definition(n, scaled):
     np.testing.assert_allclose(ends[:, 0], lower[:, n - rank], atol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["heteroscedastic", "heavy-tailed", "large"])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_intervals_cover_new_rows(kind, scaled):
@@ -300,6 +301,7 @@ def test_files_of_predictions_have_columns_for_them(tmp_path):
     np.testing.assert_array_equal(table["std"], std)
 
 
+@pytest.mark.full
 def test_rows_of_files_and_of_chunks_have_the_same_measures(tmp_path):
     X, y = waves(3000)
     np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
@@ -369,6 +371,7 @@ def smooth(n: int, seed: int = 0):
     return X, f + 0.1 * rng.normal(size=n)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [1000, 3000, 12_000])
 def test_tiny_alphas_of_cross_validation_have_sensible_deviations(n):
     map_ = RandomFourier(512, gamma=0.2, random_state=0)
@@ -390,6 +393,7 @@ def test_float32_rows_have_deviations(alpha):
     assert np.mean(np.abs(truth - mean) < std) == pytest.approx(0.68, abs=0.08)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("origin", [0.0, 1e4])
 def test_maps_beside_an_exact_one_do_not_depend_on_the_origin(origin):
     rng = np.random.default_rng(0)

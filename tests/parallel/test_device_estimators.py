@@ -270,7 +270,7 @@ def test_a_checkpoint_of_the_cpu_is_refused_on_a_device(tmp_path: Any) -> None:
         clone(model).fit(X, y)
 
 
-@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.parametrize("n", [300, pytest.param(3000, marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     "feature_map", [mercer.RandomFourier(64), mercer.GCWS(16, bits=3), "linear"]
 )
