@@ -364,6 +364,29 @@ def test_a_changed_training_array_changes_nothing():
     np.testing.assert_array_equal(first, expected.predict(new, return_std=True)[1])
 
 
+def test_a_row_of_weight_3_is_three_rows():
+    X, y = waves(300)
+    new = np.concatenate([waves(20, seed=1)[0], np.full((1, 3), 9.0)])
+    model = KernelRegressor(RandomFourier(256, gamma=0.5), alpha=0.01, random_state=0)
+    weighted = model.fit(X, y, np.full(300, 3.0)).predict(new, return_std=True)[1]
+    repeated = model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3)).predict(new, return_std=True)[1]
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-3)
+
+
+def test_parameters_that_are_set_later_change_no_measure():
+    model, X, _ = fitted(300, 64, alpha=0.3)
+    expected = fitted(300, 64, alpha=0.3)[0].predict(X, return_std=True)[1]
+    model.set_params(fit_intercept=False, penalty="l1")
+    np.testing.assert_allclose(model.predict(X, return_std=True)[1], expected, rtol=1e-6)
+
+
+def test_equal_rows_far_from_the_others_are_fully_correlated():
+    model, _, _ = fitted(300, 64, alpha=0.3)
+    cov = model.predict(np.full((2, 3), 30.0), return_cov=True)[1]
+    latent = cov - model.noise_variance_ * np.eye(2)
+    np.testing.assert_allclose(latent, latent[0, 0], rtol=1e-6)
+
+
 def smooth(n: int, seed: int = 0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, size=(n, 5))

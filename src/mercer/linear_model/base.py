@@ -378,7 +378,10 @@ class KernelModel(BaseEstimator):
         size = count + getattr(y, "nbytes", 0)
         in_memory = not _is_source(X) and not is_tensor(X) and not is_tensor(y)
         if in_memory and not self.uncertainty and size <= _TRAINING_BYTES:
-            self._training = copy.deepcopy((X, y, sample_weight, groups))
+            self._training = (
+                *copy.deepcopy((X, y, sample_weight, groups)),
+                self.get_params(deep=False),
+            )
 
     def _require_uncertainty(self) -> None:
         """Measure the uncertainty of the model from its rows, unless that is done; or raise."""
@@ -395,9 +398,10 @@ class KernelModel(BaseEstimator):
                 "a tensor or on more than 64 MB of rows). Fit it with uncertainty=True, or by "
                 "mercer fit --uncertainty true.",
             )
-        replace(self._settings(), uncertainty=True).validate()
-        X, y, sample_weight, groups = training
+        X, y, sample_weight, groups, parameters = training
         model = copy.copy(self)  # whose fitted attributes may be set again
+        model.__dict__.update(parameters)  # those of the fit
+        replace(model._settings(), uncertainty=True).validate()
         with self._execution(X), _ignore_overflow():
             stream = model._weight_classes(model._open(X, y, sample_weight, reset=False))
             if groups is not None:

@@ -159,12 +159,9 @@ class Posterior:
 
     @cached_property
     def projection(self) -> Array:
-        """(M', mean), or (sketch', mean), by which rows are multiplied for their leverages.
-
-        The last column is for blocks that are not dense, which are not centered.
-        """
+        """M', or sketch', by which rows are multiplied for their leverages, (D, k)."""
         used = self.matrix if self.sketch is None else self.sketch
-        return np.column_stack([used.T, self.mean.astype(used.dtype)])
+        return np.ascontiguousarray(used.T)
 
     def leverages(
         self,
@@ -204,13 +201,15 @@ class Posterior:
         if isinstance(block, Dense):
             Z = block.Z - ops.asarray_like(self.mean, block.Z) if self.mean.any() else block.Z
             rows = Dense(Z.astype(columns.dtype, copy=False))
-            P = np.asarray(product(rows, columns[:, :-1]))
+            P = np.asarray(product(rows, columns))
             length = row_squares(rows) if complement else 0.0
         else:
             P = np.asarray(product(block, columns))
-            along = P[:, -1].astype(np.float64)
-            P = P[:, :-1] - (self.mean @ columns[:, :-1]).astype(P.dtype)
-            length = row_squares(block) - 2 * along + float(self.mean @ self.mean)
+            length = row_squares(block) if complement else 0.0
+            if self.mean.any():
+                P = P - (self.mean @ columns).astype(P.dtype)
+                along = np.asarray(product(block, self.mean[:, None]))[:, 0]
+                length = length - 2 * along + float(self.mean @ self.mean)
         squares = np.einsum("ij,ij->i", P, P).astype(np.float64)
         return np.maximum(length - squares, 0.0) / self.alpha if complement else squares
 

@@ -221,10 +221,11 @@ class KernelRegressor(RegressorMixin, KernelModel):
         blocks = features(stream, self.feature_map_).blocks()
         Z = np.concatenate([np.asarray(block_to_host(block).toarray()) for block in blocks])
         inner = posterior.covariance(Z)
-        leverages = np.concatenate(
-            [part[:, -1] for part in self._scores(X, posterior=posterior)[1]]
-        )
-        inner.flat[:: len(inner) + 1] = 1 + leverages
+        parts = self._scores(X, posterior=posterior)[1]
+        leverages = np.concatenate([part[:, -1] for part in parts])
+        raised = np.sqrt(leverages / np.diag(inner))  # by the exact kernel
+        inner *= np.multiply.outer(raised, raised)
+        inner.flat[:: len(inner) + 1] += 1.0
         cov = np.multiply.outer(inner, posterior.noise_variance)
         return cov if self._is_2d else cov[:, :, 0]
 

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.batches import Features, Rows, features
-from mercer.data.row_keys import fold_numbers
+from mercer.data.row_keys import fold_numbers, row_keys
 from mercer.linear_model.cross_validation import (
     FEW_ROWS,
     FOLDS,
@@ -217,17 +217,18 @@ def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Po
     sample = accumulate(
         Rows(stream, fitted), Reservoir(SAMPLE_ROWS, model.seed_), n_jobs=model.n_jobs
     )
+    rows, frequencies = _merge_equal_rows(sample.rows, sample.frequencies)
     own = posterior.intercept_leverage
     leverages = np.concatenate(
         [
-            posterior.leverages(fitted._transform_block(sample.rows[part])) - own
-            for part in row_slices(sample.rows.shape[0], _SAMPLE_TILE)
+            posterior.leverages(fitted._transform_block(rows[part])) - own
+            for part in row_slices(rows.shape[0], _SAMPLE_TILE)
         ]
     )
     exact = ExactVariance.of(
         fitted,
-        sample.rows,
-        sample.frequencies,
+        rows,
+        frequencies,
         alpha=posterior.alpha,
         n=posterior.n,
         degrees=posterior.degrees,
@@ -235,3 +236,9 @@ def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Po
         leverages=leverages,
     )
     return posterior.with_exact(exact)
+
+
+def _merge_equal_rows(rows: Any, frequencies: Array) -> tuple[Any, Array]:
+    """Return different rows, in the order of their keys, with the sums of their weights."""
+    _, first, group = np.unique(row_keys(rows), return_index=True, return_inverse=True)
+    return rows[first], np.bincount(group, frequencies)
