@@ -87,8 +87,6 @@ def predict(
     Examples:
       mercer predict model.mercer data.parquet -o predictions.parquet
       mercer predict model.mercer data.csv --scores -o scores.csv
-      mercer predict model.mercer data.csv --interval 0.9 -o intervals.csv
-      mercer predict model.mercer data.csv --set 0.9 -o sets.parquet
       gunzip -c data.csv.gz | mercer predict model.mercer - -o - > predictions.csv
     """
     to_file = output != STANDARD
