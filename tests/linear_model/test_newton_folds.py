@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from tests.helpers.loss_data import LOSS, PLENTY, data, rows_of
 
 from mercer import GCWS, KernelClassifier, RandomFourier, open_stream
@@ -342,3 +344,15 @@ def test_separable_rows_do_not_extend_the_grid():
     X[:, 1] = 1e-3 * np.random.default_rng(0).normal(size=100)
     model = KernelClassifier("linear", loss="log_loss").fit(X, np.repeat([0, 1], 50))
     assert len(model.alphas_) == 25
+
+
+def test_a_first_fold_that_is_separable_by_chance_does_not_decide_for_few_rows():
+    """Six of 30 rows are in the first fold, whose loss falls to the smallest alpha of the grid."""
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(150)
+    X, y = X[order], y[order]
+    phi = RandomFourier(64, gamma=0.2, random_state=0)
+    model = KernelClassifier(phi, loss="log_loss").fit(X[:30], y[:30])
+    tried = np.isfinite(model.alpha_scores_)
+    assert model.alphas_[tried].min() < 1e-6 < 1e-3 < model.alpha_
+    assert log_loss(y[30:], model.predict_proba(X[30:])) < 0.1

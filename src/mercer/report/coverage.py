@@ -79,13 +79,13 @@ def measure_coverage(name: str, model: Any, sample: SampleSplit, seed: int) -> C
 
     Returns None for a model without intervals, and where the training rows are too few for them.
     """
-    steps, last = split_steps(clone(model))
+    steps, last = split_steps(model)
     if not isinstance(last, KernelModel):
         return None
     parts = sample.transform(steps)
     with ignored_warnings():
         try:
-            fitted = with_seed(last, seed).fit(parts.train, parts.train_y)
+            fitted = with_seed(clone(last), seed).fit(parts.train, parts.train_y)
             measure = _measure_intervals if fitted._numeric_targets else _measure_sets
             return measure(name, fitted, parts)
         except ValueError:  # one class, a penalty without a posterior, or too few rows

@@ -42,6 +42,9 @@ from mercer.maps.block import Block
 KEPT_ALPHAS = 3
 """Alphas for which the solution of every fold is kept: the best and those beside it."""
 
+FEW_ROWS = 150
+"""Rows up to which every second alpha above the best of the first fold is tried on all folds."""
+
 _PATIENCE = 2  # alphas in a row that are no better than the best
 _CURVATURE = 1 / 16  # p (1 - p) of rows that are predicted well: a Hessian's share of covariance
 _SMALL_LOSS = 0.01  # of that of a constant: no smaller alphas than those of the grid are tried
@@ -93,10 +96,11 @@ def choose_alpha(
     than a hundredth of the loss of a constant, the path goes on to a hundredth of the smallest
     eigenvalue of a Hessian, where that of the covariance is known.
 
-    On the other folds the best alpha and its neighbours are tried, but for those whose losses on
-    the folds before are above those of the best by two standard errors of the difference; likewise
-    the neighbours of the alpha that is the best of all folds, until both are no better. Alphas that
-    were not tried on all folds have the score infinity.
+    On the other folds the best alpha and its neighbours are tried (up to FEW_ROWS rows, every
+    second of the larger ones too, since the first fold may be separable by chance), but for those
+    whose losses on the folds before are above those of the best by two standard errors of the
+    difference; likewise the neighbours of the alpha that is the best of all folds, until both are
+    no better. Alphas that were not tried on all folds have the score infinity.
 
     Held-out rows of a label that no training row has do not count, unless a fold has no others.
 
@@ -258,6 +262,7 @@ class _Choice:
     ) -> None:
         self.problem, self.grouped, self.tol, self.max_iter = problem, grouped, tol, max_iter
         self.default = alphas is None
+        self.few = self.default and problem.count > 1 and len(problem.fold) <= FEW_ROWS
         self.losses: dict[int, dict[int, Array]] = {}  # by alpha and fold
         self.weights: dict[int, Array] = {}  # of held-out rows, by fold
         self.minima: dict[int, dict[int, Minimum]] = {}  # by alpha and fold
@@ -288,10 +293,12 @@ class _Choice:
         """Try an alpha and its neighbours on all folds, until both of the best are no better."""
         count = self.problem.count
         wanted = [best, best + 1, best - 1]
+        if self.few:  # which a fold separates by chance
+            wanted += range(best % 2, best, 2)
         while count > 1 and wanted:
             for k in range(count):
-                tried = [r for r in wanted if self._may_win(r, best)]
-                self._try(k, tried)
+                tried = [r for r in dict.fromkeys(wanted) if self.few or self._may_win(r, best)]
+                self._try(k, [r for r in tried if 0 <= r < len(self.alphas)])
             best = self._best()
             # neighbours of the best only: each has the coefficients of all folds
             self.minima = {r: self.minima[r] for r in self.minima if abs(r - best) <= 1}
@@ -368,7 +375,7 @@ class _Choice:
                 (self._mean(r, [k]) for r in self.losses if k in self.losses[r]), default=np.inf
             )
             for r in missing:
-                is_worse = score.is_worse if self.default else None
+                is_worse = score.is_worse if self.default and not self.few else None
                 minimum = self._solve(fold, r, self._start(k, r), is_worse)
                 score.least = min(score.least, self._record(fold, k, r, minimum))
                 self.minima.setdefault(r, {})[k] = minimum
