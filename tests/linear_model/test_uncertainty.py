@@ -17,6 +17,7 @@ from mercer import GCWS, Homogeneous, KernelRegressor, Nystroem, RandomFourier
 from mercer.data.row_keys import fold_numbers, row_keys
 from mercer.linear_model.left_out import FEW_ROWS_FOLDS, LEFT_OUT_FOLDS
 from mercer.linear_model.posterior import EXCESS_VARIANCE, Posterior
+from mercer.linear_model.solvers import evidence
 from mercer.linear_model.solvers.evidence import FactoredEvidence, choose_evidence
 
 
@@ -126,11 +127,19 @@ def test_evidence_chooses_the_alpha_of_the_largest_likelihood(n, D):
         _ = model.validation_score_
 
 
-def test_evidence_by_factors_is_that_of_the_decomposition():
-    model, _, _ = fitted(500, 40, alpha="evidence")
+@pytest.mark.parametrize("noise", [0.01, 0.3, 10.0])
+@pytest.mark.parametrize("guessed", [2, 16, 512])
+def test_evidence_by_few_factors_is_that_of_the_decomposition(noise, guessed, monkeypatch):
+    monkeypatch.setattr(evidence, "_GUESSED_FEATURES", guessed)
+    X, y = waves(500, noise=noise)
+    map_ = RandomFourier(64, gamma=0.5, random_state=0)
+    model = KernelRegressor(map_, alpha="evidence", scale=False).fit(X, y)
     (normal,) = model._normal_equations(model._statistics)
     search = choose_evidence(FactoredEvidence(normal))
-    assert search.alpha == pytest.approx(model.alpha_, rel=0.05)
+    assert search.alpha == pytest.approx(model.alpha_, rel=0.02)
+    tried = np.isfinite(search.scores)
+    assert guessed < 512 or np.count_nonzero(tried) <= 9
+    assert search.scores[search.alphas == search.alpha] == search.scores[tried].min()
 
 
 @pytest.mark.parametrize(
