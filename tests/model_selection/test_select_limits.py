@@ -12,7 +12,7 @@ from tests.helpers.selection_data import FEW, plane, rings, select
 
 from mercer.model_selection.candidates import MapCandidate
 from mercer.model_selection.halving import Clock, SuccessiveHalving
-from mercer.model_selection.models import TREES
+from mercer.model_selection.models import TREES, BoostingCandidate
 from mercer.model_selection.schedule import Budget
 
 
@@ -266,7 +266,7 @@ def test_a_leaderboard_without_a_search_cannot_be_continued():
 
 def test_time_that_a_forecast_has_left_is_used(monkeypatch):
     """Forecasts of maps are 1,000 times too high while rounds are run: they are tried again."""
-    forecast, spent = SuccessiveHalving._forecast, Clock.spent
+    forecast = SuccessiveHalving._forecast
     passes = []
     run_pass = SuccessiveHalving._run_pass
     monkeypatch.setattr(
@@ -275,17 +275,16 @@ def test_time_that_a_forecast_has_left_is_used(monkeypatch):
     monkeypatch.setattr(
         SuccessiveHalving,
         "_forecast",
-        lambda self, candidate, size, rows: (
+        lambda self, candidate, *more: (
             1e6
             if len(passes) == 1 and "8.0" in candidate.name
-            else forecast(self, candidate, size, rows)
+            else forecast(self, candidate, *more)
         ),
     )
     board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600)
     assert len(passes) == 2
     assert board.stopped is None
     assert any("8.0" in one.name and one.finalist for one in board.entries)
-    assert spent is Clock.spent
 
 
 def test_what_is_unused_and_why_is_said(monkeypatch):
@@ -293,8 +292,8 @@ def test_what_is_unused_and_why_is_said(monkeypatch):
     monkeypatch.setattr(
         SuccessiveHalving,
         "_forecast",
-        lambda self, candidate, size, rows: (
-            1234.5 if "8.0" in candidate.name else forecast(self, candidate, size, rows)
+        lambda self, candidate, *more: (
+            1234.5 if "8.0" in candidate.name else forecast(self, candidate, *more)
         ),
     )
     board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600)
@@ -317,3 +316,18 @@ def test_exact_kernels_are_fitted_last():
     exact = [i for i, name in enumerate(names) if name.startswith("exact")]
     assert exact == list(range(len(names) - len(exact), len(names))) and exact
     assert names[1] == TREES
+
+
+def test_a_map_is_forecast_by_the_growth_of_maps_that_were_fitted_at_both_sizes():
+    search = select(*rings(), kernels=FEW, random_state=0).search
+    names = [name for name in search._maps if name != "linear"]
+    search._timings = {
+        names[0]: {("round 1", 256): (1.0, 0.5), ("the final", 512): (22.0, 2.0)},
+        names[1]: {("round 1", 256): (1.0, 0.3)},
+    }
+    found = search._forecast(search._maps[names[1]], 512, 250, "the final")
+    assert found == pytest.approx(4 * 0.3)
+    trees = BoostingCandidate(TREES, TREES, "outside", 3)
+    search._timings[TREES] = search._timings.pop(names[1])
+    estimate = trees.estimate_seconds(512, 250, search.options)
+    assert search._forecast(trees, 512, 250, "the final") == pytest.approx(0.3 * estimate)

@@ -207,8 +207,9 @@ class SuccessiveHalving:
         self._maps: dict[str, MapCandidate] = {}
         self._results: dict[tuple[str, str, int], Result] = {}  # by name, stage and size
         self._folds: dict[tuple[str, str, int], list[_Fold]] = {}
-        self._timings: dict[str, list[tuple[float, float]]] = {}
-        self._passes = 0
+        # (estimate, seconds) of the last fit, by name, by stage and size in the order of fits
+        self._timings: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
+        self._is_first = True  # of all passes
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -230,10 +231,15 @@ class SuccessiveHalving:
         return make_schedule(self.sample.rows, len(self._maps), self.limit)
 
     def run(self) -> None:
-        """Run passes for as long as time is left and the last one has got further; then kernels."""
+        """Run passes while models are skipped, time is left and the last pass has got further.
+
+        The first one skips what it may not complete; the others begin whatever one fit is expected
+        to be in time for. Exact kernels come last.
+        """
+        self._run_pass()
         done = -1
-        while done < 0 or (self.skipped and self.clock.left() > 0 and self._count_folds() > done):
-            done = self._count_folds()
+        while self.skipped and self.clock.left() > 0 and self._count_folds() > done:
+            self._is_first, done = False, self._count_folds()
             self._run_pass()
         self._evaluate_exact()
 
@@ -249,7 +255,6 @@ class SuccessiveHalving:
     def _run_pass(self) -> None:
         """Run all rounds, then the final cross-validation; results there are already are reused."""
         self.last, self.rounds, self.final, self.skipped = {}, {}, [], {}
-        self._passes += 1
         self._end = self.clock.left() * (1 - _ROUNDS_SHARE)  # seconds left when rounds are over
         self._probe_maps()
         trees = boosting_candidate(self.options, self.budget.boosting_rounds, self.refused)
@@ -313,7 +318,7 @@ class SuccessiveHalving:
         growing = []
         for candidate in _with_trees([result.candidate for result in ranked], trees):
             left = np.inf if candidate.kind == "linear" else self.clock.left()
-            if candidate is trees and self._passes == 1:
+            if candidate is trees and self._is_first:
                 leads = candidate.name in self.last and self.last[candidate.name].score > best
                 share = 1.0 if leads else self.budget.boosting_share
                 left = min(left, self.clock.seconds * share)
@@ -355,8 +360,8 @@ class SuccessiveHalving:
         """Score a candidate of a round on the held-out rows."""
         stage, left = f"round {number}", self.clock.left() - self._end
         if candidate.kind == "outside":  # trees may be in the final without having been in rounds
-            left *= self.budget.boosting_share if self._passes == 1 else 0.0
-            if left < self._forecast(candidate, size, rows):
+            left *= self.budget.boosting_share if self._is_first else 0.0
+            if left < self._forecast(candidate, size, rows, stage):
                 return self._results.get((candidate.name, stage, size))
         elif not must_run and not self._has_time(candidate, size, rows, 1, left, stage):
             return None
@@ -393,7 +398,9 @@ class SuccessiveHalving:
         """Compare the time left with that of fits at the rate of those before; record skipped."""
         if (candidate.name, stage, size) in self._results or candidate.name in self.refused:
             return True
-        seconds = fits * self._forecast(candidate, size, rows)
+        if not self._is_first and (stage, size) not in self._timings.get(candidate.name, {}):
+            fits = 1  # how long one takes at this size is not known before it was fitted
+        seconds = fits * self._forecast(candidate, size, rows, stage)
         if left > 0 and seconds <= left:
             return True
         self._skip(candidate, stage, seconds)
@@ -402,20 +409,34 @@ class SuccessiveHalving:
     def _skip(self, candidate: Candidate, stage: str, seconds: float) -> None:
         self.skipped.setdefault(stage, {})[candidate.name] = seconds
 
-    def _forecast(self, candidate: Candidate, size: int, rows: int) -> float:
-        """Return the seconds of a fit by the candidate's own fits, or by those of all others."""
+    def _forecast(self, candidate: Candidate, size: int, rows: int, stage: str) -> float:
+        """Return the seconds of a fit by the candidate's own fits and by those of other maps.
+
+        By the growth from its last fit that maps have had that were fitted at both sizes, or by
+        that of its own fits; where it was not fitted yet, by the rate of the others.
+        """
         estimate = candidate.estimate_seconds(size, rows, self.options)
-        timings = self._timings.get(candidate.name)
-        if timings:
-            return extrapolate_seconds(timings, estimate)
+        own = self._timings.get(candidate.name)
         if not isinstance(candidate, MapCandidate):
-            return estimate
-        ratios = [
-            timings[-1][1] / max(timings[-1][0], 1e-9)
+            return extrapolate_seconds([*own.values()], estimate) if own else estimate
+        others = [
+            timings
             for name, timings in self._timings.items()
-            if name in self._maps and self._maps[name].kind == "map"
+            if name in self._maps and self._maps[name].kind == candidate.kind
         ]
-        return estimate * float(np.median(ratios)) if ratios else estimate
+        if not own:
+            last = [next(reversed(timings.values())) for timings in others]
+            ratios = [seconds / max(estimated, 1e-9) for estimated, seconds in last]
+            return estimate * float(np.median(ratios)) if ratios else estimate
+        key, before = (stage, size), next(reversed(own))
+        growth = [
+            timings[key][1] / max(timings[before][1], 1e-9)
+            for timings in others
+            if key in timings and before in timings
+        ]
+        if growth:
+            return own[before][1] * float(np.median(growth))
+        return extrapolate_seconds([*own.values()], estimate)
 
     def _evaluate(
         self,
@@ -438,8 +459,9 @@ class SuccessiveHalving:
             warnings.simplefilter("always")
             try:
                 for train, test in splits[len(folds) :]:
-                    if self.clock.spent() > until:
-                        self._skip(candidate, stage, folds[-1].seconds if folds else 0.0)
+                    seconds = folds[-1].seconds if folds else 0.0
+                    if self.clock.spent() + seconds > until:
+                        self._skip(candidate, stage, seconds)
                         return None
                     model, start = candidate.build(size, self.options), time.perf_counter()
                     given = {} if weights is None else {"sample_weight": weights[train]}
@@ -450,8 +472,8 @@ class SuccessiveHalving:
                     fitted_map = getattr(model, "feature_map_", None)
                     folds.append(_Fold(predictions, fitted - start, end - fitted, fitted_map))
                     estimate = candidate.estimate_seconds(size, len(y[train]), self.options)
-                    timings = self._timings.setdefault(candidate.name, [])
-                    timings.append((estimate, folds[-1].seconds))
+                    timings = self._timings.setdefault(candidate.name, {})
+                    timings[stage, size] = estimate, folds[-1].seconds
                 self._results[key] = self._score(candidate, size, splits, folds)
             except (ValueError, MemoryError, np.linalg.LinAlgError) as error:
                 self.refused.setdefault(candidate.name, str(error) or type(error).__name__)

@@ -105,7 +105,7 @@ def decide(search: SuccessiveHalving) -> Verdict:
         summary = words.winner(winner, best, linear, undecided=bool(unfinished))
     if (
         trees is not None
-        and not by_rounds
+        and any(result.candidate.name == TREES for result in search.final)
         and min(trees.lead_over(winner), trees.lead_over(baseline)) > NOISE
     ):
         summary = summary.replace("Nothing here beats", "nothing beats")
