@@ -359,17 +359,23 @@ class SuccessiveHalving:
     ) -> Result | None:
         """Score a candidate of a round on the held-out rows."""
         stage, left = f"round {number}", self.clock.left() - self._end
+        fits = len(self._round_splits(rows))
         if candidate.kind == "outside":  # trees may be in the final without having been in rounds
             left *= self.budget.boosting_share if self._is_first else 0.0
-            if left < self._forecast(candidate, size, rows, stage):
+            if left < fits * self._forecast(candidate, size, rows, stage):
                 return self._results.get((candidate.name, stage, size))
-        elif not must_run and not self._has_time(candidate, size, rows, 1, left, stage):
+        elif not must_run and not self._has_time(candidate, size, rows, fits, left, stage):
             return None
-        return self._evaluate(candidate, size, self._round_split(rows), stage, np.inf)
+        return self._evaluate(candidate, size, self._round_splits(rows), stage, np.inf)
 
-    def _round_split(self, rows: int) -> list[tuple[Any, Any]]:
-        first = self.schedule.rows
-        return [(slice(0, rows), slice(first, first + self.schedule.held_out))]
+    def _round_splits(self, rows: int) -> list[tuple[Any, Any]]:
+        """Return training and scored rows of a round: those held out, or folds of few rows."""
+        first, held_out = self.schedule.rows, self.schedule.held_out
+        if self.schedule.round_folds == 1 or self.sample.timed:
+            return [(slice(0, rows), slice(first, first + held_out))]
+        everything = np.arange(first + held_out)
+        tests = np.array_split(everything, self.schedule.round_folds)
+        return [(np.setdiff1d(everything, test)[:rows], test) for test in tests]
 
     def _cross_validate(
         self, candidate: Candidate, size: int, left: float | None = None
@@ -403,11 +409,16 @@ class SuccessiveHalving:
         seconds = fits * self._forecast(candidate, size, rows, stage)
         if left > 0 and seconds <= left:
             return True
-        self._skip(candidate, stage, seconds)
+        self._skip(candidate, size, stage, seconds)
         return False
 
-    def _skip(self, candidate: Candidate, stage: str, seconds: float) -> None:
-        self.skipped.setdefault(stage, {})[candidate.name] = seconds
+    def _skip(self, candidate: Candidate, size: int, stage: str, seconds: float) -> None:
+        grown = stage == FINAL and self._is_grown(candidate, size)
+        name = f"{candidate.name} x{size}" if grown else candidate.name
+        self.skipped.setdefault(stage, {})[name] = seconds
+
+    def _is_grown(self, candidate: Candidate, size: int) -> bool:
+        return candidate.grows and size > self.schedule.sizes[0]
 
     def _forecast(self, candidate: Candidate, size: int, rows: int, stage: str) -> float:
         """Return the seconds of a fit by the candidate's own fits and by those of other maps.
@@ -461,7 +472,7 @@ class SuccessiveHalving:
                 for train, test in splits[len(folds) :]:
                     seconds = folds[-1].seconds if folds else 0.0
                     if self.clock.spent() + seconds > until:
-                        self._skip(candidate, stage, seconds)
+                        self._skip(candidate, size, stage, seconds)
                         return None
                     model, start = candidate.build(size, self.options), time.perf_counter()
                     given = {} if weights is None else {"sample_weight": weights[train]}
@@ -503,13 +514,13 @@ class SuccessiveHalving:
             float(np.mean([fold.predict_seconds for fold in folds])),
             folds[-1].feature_map,
             resolution=scoring.resolution,
-            grown=candidate.grows and size > self.schedule.sizes[0],
+            grown=self._is_grown(candidate, size),
             groups=groups,
         )
 
     def baseline(self, *, in_final: bool) -> Result:
         """Score a constant prediction on the rows of the final or of rounds."""
-        splits, stage = self._round_split(self.schedule.rounds[0][0]), "round 1"
+        splits, stage = self._round_splits(self.schedule.rounds[0][0]), "round 1"
         if in_final:
             splits, stage = self._final_splits(), FINAL
         candidate = ConstantCandidate(CONSTANT, CONSTANT, "outside")

@@ -220,13 +220,14 @@ def select(
     """Choose a kernel, its bandwidth and the number of features by successive halving.
 
     Each round trains on three times as many rows with twice as many features and keeps the best
-    third of the candidates. Bandwidths are factors of an estimate from the data, and alphas are
-    chosen by generalized cross-validation from moments. The finalists are cross-validated on rows
-    of no round, and get more features for as long as their scores rise. Linear is always a
-    candidate, and wins where no map is better by more than one standard error of the difference.
-    Gradient boosting of trees, exact kernels and a constant prediction are references: they are
-    listed and cannot win. Linear and trees are fitted first, then the maps that win most often, and
-    exact kernels last, in time that is left. The cost is linear in the rows of the sample.
+    third of the candidates; up to 5,000 rows have one round, a cross-validation. Bandwidths are
+    factors of an estimate from the data, and alphas are chosen by generalized cross-validation from
+    moments. The finalists are cross-validated on rows of no round, and get more features for as
+    long as their scores rise. Linear is always a candidate, and wins where no map is better by more
+    than one standard error of the difference. Gradient boosting of trees, exact kernels and a
+    constant prediction are references: they are listed and cannot win. Linear and trees are fitted
+    first, then the maps that win most often, and exact kernels last, in time that is left. The cost
+    is linear in the rows of the sample.
 
     Parameters
     ----------
@@ -333,7 +334,7 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
             "alphas": "generalized cross-validation",
             "rows": sample.rows,
             "rounds": schedule.rounds,
-            "held_out": schedule.held_out,
+            "held_out": schedule.held_out if sample.timed else schedule.scored,
             "final": schedule.final,
             "folds": schedule.folds,
         },
