@@ -9,6 +9,7 @@ _HELD_OUT = 2000
 _FIRST, _MOST = 1000, 9000  # rows that the first and the last round train on
 _FEATURES = 256  # of the first round
 _WIDEST = 4096  # features: the eigenvectors of more take minutes
+_ALWAYS = 1024  # features that are tried however few rows there are, as estimators do by default
 _FINALISTS = 4
 # below, the final has more folds and finalists, and the round is a cross-validation: that is cheap
 # there, and few held-out rows would rank 70 candidates by noise
@@ -106,7 +107,8 @@ def make_schedule(rows: int, candidates: int, limit: int) -> Schedule:
     keep[-1] = finalists
     widest = most_features(limit)
     trained = rows - -(-final // _FOLDS)
-    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= min(widest, trained))
+    most_size = min(widest, max(trained, _ALWAYS))
+    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= most_size)
     folds = min(_FOLDS if rows > _FEW_ROWS else _FOLDS + 2, final)
     round_folds = _ROUND_FOLDS if rows <= _FEW_ROWS and most + held_out >= _ROUND_FOLDS else 1
     return Schedule(
