@@ -112,8 +112,8 @@ def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
 def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(
     searches,
 ):
-    """The best of a round is better than guessing, since it was chosen for that; on the rows of the
-    final the finalists are not.
+    """The best of a round is better than the average, since it was chosen for that; on the rows of
+    the final the finalists are guessing.
     """
     X, _ = rings(300)
     labels = np.arange(300) % 2
@@ -124,12 +124,14 @@ def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_h
             kernels=["fourier"],
             random_state=seed,
         )
-    rounds = [max(one.score for one in search.last.values()) for search in searches]
+    rounds = [[one.score for one in search.last.values()] for search in searches]
     final = [
         np.mean([one.score for one in search.final if one.candidate.kind == "map"])
         for search in searches
     ]
-    assert np.mean(rounds) > 0.57
+    # labels in equal numbers: without a row of a class, the other one is more frequent, and the
+    # average model of a cross-validation is below 0.5
+    assert np.mean([max(scores) - np.mean(scores) for scores in rounds]) > 0.05
     assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
 
 
