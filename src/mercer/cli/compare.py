@@ -41,13 +41,19 @@ def _require_html(ctx: click.Context, param: click.Parameter, value: Path | None
 
 @click.command(short_help="Select a kernel and a size for your data.")
 @click.argument("data", type=PATH, required=False)
-@shared_options("target", "columns", "drop", "kinds", "group", "time")
+@shared_options("target", "columns", "drop", "kinds", "weight", "group", "time")
 @click.option("--max-seconds", type=float, default=60, show_default=True, help="Time limit.")
 @click.option("--max-memory", metavar="SIZE", help="Memory limit of the sample and a model: 2GB.")
 @click.option(
     "--kernels",
     metavar="A,B,...",
     help="Maps to compare (see mercer maps); by default one for each kernel.",
+)
+@click.option(
+    "--scoring",
+    metavar="NAME",
+    help="Score to rank by: accuracy, balanced_accuracy, roc_auc, roc_auc_ovr, neg_log_loss; r2, "
+    "neg_root_mean_squared_error, neg_mean_absolute_error.  [default: accuracy or r2]",
 )
 @shared_options("task", "max-classes", "seed")
 @click.option(
@@ -59,11 +65,13 @@ def compare(
     target: str | None,
     columns: str | None,
     drop: str | None,
+    weight: str | None,
     group: str | None,
     time: str | None,
     max_seconds: float,
     max_memory: str | None,
     kernels: str | None,
+    scoring: str | None,
     task: str | None,
     max_classes: int,
     seed: int,
@@ -73,14 +81,15 @@ def compare(
     """Compare a linear model, maps at several bandwidths and sizes, and trees on DATA.
 
     Successive halving on a sample of the rows: rounds fit to more and more rows and keep the best.
-    The finalists are scored by cross-validation on rows that no round has used, by accuracy or
-    R^2. Maps that need values of at least 0 are skipped where there are others. Without DATA,
-    scikit-learn's digits are used as histograms.
+    The finalists are scored by cross-validation on rows that no round has used, by accuracy, R^2 or
+    --scoring, and by --weight where it is given. Maps that need values of at least 0 are skipped
+    where there are others. Without DATA, scikit-learn's digits are used as histograms.
 
     \b
     Examples:
       mercer compare
       mercer compare data.parquet --target digit --kernels fourier,hellinger --max-seconds 20
+      mercer compare data.parquet --target digit --scoring neg_log_loss
       mercer compare data.parquet --target digit --report report.html
     """
     if report is not None:
@@ -91,6 +100,7 @@ def compare(
         "max_seconds": max_seconds,
         "max_memory": max_memory,
         "random_state": seed,
+        "scoring": scoring,
         "kernels": "auto" if kernels is None else [name.strip() for name in kernels.split(",")],
     }
     stream: Any = None
@@ -103,7 +113,8 @@ def compare(
         name = "Digits as histograms"
     else:
         require_target(data, target)
-        stream = open_data(data, target=target, columns=columns, drop=drop, group=group, time=time)
+        roles: Any = {"columns": columns, "drop": drop, "weight": weight, "group": group}
+        stream = open_data(data, target=target, time=time, **roles)
         inferred = infer_task(stream, task, max_classes, "comparing {}s")
         stream = print_stream(stream, inferred, console)
         board = compare_stream(stream, inferred, console, **settings)
@@ -125,6 +136,7 @@ def compare(
             "columns": columns,
             "drop": drop,
             "task": task,
+            "weight": weight,
             "group": group,
             "time": time,
             **kind_options(),
@@ -226,14 +238,14 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
     from mercer.model_selection.candidates import ALTERNATIVES, alternative_reason
     from mercer.model_selection.select import format_entry
 
-    measure = ">R^2" if board.numeric else ">accuracy"
+    measure = board.measure
     table = plain_table(
-        "model", measure, ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s"
+        "model", f">{measure.label}", ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s"
     )
     finalists = sum(entry.finalist for entry in board.entries)
     for i, entry in enumerate(board.entries):
         if i < finalists + _MOST_OTHERS:
-            table.add_row(*format_entry(entry, numeric=board.numeric)[:-1])
+            table.add_row(*format_entry(entry, measure)[:-1])
         console.event("entry", **_entry_fields(entry))
     console.table(table)
     console.print(_describe_scores(board, finalists))
@@ -261,6 +273,10 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
         winner=board.winner.name,
         map=_map_text(board),
         stopped=board.stopped,
+        scoring=measure.name,
+        corrected_score=board.corrected_score,
+        comparisons=[vars(one) for one in board.comparisons],
+        unfinished=list(board.unfinished),
     )
 
 

@@ -193,8 +193,6 @@ def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any
     """Return the map that mercer compare selects on a sample of the rows."""
     from mercer.cli.compare import compare_stream
 
-    if stream.weight is not None:
-        console.note("sample weights are used by the fit, not by the selection of the map.")
     board = compare_stream(stream, task, console, **limits)
     text = _map_syntax.format_spec(_map_syntax.spec_of_map(board.best_.feature_map))
     console.print(f"{board.summary} Using --map {shlex.quote(text)}.")

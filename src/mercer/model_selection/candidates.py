@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn.base import clone
@@ -19,6 +19,7 @@ from mercer.maps.block import as_block, matrix
 from mercer.maps.compose import Composed
 from mercer.maps.scaled import Scaled
 from mercer.model_selection.schedule import estimate_seconds
+from mercer.model_selection.scoring import Scoring
 from mercer.stats.basic import ColumnSpread
 from mercer.validation.parameters import validate_option
 
@@ -39,7 +40,7 @@ class BandwidthGrid:
     Attributes
     ----------
     options : dict
-        Parameters of the map that choose the kernel.
+        Parameters of the map that choose the kernel; they are in the name, but for `bits`.
     parameter : str
         The bandwidth, which the map estimates by default (fitted attribute `parameter_`); "" where
         there is none.
@@ -56,9 +57,14 @@ GRIDS: dict[str, tuple[BandwidthGrid, ...]] = {
     "fourier": (
         BandwidthGrid({}, "gamma", (1, 1 / 4, 4, 1 / 16, 16)),
         BandwidthGrid({"kernel": "laplacian"}, "gamma", (1, 1 / 4, 4, 1 / 16)),
+        BandwidthGrid({"kernel": "matern"}, "gamma", (1, 1 / 4, 4)),
         BandwidthGrid({"kernel": "cosine-rbf"}, "gamma", (1, 4, 1 / 4)),
     ),
-    "gcws": (BandwidthGrid({"bits": _BITS}),),
+    "gcws": (
+        BandwidthGrid({"bits": _BITS}),
+        BandwidthGrid({"bits": _BITS, "power": 0.5}),
+        BandwidthGrid({"bits": _BITS, "power": 2.0}),
+    ),
     "exp-chi2": (BandwidthGrid({}, "gamma", (1, 1 / 4, 4)),),
     "laplace": (
         BandwidthGrid({}, "beta", (1, 1 / 4, 4)),
@@ -79,6 +85,45 @@ ALTERNATIVES = {
 }
 ENCODERS = ("tabular",)  # of columns, which a sample of a table has behind it already
 LINEAR = ("linear", "scaled")
+# Names that candidates begin with, in the order in which they are tried, so that a search that runs
+# out of time has tried the likeliest; others follow, those without a bandwidth first. Numbers are
+# of the 46 searches of benchmarks/selection.py: 12 were won by linear models.
+ORDER = (
+    *LINEAR,
+    "fourier gamma",  # Gaussian: none of these, but ring, texture and digits
+    "fourier laplacian",  # 7 won, and 4 of 12 exhaustive searches: rough functions
+    "gcws",  # 5: the cheapest features, and no bandwidth
+    "fourier matern",  # 7: between Gaussian and Laplacian
+    "exp-chi2",  # 7: twice the time of fourier, for rows of numbers of at least 0
+    "skewed",  # 5, for such rows
+    "fourier cosine-rbf",  # 1
+)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Map in front of other maps: `name >> map` is one more family of candidates.
+
+    Attributes
+    ----------
+    families : tuple of str
+        Families that it is put in front of; empty for all but the linear ones.
+    unlike_only : bool
+        Whether only columns of different standard deviations get it.
+    supervised : bool
+        Whether it is fitted with y. The rows that bandwidths and costs are estimated from have no
+        y: they are then passed on as `Scaled` makes them, and the prefix is not fitted.
+    fits : float
+        Fits of the map behind it that fitting the prefix takes.
+    """
+
+    families: tuple[str, ...] = ()
+    unlike_only: bool = False
+    supervised: bool = False
+    fits: float = 0.0
+
+
+PREFIXES: dict[str, Prefix] = {"scaled": Prefix(unlike_only=True)}
 
 
 @dataclass(frozen=True)
@@ -90,6 +135,7 @@ class ModelOptions:
     columns: int
     memory: int
     seed: int
+    scoring: Scoring
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +181,8 @@ class MapCandidate(Candidate):
     features, weights, flops, entries : float
         Columns, numbers drawn, multiply-adds of a row and stored numbers of a row; for each unit of
         the size parameter where it grows.
+    fits : float
+        Fits of ridge regression that one fit takes.
     """
 
     feature_map: Map
@@ -142,6 +190,7 @@ class MapCandidate(Candidate):
     weights: float
     flops: float
     entries: float
+    fits: float = 1.0
 
     def map_of_size(self, features: int) -> Map:
         """Return the map with about so many features; unchanged where it does not grow."""
@@ -151,11 +200,14 @@ class MapCandidate(Candidate):
 
     def build(self, size: int, options: ModelOptions) -> Any:
         cls: Any = KernelRegressor if options.numeric else KernelClassifier
-        return cls(self.map_of_size(size), max_memory=options.memory, random_state=options.seed)
+        given = {"uncertainty": True} if options.scoring.response == "probabilities" else {}
+        return cls(
+            self.map_of_size(size), max_memory=options.memory, random_state=options.seed, **given
+        )
 
     def estimate_seconds(self, size: int, rows: int, options: ModelOptions) -> float:
         units = self._units(size)
-        return estimate_seconds(
+        return self.fits * estimate_seconds(
             rows,
             options.outputs,
             entries=units * self.entries,
@@ -176,10 +228,10 @@ class MapCandidate(Candidate):
 
 def candidates(
     X: Any, kernels: Any, seed: int, *, domain: str, over: Callable[[], bool] = lambda: False
-) -> tuple[list[MapCandidate], dict[str, str], list[str]]:
-    """Return candidates, reasons for maps that are none, and maps there was no time for.
+) -> tuple[list[MapCandidate], dict[str, str], list[Any]]:
+    """Return candidates, reasons for maps that are none, and kernels there was no time for.
 
-    Linear candidates come first, then maps without a bandwidth, then the others.
+    Candidates are in the order in which they are tried.
 
     Parameters
     ----------
@@ -197,37 +249,44 @@ def candidates(
     refused = {
         name: alternative_reason(name)
         for name in ALTERNATIVES
-        if kernels == "auto" and name in registry()
+        if isinstance(kernels, str) and kernels == "auto" and name in registry()
     }
     accepted: dict[str, MapCandidate] = {}  # by name: two bandwidths may be the same number
-    late: list[str] = []
+    late: list[Any] = []
     unlike = _spreads_differ(X)
-    for name in (*LINEAR, *(name for name in names if name not in LINEAR)):
+    others = (name for name in names if name not in LINEAR)
+    for name in (*LINEAR, *sorted(others, key=_place_of_map)):
         cls = registry()[name]
         if name not in LINEAR and over():
             late.append(name)
         elif domain == "real" and cls().domain == "nonnegative":
             refused[name] = _wrong_domain(cls)
         elif name != "scaled" or unlike:
-            for first in (None, Scaled()) if unlike and name not in LINEAR else (None,):
-                variants = _variants(name, X, seed, first, refused)
-                accepted |= {candidate.name: candidate for candidate in variants}
+            variants = _variants(name, X, seed, refused, unlike=unlike)
+            accepted |= {candidate.name: candidate for candidate in variants}
     for feature_map in given:
         name = " ".join(repr(feature_map).split())
         if over():
-            late.append(name)
+            late.append(feature_map)
         elif domain == "real" and feature_map.domain == "nonnegative":
             refused[name] = _wrong_domain(type(feature_map))
         else:
             probed = _probe(name, name, feature_map, X, refused, grows=False)
             accepted |= {candidate.name: candidate for candidate in probed}
-    return sorted(accepted.values(), key=_start_order), refused, late
+    return sorted(accepted.values(), key=_place), refused, late
 
 
-def _start_order(candidate: Candidate) -> int:
-    if candidate.kind == "linear":
-        return 0
-    return 1 if candidate.name == candidate.family else 2
+def _place(candidate: Candidate) -> tuple[int, bool]:
+    """Return the place of a candidate in the order in which they are tried."""
+    name = candidate.name.split(" >> ")[-1] if candidate.kind == "map" else candidate.name
+    first = (i for i, start in enumerate(ORDER) if name.startswith(start))
+    return next(first, len(ORDER)), candidate.name != candidate.family
+
+
+def _place_of_map(name: str) -> int:
+    """Return the first place of the candidates of a map."""
+    first = (i for i, start in enumerate(ORDER) if start.split()[0] == name)
+    return next(first, len(ORDER))
 
 
 def alternative_reason(name: str) -> str:
@@ -242,7 +301,7 @@ def _wrong_domain(cls: type[Map]) -> str:
 def _parse_kernels(kernels: Any) -> tuple[list[str], list[Map]]:
     """Return the names, and the maps, of the parameter `kernels`."""
     if isinstance(kernels, str) and kernels == "auto":
-        left_out = {*ALTERNATIVES, *ENCODERS}
+        left_out = {*ALTERNATIVES, *ENCODERS, *PREFIXES}  # linear ones are always added
         return [name for name in registry() if name not in left_out], []
     listed: Collection[Any] = [kernels] if isinstance(kernels, str | Map) else kernels
     if not isinstance(listed, list | tuple | set | frozenset) or not listed:
@@ -259,39 +318,70 @@ def _parse_kernels(kernels: Any) -> tuple[list[str], list[Map]]:
 
 
 def _variants(
-    name: str, X: Any, seed: int, first: Map | None, refused: dict[str, str]
+    name: str, X: Any, seed: int, refused: dict[str, str], *, unlike: bool
 ) -> Iterator[MapCandidate]:
-    """Yield a registered map with each of its kernels and bandwidths, after `first` or alone."""
-    before = "" if first is None else "scaled >> "
+    """Yield a registered map with each of its kernels and bandwidths, alone and behind prefixes."""
     for grid in GRIDS.get(name, (BandwidthGrid({}),)):
         base: Map = registry()[name](**grid.options)
         if "random_state" in base.get_params():
             base.set_params(random_state=seed)
-        rows = X if first is None else clone(first.before(base)).fit_transform(X)
-        words = [name, *(str(value) for key, value in grid.options.items() if key == "kernel")]
-        family = before + " ".join(words)
-        maps = {family: base}
-        if grid.parameter:
-            try:
-                fitted = base.with_size(_PROBE_SIZE).fit(rows)
-            except ValueError as error:
-                refused.setdefault(family, str(error))
+        words = [
+            str(value) if key == "kernel" else f"{key}={value:g}"
+            for key, value in grid.options.items()
+            if key != "bits"
+        ]
+        family = " ".join([name, *words])
+        yield from _bandwidths(family, base, grid, X, refused)
+        for before, prefix in PREFIXES.items():
+            fits = not prefix.families or family in prefix.families
+            if name in LINEAR or not fits or (prefix.unlike_only and not unlike):
                 continue
-            auto = float(getattr(fitted, f"{grid.parameter}_"))
-            factors = grid.factors[:1] if X.shape[1] > _WIDE else grid.factors
-            # rounded as it is printed, so that what is typed is what was tried
-            values = [float(f"{auto * factor:.3g}") for factor in factors]
-            maps = {
-                f"{family} {grid.parameter}={value:g}": clone(base).set_params(
-                    **{grid.parameter: value}
-                )
-                for value in values
-            }
-        for label, feature_map in maps.items():
-            if first is not None and feature_map.depends_on_units:
-                continue  # the estimators scale its columns by themselves
-            whole = feature_map if first is None else clone(first) >> feature_map
-            yield from _probe(label, family, whole, X, refused)
+            if before in registry():
+                yield from _bandwidths(family, base, grid, X, refused, before, prefix)
+
+
+def _bandwidths(
+    family: str,
+    base: Map,
+    grid: BandwidthGrid,
+    X: Any,
+    refused: dict[str, str],
+    before: str = "",
+    prefix: Prefix | None = None,
+) -> Iterator[MapCandidate]:
+    """Yield a map with each of its bandwidths, behind a prefix where one is given."""
+    first: Map | None = registry()[before]() if prefix is not None else None
+    rows = X
+    if prefix is not None and first is not None:
+        family = f"{before} >> {family}"
+        probed = Scaled() if prefix.supervised else first
+        rows = clone(probed.before(base)).fit_transform(X)
+    maps = {family: base}
+    if grid.parameter:
+        try:
+            fitted = base.with_size(_PROBE_SIZE).fit(rows)
+        except ValueError as error:
+            refused.setdefault(family, str(error))
+            return
+        auto = float(getattr(fitted, f"{grid.parameter}_"))
+        factors = grid.factors[:1] if X.shape[1] > _WIDE else grid.factors
+        # rounded as it is printed, so that what is typed is what was tried
+        values = [float(f"{auto * factor:.3g}") for factor in factors]
+        maps = {
+            f"{family} {grid.parameter}={value:g}": clone(base).set_params(
+                **{grid.parameter: value}
+            )
+            for value in values
+        }
+    for label, feature_map in maps.items():
+        if prefix is None or first is None:
+            yield from _probe(label, family, feature_map, X, refused)
+        elif prefix.supervised:
+            for candidate in _probe(label, family, feature_map, rows, refused):
+                whole = first >> clone(feature_map)
+                yield replace(candidate, feature_map=whole, fits=1 + prefix.fits)
+        elif not feature_map.depends_on_units:  # the estimators scale its columns by themselves
+            yield from _probe(label, family, clone(first) >> feature_map, X, refused)
 
 
 def _probe(

@@ -13,6 +13,7 @@ from mercer.kernels.gram import gram
 from mercer.model_selection.candidates import Candidate, ModelOptions
 
 TREES = "gradient boosting"
+CONSTANT = "guessing"
 SVM_C = 10.0
 # of exact kernel ridge regression, in units of the mean of the kernel's diagonal
 RIDGES = np.logspace(-4, 0, 5)
@@ -42,8 +43,22 @@ class BoostingCandidate(Candidate):
         )
 
     def estimate_seconds(self, size: int, rows: int, options: ModelOptions) -> float:
-        each = 3e-4 + 1e-6 * rows + 3e-8 * rows * options.columns
+        # the histograms of all leaves, which trees of few rows do not have, then the rows
+        leaves = 1e-4 * options.columns * min(1.0, rows / 1000)
+        each = 1e-3 + leaves + 2e-8 * rows * (options.columns + 2)
         return options.outputs * self.rounds * each
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantCandidate(Candidate):
+    """Constant prediction: the most frequent class and the shares of classes, or the mean."""
+
+    def build(self, size: int, options: ModelOptions) -> Any:
+        from sklearn.dummy import DummyClassifier, DummyRegressor
+
+        if options.numeric:
+            return DummyRegressor(strategy=options.scoring.constant)
+        return DummyClassifier(strategy="prior")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +96,27 @@ class Trees:
     def __init__(self, model: Any) -> None:
         self.model = model
 
-    def fit(self, X: Any, y: Any) -> Trees:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Trees:
         """Grow the trees."""
         self.threads = None if X.shape[0] * X.shape[1] >= _THREADS_FROM else 1
         with self._limited():
-            self.model.fit(_dense(X), y)
+            self.model.fit(_dense(X), y, sample_weight)
         return self
+
+    @property
+    def classes_(self) -> Array:
+        """Labels, sorted."""
+        return np.asarray(self.model.classes_)
 
     def predict(self, X: Any) -> Any:
         """Return labels or numbers for the rows."""
         with self._limited():
             return self.model.predict(_dense(X))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities of the classes."""
+        with self._limited():
+            return self.model.predict_proba(_dense(X))
 
     def _limited(self) -> Any:
         from threadpoolctl import threadpool_limits
@@ -112,20 +137,29 @@ class Exact:
     def __init__(self, kernel: Kernel, *, numeric: bool) -> None:
         self.kernel, self.numeric = kernel, numeric
 
-    def fit(self, X: Any, y: Array) -> Exact:
+    def fit(self, X: Any, y: Array, sample_weight: Array | None = None) -> Exact:
         """Solve for a coefficient of each row."""
         from sklearn.svm import SVC
 
         self.rows = X
         K = gram(self.kernel, X)
         if self.numeric:
-            self.solution: Any = _Ridge(K, y)
+            self.solution: Any = _Ridge(K, y, sample_weight)
         else:
             # the mean squared distance from the centre
             spread = float(np.trace(K)) / len(K) - float(K.mean())
             C = SVM_C / (spread if spread > 0 else 1.0)
-            self.solution = SVC(kernel="precomputed", C=C).fit(K, y)
+            self.solution = SVC(kernel="precomputed", C=C).fit(K, y, sample_weight)
         return self
+
+    @property
+    def classes_(self) -> Array:
+        """Labels, sorted."""
+        return np.asarray(self.solution.classes_)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the classes."""
+        return np.asarray(self.solution.decision_function(gram(self.kernel, X, self.rows)))
 
     def predict(self, X: Any) -> Array:
         """Return labels or numbers for the rows."""
@@ -133,24 +167,27 @@ class Exact:
 
 
 class _Ridge:
-    """(K + ridge) coef = y - mean, the ridge chosen on a quarter of the rows."""
+    """(K + ridge/w) coef = y - mean, w the weights; ridge chosen on a quarter of the rows."""
 
-    def __init__(self, K: Array, y: Array) -> None:
+    def __init__(self, K: Array, y: Array, weights: Array | None) -> None:
         y = y.astype(np.float64)
+        w = np.ones(len(y)) if weights is None else weights / weights.mean()
         kept = 3 * len(K) // 4
         errors = []
         for ridge in RIDGES:
-            coef, mean = _solve_ridge(K[:kept, :kept], y[:kept], ridge)
-            errors.append(np.sum((K[kept:, :kept] @ coef + mean - y[kept:]) ** 2))
-        self.coef, self.mean = _solve_ridge(K, y, float(RIDGES[int(np.argmin(errors))]))
+            coef, mean = _solve_ridge(K[:kept, :kept], y[:kept], w[:kept], ridge)
+            errors.append(w[kept:] @ (K[kept:, :kept] @ coef + mean - y[kept:]) ** 2)
+        self.coef, self.mean = _solve_ridge(K, y, w, float(RIDGES[int(np.argmin(errors))]))
 
     def predict(self, K: Array) -> Array:
         return K @ self.coef + self.mean
 
 
-def _solve_ridge(K: Array, y: Array, ridge: float) -> tuple[Array, float]:
+def _solve_ridge(K: Array, y: Array, w: Array, ridge: float) -> tuple[Array, float]:
+    """Solve (sqrt(w) K sqrt(w) + ridge) b = sqrt(w) (y - mean), coef = sqrt(w) b."""
     from scipy.linalg import solve
 
-    mean = float(y.mean())
-    scale = ridge * float(np.trace(K)) / len(K)
-    return solve(K + scale * np.eye(len(K)), y - mean, assume_a="pos"), mean
+    mean, root = float(np.average(y, weights=w)), np.sqrt(w)
+    A = root[:, None] * K * root
+    A.flat[:: len(A) + 1] += ridge * float(np.trace(K)) / len(K)
+    return root * solve(A, root * (y - mean), assume_a="pos"), mean

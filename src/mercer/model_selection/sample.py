@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class Sample:
         Names of the columns.
     timed : bool
         Whether rows are in the order of time, so that only earlier ones may be trained on.
+    weights : array or None
+        Weights of the rows.
+    groups : array or None
+        Numbers of the groups of the rows.
     """
 
     X: Any
@@ -59,6 +63,13 @@ class Sample:
     encoder: Tabular | None = None
     names: tuple[str, ...] | None = None
     timed: bool = False
+    weights: Array | None = None
+    groups: Array | None = None
+
+    @cached_property
+    def classes(self) -> Array:
+        """Sorted labels; objects as strings."""
+        return np.unique(self.y.astype(str) if self.y.dtype == object else self.y)
 
     @property
     def rows(self) -> int:
@@ -78,7 +89,7 @@ class Sample:
     @property
     def outputs(self) -> int:
         """Number of classes; 1 for numbers and for two classes."""
-        classes = 1 if self.numeric else len(np.unique(self.y))
+        classes = 1 if self.numeric else len(self.classes)
         return classes if classes > 2 else 1
 
 
@@ -121,7 +132,15 @@ def draw(
             "KernelClassifier(), KernelRegressor()."
         )
     read = partial(_read, total=total, limit=limit, seed=seed, most_rows=most_rows)
-    stream, (rows, targets, keys, places) = read_retyped(stream, read)
+    stream, (rows, targets, weights, keys, places) = read_retyped(stream, read)
+    if weights is not None and np.any(weights == 0):
+        counted = weights > 0
+        rows, targets, weights, places = (v[counted] for v in (rows, targets, weights, places))
+        keys = None if keys is None else keys[counted]
+        if len(weights) < LEAST_ROWS:
+            raise ValueError(
+                f"select needs at least {LEAST_ROWS} rows of a weight above 0: got {len(weights)}."
+            )
     names, encoder = stream.columns, None
     if encode and not stream.sparse:
         encoder = _fit_encoder(rows, stream, places)
@@ -144,7 +163,13 @@ def draw(
         order = np.argsort(keys, kind="stable")[::-1]  # keys fall with time
     else:
         order = _grouped_order(targets, numeric, keys)
-    return Sample(rows[order], targets[order], numeric, total, encoder, names, timed)
+    groups = None
+    if keys is not None and not timed:
+        groups = np.unique(keys[order], return_inverse=True)[1]
+    weights = None if weights is None else weights[order]
+    return Sample(
+        rows[order], targets[order], numeric, total, encoder, names, timed, weights, groups
+    )
 
 
 def _fit_encoder(rows: Array, stream: Stream, places: Array) -> Tabular | None:
@@ -176,8 +201,8 @@ def _count_rows(stream: Stream) -> int:
 
 def _read(
     stream: Stream, total: int, limit: int, seed: int, most_rows: int
-) -> tuple[Any, Array, Array | None, Array]:
-    """Return X, y, keys of groups or times, and places of a sample of rows, in their order."""
+) -> tuple[Any, Array, Array | None, Array | None, Array]:
+    """Return X, y, weights, keys of groups or times, and places of a sample, in their order."""
     # the density of sparse rows is not known before they are read
     width = stream.width * (0.1 if stream.sparse else 1.0)
     fitting = sample_rows(8.0 * width, limit, most_rows)
@@ -197,18 +222,21 @@ def _read(
     for chunk in stream.chunks():
         low, high = np.searchsorted(places, [chunk.start, chunk.start + len(chunk)])
         inside = places[low:high] - chunk.start
-        keys = None if chunk.keys is None else chunk.keys[inside]
-        parts.append((chunk.X[inside], np.asarray(chunk.y)[inside], keys))
-    matrices, targets, all_keys = zip(*parts, strict=True)
+        weights, keys = (
+            None if values is None else np.asarray(values)[inside]
+            for values in (chunk.weight, chunk.keys)
+        )
+        parts.append((chunk.X[inside], np.asarray(chunk.y)[inside], weights, keys))
+    matrices, targets, *others = zip(*parts, strict=True)
     y = np.concatenate(targets)
-    some_keys = None if all_keys[0] is None else np.concatenate(all_keys)
+    weights, keys = (None if part[0] is None else np.concatenate(part) for part in others)
     if not stream.sparse:
-        return np.concatenate(matrices), y, some_keys, places
+        return np.concatenate(matrices), y, weights, keys, places
     from scipy.sparse import vstack
 
     rows = vstack(matrices, format="csr")
     rows.sum_duplicates()
-    return rows, y, some_keys, places
+    return rows, y, weights, keys, places
 
 
 def _require_variation(X: Any, y: Array, numeric: bool) -> None:

@@ -9,9 +9,12 @@ _HELD_OUT = 2000
 _FIRST, _MOST = 1000, 9000  # rows that the first and the last round train on
 _FEATURES = 256  # of the first round
 _WIDEST = 4096  # features: the eigenvectors of more take minutes
+_ALWAYS = 1024  # features that are tried however few rows there are, as estimators do by default
 _FINALISTS = 4
-# below, the final has more folds and finalists: it is cheap there, and rounds are noisier
+# below, the final has more folds and finalists, and the round is a cross-validation: that is cheap
+# there, and few held-out rows would rank 70 candidates by noise
 _FEW_ROWS = 5000
+_ROUND_FOLDS = 3
 _FOLDS = 3
 # steps of conjugate gradients over a grid of alphas, each slower than products of matrices
 _PASSES = 5000.0
@@ -58,6 +61,8 @@ class Schedule:
         Of the final cross-validation.
     sizes : tuple of int
         Features of the finalists, increasing.
+    round_folds : int
+        Folds of the rows of rounds and those that score them; 1 where the latter score them all.
     """
 
     rows: int
@@ -67,6 +72,12 @@ class Schedule:
     keep: tuple[int, ...]
     folds: int
     sizes: tuple[int, ...]
+    round_folds: int = 1
+
+    @property
+    def scored(self) -> int:
+        """Rows that score rounds."""
+        return self.held_out if self.round_folds == 1 else self.rows + self.held_out
 
 
 def sample_rows(row_bytes: float, limit: int, most: int = Budget.rows) -> int:
@@ -96,9 +107,13 @@ def make_schedule(rows: int, candidates: int, limit: int) -> Schedule:
     keep[-1] = finalists
     widest = most_features(limit)
     trained = rows - -(-final // _FOLDS)
-    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= min(widest, trained))
+    most_size = min(widest, max(trained, _ALWAYS))
+    sizes = tuple(size * 2**i for i in range(1, 8) if size * 2**i <= most_size)
     folds = min(_FOLDS if rows > _FEW_ROWS else _FOLDS + 2, final)
-    return Schedule(most, held_out, final, tuple(rounds), tuple(keep), folds, sizes or (size,))
+    round_folds = _ROUND_FOLDS if rows <= _FEW_ROWS and most + held_out >= _ROUND_FOLDS else 1
+    return Schedule(
+        most, held_out, final, tuple(rounds), tuple(keep), folds, sizes or (size,), round_folds
+    )
 
 
 def most_features(limit: int) -> int:

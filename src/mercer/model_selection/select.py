@@ -13,15 +13,15 @@ from mercer import system
 from mercer.kernels import Kernel
 from mercer.linear_model.base import make_map
 from mercer.maps.tabular import Tabular
-from mercer.model_selection.candidates import candidates
 from mercer.model_selection.halving import Clock, Result, SuccessiveHalving, kernel_of
+from mercer.model_selection.models import CONSTANT, ExactCandidate
 from mercer.model_selection.sample import draw
-from mercer.model_selection.schedule import Budget, make_schedule
-from mercer.model_selection.summary import choose_winner, describe_skipped
+from mercer.model_selection.schedule import Budget
+from mercer.model_selection.scoring import SCORINGS, Scoring, find_scoring
+from mercer.model_selection.summary import Comparison, decide, describe_skipped
 from mercer.rng import seed_from
 from mercer.validation.parameters import parse_memory, validate_option, validate_positive
 
-_PROBING_SHARE = 0.25  # of the time, at most, is spent on probing maps
 _COLUMNS = ("Gram err", "features", "B/row", "fit s", "pred s")
 _SIZED_ROWS = 256  # rows whose features are measured in bytes
 
@@ -35,14 +35,16 @@ class Entry:
     name : str
         "linear", "fourier gamma=0.11", "exact Gaussian(0.11)", "gradient boosting": unique.
     kind : {"linear", "map", "exact", "outside"}
-        Only the first two can win.
+        Only the first two can win. Gradient boosting and guessing, a constant prediction, are
+        "outside".
     model : estimator or None
         Not fitted; None for exact kernels.
     kernel : Kernel or None
         The exact kernel, or the one that is approximated.
     score, spread : float
-        Accuracy or R^2, and its standard error: over the folds for finalists, otherwise over the
-        held-out rows of the last round.
+        Accuracy, R^2 or `scoring`, and its standard error: over the rows (groups of rows, where
+        there are any) of all folds for finalists, otherwise over the held-out rows of the last
+        round.
     rows : int
         Training rows.
     rounds : int
@@ -87,9 +89,9 @@ class Leaderboard:
     winner : Entry
         The best map, or linear where no map is better by more than one standard error.
     summary : str
-        One sentence: the winner, and by how much.
+        The winner, by how much, and how certain that is.
     numeric : bool
-        Whether scores are R^2; accuracy otherwise.
+        Whether targets are numbers.
     rows, columns : int
         Of the data.
     seconds : float
@@ -104,6 +106,17 @@ class Leaderboard:
         Warnings of the models.
     encoder : Tabular or None
         The encoding of the columns of a table, fitted to the sample.
+    scoring : str or None
+        The score, by scikit-learn's name; None for accuracy or R^2.
+    corrected_score : float or None
+        Estimate of the winner's score that does not profit from the choice on the same rows.
+    comparisons : tuple of Comparison
+        Differences of the winner's score and those of the next best candidate, linear, gradient
+        boosting and guessing, with 95% intervals.
+    unfinished : tuple of str
+        Models that led in the last round they were in, and that the time was not enough for.
+    search : SuccessiveHalving or None
+        The search, with its sample, for ``resume``.
     """
 
     entries: tuple[Entry, ...]
@@ -118,6 +131,36 @@ class Leaderboard:
     settings: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     encoder: Tabular | None = None
+    scoring: str | None = None
+    corrected_score: float | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    search: SuccessiveHalving | None = field(default=None, repr=False)
+
+    @property
+    def measure(self) -> Scoring:
+        """Score of the entries."""
+        return SCORINGS[self.scoring] if self.scoring else find_scoring(None, numeric=self.numeric)
+
+    def resume(self, max_seconds: float = 60) -> Leaderboard:
+        """Continue the search, and return a leaderboard as of a search that had all the time.
+
+        Parameters
+        ----------
+        max_seconds : float, default=60
+            Time limit of the continuation.
+
+        Returns
+        -------
+        Leaderboard
+            This one is not changed.
+        """
+        search = self.search
+        if search is None:
+            raise ValueError("This leaderboard has no search to continue: call select again.")
+        search.resume(validate_positive("resume", "max_seconds", max_seconds))
+        total = self.settings["max_seconds"] + max_seconds
+        return _make_leaderboard(search, {**self.settings, "max_seconds": total})
 
     @property
     def best_(self) -> Any:
@@ -133,9 +176,8 @@ class Leaderboard:
 
     def __str__(self) -> str:
         """Format the table, the summary, and what was left out."""
-        score = "R^2" if self.numeric else "accuracy"
-        header = ("model", score, "+-", "rows", *_COLUMNS)
-        lines = [header, *(format_entry(entry, numeric=self.numeric) for entry in self.entries)]
+        header = ("model", self.measure.label, "+-", "rows", *_COLUMNS)
+        lines = [header, *(format_entry(entry, self.measure) for entry in self.entries)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         table = [
             " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
@@ -144,16 +186,15 @@ class Leaderboard:
         return "\n".join([*table, self.summary, *([self.stopped] if self.stopped else [])])
 
 
-def format_entry(entry: Entry, *, numeric: bool) -> tuple[str, ...]:
+def format_entry(entry: Entry, scoring: Scoring) -> tuple[str, ...]:
     """Format an entry as the cells of its row."""
-    style = ".4f" if numeric else ".2%"
     error = "-"
     if entry.gram_error is not None:
         error = f"{entry.gram_error:.2%}" if entry.gram_error < 10 else "> 1000%"
     return (
         entry.name,
-        f"{entry.score:{style}}",
-        f"{entry.spread:{style}}",
+        scoring.format(entry.score),
+        scoring.format_spread(entry.spread),
         f"{entry.rows:,}",
         error,
         f"{entry.features:,}",
@@ -171,6 +212,7 @@ def select(
     max_memory: int | str | None = None,
     kernels: Any = "auto",
     task: str | None = None,
+    scoring: str | None = None,
     random_state: Any = None,
     budget: Budget | None = None,
     tell: Callable[[str, str], None] = lambda stage, name: None,
@@ -178,23 +220,26 @@ def select(
     """Choose a kernel, its bandwidth and the number of features by successive halving.
 
     Each round trains on three times as many rows with twice as many features and keeps the best
-    third of the candidates. Bandwidths are factors of an estimate from the data, and alphas are
-    chosen by generalized cross-validation from moments. The finalists are cross-validated on rows
-    of no round, and get more features for as long as their scores rise. Linear is always a
-    candidate, and wins where no map is better by more than one standard error of the difference.
-    Gradient boosting of trees and exact kernels are references: they are listed and cannot win.
-    The cost is linear in the rows of the sample.
+    third of the candidates; up to 5,000 rows have one round, a cross-validation. Bandwidths are
+    factors of an estimate from the data, and alphas are chosen by generalized cross-validation from
+    moments. The finalists are cross-validated on rows of no round, and get more features for as
+    long as their scores rise. Linear is always a candidate, and wins where no map is better by more
+    than one standard error of the difference. Gradient boosting of trees, exact kernels and a
+    constant prediction are references: they are listed and cannot win. Linear and trees are fitted
+    first, then the maps that win most often, and exact kernels last, in time that is left. The cost
+    is linear in the rows of the sample.
 
     Parameters
     ----------
     X : array-like, sparse matrix, data frame, path or stream
-        Rows. A sample is drawn where there are more than are needed. Weights of a stream are not
-        used.
+        Rows. A sample is drawn where there are more than are needed. Models are fitted and scored
+        with the weights of a stream; standard errors are those of its groups.
     y : array-like of shape (n_samples,), optional
         Labels or numbers; None where the stream has them.
     max_seconds : float, default=60
-        Time limit. A fit that has begun is completed, and linear is always fitted. The result
-        depends on time only where ``stopped`` is not None.
+        Time limit, of the clock on the wall. A fit that has begun is completed, and linear is
+        always fitted. The result depends on time only where ``stopped`` is not None, and
+        ``Leaderboard.resume`` continues from there.
     max_memory : int, str or None, default=None
         Bytes, or "2GB", for the sample and for the moments of a model; half of the machine's
         memory when None.
@@ -204,6 +249,11 @@ def select(
     task : {"classify", "regress"} or None, default=None
         None: strings, booleans and at most 100 distinct integers are labels, other values are
         numbers.
+    scoring : str or None, default=None
+        Score that candidates are ranked by, as in scikit-learn: "accuracy", "balanced_accuracy",
+        "roc_auc" (two classes), "roc_auc_ovr", "neg_log_loss" (of calibrated probabilities); "r2",
+        "neg_root_mean_squared_error", "neg_mean_absolute_error". None: accuracy or R^2. It does not
+        change how a model is fitted.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the sample and of all maps.
     budget : Budget, optional
@@ -214,13 +264,14 @@ def select(
     Returns
     -------
     Leaderboard
-        ``entries`` best first, ``winner``, ``summary``, and ``best_``, the winner's model.
+        ``entries`` best first, ``winner``, ``corrected_score``, ``summary``, and ``best_``, the
+        winner's model.
 
     Raises
     ------
     ValueError
-        Where there are fewer than 8 rows, where all rows or all targets are equal, and where no
-        model takes the rows.
+        Where there are fewer than 8 rows, where all rows or all targets are equal, where no model
+        takes the rows, and where the scoring is of another task.
 
     Examples
     --------
@@ -244,25 +295,10 @@ def select(
     seed = seed_from("select", random_state)
     budget = Budget() if budget is None else budget
     sample = draw(X, y, numeric=numeric, limit=limit, seed=seed, most_rows=budget.rows)
-    maps, refused, late = candidates(
-        sample.X[: sample.rows // 2],
-        kernels,
-        seed,
-        domain=sample.domain,
-        over=lambda: clock.left(_PROBING_SHARE) <= 0,
-    )
     search = SuccessiveHalving(
-        sample,
-        make_schedule(sample.rows, len(maps), limit),
-        limit,
-        seed,
-        clock,
-        budget,
-        tell,
-        refused=refused,
-        skipped={"round 1": late} if late else {},
+        sample, kernels, limit, seed, clock, budget, tell, scoring_name=scoring
     )
-    search.run(maps)
+    search.run()
     settings = {"max_seconds": max_seconds, "max_memory": max_memory, "kernels": kernels}
     return _make_leaderboard(search, settings)
 
@@ -270,26 +306,27 @@ def select(
 def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Leaderboard:
     """Order the results of a search, and choose the winner."""
     sample, schedule = search.sample, search.schedule
+    verdict = decide(search)
     validated = {result.candidate.name for result in search.final}
-    finalists = {id(result): _make_entry(search, result, finalist=True) for result in search.final}
+    finals = [*search.final, search.baseline(in_final=True)]
+    finalists = {id(result): _make_entry(search, result, finalist=True) for result in finals}
     others = {
         id(result): _make_entry(search, result, finalist=False)
         for name, result in search.last.items()
         if name not in validated
     }
-    winner, summary = choose_winner(search)
     return Leaderboard(
         entries=(
             *sorted(finalists.values(), key=lambda entry: -entry.score),
             *sorted(others.values(), key=lambda entry: (-entry.rounds, -entry.score)),
         ),
-        summary=summary,
+        summary=verdict.summary,
         numeric=sample.numeric,
         rows=sample.total,
         columns=sample.columns,
-        seconds=search.clock.spent(),
-        winner={**others, **finalists}[id(winner)],
-        stopped=describe_skipped(search, settings["max_seconds"]),
+        seconds=search.seconds + search.clock.spent(),
+        winner={**others, **finalists}[id(verdict.winner)],
+        stopped=describe_skipped(search),
         refused=search.refused,
         settings={
             **settings,
@@ -297,19 +334,27 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
             "alphas": "generalized cross-validation",
             "rows": sample.rows,
             "rounds": schedule.rounds,
-            "held_out": schedule.held_out,
+            "held_out": schedule.held_out if sample.timed else schedule.scored,
             "final": schedule.final,
             "folds": schedule.folds,
         },
         notes=tuple(search.notes),
         encoder=sample.encoder,
+        scoring=search.scoring.name,
+        corrected_score=verdict.corrected_score,
+        comparisons=verdict.comparisons,
+        unfinished=verdict.unfinished,
+        search=search,
     )
 
 
 def _make_entry(search: SuccessiveHalving, result: Result, *, finalist: bool) -> Entry:
     candidate, sample = result.candidate, search.sample
-    fitted, kernel = (getattr(result.model, name, None) for name in ("feature_map_", "kernel"))
+    fitted = result.feature_map
+    kernel = candidate.kernel if isinstance(candidate, ExactCandidate) else None
     features = result.rows if candidate.kind == "exact" else sample.columns
+    if candidate.name == CONSTANT:
+        features = 0
     bytes_per_row = 8.0 * features
     if fitted is not None:
         rows = sample.X[:_SIZED_ROWS]

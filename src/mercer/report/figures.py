@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.model_selection.scoring import Scoring
 from mercer.parallel.tile_size import format_bytes as in_words
 from mercer.report.coverage import LEVELS, SHOWN, Coverage
 from mercer.report.data import ErrorCurve, HeatMap
@@ -64,14 +65,17 @@ class Svg(NamedTuple):
 Ranked = Sequence[tuple[int, Any]]  # (rank in the leaderboard, entry)
 
 
-def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
+def scores(ranked: Ranked, winner: Any, label: str, scoring: Scoring) -> Svg:
     """Draw score against seconds to fit, with one standard error.
 
     Finalists are labelled with their rank, the best of each kind also with their name.
     """
     with _style():
         figure, axes = _axes(4.2)
-        points = [(_seconds(entry), entry.score, _standard_error(entry)) for _, entry in ranked]
+        points = [
+            (_seconds(entry), scoring.sign * entry.score, _standard_error(entry))
+            for _, entry in ranked
+        ]
         named = _named(ranked, winner)
         # without finalists, all entries are drawn as such
         finalists = {rank for rank, entry in ranked if entry.finalist} or {
@@ -93,8 +97,8 @@ def scores(ranked: Ranked, winner: Any, numeric: bool) -> Svg:
         axes.set_xscale("log")
         axes.margins(x=0.16, y=0.1)
         axes.set_xlabel("seconds to fit")
-        axes.set_ylabel("R² on held-out rows" if numeric else "accuracy on held-out rows")
-        if not numeric:
+        axes.set_ylabel(f"{label} on held-out rows")
+        if scoring.percent:
             axes.yaxis.set_major_formatter(_formatter(_percent))
         _format_decades(axes.xaxis, lambda value: f"{value:g}")
         figure.legend(

@@ -16,6 +16,7 @@ import numpy as np
 from mercer import system
 from mercer.evaluation.certificate import format_percent
 from mercer.kernels.additive import Additive
+from mercer.model_selection.models import CONSTANT
 from mercer.model_selection.select import Entry, Leaderboard, format_entry
 from mercer.parallel.tile_size import format_bytes
 from mercer.persistence.atomic_write import open_atomic, remove_leftovers
@@ -140,13 +141,16 @@ def _render(
     best, leading = board.winner, _leading(board)
     others = [pair for pair in enumerate(board.entries, 1) if pair not in leading]
     references = [entry for entry in board.entries if entry.kind in ("linear", "outside")]
-    metric, score = ("R²", "{:.4f}") if board.numeric else ("Accuracy", "{:.2%}")
+    label = board.measure.label.replace("^2", "²")
+    metric = label[:1].upper() + label[1:]
     seed = board.settings.get("random_state")
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
     curves, heat, scalar = _approximations(board, sample, seed)
     coverage = measure_coverage(best.name, best.model, sample, seed)
+    # a constant prediction would be far below all others
+    drawn = [pair for pair in leading if pair[1].name != CONSTANT]
     drawings = {
-        "scores": figures.scores(leading, best, board.numeric),
+        "scores": figures.scores(drawn, best, label, board.measure),
         "coverage": figures.coverage(coverage) if coverage else None,
         "errors": figures.errors(curves) if curves else None,
         "gram": figures.heat_map(heat, "gram") if heat else None,
@@ -171,13 +175,14 @@ def _render(
         summary=board.summary,
         metric=metric,
         numeric=board.numeric,
-        columns=("#", "model", metric if board.numeric else metric.lower(), *_COLUMNS),
+        columns=("#", "model", label, *_COLUMNS),
         leading=_table(board, leading),
         others=_table(board, others),
+        better="upper" if board.measure.sign > 0 else "lower",
         unfinished=any(not entry.finalist for _, entry in leading),
         stopped=board.stopped,
         highlights=[
-            (entry.name, score.format(entry.score), f"{entry.fit_seconds:.3g}")
+            (entry.name, board.measure.format(entry.score), f"{entry.fit_seconds:.3g}")
             for entry in (best, *(entry for entry in references if entry is not best))
         ],
         figures=drawings,
@@ -250,7 +255,7 @@ def _table(
     return [
         (
             "best" if entry is board.winner else "" if entry.finalist else "unfinished",
-            (str(rank), *format_entry(entry, numeric=board.numeric)),
+            (str(rank), *format_entry(entry, board.measure)),
         )
         for rank, entry in ranked
     ]
