@@ -37,6 +37,12 @@ from mercer.data.stream import is_lazy
 from mercer.data.table_schema import TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import Folds, HeldOutFold, ValidationScore
+from mercer.linear_model.metric import (
+    column_importances,
+    fitted_metrics,
+    has_unlearned_metric,
+    learn_metrics,
+)
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.posterior import Posterior
@@ -58,6 +64,7 @@ from mercer.maps.compose import (
     scale_columns,
 )
 from mercer.maps.identity import Identity
+from mercer.maps.metric import Metric
 from mercer.maps.tabular import Tabular
 from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
 from mercer.parallel.device import (
@@ -112,6 +119,7 @@ class KernelModel(BaseEstimator):
         feature_map: Any = "fourier",
         *,
         scale: bool | str = "auto",
+        metric: str | None = None,
         alpha: Any = "auto",
         penalty: str = "l2",
         fit_intercept: bool = True,
@@ -128,6 +136,7 @@ class KernelModel(BaseEstimator):
     ) -> None:
         self.feature_map = feature_map
         self.scale = scale
+        self.metric = metric
         self.alpha = alpha
         self.penalty = penalty
         self.fit_intercept = fit_intercept
@@ -217,6 +226,23 @@ class KernelModel(BaseEstimator):
                 "sklearn.inspection.permutation_importance."
             )
         return coef
+
+    @property
+    def importances_(self) -> Array:
+        """Share of each column of X in the squared gradients of the model, by its metric."""
+        check_is_fitted(self)
+        metrics = list(fitted_metrics(self.feature_map_))
+        found = column_importances(self.feature_map_) if len(metrics) == 1 else None
+        if found is None:
+            name = type(self).__name__
+            raise AttributeError(
+                f"{name} has several metrics, or one of features that mix columns: see "
+                "importances_ of the Metric in feature_map_.maps_."
+                if metrics
+                else f"{name} has no importances_: they are those of a learned metric. Fit it with "
+                "metric='learned'."
+            )
+        return found
 
     @property
     def intercept_(self) -> Any:
@@ -489,8 +515,15 @@ class KernelModel(BaseEstimator):
             self.n_jobs,
             scale=self.scale,
             encode=stream.schema is not None,
+            metric=self.metric,
         )
+        if not has_unlearned_metric(feature_map):
+            self.feature_map_ = feature_map._fit_stream(stream)
+            return
+        feature_map, scores = learn_metrics(self, feature_map, stream)
         self.feature_map_ = feature_map._fit_stream(stream)
+        for metric, found in zip(fitted_metrics(self.feature_map_), scores, strict=True):
+            metric.validation_scores_ = found
 
     def _choose_seed(self, name: str) -> int:
         """Return the seed of random_state, or that of the checkpoint where random_state is None."""
@@ -1100,6 +1133,7 @@ def make_map(
     *,
     scale: bool | str = False,
     encode: bool = False,
+    metric: str | None = None,
 ) -> Map:
     """Return an unfitted copy of a map, or of several side by side.
 
@@ -1114,6 +1148,8 @@ def make_map(
         As in ``scale_columns``.
     encode : bool
         Whether the rows are those of a table, for which ``Tabular`` is put in front of the map.
+    metric : "learned" or None
+        Whether ``Metric`` is put in front of each map side by side that has none.
     """
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
@@ -1130,6 +1166,7 @@ def make_map(
             " must be a mercer map, a composition of maps, a registered name such as 'fourier', "
             f"or a list of these, got {feature_map!r}.",
         )
+    built = built if metric is None else _add_metric(built)
     built = _encode_columns(built, scale) if encode else scale_columns(built, scale)
     params = built.get_params()
 
@@ -1148,6 +1185,17 @@ def make_map(
             seeds = [int(word) for word in words >> np.uint64(1)]
         built.set_params(**dict(zip(free, seeds, strict=True)))
     return built.set_params(**dict.fromkeys(unset("n_jobs"), n_jobs))
+
+
+def _add_metric(feature_map: Map) -> Map:
+    """Return a map with ``Metric`` in front of each map side by side that has none."""
+    if isinstance(feature_map, Stacked):
+        return Stacked([_add_metric(part) for part in feature_map.maps])
+    parts = feature_map.maps if isinstance(feature_map, Composed) else [feature_map]
+    if any(isinstance(part, Metric) for part in parts):
+        return feature_map
+    scaled = is_scaled(feature_map)
+    return Composed([*parts[:scaled], Metric(), *parts[scaled:]])
 
 
 def _encode_columns(feature_map: Map, scale: bool | str) -> Map:
