@@ -25,9 +25,7 @@ from mercer import (
 )
 
 FOURIER = [
-    RandomFourier(
-        size, kernel=kernel, gamma=0.4, nu=0.5, form=form, design=design, random_state=3
-    )
+    RandomFourier(size, kernel=kernel, gamma=0.4, nu=0.5, form=form, design=design, random_state=3)
     for kernel in ("gaussian", "laplacian", "cauchy", "matern", "cosine-rbf")
     for form in ("paired", "offset")
     for size, design in ((33, "iid"), (34, "sobol"))
@@ -113,8 +111,10 @@ def test_a_given_matrix_is_applied_and_has_its_exact_kernel():
 @pytest.mark.parametrize("matrix", [np.diag([2.0, 1.0, 0.5, 0.1]) + 0.1, np.ones(4) * 0.7])
 def test_features_behind_scaled_columns_and_a_metric_approach_the_exact_kernel(kernel, matrix):
     X = rows(Identity(), 40) * [1.0, 10.0, 0.1, 1.0]
-    chain = Scaled() >> Metric(matrix=matrix) >> RandomFourier(
-        20_000, kernel=kernel, gamma=0.2, design="iid", random_state=0
+    chain = (
+        Scaled()
+        >> Metric(matrix=matrix)
+        >> RandomFourier(20_000, kernel=kernel, gamma=0.2, design="iid", random_state=0)
     )
     fitted = chain.fit(X)
     Z = fitted.transform(X)

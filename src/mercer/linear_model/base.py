@@ -231,7 +231,7 @@ class KernelModel(BaseEstimator):
     def importances_(self) -> Array:
         """Share of each column of X in the squared gradients of the model, by its metric."""
         check_is_fitted(self)
-        metrics = list(fitted_metrics(self.feature_map_))
+        metrics = self._metrics
         found = column_importances(self.feature_map_) if len(metrics) == 1 else None
         if found is None:
             name = type(self).__name__
@@ -522,8 +522,12 @@ class KernelModel(BaseEstimator):
             return
         feature_map, scores = learn_metrics(self, feature_map, stream)
         self.feature_map_ = feature_map._fit_stream(stream)
-        for metric, found in zip(fitted_metrics(self.feature_map_), scores, strict=True):
+        for metric, found in zip(self._metrics, scores, strict=True):
             metric.validation_scores_ = found
+
+    @property
+    def _metrics(self) -> list[Metric]:
+        return list(fitted_metrics(self.feature_map_))
 
     def _choose_seed(self, name: str) -> int:
         """Return the seed of random_state, or that of the checkpoint where random_state is None."""
@@ -552,6 +556,8 @@ class KernelModel(BaseEstimator):
         plan = plan_model(self, settings, stream, limit)
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
+        if any(hasattr(metric, "validation_scores_") for metric in self._metrics):
+            plan = replace(plan, passes=("sample for the metric", *plan.passes))
         if settings.uncertainty:
             last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"
             plan = replace(plan, passes=(*plan.passes, last))

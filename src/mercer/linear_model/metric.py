@@ -1,7 +1,7 @@
 """Metrics learned from targets: rounds of a model and the average outer product of its gradients.
 
-M = sum s g g'/sum s over the rows and outputs, g the gradient of f = b + c'phi(P x) and P = M^(1/2)
-of the round before. The rows are a sample in memory, a fifth of which is held out.
+G = sum s g g'/sum s over the rows and outputs, g the gradient of f(x) = b + c'phi(P x), P = M^(1/2)
+of the round before; M is G or G^(1/2). The rows are a sample in memory, a quarter of it held out.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ from mercer.stats.base import frequency_weights
 from mercer.stats.basic import Reservoir
 from mercer.stats.reduce import accumulate
 
-_HELD_OUT = 5  # one row of so many is held out
+_HELD_OUT = 4  # one row of so many is held out
 _LEAST_ROWS = 4  # on either side; with fewer, M is the identity
 _SAMPLE_NUMBERS = 2**25  # of the sample, at most: 256 MB
 _FEATURES = 1024  # of the models of the rounds: M needs fewer than the last model does
-_PATIENCE = 2  # rounds in a row that do not lower the error, after which no more follow
-_FACTORS = (0.25, 4.0)  # of gamma, tried before the first round
-_STEP = 2.0  # of gamma, tried after the last round in both directions
+_PATIENCE = 3  # rounds in a row that do not lower the error, after which no more follow
+_STEP = 2.0  # of gamma, tried in both directions: one step in each round, more at the end
 _MOST_STEPS = 3
 # Gradients are those of f convolved with a normal density of this part of the rows' spread: of
 # 0, 0.1, 0.3 and 1 the best or nearly so for the laplacian and Matern kernels, whose frequencies
 # have no finite variance (R2 of puma32h after 4 rounds, laplacian: 0.63, 0.93, 0.93, 0.85).
 _SMOOTHING = 0.3
-_POWER = 1.0
+# M^(1/2) as a power of the average outer product G. The rounds are run for each: M = G finds few columns among many within some rounds
+# (R2 of puma32h after 5: 0.94, where M = G^(1/2) has 0.80), M = G^(1/2), as in xRFM, keeps more of
+# the others (concrete: 0.886 and 0.876).
+_POWERS = (0.5, 0.25)
 _LEAST_ENTRY = 1e-6  # of a diagonal M^(1/2), relative to the largest: Divide has no zeros
 _TILE_NUMBERS = 2**20  # gradients and phases of a tile
 
@@ -297,6 +299,15 @@ def _transform_before(before: Sequence[Map], stream: Stream, sample: _Sample) ->
     return matrix(fitted._transform_block(sample.X))
 
 
+class _Trial(NamedTuple):
+    """A metric, the gamma beside it (None where it is not chosen), the model and its score."""
+
+    score: float
+    P: Array
+    gamma: float | None
+    model: Any
+
+
 class _Rounds:
     """Models of the rounds on the training part of a sample, scored on the held-out part."""
 
@@ -316,24 +327,21 @@ class _Rounds:
         P: Array = np.ones(self.X.shape[1]) if self.diagonal else np.eye(self.X.shape[1])
         if min(len(self.train), len(self.test)) < _LEAST_ROWS or not self.distance > 0:
             return P, None, np.empty(0)
-        gamma = self._median_gamma()
-        score, fitted = self._fit(P, gamma)
-        if gamma is not None:
-            trials = [(*self._fit(P, factor * gamma), factor * gamma) for factor in _FACTORS]
-            score, fitted, gamma = max([(score, fitted, gamma), *trials], key=lambda t: t[0])
-        scores, best = [score], (score, P)
-        for _ in range(n_rounds):
-            after = self._next_metric(P, fitted)
-            if after is None or len(scores) - int(np.argmax(scores)) > _PATIENCE:
-                break
-            P = after
-            score, fitted = self._fit(P, gamma)
-            scores.append(score)
-            best = max(best, (score, P), key=lambda pair: pair[0])
-        score, P = best
-        if gamma is not None:
-            gamma = self._refine_gamma(P, gamma, score)
-        return P, gamma, np.array(scores)
+        start = self._refine_gamma(self._fit(P, self._median_gamma()), 1)
+        best, best_scores = start, [start.score]
+        for power in _POWERS if n_rounds else ():
+            last, scores = start, [start.score]
+            while len(scores) <= n_rounds and len(scores) - np.argmax(scores) <= _PATIENCE:
+                root = self._next_metric(last, power)
+                if root is None:
+                    break
+                last = self._refine_gamma(self._fit(root, last.gamma), 1)
+                scores.append(last.score)
+                best = max(best, last, key=lambda trial: trial.score)
+            if best.score == max(scores):
+                best_scores = scores
+        best = self._refine_gamma(best, _MOST_STEPS)
+        return best.P, best.gamma, np.array(best_scores)
 
     def with_gamma(self, feature_map: Map, gamma: float) -> Map:
         """Return a copy of a map with another gamma."""
@@ -360,21 +368,23 @@ class _Rounds:
         gamma: float = fitted.gamma_
         return gamma
 
-    def _refine_gamma(self, P: Array, gamma: float, score: float) -> float:
-        """Return gamma after steps up or down for as long as they raise the score."""
+    def _refine_gamma(self, trial: _Trial, steps: int) -> _Trial:
+        """Return the best trial on steps of gamma up, or else down, while the score rises."""
+        if trial.gamma is None:
+            return trial
         for factor in (_STEP, 1 / _STEP):
-            moved = False
-            for _ in range(_MOST_STEPS):
-                tried, _ = self._fit(P, gamma * factor)
-                if tried <= score:
+            best = trial
+            for _ in range(steps):
+                tried = self._fit(best.P, best.gamma * factor)
+                if tried.score <= best.score:
                     break
-                score, gamma, moved = tried, gamma * factor, True
-            if moved:
-                break
-        return gamma
+                best = tried
+            if best is not trial:
+                return best
+        return trial
 
-    def _fit(self, P: Array, gamma: float | None) -> tuple[float, Any]:
-        """Return the R^2 of held-out rows, and the model, for a metric and a gamma."""
+    def _fit(self, P: Array, gamma: float | None) -> _Trial:
+        """Fit the model with a metric and a gamma, and score it on the held-out rows."""
         following = self.following if gamma is None else self.with_gamma(self.following, gamma)
         # other random features in every model: M does not adapt to those of one
         seeds = Rng(self.model.seed_).words("metric", self.count, 1) >> np.uint64(1)
@@ -410,10 +420,12 @@ class _Rounds:
         error, baseline = (
             float(np.sum(held[:, None] * (truth - guess) ** 2)) for guess in (scores, center)
         )
-        return (1 - error / baseline if baseline > 0 else 0.0), fitted
+        score = 1 - error / baseline if baseline > 0 else 0.0
+        return _Trial(score, P, gamma, fitted)
 
-    def _next_metric(self, P: Array, fitted: Any) -> Array | None:
-        """Return M^(1/2) from the gradients of a model; None where all of them are 0."""
+    def _next_metric(self, trial: _Trial, power: float) -> Array | None:
+        """Return G^power, G the outer products of a model; None where G is 0."""
+        P, fitted = trial.P, trial.model
         rows = _apply(self.X[self.train], P)
         transform, coef = fitted.feature_map_.tile_transform_, fitted._fitted_predictor().coef
         stages = transform.stages if isinstance(transform, Chain) else ()
@@ -422,21 +434,15 @@ class _Rounds:
             width = _SMOOTHING * distance / np.sqrt(2 * rows.shape[1])
             coef = coef * stages[0].smoothing_factors(width, rows.shape[1])[:, None]
         self._require_gradient(transform, rows[:1], coef)
-        gradients = GradientOuterProducts(transform, coef, self.diagonal)
+        products = GradientOuterProducts(transform, coef, self.diagonal)
         stream = open_stream(rows).with_targets(None, self.sample.weights[self.train])
-        M = accumulate(stream, gradients, n_jobs=self.model.n_jobs).average
-        if self.diagonal:
-            root = np.sqrt(M) * P  # gradients are those of P x
-            largest = root.max(initial=0.0)
-            if not (np.isfinite(largest) and largest > 0):
-                return None
-            root = np.maximum((root / largest) ** _POWER, _LEAST_ENTRY)
-        else:
-            M = P @ M @ P.T
-            if not (np.isfinite(M).all() and M.any()):
-                return None
-            values, vectors = np.linalg.eigh(M / np.abs(M).max())
-            root = (vectors * np.maximum(values, 0.0) ** (_POWER / 2)) @ vectors.T
+        G = accumulate(stream, products, n_jobs=self.model.n_jobs).average
+        G = P * G * P if self.diagonal else P @ G @ P.T  # gradients are those of f(P x)
+        largest = np.abs(G).max(initial=0.0)
+        if not (np.isfinite(largest) and largest > 0):
+            return None
+        root = _power(G / largest, power)
+        # the median distance of rows is that of M = I
         distance = self._median_distance(_apply(self.X, root))
         return root * (self.distance / distance) if distance > 0 else None
 
@@ -456,6 +462,14 @@ class _Rounds:
         first = self._first
         absolute = getattr(first, "_kernel_name", None) == "laplacian"
         return median_distance(rows, self.model.seed_, absolute=absolute)
+
+
+def _power(G: Array, power: float) -> Array:
+    """Return a power of a matrix, or of a diagonal, whose largest entry is 1."""
+    if G.ndim == 1:
+        return np.maximum(G**power, _LEAST_ENTRY)
+    values, vectors = np.linalg.eigh(G)
+    return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
 
 
 def _apply(X: Any, P: Array) -> Any:

@@ -30,9 +30,9 @@ class Metric(Map):
     spends its features on what matters: a recursive feature machine (Radhakrishnan et al.) on
     explicit features. M is learned by KernelRegressor and KernelClassifier, together with the map
     that follows: ``KernelRegressor(Metric() >> RandomFourier())``. f is that model for the M of the
-    round before, M = I first, and its gradient has a closed form. The M of the round with the
-    smallest error on held-out rows is kept, M = I among them; of maps with gamma="auto", gamma is
-    chosen on these rows too.
+    round before, M = I first, and its gradient has a closed form. The rounds are run
+    with M the average and with M its square root, and the M of the smallest error on held-out rows
+    is kept, M = I among them; where gamma is "auto", it is chosen on these rows too.
 
     Fitted by itself, where there are no targets, M is the identity, with a warning.
 
@@ -41,9 +41,9 @@ class Metric(Map):
     kind : {"auto", "full", "diagonal"}, default="auto"
         "diagonal" has a length scale for each column; "auto" is "full" up to 1,024 columns.
     n_rounds : int, default=5
-        Rounds at most; two in a row that do not lower the error are the last.
-    max_rows : int, default=32768
-        Rows of the sample on which M is learned, a fifth of them held out. All rows are read once
+        Rounds at most; three in a row that do not lower the error are the last.
+    max_rows : int, default=8192
+        Rows of the sample on which M is learned, a quarter of them held out. All rows are read once
         to draw it; the model with this M is then fitted to all of them.
     matrix : array-like of shape (n_features, n_features) or (n_features,), optional
         M^(1/2), or its diagonal, where it is known: nothing is learned.
@@ -109,7 +109,7 @@ class Metric(Map):
         *,
         kind: str = "auto",
         n_rounds: int = 5,
-        max_rows: int = 32768,
+        max_rows: int = 8192,
         matrix: Any = None,
         n_jobs: int | None = None,
     ) -> None:
