@@ -26,6 +26,7 @@ PARTS = (
     "small_sets",
     "uncertainty",
     "calibration",
+    "metric",
     "maps",
     "ops",
     "slopes",

@@ -556,7 +556,7 @@ class KernelModel(BaseEstimator):
         plan = plan_model(self, settings, stream, limit)
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
-        if any(hasattr(metric, "validation_scores_") for metric in self._metrics):
+        if any(metric.validation_scores_ is not None for metric in self._metrics):
             plan = replace(plan, passes=("sample for the metric", *plan.passes))
         if settings.uncertainty:
             last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"

@@ -19,6 +19,7 @@ from mercer.data.batches import Rows
 from mercer.data.row_keys import Keys, fold_numbers
 from mercer.errors import ParameterError, Setting
 from mercer.maps._bandwidth import median_distance
+from mercer.maps._size import auto_size
 from mercer.maps._transform import Chain, TileTransform
 from mercer.maps.base import Map
 from mercer.maps.block import Block, as_block, matrix
@@ -36,7 +37,7 @@ from mercer.stats.reduce import accumulate
 _HELD_OUT = 4  # one row of so many is held out
 _LEAST_ROWS = 4  # on either side; with fewer, M is the identity
 _SAMPLE_NUMBERS = 2**25  # of the sample, at most: 256 MB
-_FEATURES = 1024  # of the models of the rounds: M needs fewer than the last model does
+_FEATURES = 1024  # random features of the models of the rounds, fewer for few rows
 _PATIENCE = 3  # rounds in a row that do not lower the error, after which no more follow
 _STEP = 2.0  # of gamma, tried in both directions: one step in each round, more at the end
 _MOST_STEPS = 3
@@ -44,9 +45,9 @@ _MOST_STEPS = 3
 # 0, 0.1, 0.3 and 1 the best or nearly so for the laplacian and Matern kernels, whose frequencies
 # have no finite variance (R2 of puma32h after 4 rounds, laplacian: 0.63, 0.93, 0.93, 0.85).
 _SMOOTHING = 0.3
-# M^(1/2) as a power of the average outer product G. The rounds are run for each: M = G finds few columns among many within some rounds
-# (R2 of puma32h after 5: 0.94, where M = G^(1/2) has 0.80), M = G^(1/2), as in xRFM, keeps more of
-# the others (concrete: 0.886 and 0.876).
+# M^(1/2) as a power of the average outer product G; the rounds are run for each. M = G finds few
+# columns among many within some rounds (R2 of puma32h after 5: 0.94, where G^(1/2) has 0.80),
+# M = G^(1/2), as in xRFM, keeps more of the others (R2 of concrete: 0.886, where G has 0.876).
 _POWERS = (0.5, 0.25)
 _LEAST_ENTRY = 1e-6  # of a diagonal M^(1/2), relative to the largest: Divide has no zeros
 _TILE_NUMBERS = 2**20  # gradients and phases of a tile
@@ -314,10 +315,9 @@ class _Rounds:
     def __init__(self, model: Any, following: Map, X: Any, sample: _Sample, diagonal: bool) -> None:
         self.model, self.X, self.sample, self.diagonal = model, X, sample, diagonal
         self.train, self.test = np.flatnonzero(~sample.held_out), np.flatnonzero(sample.held_out)
-        following = following.for_rows(len(self.train))
-        name = following.size_parameter
-        if name is not None and following.get_params().get(name, 0) > _FEATURES:
-            following = following.with_size(_FEATURES)
+        last = following.maps[-1] if isinstance(following, Composed) else following
+        if last.size_follows_rows:
+            following = following.with_size(min(_FEATURES, auto_size(len(self.train))))
         self.following = following
         self.distance = self._median_distance(X)
         self.count = 0  # models fitted
@@ -373,9 +373,10 @@ class _Rounds:
         if trial.gamma is None:
             return trial
         for factor in (_STEP, 1 / _STEP):
-            best = trial
+            best, gamma = trial, trial.gamma
             for _ in range(steps):
-                tried = self._fit(best.P, best.gamma * factor)
+                gamma *= factor
+                tried = self._fit(best.P, gamma)
                 if tried.score <= best.score:
                     break
                 best = tried

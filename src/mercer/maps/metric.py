@@ -61,7 +61,7 @@ class Metric(Map):
         The diagonal of M, divided by its sum: the shares of the columns in the squared gradients
         of the model. Columns of one unit are comparable, which ``Scaled`` gives them.
     validation_scores_ : array of shape (rounds + 1,)
-        R^2 on the held-out rows after each round; without a round first.
+        R^2 on the held-out rows after each round, M = I first; None where nothing was learned.
     kernel_, limit_ : Kernel
         x'M z.
 
@@ -102,7 +102,7 @@ class Metric(Map):
     random = False
     numpy_attributes = True
     matrix_: Array
-    validation_scores_: Array
+    validation_scores_: Array | None
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Metric(Map):
                 stacklevel=2,
             )
         P = np.ones(d) if self.matrix is None else np.array(self.matrix, dtype=np.float64)
-        self.matrix_ = np.ascontiguousarray(P)
+        self.matrix_, self.validation_scores_ = np.ascontiguousarray(P), None
         if P.ndim == 1:
             return Chain((Divide(1 / self.matrix_),))
         return Chain((Components(self.matrix_),))
