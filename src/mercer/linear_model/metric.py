@@ -18,6 +18,7 @@ from mercer.data import Stream, open_stream
 from mercer.data.batches import Rows
 from mercer.data.row_keys import Keys, fold_numbers
 from mercer.errors import ParameterError, Setting
+from mercer.linear_model.cross_validation import FEW_ROWS
 from mercer.maps._bandwidth import median_distance
 from mercer.maps._size import auto_size
 from mercer.maps._transform import Chain, TileTransform
@@ -37,7 +38,8 @@ from mercer.stats.reduce import accumulate
 _HELD_OUT = 4  # one row of so many is held out
 _LEAST_ROWS = 4  # on either side; with fewer, M is the identity
 _SAMPLE_NUMBERS = 2**25  # of the sample, at most: 256 MB
-_FEATURES = 1024  # random features of the models of the rounds, fewer for few rows
+_FEATURES = 1024  # of the models of the rounds, fewer random ones for few rows
+_MOST_FEATURES = 4096  # of the models by which gamma is chosen last, if the map has as many
 _PATIENCE = 3  # rounds in a row that do not lower the error, after which no more follow
 _STEP = 2.0  # of gamma, tried in both directions: one step in each round, more at the end
 _MOST_STEPS = 3
@@ -315,10 +317,8 @@ class _Rounds:
     def __init__(self, model: Any, following: Map, X: Any, sample: _Sample, diagonal: bool) -> None:
         self.model, self.X, self.sample, self.diagonal = model, X, sample, diagonal
         self.train, self.test = np.flatnonzero(~sample.held_out), np.flatnonzero(sample.held_out)
-        last = following.maps[-1] if isinstance(following, Composed) else following
-        if last.size_follows_rows:
-            following = following.with_size(min(_FEATURES, auto_size(len(self.train))))
-        self.following = following
+        self.following = _limit_size(following, len(self.train), _FEATURES)
+        self.final = _limit_size(following, len(self.train), _MOST_FEATURES)
         self.distance = self._median_distance(X)
         self.count = 0  # models fitted
 
@@ -340,7 +340,9 @@ class _Rounds:
                 best = max(best, last, key=lambda trial: trial.score)
             if best.score == max(scores):
                 best_scores = scores
-        best = self._refine_gamma(best, _MOST_STEPS)
+        if best.gamma is not None:  # a larger map has room for a rougher kernel
+            self.following = self.final
+            best = self._refine_gamma(self._fit(best.P, best.gamma), _MOST_STEPS)
         return best.P, best.gamma, np.array(best_scores)
 
     def with_gamma(self, feature_map: Map, gamma: float) -> Map:
@@ -396,7 +398,7 @@ class _Rounds:
             feature_map=following,
             metric=None,
             scale=False,
-            alpha="auto",
+            alpha="auto" if len(self.train) <= FEW_ROWS else "kfold",  # three times faster
             penalty="l2",
             pca=None,
             uncertainty=False,
@@ -463,6 +465,19 @@ class _Rounds:
         first = self._first
         absolute = getattr(first, "_kernel_name", None) == "laplacian"
         return median_distance(rows, self.model.seed_, absolute=absolute)
+
+
+def _limit_size(feature_map: Map, rows: int, most: int) -> Map:
+    """Return a map with at most so many features where its size is their number."""
+    last = feature_map.maps[-1] if isinstance(feature_map, Composed) else feature_map
+    if last.size_parameter != "n_components":
+        return feature_map
+    feature_map = feature_map.for_rows(rows)
+    last = feature_map.maps[-1] if isinstance(feature_map, Composed) else feature_map
+    size = last.get_params()["n_components"]
+    if last.size_follows_rows:  # a small map is given a metric that a larger one has found
+        size = max(size, min(_FEATURES, auto_size(rows)))
+    return feature_map.with_size(min(size, most))
 
 
 def _power(G: Array, power: float) -> Array:

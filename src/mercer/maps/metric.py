@@ -119,6 +119,12 @@ class Metric(Map):
         self.matrix = matrix
         self.n_jobs = n_jobs
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the call that makes this map; of a matrix its shape."""
+        if self.matrix is None:
+            return super().__repr__(N_CHAR_MAX)
+        return f"Metric(matrix=<{' x '.join(map(str, np.shape(self.matrix)))}>)"
+
     @property
     def metric_(self) -> Array:
         """M, or its diagonal."""
