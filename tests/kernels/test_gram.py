@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import mercer
+from mercer import kernels
 from mercer.kernels import (
     GMM,
     Cauchy,
@@ -24,6 +25,7 @@ from mercer.kernels import (
     MinMax,
     Resemblance,
 )
+from mercer.kernels.euclidean import Scaled
 from mercer.parallel.tile_size import override_limits
 
 KERNELS = [
@@ -191,3 +193,19 @@ def test_powers_stay_in_range_in_float32(scale):
     exact = GMM(power=2.0)(X)
     np.testing.assert_allclose(mercer.gram(GMM(power=2.0), X), exact, rtol=1e-5)
     np.testing.assert_allclose(mercer.gram(GMM(power=2.0), sp.csr_array(X)), exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", [kernels.Gaussian(0.3), kernels.Cauchy(0.3)], ids=repr)
+def test_radial_kernels_of_scaled_columns_take_the_op_of_the_kernel(kernel, dtype):
+    """The kernel of the estimators' default map; it was summed column by column."""
+    rng = np.random.default_rng(0)
+    X, Z = (rng.normal(size=(n, 5)).astype(dtype) for n in (30, 20))
+    scaled = kernel.over(Scaled(np.arange(1.0, 6.0), np.arange(5.0)))
+    expected = scaled(X.astype(np.float64), Z.astype(np.float64))
+    with patch("mercer.kernels.euclidean.sum_columns", side_effect=AssertionError):
+        K = mercer.gram(scaled, X, Z)
+        same = mercer.gram(scaled, X)
+    assert K.dtype == dtype
+    np.testing.assert_allclose(K, expected, rtol=1e-12 if dtype == np.float64 else 1e-5)
+    np.testing.assert_allclose(np.diag(same), 1.0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from tests.helpers.loss_data import LOSS, PLENTY, data, rows_of
 
 from mercer import GCWS, KernelClassifier, RandomFourier, open_stream
@@ -308,3 +310,49 @@ def test_a_tenth_is_held_out_where_the_models_of_all_folds_do_not_fit_in_memory(
     assert (plan.route, plan.alpha_method) == ("newton-cg", "kfold")
     given = plan_alpha(Settings("plan", 1.0, "logistic"), 1000, 4, 4096, limit=10**9, **sizes)
     assert given.alpha_method is None
+
+
+def columns_of_unlike_scales() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, classes and the factors of the columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1400, 8))
+    y = (X @ [3, 2, 2, 1, 1, 0.5, 0.2, 0.1] + rng.logistic(size=1400) > 0).astype(int)
+    return X, y, 10.0 ** np.linspace(-2, 4, 8)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_columns_of_unlike_scales_extend_the_grid_to_the_smallest_eigenvalue(loss):
+    X, y, factors = columns_of_unlike_scales()
+    model = KernelClassifier("linear", loss=loss).fit(X[:1000] * factors, y[:1000])
+    reference = LogisticRegression().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])
+    assert model.score(X[1000:] * factors, y[1000:]) > reference - 0.02
+    assert len(model.alphas_) > 25
+
+
+def test_a_search_that_ends_at_the_smallest_alpha_of_the_grid_is_warned_of(monkeypatch):
+    X, y, factors = columns_of_unlike_scales()
+    monkeypatch.setattr(newton_folds._Problem, "smallest", np.inf)
+    with pytest.warns(UserWarning, match="is the smallest of the grid, and the error"):
+        model = KernelClassifier("linear", loss="log_loss").fit(X * factors, y)
+    assert model.alpha_ == model.alphas_.min()
+    assert np.isfinite(model.alpha_scores_[:2]).all()
+    KernelClassifier("linear", loss="log_loss", alpha=[1e4, 1e5]).fit(X * factors, y)  # no warning
+
+
+def test_separable_rows_do_not_extend_the_grid():
+    X = np.repeat([[-1.0, 0.0], [1.0, 0.0]], 50, axis=0)
+    X[:, 1] = 1e-3 * np.random.default_rng(0).normal(size=100)
+    model = KernelClassifier("linear", loss="log_loss").fit(X, np.repeat([0, 1], 50))
+    assert len(model.alphas_) == 25
+
+
+def test_a_first_fold_that_is_separable_by_chance_does_not_decide_for_few_rows():
+    """Six of 30 rows are in the first fold, whose loss falls to the smallest alpha of the grid."""
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(150)
+    X, y = X[order], y[order]
+    phi = RandomFourier(64, gamma=0.2, random_state=0)
+    model = KernelClassifier(phi, loss="log_loss").fit(X[:30], y[:30])
+    tried = np.isfinite(model.alpha_scores_)
+    assert model.alphas_[tried].min() < 1e-6 < 1e-3 < model.alpha_
+    assert log_loss(y[30:], model.predict_proba(X[30:])) < 0.1

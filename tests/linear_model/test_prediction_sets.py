@@ -41,6 +41,7 @@ def made(
         rng.integers(0, K, n),
         np.zeros(n),
         np.ones(n),
+        np.ones(n),
     )
     sets = PredictionSets.of(models, sample, Calibration.identity(t), "squared", sample.weight)
     return sets, sample, models

@@ -12,7 +12,12 @@ from tests.helpers.normal_equations_data import INTERCEPT, assert_same, data, no
 from mercer.linear_model.solvers import preconditioner
 from mercer.linear_model.solvers.blocks import CachedBlocks
 from mercer.linear_model.solvers.ridge import ALPHAS, solve
-from mercer.linear_model.solvers.ridge_cg import choose_ridge_held_out, solve_ridge
+from mercer.linear_model.solvers.ridge_cg import (
+    LOOSE_SEARCH,
+    choose_ridge_held_out,
+    search_alphas,
+    solve_ridge,
+)
 from mercer.maps.block import Coded, Dense, OneHot, Sparse, as_block
 
 
@@ -155,6 +160,32 @@ def test_held_out_choice_has_a_grid_of_its_own():
     held = np.random.default_rng(0).random(200) < 0.1
     choice, _ = choose_ridge_held_out(rows_of(Z, Y), held)
     np.testing.assert_allclose(choice.alphas, ALPHAS * normal(Z[~held], Y[~held]).scale, rtol=1e-9)
+
+
+@pytest.mark.parametrize("patience", [1, 2])
+def test_a_score_that_rises_by_thousandths_before_it_falls_does_not_end_the_search(patience):
+    """These are log losses of held-out rows, 16 of 1,600 positive."""
+    alphas = 10.0 ** np.arange(3, -10, -1)
+    scores = [70.95, 70.95, 70.951, 70.953, 70.99, 71.298, 69.083, 66.883, 82.383, 126, 189, 263, 1]
+    found = dict(zip(alphas, scores, strict=True))
+    how = {**LOOSE_SEARCH, "step": 1}
+    search, _ = search_alphas(
+        "test", alphas, 1.0, lambda alpha, _: alpha, found.__getitem__, patience, **how
+    )
+    assert search.alpha == 1e-4
+    assert np.count_nonzero(np.isfinite(search.scores)) == 9
+
+
+def test_a_search_of_scores_that_only_rise_ends_where_they_are_clearly_worse():
+    alphas = 10.0 ** np.arange(3, -10, -1)
+    rise = np.array([0, 0, 0, 1e-3, 5e-3, 1e-2, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    found = dict(zip(alphas, 1 + rise, strict=True))
+    how = {**LOOSE_SEARCH, "step": 1}
+    search, _ = search_alphas(
+        "test", alphas, 1.0, lambda alpha, _: alpha, found.__getitem__, 1, **how
+    )
+    assert search.alpha == alphas[0]
+    assert np.count_nonzero(np.isfinite(search.scores)) == 7
 
 
 def coded_rows(n=90, places=40, values=8, seed=0):

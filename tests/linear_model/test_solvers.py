@@ -23,6 +23,7 @@ from mercer.linear_model.solvers.ridge import (
     ALPHAS,
     RidgeDecomposition,
     alpha_grid,
+    best_of,
     choose_gcv,
     choose_loo,
     leave_one_out,
@@ -495,3 +496,23 @@ def test_sums_that_leave_float64_are_refused():
 def test_a_grid_is_an_array_of_numbers():
     np.testing.assert_array_equal(alpha_grid("x", [1, 2]), [1.0, 2.0])
     np.testing.assert_array_equal(alpha_grid("x", None, 3.0), 3 * ALPHAS)
+
+
+@pytest.mark.parametrize(
+    ("scores", "method", "is_open"),
+    [
+        ([0.5, 0.6, 1.0], "loo", True),
+        ([0.5, 0.5005, 1.0], "loo", False),  # flat
+        ([0.6, 0.5, 1.0], "loo", False),  # the best is inside
+        ([0.001, 0.1, 1.0], "loo", False),  # little is left
+        ([-3.0, -2.0, 1.0], "evidence", False),
+    ],
+)
+def test_a_search_is_open_where_the_error_still_falls_at_the_smallest_alpha(
+    scores, method, is_open
+):
+    search = best_of(np.array([1e-2, 1e-1, 1.0]), np.array(scores), method, 1.0)
+    assert search.is_open == is_open
+    order = [2, 0, 1]
+    turned = search._replace(alphas=search.alphas[order], scores=search.scores[order])
+    assert turned.is_open == is_open

@@ -17,7 +17,9 @@ from mercer import GCWS, Homogeneous, KernelRegressor, Nystroem, RandomFourier
 from mercer.data.row_keys import fold_numbers, row_keys
 from mercer.linear_model.left_out import FEW_ROWS_FOLDS, LEFT_OUT_FOLDS
 from mercer.linear_model.posterior import EXCESS_VARIANCE, Posterior
+from mercer.linear_model.solvers import evidence
 from mercer.linear_model.solvers.evidence import FactoredEvidence, choose_evidence
+from mercer.maps.block import as_block
 
 
 def waves(n: int, d: int = 3, seed: int = 0, noise: float = 0.2):
@@ -126,11 +128,19 @@ def test_evidence_chooses_the_alpha_of_the_largest_likelihood(n, D):
         _ = model.validation_score_
 
 
-def test_evidence_by_factors_is_that_of_the_decomposition():
-    model, _, _ = fitted(500, 40, alpha="evidence")
+@pytest.mark.parametrize("noise", [0.01, 0.3, 10.0])
+@pytest.mark.parametrize("guessed", [2, 16, 512])
+def test_evidence_by_few_factors_is_that_of_the_decomposition(noise, guessed, monkeypatch):
+    monkeypatch.setattr(evidence, "_GUESSED_FEATURES", guessed)
+    X, y = waves(500, noise=noise)
+    map_ = RandomFourier(64, gamma=0.5, random_state=0)
+    model = KernelRegressor(map_, alpha="evidence", scale=False).fit(X, y)
     (normal,) = model._normal_equations(model._statistics)
     search = choose_evidence(FactoredEvidence(normal))
-    assert search.alpha == pytest.approx(model.alpha_, rel=0.05)
+    assert search.alpha == pytest.approx(model.alpha_, rel=0.02)
+    tried = np.isfinite(search.scores)
+    assert guessed < 512 or np.count_nonzero(tried) <= 9
+    assert search.scores[search.alphas == search.alpha] == search.scores[tried].min()
 
 
 @pytest.mark.parametrize(
@@ -371,6 +381,28 @@ def test_a_row_of_weight_3_is_three_rows():
     weighted = model.fit(X, y, np.full(300, 3.0)).predict(new, return_std=True)[1]
     repeated = model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3)).predict(new, return_std=True)[1]
     np.testing.assert_allclose(weighted, repeated, rtol=1e-3)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("D", [64, 600], ids=["float64", "float32, from the Gram matrix"])
+def test_intervals_of_weighted_rows_are_those_of_repeated_rows(D, scaled):
+    """Copies of a row are left out with it, and so they are in the variance without it."""
+    X, y = waves(300)
+    counts = np.random.default_rng(0).integers(1, 4, 300)
+    new = np.concatenate([waves(20, seed=1)[0], np.full((1, 3), 3.0)])
+    model = KernelRegressor(RandomFourier(D, gamma=0.5, random_state=0), alpha=0.3)
+    weighted = model.fit(X, y, counts.astype(float)).predict_interval(new, 0.9, scaled=scaled)
+    model.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    repeated = model.predict_interval(new, 0.9, scaled=scaled)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_a_group_are_not_copies_of_each_other():
+    X, y = waves(300)
+    model = KernelRegressor(RandomFourier(64, gamma=0.5, random_state=0), alpha=0.3)
+    scale = model.fit(X, y, groups=np.arange(300) // 2)._measured_intervals().scale
+    own = model._measured_posterior().leverages(as_block(features_of(model, X)))
+    np.testing.assert_allclose(np.sort(scale), np.sort(1 / np.sqrt(1 - own)), rtol=1e-6)
 
 
 def test_parameters_that_are_set_later_change_no_measure():

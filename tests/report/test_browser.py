@@ -80,7 +80,7 @@ def test_no_error_no_dialog_and_every_figure_is_visible_inside_the_page(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     )
     figures = browser.find_elements(By.CSS_SELECTOR, "figure > svg")
-    assert len(figures) == 5
+    assert len(figures) == 6
     for figure in figures:
         box = figure.rect
         assert figure.is_displayed() and box["width"] > 300 and box["height"] > 100

@@ -101,7 +101,7 @@ def test_a_page_is_well_formed_and_has_no_script_no_handler_and_no_address(which
 def test_every_figure_is_xml_with_a_label_a_caption_and_unique_ids(which, request):
     text = request.getfixturevalue(which)
     found = svgs(text)
-    assert len(found) == 5  # scores, errors, two heat maps, memory
+    assert len(found) == 6  # scores, coverage, errors, two heat maps, memory
     seen: set[str] = set()
     for svg in found:
         tree = ElementTree.fromstring(svg)
@@ -116,7 +116,7 @@ def test_every_figure_is_xml_with_a_label_a_caption_and_unique_ids(which, reques
         seen |= here
         used = set(re.findall(r'(?:href="#|url\(#)([^")]*)', svg))
         assert used <= here
-    assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 5
+    assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 6
 
 
 def test_the_policy_precedes_style_and_link_and_allows_no_script(plain):
@@ -227,7 +227,8 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     )
     few = board(numeric=True, entries=entries, winner=entries[0])
     text = written(tmp_path / "numbers.html", board=few, X=csr_array(X), y=y + 0.5)
-    assert "R²" in text and "sorted by target" in text and len(svgs(text)) == 5
+    assert "R²" in text and "sorted by target" in text and len(svgs(text)) == 6
+    assert "predict_interval" in text and "mean width" in text
     linear = next(one for one in board().entries if one.kind == "linear")
     alone = board(
         entries=(linear,),
@@ -237,7 +238,7 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
         stopped="Time was up.",
     )
     text = written(tmp_path / "linear.html", board=alone)
-    assert len(svgs(text)) == 2 and "Time was up." in text
+    assert len(svgs(text)) == 3 and "Time was up." in text
     Page(text)
 
 

@@ -110,10 +110,14 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     for rows in (X,) if same else (X, Z):
         kernel.check(rows)
     dtype = np.result_type(X.dtype, Z.dtype)
-    if isinstance(kernel, OfScaledColumns) and not (is_csr(X) or is_csr(Z) or device):
-        X = kernel.inner._scale(X)
-        Z = X if same else kernel.inner._scale(Z)
-        kernel = kernel.outer
+    if isinstance(
+        kernel, OfScaledColumns | ComposedKernel
+    ):  # a kernel of features that are columns
+        inner = kernel.inner
+        if inner.scales_columns and not (is_csr(X) or is_csr(Z) or device):
+            X = inner._scale(X)
+            Z = X if same else inner._scale(Z)
+            kernel = kernel.outer
     fast = _fast_op(kernel)
     if fast is not None and fast.squares and dtype == np.float32:
         fast = fast if _squares_in_range(X) and _squares_in_range(Z) else None

@@ -198,6 +198,8 @@ class KernelModel(BaseEstimator):
                 )
                 predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
                 self._require_finite(predictor)
+                if planned.alphas is None and predictor.search is not None:
+                    self._warn_open_search(predictor.search)
                 self._predictor = predictor
                 self.n_samples_seen_ = stream.rows or 0
                 if self.uncertainty:
@@ -712,6 +714,16 @@ class KernelModel(BaseEstimator):
             "small for sums of squares: the coefficients are not finite. Scale them "
             "(sklearn.preprocessing)."
         )
+
+    def _warn_open_search(self, search: AlphaSearch) -> None:
+        """Issue a warning where alphas below those of the default grid are likely to be better."""
+        if search.is_open:
+            warn(
+                f"{type(self).__name__}: the chosen alpha, {search.alpha:.3g}, is the smallest of "
+                "the grid, and the error of left-out rows still falls there. Scale the columns "
+                "(scale=True), or give a list of smaller numbers for alpha.",
+                stacklevel=5,
+            )
 
     def _with_alpha_method(self, settings: Settings) -> Settings:
         """Return the settings with a method for the statistics of the rows before."""

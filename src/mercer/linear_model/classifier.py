@@ -121,7 +121,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         Factors of the loss of the classes' rows; "balanced", n/(classes n_c), costs a first pass
         over the labels. Unlike sample_weight they do not count as more rows where alpha is chosen,
         nor for the coverage of ``predict_set``. Probabilities are those of classes with these
-        weights.
+        weights. To rank rows of a rare class, leave it None: "balanced" raises recall at the
+        threshold 0, and lowers the average precision (as it does for SVC).
     max_iter : int, default=100
         Maximum number of Newton steps, each as good as five sweeps of coordinate descent on one-hot
         codes; a ConvergenceWarning says where more are needed.

@@ -49,7 +49,7 @@ class ConformalIntervals:
     @classmethod
     def of(cls, models: FoldModels, sample: LeftOutSample) -> ConformalIntervals:
         residuals = np.abs(sample.targets - sample.scores)
-        own = np.clip(sample.leverage * sample.weight, 0.0, 1 - 1e-9)  # h/(1 - h) without the row
+        own = np.clip(sample.leverage * sample.together, 0.0, 1 - 1e-9)  # h/(1 - h) without the row
         return cls(models, residuals, sample.fold, 1 / np.sqrt(1 - own), sample.weight)
 
     @property

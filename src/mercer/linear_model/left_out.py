@@ -29,6 +29,10 @@ LEFT_OUT_ROWS = 200_000
 """Rows whose left-out scores are kept: a quantile of them has a standard error of 0.1 points."""
 
 
+_KEY_BITS = np.uint64(2**52 - 1)  # of a key, that a float64 has exactly
+_LEVERAGE_ROUNDING = 1e-4  # relative, of float32 products
+
+
 @dataclass(frozen=True, eq=False)
 class FoldModels:
     """f_k(x) = intercept_k + coef_k'z, fitted to all rows but those of fold k.
@@ -140,7 +144,8 @@ class LeftOutScores(Reservoir):
         leverage = np.zeros(len(fold))
         if self.posterior is not None:
             leverage = self.posterior.leverages(block)
-        table = np.column_stack([scores, targets.reshape(len(fold), -1), fold, leverage])
+        number = (keys & _KEY_BITS).astype(np.float64)
+        table = np.column_stack([scores, targets.reshape(len(fold), -1), fold, leverage, number])
         weights = left_out if weight is None else left_out * weight
         super().add(as_block(table), weight=weights.astype(np.float64), start=start)
 
@@ -149,10 +154,11 @@ class LeftOutScores(Reservoir):
         if not self._rows:
             raise ValueError("No row was left out: give more rows.")
         t = self.models.coef.shape[2]
-        scores, targets, fold, leverage = np.split(self.rows, [t, -2, -1], axis=1)
-        return LeftOutSample(
-            scores, targets, fold[:, 0].astype(np.int64), leverage[:, 0], self.frequencies
-        )
+        scores, targets, rest = np.split(self.rows, [t, -3], axis=1)
+        fold, leverage, keys = rest.T
+        weight = self.frequencies
+        together = _sum_equal_rows(keys, leverage, weight)
+        return LeftOutSample(scores, targets, fold.astype(np.int64), leverage, weight, together)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +173,8 @@ class LeftOutSample:
     leverage : array of shape (n,)
         Of the model of all rows; 0 without a posterior.
     weight : array of shape (n,)
+    together : array of shape (n,)
+        Sum of the weights of the sampled rows that are equal to it, and left out with it.
     """
 
     scores: Array
@@ -174,6 +182,20 @@ class LeftOutSample:
     fold: NDArray[np.int64]
     leverage: Array
     weight: Array
+    together: Array
+
+
+def _sum_equal_rows(keys: Array, leverage: Array, weight: Array) -> Array:
+    """Return the sum of the weights of rows with the same key and, to rounding, leverage.
+
+    Rows of a group have the same key too.
+    """
+    order = np.lexsort([leverage, keys])
+    step = np.diff(leverage[order]) > _LEVERAGE_ROUNDING * leverage[order][1:]
+    number = np.concatenate([[0], np.cumsum((np.diff(keys[order]) != 0) | step)])
+    together = np.empty(len(keys))
+    together[order] = np.bincount(number, weight[order])[number]
+    return together
 
 
 def merge_folds(folds: Sequence[Any], count: int) -> list[Any]:

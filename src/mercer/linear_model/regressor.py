@@ -78,7 +78,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     uncertainty : bool, default=False
         Measure in ``fit`` what standard deviations, intervals and samples need, in three more
         passes over the rows, and keep it in the model file. Without it, a model that was fitted on
-        up to 64 MB of rows in memory measures it at the first use, from a copy of these rows.
+        up to 64 MB of rows in memory measures it at the first use, from a copy of these rows, which
+        a pickle of the model contains too; a model file does not.
     max_memory : int, str or None, default=None
         Bytes, or "2GB", for the arrays of the fit, beside a few blocks of rows; None is half of the
         machine's memory.

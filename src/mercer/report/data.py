@@ -34,17 +34,18 @@ _DETERMINISTIC_SIZES = (1 / 4, 1 / 2, 1, 2, 4)
 
 @dataclass(frozen=True)
 class SampleSplit:
-    """Rows to fit maps on, rows to measure them on, and the targets of the latter."""
+    """Rows to fit maps on, rows to measure them on, and the targets of the latter and former."""
 
     train: Any
     test: Any
     y: Array
+    train_y: Array | None = None
 
     @classmethod
     def of(cls, X: Any, y: Any) -> SampleSplit:
         """Return at most ROWS evenly spaced rows of X, assigned to the two parts in turn."""
-        places = _evenly_spaced(X.shape[0], ROWS)
-        return cls(X[places[::2]], X[places[1::2]], np.asarray(y)[places[1::2]])
+        places, y = evenly_spaced(X.shape[0], ROWS), np.asarray(y)
+        return cls(X[places[::2]], X[places[1::2]], y[places[1::2]], y[places[::2]])
 
     def transform(self, steps: Sequence[Any]) -> SampleSplit:
         """Return both parts transformed by steps that are fitted on the training rows."""
@@ -52,7 +53,7 @@ class SampleSplit:
         for step in steps:
             fitted = clone(step).fit(train)
             train, test = fitted.transform(train), fitted.transform(test)
-        return SampleSplit(train, test, self.y)
+        return SampleSplit(train, test, self.y, self.train_y)
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,21 @@ class HeatMap:
         return float(np.sqrt(difference / total)) if total else 0.0
 
 
+def split_steps(model: Any) -> tuple[list[Any], Any]:
+    """Return the steps before the last one of a pipeline, and the last one, or the model itself."""
+    if not hasattr(model, "steps"):
+        return [], model
+    *steps, last = [step for _, step in model.steps]
+    return steps, last
+
+
 def split_model(model: Any) -> tuple[list[Any], Map] | None:
     """Return the preceding steps and the feature map of an unfitted model.
 
     The exact maps at the beginning of a composition, such as scaled columns, count as steps.
     Returns None if the model has no map of mercer.
     """
-    steps: list[Any] = []
-    if hasattr(model, "steps"):
-        *steps, model = [step for _, step in model.steps]
+    steps, model = split_steps(model)
     feature_map = getattr(model, "feature_map", model)
     if isinstance(feature_map, Composed) and all(m.rate is None for m in feature_map.maps[:-1]):
         *exact, feature_map = feature_map.maps
@@ -148,7 +155,7 @@ def measure_curve(name: str, model: Any, sample: SampleSplit, seed: int) -> Erro
     random = isinstance(rate, Rate)
     shares = _RANDOM_SIZES if random else _DETERMINISTIC_SIZES
     draws: dict[int, tuple[float, ...]] = {}
-    with _ignored_warnings():
+    with ignored_warnings():
         for m in sorted({max(1, round(int(size) * share)) for share in shares}):
             if not fits_figure(m * sample.train.shape[1]):
                 continue
@@ -246,7 +253,7 @@ def _map_input(model: Any, sample: SampleSplit) -> SampleSplit:
     train, test = (
         validator._validate_input(rows, reset=True) for rows in (sample.train, sample.test)
     )
-    return SampleSplit(train, test, sample.y)
+    return SampleSplit(train, test, sample.y, sample.train_y)
 
 
 def _interleave(sample: SampleSplit) -> Any:
@@ -276,7 +283,7 @@ def _fit(model: Any, sample: SampleSplit, seed: int) -> tuple[Map, SampleSplit]:
     """
     sample = _map_input(model, sample)
     feature_map = with_seed(clone(_split(model)[1]), seed)
-    with _ignored_warnings():
+    with ignored_warnings():
         while True:
             try:
                 return feature_map.fit(sample.train), sample
@@ -295,7 +302,7 @@ def _describe_reduction(model: Any, fitted: Map) -> str:
 
 
 def _inner_products(fitted: Map, rows: Any) -> Array:
-    with _ignored_warnings():
+    with ignored_warnings():
         Z = fitted.set_output(transform="default").transform(rows)
     return np.asarray(_dense(Z @ Z.T), dtype=np.float64)
 
@@ -304,7 +311,7 @@ def _dense(rows: Any) -> Any:
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
-def _evenly_spaced(count: int, most: int) -> Array:
+def evenly_spaced(count: int, most: int) -> Array:
     """Return at most so many different indices from 0 to count - 1."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
 
@@ -316,7 +323,7 @@ def _sort_rows(y: Array, numeric: bool) -> tuple[Array, tuple[tuple[str, int], .
     many rows each.
     """
     if numeric:
-        return np.argsort(y, kind="stable")[_evenly_spaced(len(y), HEAT_MAP_ROWS)], ()
+        return np.argsort(y, kind="stable")[evenly_spaced(len(y), HEAT_MAP_ROWS)], ()
     labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     frequent = np.sort(np.argsort(-counts, kind="stable")[:_CLASSES])
     members = [np.flatnonzero(codes == code)[: HEAT_MAP_ROWS // len(frequent)] for code in frequent]
@@ -325,7 +332,7 @@ def _sort_rows(y: Array, numeric: bool) -> tuple[Array, tuple[tuple[str, int], .
 
 
 @contextmanager
-def _ignored_warnings() -> Iterator[None]:
+def ignored_warnings() -> Iterator[None]:
     """Ignore warnings of test rows outside the range of the training rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

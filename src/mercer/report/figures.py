@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.parallel.tile_size import format_bytes as in_words
+from mercer.report.coverage import LEVELS, SHOWN, Coverage
 from mercer.report.data import ErrorCurve, HeatMap
 from mercer.report.labels import place_labels, shorten
 
@@ -204,6 +205,54 @@ def heat_map(values: HeatMap, name: str) -> Svg:
             bar.ax.set_xticklabels(map(_format_number, bar.get_ticks()), fontsize=9.5)
             bar.outline.set_linewidth(0.5)
         return _svg(figure, name)
+
+
+def coverage(values: Coverage) -> Svg:
+    """Draw coverage against its nominal value; beside it intervals, or shares of right labels."""
+    with _style():
+        figure, (left, right) = _axes(2.9, 1, 2)
+        left.plot([0.4, 1], [0.4, 1], "-", color=GREY, linewidth=1)
+        bars = 2 * np.sqrt(values.covered * (1 - values.covered) / values.rows)
+        style = {"fmt": "o-", "color": BEST, "ecolor": BEST, "elinewidth": 1, "markersize": 4.5}
+        left.errorbar(LEVELS, values.covered, yerr=bars, **style)
+        left.set_xlabel("nominal coverage")
+        left.set_ylabel("share of rows covered")
+        if values.intervals is not None:
+            _draw_intervals(right, values.intervals)
+        else:
+            assert values.bins is not None
+            _draw_bins(right, values.bins)
+        for axis in (left.xaxis, left.yaxis):
+            axis.set_major_formatter(_formatter(_percent))
+        return _svg(figure, "coverage")
+
+
+def _draw_intervals(axes: Any, intervals: Any) -> None:
+    """Draw targets and intervals against predictions; targets outside of theirs in red."""
+    prediction, target, low, high = intervals.T
+    outside = (target < low) | (target > high)
+    axes.vlines(prediction, low, high, color=BEST, alpha=0.35, linewidth=2)
+    axes.plot(prediction[~outside], target[~outside], "o", color=INK, markersize=3)
+    axes.plot(prediction[outside], target[outside], "o", color=RED, markersize=4)
+    axes.set_xlabel("prediction")
+    axes.set_ylabel(f"target, {_percent(SHOWN)} interval")
+
+
+def _draw_bins(axes: Any, bins: Any) -> None:
+    """Draw the share of right labels against their probability; areas are numbers of rows.
+
+    Bars are two standard errors of the share of so many rows with this probability.
+    """
+    probability, share, count = bins.T
+    axes.plot([0, 1], [0, 1], "-", color=GREY, linewidth=1)
+    bars = 2 * np.sqrt(probability * (1 - probability) / count)
+    axes.errorbar(probability, share, yerr=bars, fmt="none", ecolor=BEST, elinewidth=1)
+    axes.scatter(probability, share, s=6 + 60 * count / count.max(), color=BEST, zorder=3)
+    axes.set_ylim(-0.05, 1.08)
+    axes.set_xlabel("predicted probability")
+    axes.set_ylabel("share that is right")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_formatter(_percent))
 
 
 def _class_ticks(axes: Any, groups: Sequence[tuple[str, int]]) -> None:

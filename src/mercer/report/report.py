@@ -20,6 +20,7 @@ from mercer.model_selection.select import Entry, Leaderboard, format_entry
 from mercer.parallel.tile_size import format_bytes
 from mercer.persistence.atomic_write import open_atomic, remove_leftovers
 from mercer.report import figures
+from mercer.report.coverage import SHOWN, measure_coverage
 from mercer.report.data import (
     ErrorCurve,
     HeatMap,
@@ -58,10 +59,10 @@ def write_report(
 ) -> None:
     """Write a leaderboard as one HTML page without scripts or external resources.
 
-    The page has the summary, the table, score against fit time, Gram error against size with the
-    theoretical error, exact and approximate Gram matrices, memory, settings and the command. The
-    Gram errors are measured on the rows of X, which takes some seconds. The same arguments give
-    the same bytes.
+    The page has the summary, the table, score against fit time, the coverage of the best model's
+    intervals or prediction sets, Gram error against size with the theoretical error, exact and
+    approximate Gram matrices, memory, settings and the command. Coverage and Gram errors are
+    measured on the rows of X, which takes some seconds. The same arguments give the same bytes.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def write_report(
     path : path-like
         File to write; replaced atomically.
     X : array or sparse matrix of shape (n_samples, n_features)
-        Sample of the rows. Maps are fitted on one half and measured on the other.
+        Sample of the rows. Maps and the best model are fitted on one half and measured on the
+        other.
     y : array of shape (n_samples,)
         Classes or numbers; the rows of the heat maps are sorted by them.
     names : sequence, optional
@@ -142,8 +144,10 @@ def _render(
     seed = board.settings.get("random_state")
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
     curves, heat, scalar = _approximations(board, sample, seed)
+    coverage = measure_coverage(best.name, best.model, sample, seed)
     drawings = {
         "scores": figures.scores(leading, best, board.numeric),
+        "coverage": figures.coverage(coverage) if coverage else None,
         "errors": figures.errors(curves) if curves else None,
         "gram": figures.heat_map(heat, "gram") if heat else None,
         "scalar": figures.heat_map(scalar, "scalar") if scalar else None,
@@ -179,6 +183,8 @@ def _render(
         figures=drawings,
         fitted_rows=sample.train.shape[0],
         measured_rows=sample.test.shape[0],
+        coverage=coverage,
+        shown=SHOWN,
         curves=curves,
         heat=heat,
         scalar=scalar,
@@ -207,7 +213,12 @@ def environment() -> Any:
         lstrip_blocks=True,
         finalize=_replace_invalid,
     )
-    page.filters.update(memory=format_bytes, percent=format_percent, thousands="{:,}".format)
+    page.filters.update(
+        memory=format_bytes,
+        percent=format_percent,
+        thousands="{:,}".format,
+        digits="{:.3g}".format,
+    )
     return page
 
 

@@ -9,7 +9,7 @@ ridge regression minimizes and N the number of contrasts, n - 1 with an intercep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +27,9 @@ from mercer.linear_model.solvers.ridge import (
 DECOMPOSED_FEATURES = 1024
 """Features up to which the scatter is decomposed; beyond, each alpha has a Cholesky factor."""
 
+_GUESSED_FEATURES = 512  # that are decomposed for a first guess
 _TOLERANCE = 0.01  # of log alpha
+_STEPS = 12  # of a refinement, at most
 
 
 class Evidence(Protocol):
@@ -81,15 +83,14 @@ def choose_evidence(
     """Return the alpha of the largest marginal likelihood, summed over outputs.
 
     Scores are -log p(y) by row. Without a list, the best alpha between those beside the best of
-    the default grid is computed too.
+    the default grid is computed too. Where each alpha has a factor, the search starts from the best
+    one for some of the features, and alphas that were not tried have the score infinity.
 
     Parameters
     ----------
     source : RidgeDecomposition or Evidence
     alphas : sequence of float, optional
     """
-    from scipy.optimize import minimize_scalar
-
     terms: Any = DecomposedEvidence(source) if isinstance(source, RidgeDecomposition) else source
     normal = terms.normal
 
@@ -98,24 +99,70 @@ def choose_evidence(
 
     tried = alpha_grid("choose_evidence", alphas, terms.scale, terms.smallest)
     tried = tried[tried > 0]
-    if alphas is None and not isinstance(terms, DecomposedEvidence):
-        tried = tried[::2]
-    scores = np.array([score(alpha) for alpha in tried])
+    if alphas is None and isinstance(terms, FactoredEvidence):
+        scores = _descend(score, tried, _guess(normal))
+    else:
+        scores = np.array([score(alpha) for alpha in tried])
     if not np.isfinite(scores).any():
         raise ValueError("choose_evidence: no alpha above 0 has a finite likelihood.")
     best = int(np.argmin(scores))
     if alphas is None and 0 < best < len(tried) - 1:
-        inside = minimize_scalar(
-            lambda log_alpha: score(np.exp(log_alpha)),
-            bounds=np.log(tried[[best - 1, best + 1]]),
-            method="bounded",
-            options={"xatol": _TOLERANCE},
-        )
-        place = best + (np.exp(inside.x) > tried[best])
-        tried = np.insert(tried, place, np.exp(inside.x))
-        scores = np.insert(scores, place, inside.fun)
+        inside = _refine(score, np.log(tried[best - 1 : best + 2]), scores[best - 1 : best + 2])
+        new = [(np.exp(place), value) for place, value in inside if np.exp(place) not in tried]
+        tried = np.append(tried, [alpha for alpha, _ in new])
+        scores = np.append(scores, [value for _, value in new])
+        order = np.argsort(tried)
+        tried, scores = tried[order], scores[order]
     nothing = negative_log_likelihood(normal, normal.target_scatter, 0.0)
     return best_of(tried, scores, "evidence", nothing)
+
+
+def _guess(normal: NormalEquations) -> float:
+    """Return the best alpha for some of the features, times the number each of them stands for."""
+    step = -(-len(normal.mean) // _GUESSED_FEATURES)
+    some = RidgeDecomposition.of(normal.every(step), overwrite=step > 1)
+    return step * choose_evidence(some).alpha
+
+
+def _descend(score: Callable[[float], float], alphas: Array, start: float) -> Array:
+    """Return scores of ascending alphas from the nearest to `start` down to a local minimum."""
+    scores = np.full(len(alphas), np.inf)
+    best = int(np.argmin(np.abs(np.log(alphas / start))))
+    tried: set[int] = set()
+    while new := {best - 1, best, best + 1} & set(range(len(alphas))) - tried:
+        for position in new:
+            scores[position] = score(float(alphas[position]))
+        tried |= new
+        if not np.isfinite(scores[best]):  # no factor: alpha is below rounding
+            best = min(best + 1, len(alphas) - 1)
+        else:
+            best = int(np.argmin(scores))
+    return scores
+
+
+def _refine(
+    score: Callable[[float], float], places: Array, values: Array
+) -> list[tuple[float, float]]:
+    """Return places and values near the minimum between three places, the second the lowest.
+
+    The minimum of the parabola through the lowest value and those beside it, until it moves by less
+    than _TOLERANCE.
+    """
+    known = dict(zip(places.tolist(), values.tolist(), strict=True))
+    for _ in range(_STEPS):
+        ordered = sorted(known)
+        middle = ordered.index(min(known, key=known.__getitem__))
+        if not 0 < middle < len(ordered) - 1:
+            break
+        a, b, c = ordered[middle - 1 : middle + 2]
+        left, right = (b - a) * (known[b] - known[c]), (b - c) * (known[b] - known[a])
+        if not np.isfinite([left, right]).all() or left == right:
+            break
+        vertex = b - ((b - a) * left - (b - c) * right) / (2 * (left - right))
+        if min(abs(vertex - place) for place in (a, b, c)) < _TOLERANCE:
+            break
+        known[vertex] = score(float(np.exp(vertex)))
+    return [*known.items()]
 
 
 def negative_log_likelihood(normal: NormalEquations, energy: Array, log_det: float) -> float:

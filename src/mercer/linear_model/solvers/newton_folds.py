@@ -42,7 +42,12 @@ from mercer.maps.block import Block
 KEPT_ALPHAS = 3
 """Alphas for which the solution of every fold is kept: the best and those beside it."""
 
+FEW_ROWS = 150
+"""Rows up to which every second alpha above the best of the first fold is tried on all folds."""
+
 _PATIENCE = 2  # alphas in a row that are no better than the best
+_CURVATURE = 1 / 16  # p (1 - p) of rows that are predicted well: a Hessian's share of covariance
+_SMALL_LOSS = 0.01  # of that of a constant: no smaller alphas than those of the grid are tried
 _STANDARD_ERRORS = 2.0  # of the mean difference of losses, beyond which an alpha is not better
 
 
@@ -87,12 +92,15 @@ def choose_alpha(
     it, except those so large that w is next to 0. Of the default grid, ``ridge.ALPHAS`` in units of
     the mean over columns of sum s (z - mean)^2, every second alpha is tried, then those on both
     sides of the best; a smaller alpha must be better by a thousandth, and with several folds one
-    that is no better ends the path.
+    that is no better ends the path. If the smallest alpha of the grid is the best and leaves more
+    than a hundredth of the loss of a constant, the path goes on to a hundredth of the smallest
+    eigenvalue of a Hessian, where that of the covariance is known.
 
-    On the other folds the best alpha and its neighbours are tried, but for those whose losses on
-    the folds before are above those of the best by two standard errors of the difference; likewise
-    the neighbours of the alpha that is the best of all folds, until both are no better. Alphas that
-    were not tried on all folds have the score infinity.
+    On the other folds the best alpha and its neighbours are tried (up to FEW_ROWS rows, every
+    second of the larger ones too, since the first fold may be separable by chance), but for those
+    whose losses on the folds before are above those of the best by two standard errors of the
+    difference; likewise the neighbours of the alpha that is the best of all folds, until both are
+    no better. Alphas that were not tried on all folds have the score infinity.
 
     Held-out rows of a label that no training row has do not count, unless a fold has no others.
 
@@ -206,6 +214,14 @@ class _Problem:
         parts = zip(np.split(fold, ends[:-1]), rows(), strict=True)
         self.fold = np.concatenate([part for part, (*_, w) in parts if w.any()])
 
+    @property
+    def smallest(self) -> float:
+        """Smallest eigenvalue of the covariance above rounding; infinite where it is not known."""
+        spectrum = None if self.basis is None else self.spectrum
+        values = np.empty(0) if spectrum is None else spectrum.values
+        least = len(values) * np.finfo(np.float64).eps * np.max(values, initial=0.0)
+        return float(np.min(values, initial=np.inf, where=values > least))
+
     @contextmanager
     def without(self, k: int) -> Iterator[_Fold]:
         """Yield the objective of the rows outside a fold, and the rows of the fold."""
@@ -246,24 +262,43 @@ class _Choice:
     ) -> None:
         self.problem, self.grouped, self.tol, self.max_iter = problem, grouped, tol, max_iter
         self.default = alphas is None
+        self.few = self.default and problem.count > 1 and len(problem.fold) <= FEW_ROWS
         self.losses: dict[int, dict[int, Array]] = {}  # by alpha and fold
         self.weights: dict[int, Array] = {}  # of held-out rows, by fold
         self.minima: dict[int, dict[int, Minimum]] = {}  # by alpha and fold
         self.constants: dict[int, float] = {}  # losses of held-out rows by a constant, by fold
         with problem.without(0) as fold:
-            scale, self.squares = fold.objective.scale, float(fold.objective.squares.sum())
-        self.alphas = alpha_grid(_NAME, alphas, scale)
+            self.scale, self.squares = fold.objective.scale, float(fold.objective.squares.sum())
+            self.smallest = _CURVATURE * fold.objective.n * problem.smallest
+        self.alphas = alpha_grid(_NAME, alphas, self.scale)
         self.order = np.argsort(-self.alphas, kind="stable")
 
     def search(self) -> tuple[AlphaSearch, list[Minimum]]:
         """Return the best alpha and the model of each fold for it."""
-        best = self._search_path()
+        count = self.problem.count
+        best = self._search_folds(self._search_path(self.alphas))
+        known = len(self.alphas)
+        if self.default and best == known - 1 and self._explains_little(best):
+            self.alphas = alpha_grid(_NAME, None, self.scale, self.smallest)
+            self.order = np.argsort(-self.alphas, kind="stable")
+            best = self._search_folds(
+                self._search_path(self.alphas[: len(self.alphas) - known + 1])
+            )
+        if best and best == len(self.alphas) - 1:  # whether the error still falls there
+            for k in range(count):
+                self._try(k, [best - 1])
+        return self._result(best), self._models(best)
+
+    def _search_folds(self, best: int) -> int:
+        """Try an alpha and its neighbours on all folds, until both of the best are no better."""
         count = self.problem.count
         wanted = [best, best + 1, best - 1]
+        if self.few:  # which a fold separates by chance
+            wanted += range(best % 2, best, 2)
         while count > 1 and wanted:
             for k in range(count):
-                tried = [r for r in wanted if self._may_win(r, best)]
-                self._try(k, tried)
+                tried = [r for r in dict.fromkeys(wanted) if self.few or self._may_win(r, best)]
+                self._try(k, [r for r in tried if 0 <= r < len(self.alphas)])
             best = self._best()
             # neighbours of the best only: each has the coefficients of all folds
             self.minima = {r: self.minima[r] for r in self.minima if abs(r - best) <= 1}
@@ -272,7 +307,7 @@ class _Choice:
                 for r in (best + 1, best - 1)
                 if self._may_win(r, best) and len(self.losses.get(r, ())) < count
             ]
-        return self._result(best), self._models(best)
+        return best
 
     def _alpha(self, r: int) -> float:
         return float(self.alphas[self.order[r]])
@@ -295,7 +330,12 @@ class _Choice:
             self.constants[k], self.weights[k] = float(w @ fold.losses(None)[0]), w
         return float(w @ values) / float(w.sum())
 
-    def _search_path(self) -> int:
+    def _explains_little(self, r: int) -> bool:
+        """Return whether an alpha leaves much of the loss of a constant on the first fold."""
+        loss = float(self.weights[0] @ self.losses[r][0])
+        return loss > _SMALL_LOSS * self.constants[0]
+
+    def _search_path(self, alphas: Array) -> int:
         """Try alphas on the first fold, from the largest down; return the number of the best."""
         numbers = {self._alpha(r): r for r in reversed(range(len(self.alphas)))}
         recent: dict[int, Minimum] = {}
@@ -318,7 +358,7 @@ class _Choice:
             # the neighbours of the best, at half a decade, are tried on all folds
             patience = _PATIENCE - (self.default and self.problem.count > 1)
             search, minimum = search_alphas(
-                _NAME, self.alphas, self.squares, solve, mean_loss, patience, **how
+                _NAME, alphas, self.squares, solve, mean_loss, patience, **how
             )
         best = numbers[search.alpha]
         self.minima = {r: {0: known} for r, known in {**recent, best: minimum}.items()}
@@ -335,7 +375,7 @@ class _Choice:
                 (self._mean(r, [k]) for r in self.losses if k in self.losses[r]), default=np.inf
             )
             for r in missing:
-                is_worse = score.is_worse if self.default else None
+                is_worse = score.is_worse if self.default and not self.few else None
                 minimum = self._solve(fold, r, self._start(k, r), is_worse)
                 score.least = min(score.least, self._record(fold, k, r, minimum))
                 self.minima.setdefault(r, {})[k] = minimum

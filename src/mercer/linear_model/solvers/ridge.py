@@ -76,6 +76,21 @@ class AlphaSearch(NamedTuple):
     accuracy: float | None = None
     majority: float | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the smallest alpha is the best, and smaller ones are likely to be better.
+
+        So it is where the last step lowers the error by a thousandth of that of a constant, or of
+        the largest error, and leaves more than a tenth of it.
+        """
+        order = np.argsort(self.alphas, kind="stable")
+        finite = self.scores[np.isfinite(self.scores)]
+        if self.method == "evidence" or len(order) < 2 or self.alpha > self.alphas[order[0]]:
+            return False
+        least, before = self.scores[order[:2]]
+        whole = finite.max() if self.baseline is None else self.baseline
+        return bool(before - least > 1e-3 * whole and least > 0.1 * whole)
+
 
 @dataclass(frozen=True, eq=False)
 class RidgeDecomposition:

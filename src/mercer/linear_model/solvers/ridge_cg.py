@@ -230,9 +230,11 @@ def search_alphas(
     score is above the best by a share of more than `worse`, once one was better than the first.
     A smaller alpha is better where its score is below the best by a share of more than
     `indistinct`, which a loose tolerance leaves undecided. Alphas above MAX_RELATIVE_ALPHA times
-    `scale`, which leave the coefficients next to 0, do not count. Those that were not tried have
-    the score infinity. With a step of 2 every second alpha is tried, then those on both sides of
-    the best, from its solution.
+    `scale`, which leave the coefficients next to 0, do not count; nor do others before one is
+    distinctly better than the first, unless they are clearly worse: the loss of few positive rows
+    may rise by some thousandths before it falls. Those that were not tried have the score infinity.
+    With a step of 2 every second alpha is tried, then those on both sides of the best, from its
+    solution.
     """
     if not alphas.min() > 0:
         raise ValueError(f"{name}: alphas must be above 0, got {alphas.min():g}.")
@@ -242,6 +244,10 @@ def search_alphas(
     best = waited = 0
     last: T | None = None
 
+    def is_distinct() -> bool:
+        """Return whether the best score is below the first by more than is undecided."""
+        return bool(scores[descending[best]] < (1 - 10 * indistinct) * scores[descending[0]])
+
     def evaluate(position: int) -> bool:
         """Return whether the alpha at this position is better than the best before it."""
         nonlocal best, last
@@ -249,10 +255,9 @@ def search_alphas(
         last = solution = solve(float(alphas[i]), last)
         scores[i] = score(solution)
         if solutions:
-            first, least = scores[descending[0]], scores[descending[best]]
             # next to the first one, alphas are too large to tell
-            decided = position > best and least < (1 - 10 * indistinct) * first
-            if not scores[i] < (1 - indistinct * decided) * least:
+            decided = position > best and is_distinct()
+            if not scores[i] < (1 - indistinct * decided) * scores[descending[best]]:
                 return False
         best = position
         solutions.clear()
@@ -263,8 +268,9 @@ def search_alphas(
         if evaluate(position):
             waited = 0
         elif alphas[descending[position]] <= MAX_RELATIVE_ALPHA * scale:
-            waited += 1
-            if best and scores[descending[position]] > (1 + worse) * scores[descending[best]]:
+            this, least = scores[descending[[position, best]]]
+            waited += is_distinct() or this > (1 + _CLEARLY_WORSE) * least
+            if is_distinct() and this > (1 + worse) * least:
                 break
         if patience is not None and waited >= patience:
             break
