@@ -48,7 +48,8 @@ CLASSIFICATION = (
 )
 SEED = 1  # of random splits
 MOST_ROWS = 10_000
-NEAR = 0.01  # of R2: what may be lost on the sets on which boosting is ahead
+PICTURE = Path(__file__).parents[1] / "docs" / "metric.svg"
+PICTURE_ROWS = 8192
 
 
 def rows(rounds: int) -> Iterator[Row]:
@@ -137,3 +138,39 @@ def compare(
         seconds,
         theirs,
     )
+
+
+def finish(rows: list[Row]) -> None:
+    """Draw what was learned of MNIST's pixels and of the columns of puma32h."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+    from sklearn.inspection import permutation_importance
+
+    folder = Path(os.environ.get("MERCER_DATA", "data"))
+    with np.load(folder / "mnist.npz") as stored:
+        X, y = stored["X"][:PICTURE_ROWS].astype(np.float64), stored["y"][:PICTURE_ROWS]
+    images = KernelClassifier(RandomFourier(2048), metric="learned", random_state=0).fit(X, y)
+    M = images.feature_map_.maps_[1].metric_
+    panels = {
+        "mean digit": X.mean(axis=0),
+        "diagonal of M": np.diag(M),
+        "first eigenvector of M": np.linalg.eigh(M)[1][:, -1],
+    }
+    name, A, a, B, b = next(each for each in regression_sets() if each[0] == "puma32h")
+    table = KernelRegressor(RandomFourier(2048), metric="learned", random_state=0).fit(A, a)
+    permuted = permutation_importance(table, B, b, n_repeats=3, random_state=0).importances_mean
+    figure, axes = plt.subplots(1, 4, figsize=(13, 3), width_ratios=(1, 1, 1, 2))
+    for axis, (title, values) in zip(axes, panels.items(), strict=False):
+        largest = np.abs(values).max()
+        colors = {"cmap": "gray_r"} if values.min() >= 0 else {"cmap": "RdBu", "vmin": -largest}
+        axis.imshow(values.reshape(28, 28), vmax=largest, **colors)
+        axis.set(title=title, xticks=[], yticks=[])
+    places = np.arange(len(permuted))
+    axes[-1].bar(places - 0.2, table.importances_, 0.4, label="importances_")
+    axes[-1].bar(places + 0.2, permuted / permuted.sum(), 0.4, label="permutation importance")
+    axes[-1].set(title=name, xlabel="column", ylabel="share")
+    axes[-1].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(PICTURE, metadata={"Date": None})

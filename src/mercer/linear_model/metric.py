@@ -28,6 +28,7 @@ from mercer.maps.compose import Composed, Stacked, names_of
 from mercer.maps.metric import Metric
 from mercer.maps.stages.fourier import FourierFeatures
 from mercer.maps.tabular import Tabular
+from mercer.parallel.dask_cluster import without_cluster
 from mercer.parallel.threads import for_each, one_blas_thread, row_slices
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
@@ -284,7 +285,7 @@ def _learn(
             )
         diagonal = True
     rounds = _Rounds(model, rest, X, sample, diagonal)
-    with one_blas_thread():
+    with without_cluster(), one_blas_thread():
         P, gamma, scores = rounds.run(metric.n_rounds)
     learned = clone(metric).set_params(matrix=P)
     rest = rest if gamma is None else rounds.with_gamma(rest, gamma)
@@ -394,21 +395,23 @@ class _Rounds:
         names = [name for name in following.get_params() if name.endswith("random_state")]
         following = clone(following).set_params(**dict.fromkeys(names, int(seeds[0])))
         self.count += 1
-        fitted = clone(self.model).set_params(
-            feature_map=following,
-            metric=None,
-            scale=False,
-            alpha="auto" if len(self.train) <= FEW_ROWS else "kfold",  # three times faster
-            penalty="l2",
-            pca=None,
-            uncertainty=False,
-            checkpoint=None,
-            cluster=None,
-            verbose=0,
-            random_state=self.model.seed_,
-        )
+        settings = self.model.get_params(deep=False) | {
+            "feature_map": following,
+            "metric": None,
+            "scale": False,
+            # folds are three times as fast as leave-one-out
+            "alpha": "auto" if len(self.train) <= FEW_ROWS else "kfold",
+            "penalty": "l2",
+            "pca": None,
+            "uncertainty": False,
+            "checkpoint": None,
+            "cluster": None,
+            "verbose": 0,
+            "random_state": self.model.seed_,
+        }
         if not self.model._numeric_targets:
-            fitted.set_params(loss="squared", class_weight=None)
+            settings |= {"loss": "squared", "class_weight": None}
+        fitted = type(self.model)(**settings)
         sample, rows = self.sample, _apply(self.X, P)
         y, weights = sample.y, sample.weights
         fitted.fit(rows[self.train], y[self.train], sample_weight=weights[self.train])
