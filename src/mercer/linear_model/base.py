@@ -93,6 +93,8 @@ _T = TypeVar("_T")
 _STATISTICS = ("_statistics", "_unlabeled", "_training", "_lazy")
 # in a model file with uncertainty=True
 _UNCERTAINTY = ("_posterior", "_intervals", "_calibration", "_sets")
+# of sums: results are tested
+_OVERFLOW: Any = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
 _TRAINING_BYTES = 2**26  # of rows in memory, a copy of which is kept for measures of uncertainty
 
 
@@ -205,7 +207,7 @@ class KernelModel(BaseEstimator):
                 if self.uncertainty:
                     self._measure_uncertainty(stream)
 
-            with self._execution(X), _ignore_overflow():
+            with self._execution(X), np.errstate(**_OVERFLOW):
                 self._fit_training(X, y, sample_weight, fit_rows)
             self._keep_training(X, y, sample_weight, groups)
         return self
@@ -233,7 +235,7 @@ class KernelModel(BaseEstimator):
     def importances_(self) -> Array:
         """Share of each column of X in the squared gradients of the model, by its metric."""
         check_is_fitted(self)
-        metrics = self._metrics
+        metrics = fitted_metrics(self.feature_map_)
         found = column_importances(self.feature_map_) if len(metrics) == 1 else None
         if found is None:
             name = type(self).__name__
@@ -430,7 +432,7 @@ class KernelModel(BaseEstimator):
         model = copy.copy(self)  # whose fitted attributes may be set again
         model.__dict__.update(parameters)  # those of the fit
         replace(model._settings(), uncertainty=True).validate()
-        with self._execution(X), _ignore_overflow():
+        with self._execution(X), np.errstate(**_OVERFLOW):
             stream = model._weight_classes(model._open(X, y, sample_weight, reset=False))
             if groups is not None:
                 stream.with_groups(_to_host(groups))
@@ -524,12 +526,8 @@ class KernelModel(BaseEstimator):
             return
         feature_map, scores = learn_metrics(self, feature_map, stream)
         self.feature_map_ = feature_map._fit_stream(stream)
-        for metric, found in zip(self._metrics, scores, strict=True):
+        for metric, found in zip(fitted_metrics(self.feature_map_), scores, strict=True):
             metric.validation_scores_ = found
-
-    @property
-    def _metrics(self) -> list[Metric]:
-        return list(fitted_metrics(self.feature_map_))
 
     def _choose_seed(self, name: str) -> int:
         """Return the seed of random_state, or that of the checkpoint where random_state is None."""
@@ -558,7 +556,8 @@ class KernelModel(BaseEstimator):
         plan = plan_model(self, settings, stream, limit)
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
-        if any(metric.validation_scores_ is not None for metric in self._metrics):
+        metrics = fitted_metrics(self.feature_map_)
+        if any(metric.validation_scores_ is not None for metric in metrics):
             plan = replace(plan, passes=("sample for the metric", *plan.passes))
         if settings.uncertainty:
             last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"
@@ -660,7 +659,7 @@ class KernelModel(BaseEstimator):
             self._fit_map(stream)
             return sum_rows(stream, self._plan(stream, settings))
 
-        with self._execution(X), _ignore_overflow():
+        with self._execution(X), np.errstate(**_OVERFLOW):
             if first:
                 part, count = self._fit_training(X, y, sample_weight, fit_rows)
             else:
@@ -685,7 +684,7 @@ class KernelModel(BaseEstimator):
         if self._predictor is None:
             route = ROUTES["moments"]
             assert isinstance(route, NormalEquationsRoute)
-            with _ignore_overflow():
+            with np.errstate(**_OVERFLOW):
                 settings = self._with_alpha_method(self._settings(partial=True))
                 predictor = route.solve(self, settings)
             self._require_finite(predictor)
@@ -1426,7 +1425,3 @@ def _write_array(
         start += len(part)
     if start < len(out):
         raise ValueError(f"out has {len(out)} rows, and there are {start}.")
-
-
-def _ignore_overflow() -> AbstractContextManager[Any]:
-    return np.errstate(over="ignore", divide="ignore", invalid="ignore")

@@ -6,7 +6,7 @@ of the round before; M is G or G^(1/2). The rows are a sample in memory, a quart
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -161,7 +161,8 @@ def has_unlearned_metric(feature_map: Map) -> bool:
     """Return whether a map has a ``Metric`` that is learned, with a map that follows it."""
     if isinstance(feature_map, Stacked):
         return any(map(has_unlearned_metric, feature_map.maps))
-    return _find_metric(feature_map) is not None
+    parts = feature_map.maps[:-1] if isinstance(feature_map, Composed) else []
+    return any(isinstance(part, Metric) and part.matrix is None for part in parts)
 
 
 def learn_metrics(model: Any, feature_map: Map, stream: Stream) -> tuple[Map, list[Array]]:
@@ -194,13 +195,11 @@ def learn_metrics(model: Any, feature_map: Map, stream: Stream) -> tuple[Map, li
     return (Stacked(parts) if isinstance(feature_map, Stacked) else parts[0]), scores
 
 
-def fitted_metrics(fitted: Map) -> Iterator[Metric]:
-    """Yield the metrics that a fitted map has, in front of maps that follow them."""
+def fitted_metrics(fitted: Map) -> list[Metric]:
+    """Return the metrics of a fitted map, in front of maps that follow them."""
     if isinstance(fitted, Composed | Stacked):
-        for part in fitted.maps_:
-            yield from fitted_metrics(part)
-    elif isinstance(fitted, Metric):
-        yield fitted
+        return [metric for part in fitted.maps_ for metric in fitted_metrics(part)]
+    return [fitted] if isinstance(fitted, Metric) else []
 
 
 def column_importances(fitted: Map) -> Array | None:
@@ -211,7 +210,7 @@ def column_importances(fitted: Map) -> Array | None:
     if not isinstance(fitted, Composed):
         return None
     before = fitted.maps_[: next(i for i, p in enumerate(fitted.maps_) if isinstance(p, Metric))]
-    importances = next(fitted_metrics(fitted)).importances_
+    importances = fitted_metrics(fitted)[0].importances_
     if before and isinstance(before[0], Tabular):
         counts = [len(decision.features) for decision in before[0].decisions_]
         columns = np.repeat(np.arange(len(counts)), counts)
@@ -231,12 +230,11 @@ class _Sample:
 
 
 def _find_metric(feature_map: Map) -> int | None:
-    """Return the place of the first Metric without a matrix and with a map that follows it."""
-    parts = feature_map.maps if isinstance(feature_map, Composed) else []
-    for i, part in enumerate(parts[:-1]):
-        if isinstance(part, Metric) and part.matrix is None:
-            return i
-    return None
+    """Return the place of the first metric to learn; None where there is none."""
+    if not has_unlearned_metric(feature_map):
+        return None
+    learned = [isinstance(part, Metric) and part.matrix is None for part in feature_map.maps]
+    return learned.index(True)
 
 
 def _draw_sample(model: Any, parts: list[Map], stream: Stream) -> _Sample:

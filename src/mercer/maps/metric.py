@@ -42,7 +42,7 @@ class Metric(Map):
         "diagonal" has a length scale for each column; "auto" is "full" up to 1,024 columns.
     n_rounds : int, default=5
         Rounds at most; three in a row that do not lower the error are the last.
-    max_rows : int, default=8192
+    max_rows : int, default=16384
         Rows of the sample on which M is learned, a quarter of them held out. All rows are read once
         to draw it; the model with this M is then fitted to all of them.
     matrix : array-like of shape (n_features, n_features) or (n_features,), optional
@@ -109,7 +109,7 @@ class Metric(Map):
         *,
         kind: str = "auto",
         n_rounds: int = 5,
-        max_rows: int = 8192,
+        max_rows: int = 16384,
         matrix: Any = None,
         n_jobs: int | None = None,
     ) -> None:
