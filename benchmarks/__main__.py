@@ -27,6 +27,7 @@ PARTS = (
     "selection",
     "uncertainty",
     "calibration",
+    "metric",
     "maps",
     "ops",
     "slopes",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mercer.maps.homogeneous import Homogeneous as Homogeneous
     from mercer.maps.identity import Identity as Identity
     from mercer.maps.laplace import RandomLaplace as RandomLaplace
+    from mercer.maps.metric import Metric as Metric
     from mercer.maps.nystroem import Nystroem as Nystroem
     from mercer.maps.pca import FeaturePCA as FeaturePCA
     from mercer.maps.projection import RandomProjection as RandomProjection
@@ -70,6 +71,7 @@ _modules = {
     "RandomProjection": "maps.projection",
     "SkewedFourier": "maps.skewed",
     "Composed": "maps.compose",
+    "Metric": "maps.metric",
     "RandomFourier": "maps.fourier",
     "Nystroem": "maps.nystroem",
     "Stacked": "maps.compose",

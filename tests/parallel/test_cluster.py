@@ -24,6 +24,7 @@ from mercer import (
     Hellinger,
     KernelClassifier,
     KernelRegressor,
+    Metric,
     Nystroem,
     RandomFourier,
     RandomLaplace,
@@ -122,6 +123,16 @@ def test_measures_of_uncertainty_are_those_of_one_process(client):
     found = [*there.predict(X[:20], return_std=True), there.predict_interval(X[:20])]
     for a, b in zip(here, found, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_learned_metric_is_that_of_one_process(client):
+    X = np.random.default_rng(0).normal(size=(400, 6))
+    y = np.sin(2 * X[:, 2]) * X[:, 4]
+    model = KernelRegressor(Metric() >> RandomFourier(64), alpha=0.1, random_state=0)
+    here = clone(model).fit(X, y)
+    there = clone(model).set_params(cluster=client).fit(X, y)
+    assert (here.importances_ == there.importances_).all()
+    assert here.feature_coef_.tobytes() == there.feature_coef_.tobytes()
 
 
 def test_every_source_has_the_same_sums_there_as_here(client, tmp_path):

@@ -275,6 +275,19 @@ def format_noise(model: Any) -> str:
     return ", ".join(f"{value:.4g}" for value in deviations)
 
 
+def format_importances(model: Any, most: int = 5) -> str:
+    """Return the columns with the largest importances: "pulse 52%, weight 37%, 6 others 11%"."""
+    import numpy as np
+
+    shares = model.importances_
+    names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(len(shares))])
+    first = np.argsort(-shares, kind="stable")[:most]
+    parts = [f"{names[i]} {shares[i]:.0%}" for i in first]
+    if len(shares) > most:
+        parts.append(f"{len(shares) - most:,} others {1 - shares[first].sum():.0%}")
+    return ", ".join(parts)
+
+
 def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:
     from mercer.parallel.tile_size import format_bytes
 
@@ -301,6 +314,9 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
                 "on rows left out the model is no better than a constant prediction. The columns "
                 "may say nothing about the target; compare other maps with mercer compare."
             )
+    importances = getattr(model, "importances_", None)
+    if importances is not None:
+        console.print(f"Importances by the learned metric: {format_importances(model)}.")
     if model.uncertainty and hasattr(model, "noise_variance_"):
         console.print(f"Standard deviation of the noise: {format_noise(model)}.")
     if model.penalty == "group" and model.zero_maps_:
@@ -314,4 +330,5 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
         classes=classes,
         alpha=float(model.alpha_),
         validation=None if score is None else score._asdict(),
+        importances=None if importances is None else importances.tolist(),
     )

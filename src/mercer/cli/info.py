@@ -11,7 +11,7 @@ import click
 from mercer.cli import _map_syntax
 from mercer.cli._console import Console, output_options, plain_table
 from mercer.cli._options import PATH, print_columns
-from mercer.cli.fit import format_noise
+from mercer.cli.fit import format_importances, format_noise
 
 _MOST_LISTED = 10  # classes or columns
 
@@ -181,6 +181,8 @@ def _format_model(
             rows["classes"] = _format_list(loaded.classes_.tolist())
     if feature_map is not loaded and loaded.plan_.scaled:
         rows["scaled"] = "columns centered and divided by their spread"
+    if hasattr(loaded, "predict") and hasattr(loaded, "importances_"):
+        rows["importances"] = format_importances(loaded)
     rows["columns"] = f"{description['columns']:,}"
     if description["feature_names"] is not None:
         rows["columns"] += f": {_format_list(loaded.feature_names_in_)}"

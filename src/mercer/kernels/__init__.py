@@ -45,6 +45,7 @@ from mercer.kernels.euclidean import (
     Gaussian,
     Linear,
     Matern,
+    Metric,
     Radial,
     Scaled,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "Metric",
     "MinMax",
     "Radial",
     "ReciprocalSemigroup",

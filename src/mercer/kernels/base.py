@@ -28,7 +28,7 @@ class Kernel:
     expensive: ClassVar[bool] = False  # a Gram matrix of thousands of rows takes minutes
     ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes no value
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}  # of numbers; else Positive()
-    scales_columns: ClassVar[bool] = False  # its features are columns, each shifted and divided
+    scales_columns: ClassVar[bool] = False  # its features are linear in the columns
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -166,6 +166,10 @@ class OfScaledColumns(Kernel):
     inner: Kernel
 
     @property
+    def scales_columns(self) -> bool:  # type: ignore[override]
+        return self.outer.scales_columns
+
+    @property
     def domain(self) -> str:  # type: ignore[override]
         return self.outer.domain
 
@@ -180,6 +184,9 @@ class OfScaledColumns(Kernel):
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         return self.outer._squared_distance(self.inner._scale(X), self.inner._scale(Z))
+
+    def _scale(self, X: Array) -> Array:
+        return self.outer._scale(self.inner._scale(X))
 
     def __repr__(self) -> str:
         return f"{self.outer!r}.over({self.inner!r})"

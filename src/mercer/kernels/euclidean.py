@@ -70,16 +70,21 @@ class Centered(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled(Kernel):
-    """k(x, z) = sum_i (x_i - center_i)(z_i - center_i)/scale_i^2; None is a center of 0."""
+class OfColumns(Kernel):
+    """k(x, z) = <scale(x), scale(z)>, scale(x) having a parameter for each column of x.
 
-    ignores_zeros: ClassVar[bool] = False  # rows must have a column for each scale
+    A subclass defines ``_scale``. Any other kernel has a value over it.
+    """
+
+    ignores_zeros: ClassVar[bool] = False  # rows must have a column for each parameter
     scales_columns: ClassVar[bool] = True
-    scales: Array
-    center: Array | None = None
 
     def over(self, inner: Kernel) -> Kernel:
-        raise TypeError(f"{self!r} has a scale for each column, so it has no value over {inner!r}.")
+        if inner.scales_columns:
+            return super().over(inner)
+        raise TypeError(
+            f"{self!r} has a parameter for each column, so it has no value over {inner!r}."
+        )
 
     def _value(self, X: Array, Z: Array) -> Array:
         return Linear()._value(self._scale(X), self._scale(Z))
@@ -87,11 +92,32 @@ class Scaled(Kernel):
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         return Linear()._squared_distance(self._scale(X), self._scale(Z))
 
+
+@dataclass(frozen=True, eq=False)
+class Scaled(OfColumns):
+    """k(x, z) = sum_i (x_i - center_i)(z_i - center_i)/scale_i^2; None is a center of 0."""
+
+    scales: Array
+    center: Array | None = None
+
     def _scale(self, X: Array) -> Array:
         return (X if self.center is None else X - self.center) / self.scales
 
     def __repr__(self) -> str:
         return f"Scaled(d={len(self.scales)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Metric(OfColumns):
+    """k(x, z) = x'M z with M = P P'."""
+
+    matrix: Array  # P, (d, d)
+
+    def _scale(self, X: Array) -> Array:
+        return X @ self.matrix
+
+    def __repr__(self) -> str:
+        return f"Metric(d={len(self.matrix)})"
 
 
 @dataclass(frozen=True)

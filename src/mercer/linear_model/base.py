@@ -37,6 +37,12 @@ from mercer.data.stream import is_lazy
 from mercer.data.table_schema import TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
 from mercer.linear_model.cross_validation import Folds, HeldOutFold, ValidationScore
+from mercer.linear_model.metric import (
+    column_importances,
+    fitted_metrics,
+    has_unlearned_metric,
+    learn_metrics,
+)
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.posterior import Posterior
@@ -58,6 +64,7 @@ from mercer.maps.compose import (
     scale_columns,
 )
 from mercer.maps.identity import Identity
+from mercer.maps.metric import Metric
 from mercer.maps.tabular import Tabular
 from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
 from mercer.parallel.device import (
@@ -86,6 +93,8 @@ _T = TypeVar("_T")
 _STATISTICS = ("_statistics", "_unlabeled", "_training", "_lazy")
 # in a model file with uncertainty=True
 _UNCERTAINTY = ("_posterior", "_intervals", "_calibration", "_sets")
+# of sums: results are tested
+_OVERFLOW: Any = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
 _TRAINING_BYTES = 2**26  # of rows in memory, a copy of which is kept for measures of uncertainty
 
 
@@ -112,6 +121,7 @@ class KernelModel(BaseEstimator):
         feature_map: Any = "fourier",
         *,
         scale: bool | str = "auto",
+        metric: str | None = None,
         alpha: Any = "auto",
         penalty: str = "l2",
         fit_intercept: bool = True,
@@ -128,6 +138,7 @@ class KernelModel(BaseEstimator):
     ) -> None:
         self.feature_map = feature_map
         self.scale = scale
+        self.metric = metric
         self.alpha = alpha
         self.penalty = penalty
         self.fit_intercept = fit_intercept
@@ -196,7 +207,7 @@ class KernelModel(BaseEstimator):
                 if self.uncertainty:
                     self._measure_uncertainty(stream)
 
-            with self._execution(X), _ignore_overflow():
+            with self._execution(X), np.errstate(**_OVERFLOW):
                 self._fit_training(X, y, sample_weight, fit_rows)
             self._keep_training(X, y, sample_weight, groups)
         return self
@@ -219,6 +230,23 @@ class KernelModel(BaseEstimator):
                 "sklearn.inspection.permutation_importance."
             )
         return coef
+
+    @property
+    def importances_(self) -> Array:
+        """Share of each column of X in the squared gradients of the model, by its metric."""
+        check_is_fitted(self)
+        metrics = fitted_metrics(self.feature_map_)
+        found = column_importances(self.feature_map_) if len(metrics) == 1 else None
+        if found is None:
+            name = type(self).__name__
+            raise AttributeError(
+                f"{name} has several metrics, or one of features that mix columns: see "
+                "importances_ of the Metric in feature_map_.maps_."
+                if metrics
+                else f"{name} has no importances_: they are those of a learned metric. Fit it with "
+                "metric='learned'."
+            )
+        return found
 
     @property
     def intercept_(self) -> Any:
@@ -404,7 +432,7 @@ class KernelModel(BaseEstimator):
         model = copy.copy(self)  # whose fitted attributes may be set again
         model.__dict__.update(parameters)  # those of the fit
         replace(model._settings(), uncertainty=True).validate()
-        with self._execution(X), _ignore_overflow():
+        with self._execution(X), np.errstate(**_OVERFLOW):
             stream = model._weight_classes(model._open(X, y, sample_weight, reset=False))
             if groups is not None:
                 stream.with_groups(_to_host(groups))
@@ -491,8 +519,15 @@ class KernelModel(BaseEstimator):
             self.n_jobs,
             scale=self.scale,
             encode=stream.schema is not None,
+            metric=self.metric,
         )
+        if not has_unlearned_metric(feature_map):
+            self.feature_map_ = feature_map._fit_stream(stream)
+            return
+        feature_map, scores = learn_metrics(self, feature_map, stream)
         self.feature_map_ = feature_map._fit_stream(stream)
+        for metric, found in zip(fitted_metrics(self.feature_map_), scores, strict=True):
+            metric.validation_scores_ = found
 
     def _choose_seed(self, name: str) -> int:
         """Return the seed of random_state, or that of the checkpoint where random_state is None."""
@@ -521,6 +556,9 @@ class KernelModel(BaseEstimator):
         plan = plan_model(self, settings, stream, limit)
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
+        metrics = fitted_metrics(self.feature_map_)
+        if any(metric.validation_scores_ is not None for metric in metrics):
+            plan = replace(plan, passes=("sample for the metric", *plan.passes))
         if settings.uncertainty:
             last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"
             plan = replace(plan, passes=(*plan.passes, last))
@@ -621,7 +659,7 @@ class KernelModel(BaseEstimator):
             self._fit_map(stream)
             return sum_rows(stream, self._plan(stream, settings))
 
-        with self._execution(X), _ignore_overflow():
+        with self._execution(X), np.errstate(**_OVERFLOW):
             if first:
                 part, count = self._fit_training(X, y, sample_weight, fit_rows)
             else:
@@ -646,7 +684,7 @@ class KernelModel(BaseEstimator):
         if self._predictor is None:
             route = ROUTES["moments"]
             assert isinstance(route, NormalEquationsRoute)
-            with _ignore_overflow():
+            with np.errstate(**_OVERFLOW):
                 settings = self._with_alpha_method(self._settings(partial=True))
                 predictor = route.solve(self, settings)
             self._require_finite(predictor)
@@ -1112,6 +1150,7 @@ def make_map(
     *,
     scale: bool | str = False,
     encode: bool = False,
+    metric: str | None = None,
 ) -> Map:
     """Return an unfitted copy of a map, or of several side by side.
 
@@ -1126,6 +1165,8 @@ def make_map(
         As in ``scale_columns``.
     encode : bool
         Whether the rows are those of a table, for which ``Tabular`` is put in front of the map.
+    metric : "learned" or None
+        Whether ``Metric`` is put in front of each map side by side that has none.
     """
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
@@ -1142,6 +1183,7 @@ def make_map(
             " must be a mercer map, a composition of maps, a registered name such as 'fourier', "
             f"or a list of these, got {feature_map!r}.",
         )
+    built = built if metric is None else _add_metric(built)
     built = _encode_columns(built, scale) if encode else scale_columns(built, scale)
     params = built.get_params()
 
@@ -1160,6 +1202,17 @@ def make_map(
             seeds = [int(word) for word in words >> np.uint64(1)]
         built.set_params(**dict(zip(free, seeds, strict=True)))
     return built.set_params(**dict.fromkeys(unset("n_jobs"), n_jobs))
+
+
+def _add_metric(feature_map: Map) -> Map:
+    """Return a map with ``Metric`` in front of each map side by side that has none."""
+    if isinstance(feature_map, Stacked):
+        return Stacked([_add_metric(part) for part in feature_map.maps])
+    parts = feature_map.maps if isinstance(feature_map, Composed) else [feature_map]
+    if any(isinstance(part, Metric) for part in parts):
+        return feature_map
+    scaled = is_scaled(feature_map)
+    return Composed([*parts[:scaled], Metric(), *parts[scaled:]])
 
 
 def _encode_columns(feature_map: Map, scale: bool | str) -> Map:
@@ -1372,7 +1425,3 @@ def _write_array(
         start += len(part)
     if start < len(out):
         raise ValueError(f"out has {len(out)} rows, and there are {start}.")
-
-
-def _ignore_overflow() -> AbstractContextManager[Any]:
-    return np.errstate(over="ignore", divide="ignore", invalid="ignore")

@@ -92,6 +92,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         As in KernelRegressor.
     scale : bool or "auto", default="auto"
         As in KernelRegressor.
+    metric : "learned" or None, default=None
+        As in KernelRegressor.
     loss : {"squared", "squared_hinge", "logistic", "log_loss"}, default="squared"
         "logistic" and "log_loss" have probabilities of their own; those of the others are
         calibrated on rows that are left out.
@@ -175,6 +177,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         feature_map: Any = "fourier",
         *,
         scale: bool | str = "auto",
+        metric: str | None = None,
         loss: str = "squared",
         alpha: Any = "auto",
         penalty: str = "l2",
@@ -196,6 +199,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         super().__init__(
             feature_map,
             scale=scale,
+            metric=metric,
             alpha=alpha,
             penalty=penalty,
             fit_intercept=fit_intercept,

@@ -172,7 +172,11 @@ def left_out_weights(stream: Stream, encode: Any) -> Array:
     array of shape (n,)
     """
     read = [
-        (keys, row_keys(_columns(encode(chunk.y))), frequency_weights(len(chunk), chunk.weight))
+        (
+            keys,
+            row_keys(np.asarray(encode(chunk.y), dtype=np.float64).reshape(len(chunk), -1)),
+            frequency_weights(len(chunk), chunk.weight),
+        )
         for keys, chunk in _read_keys(stream)
     ]
     keys, targets, weights = (np.concatenate(parts) for parts in zip(*read, strict=True))
@@ -185,11 +189,6 @@ def left_out_weights(stream: Stream, encode: Any) -> Array:
 def concatenate_keys(stream: Stream) -> Keys:
     """Return the keys of all rows, or of their groups: a pass over the rows."""
     return np.concatenate([keys for keys, _ in _read_keys(stream)])
-
-
-def _columns(targets: Any) -> Array:
-    values = np.asarray(targets, dtype=np.float64)
-    return values.reshape(len(values), -1)
 
 
 def _read_keys(stream: Stream) -> Iterator[tuple[Keys, Chunk]]:

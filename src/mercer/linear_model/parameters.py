@@ -95,6 +95,12 @@ ESTIMATOR_PARAMETERS: dict[str, Parameter] = {
         "kernels of differences whose bandwidth comes from the data.",
         (Flag(), Option("auto")),
     ),
+    "metric": Parameter(
+        None,
+        "learned to weight the columns, and their combinations, by how much the target depends on "
+        "them.",
+        (Option("learned"), Missing()),
+    ),
     "loss": Parameter(
         "squared",
         "squared, squared_hinge, logistic (one versus rest) or log_loss (multinomial).",

@@ -51,6 +51,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
         (gaussian, laplacian, cauchy, matern) whose gamma is computed from the data; a gamma that is
         a number is in the units of the columns. Maps of histograms and compositions are fitted as
         they are. True does so for every map that does not begin with Scaled, False for none.
+    metric : "learned" or None, default=None
+        "learned" puts ``Metric()`` in front of the map, behind the scaling of columns: columns, and
+        combinations of them, are weighted by how much the target depends on them, and
+        ``importances_`` has their shares.
     alpha : float, list, "auto", "gcv", "kfold", "loo" or "evidence", default="auto"
         Regularization. A number; "evidence", the alpha of the largest marginal likelihood; "loo",
         the best alpha of a grid by exact leave-one-out, which reads the rows twice more; "kfold",

@@ -28,6 +28,7 @@ from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import SkewedChi2, SkewedIntersection
 from mercer.kernels.elementwise import Skewed
+from mercer.maps.block import as_block
 from mercer.stats.base import Statistic
 from mercer.stats.basic import Reservoir, Spread
 from mercer.validation.parameters import Option, Positive
@@ -114,6 +115,15 @@ def exponential_beta(rows: Any) -> float:
 def reciprocal_beta(rows: Any) -> float:
     """Return the median of sum 2x over sampled rows: prod beta/(2x + beta) is then about 1/e."""
     return median_above_zero(2 * dense_columns(rows).sum(axis=1)) or 1.0
+
+
+def median_distance(rows: Any, seed: int, *, absolute: bool = False) -> float:
+    """Return the median of |x - z|, or of |x - z|_1, over pairs of sampled rows."""
+    sample = sample_rows(rows.shape[1], seed)
+    sample.add(as_block(rows))
+    kept = dense_columns(sample.rows)
+    distances = _absolute(kept) if absolute else np.sqrt(_squared(kept))
+    return median_above_zero(distances)
 
 
 def _squared(rows: Array) -> Array:

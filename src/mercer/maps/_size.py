@@ -25,10 +25,5 @@ _MOST = 8192  # normal equations of 512 MiB; more are for those who ask for them
 
 def auto_size(n: int) -> int:
     """Return the number of random features for n rows."""
-    wanted = _round_up(max(_USUAL, 2 * math.isqrt(n)))
-    return min(max(_LEAST, min(wanted, _round_up(4 * n))), _MOST)
-
-
-def _round_up(size: int) -> int:
-    """Return the smallest power of two that is not below."""
-    return 1 << max(size - 1, 0).bit_length()
+    wanted = min(max(_USUAL, 2 * math.isqrt(n)), 4 * n)
+    return min(max(_LEAST, 1 << max(wanted - 1, 0).bit_length()), _MOST)  # a power of two

@@ -33,6 +33,10 @@ class TileTransform:
         """Return the features of a tile, written into `out` where they are dense."""
         raise NotImplementedError
 
+    def vjp(self, tile: Any, G: Array) -> Array:
+        """Return J(x)'g of each row, J the Jacobian of the features, as ``Stage.vjp``."""
+        raise TypeError(f"{type(self).__name__} has no gradient.")
+
     def columns(self, d: int) -> int:
         """Return the number of features for d inputs."""
         raise NotImplementedError
@@ -76,6 +80,15 @@ class Chain(TileTransform):
         for stage in self.stages[:-1]:
             tile = stage(tile)
         return as_block(self.stages[-1](tile, out))
+
+    def vjp(self, tile: Any, G: Array) -> Array:
+        inputs = [tile]
+        for stage in self.stages[:-1]:
+            # a stage that overwrites its input gets a copy: the input is needed again
+            inputs.append(stage(inputs[-1] if len(inputs) == 1 else inputs[-1].copy()))
+        for stage, rows in zip(self.stages[::-1], inputs[::-1], strict=True):
+            G = stage.vjp(rows, G)
+        return G
 
     def columns(self, d: int) -> int:
         return self._widths(d)[-1]

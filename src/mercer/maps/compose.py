@@ -29,6 +29,7 @@ from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transfo
 from mercer.maps.base import Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.metric import Metric
 from mercer.maps.scaled import Scaled
 from mercer.maps.tabular import Tabular
 from mercer.parallel.tile_size import Cost
@@ -220,6 +221,13 @@ class Composed(_Composite):
     def accepts_missing(self) -> bool:  # type: ignore[override]
         """Whether the first map does."""
         return bool(self._parts) and self._parts[0].accepts_missing
+
+    @property
+    def depends_on_units(self) -> bool:
+        """Whether a metric is learned in front of a map that does; else maps are as composed."""
+        parts = self._parts
+        learned = len(parts) > 1 and isinstance(parts[0], Metric) and parts[0].matrix is None
+        return learned and parts[1].depends_on_units
 
     @property
     def table_schema_(self) -> TableSchema | None:
@@ -451,6 +459,14 @@ class CompositionTransform(TileTransform):
             check(tile)
         return self.parts[-1](tile, out)
 
+    def vjp(self, tile: Any, G: Array) -> Array:
+        inputs = [tile]
+        for part in self.parts[:-1]:
+            inputs.append(part(inputs[-1]).toarray())
+        for part, rows in zip(self.parts[::-1], inputs[::-1], strict=True):
+            G = part.vjp(rows, G)
+        return G
+
     def columns(self, d: int) -> int:
         return self._widths(d)[-1]
 
@@ -507,6 +523,11 @@ class StackedTransform(TileTransform):
             part(tile, out[:, start:stop])
             start = stop
         return Dense(out)
+
+    def vjp(self, tile: Any, G: Array) -> Array:
+        ends = np.cumsum([part.columns(tile.shape[1]) for part in self.parts])
+        parts = zip(self.parts, np.split(G, ends[:-1], axis=-1), strict=True)
+        return np.sum([part.vjp(tile, own) for part, own in parts], axis=0)
 
     def columns(self, d: int) -> int:
         return sum(part.columns(d) for part in self.parts)

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, RowError, Setting
-from mercer.kernels import CallableKernel, Kernel
+from mercer.kernels import CallableKernel, Kernel, Laplacian
+from mercer.kernels.base import ratio
+from mercer.kernels.euclidean import Radial
 from mercer.kernels.gram import gram
 from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
 from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, OTHER_RULES, Gamma, sample_rows
@@ -380,6 +383,23 @@ class Landmarks(TileTransform):
                 Z[...] = K @ self.projection
         require_finite_features(tile, Z)
         return Dense(Z)
+
+    def vjp(self, tile: Any, G: Array) -> Array:
+        """Return the products for kernels of distances; the derivative at a landmark is 0."""
+        rows, landmarks = (X.toarray() if is_csr(X) else X for X in (tile, self.landmarks))
+        weights = G @ self.projection.T
+        if isinstance(self.kernel, Laplacian):
+            weights = weights * (-self.kernel.gamma * gram(self.kernel, rows, landmarks))
+            columns = zip(rows.T, landmarks.T, strict=True)
+            signs = (np.sign(x[:, None] - l) for x, l in columns)
+            return np.stack([np.sum(weights * sign, axis=-1) for sign in signs], axis=-1)
+        if not isinstance(self.kernel, Radial):
+            return super().vjp(tile, G)
+        squares = cdist(rows, landmarks, "sqeuclidean")
+        step = np.finfo(np.float64).eps ** (1 / 3)
+        above, below = (self.kernel.profile(squares * (1 + sign * step)) for sign in (1, -1))
+        weights = weights * (2 * ratio(above - below, 2 * step * squares))
+        return np.sum(weights, axis=-1, keepdims=True) * rows - weights @ landmarks
 
     def columns(self, d: int) -> int:
         return self.projection.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -23,7 +23,8 @@ from mercer.data.table_schema import (
     TableSchema,
     number_schema,
 )
-from mercer.kernels import Kernel, Linear
+from mercer.kernels import Kernel
+from mercer.kernels.euclidean import OfColumns
 from mercer.maps._transform import Chain, TileTransform
 from mercer.maps.base import Map
 from mercer.maps.block import Block
@@ -94,11 +95,9 @@ class ColumnDecision:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedColumns(Kernel):
+class EncodedColumns(OfColumns):
     """k(x, z) = <phi(x), phi(z)>, phi the encoding of the columns of a table."""
 
-    ignores_zeros: ClassVar[bool] = False  # rows must have the columns of the table
-    scales_columns: ClassVar[bool] = True  # any other kernel has a value over it
     encoding: TileTransform
     d: int
 
@@ -106,12 +105,6 @@ class EncodedColumns(Kernel):
         raise TypeError(
             f"{self!r} encodes the columns of a table, and has no value over {inner!r}."
         )
-
-    def _value(self, X: Array, Z: Array) -> Array:
-        return Linear()._value(self._scale(X), self._scale(Z))
-
-    def _squared_distance(self, X: Array, Z: Array) -> Array:
-        return Linear()._squared_distance(self._scale(X), self._scale(Z))
 
     def _scale(self, X: Array) -> Array:
         rows = self.encoding(np.ascontiguousarray(X).reshape(-1, X.shape[-1]))

@@ -50,6 +50,17 @@ def use_cluster(cluster: Any) -> Iterator[None]:
 
 
 @contextmanager
+def without_cluster() -> Iterator[None]:
+    """Run the sums of this thread in this process, within ``use_cluster`` too."""
+    outer = getattr(_thread, "client", None)
+    _thread.client = None
+    try:
+        yield
+    finally:
+        _thread.client = outer
+
+
+@contextmanager
 def client_for(client: Any, rows: Rows | None) -> Iterator[Any]:
     """Yield the client that sums these rows, or None to sum them in this process.
 

@@ -64,6 +64,21 @@ class Stage(FrozenArrays):
         """Return the stage of a tile, written into `out` where it is given and dense."""
         raise NotImplementedError
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        """Return J(x)'g of each row, J the Jacobian of the stage: a vector-Jacobian product.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+            Input of the stage.
+        G : array of shape (..., n, columns) or (..., 1, columns)
+
+        Returns
+        -------
+        array of shape (..., n, d)
+        """
+        raise TypeError(f"{type(self).__name__} has no gradient.")
+
     def columns(self, d: int) -> int:
         """Return the number of output columns for d input columns."""
         return d

@@ -58,6 +58,19 @@ class Lift(Stage):
             require_nonnegative(type(self).__name__, X)
         return self._lifted_csr(X, out.ravel()) if sparse else out
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        """Return J(x)'g by central differences; the derivative at 0 is taken as 0.
+
+        Each output depends on one number, so that two lifts of all rows are enough.
+        """
+        rows = X.toarray() if is_csr(X) else X
+        step = np.finfo(rows.dtype).eps ** (1 / 3) * np.abs(rows)
+        above, below = rows + step, rows - step
+        width = np.where(step > 0, above - below, 1.0)[:, :, None]
+        shape = (*rows.shape, self.values)
+        slopes = (self(above).reshape(shape) - self(below).reshape(shape)) / width
+        return np.einsum("ijq,...ijq->...ij", slopes, G.reshape(*G.shape[:-1], *shape[1:]))
+
     def columns(self, d: int) -> int:
         return d * self.values
 
@@ -192,6 +205,9 @@ class Shift(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         return np.add(X.toarray() if is_csr(X) else X, X.dtype.type(self.shift), out=out)
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        return np.broadcast_to(G, (*G.shape[:-2], *X.shape))
+
 
 @dataclass(frozen=True, eq=False)
 class Cos(Stage):
@@ -212,6 +228,9 @@ class Cos(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         ops.cos_(X, self.scale, self.phases)
         return X if out is None or out is X else _copy(X, out)
+
+    def vjp(self, X: Any, G: Array) -> Array:
+        return -2 * np.pi * self.scale * np.sin(2 * np.pi * (X + self.phases)) * G
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +259,16 @@ class CosSin(Stage):
             _copy(ops.cos_(X[:, pairs:], self.scale, self.phase), out[:, 2 * pairs :])
         return out
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        pairs = X.shape[1] - len(self.phase)
+        turns = 2 * np.pi * X[:, :pairs]
+        first, second = G[..., 0 : 2 * pairs : 2], G[..., 1 : 2 * pairs : 2]
+        slopes = 2 * np.pi * self.scale * (np.cos(turns) * second - np.sin(turns) * first)
+        if not len(self.phase):
+            return slopes
+        last = Cos(self.scale, self.phase).vjp(X[:, pairs:], G[..., 2 * pairs :])
+        return np.concatenate([slopes, last], axis=-1)
+
     def columns(self, d: int) -> int:
         return 2 * d - len(self.phase)
 
@@ -266,6 +295,14 @@ class RowNorm(Stage):
         out = np.divide(X, largest[:, None], out=out)
         out /= _divisor(np.sqrt(np.einsum("ij,ij->i", out, out)))[:, None]
         return out
+
+    def vjp(self, X: Any, G: Array) -> Array:
+        """Return (g - z z'g)/|x| with z = x/|x|; 0 at a zero row."""
+        rows = X.toarray() if is_csr(X) else X
+        Z = self(rows)
+        norms = _divisor(np.einsum("ij,ij->i", Z, rows))[:, None]
+        along = np.sum(Z * G, axis=-1, keepdims=True)
+        return (G - along * Z) / norms * (Z != 0).any(axis=1, keepdims=True)
 
 
 def _divisor(values: Array) -> Array:

@@ -73,6 +73,22 @@ class FourierFeatures(Stage):
             out[unresolved] = link((t - np.rint(t)).astype(X.dtype))
         return out
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        rows = X.toarray() if is_csr(X) else X
+        return self.linear.vjp(rows, self.link.vjp(self.linear(rows), G))
+
+    def smoothing_factors(self, width: float, d: int) -> Array:
+        """Return s such that the sum of s_j c_j phi_j is f = c'phi convolved with N(0, width^2 I).
+
+        s_j = exp(-width^2 |w_j|^2/2), w_j the frequency of feature j for d columns, in radians.
+        """
+        squared_norms = np.sum(np.square(self.linear.dense_panel(d)), axis=0)
+        factors = np.exp(-2 * (np.pi * width) ** 2 * squared_norms)
+        if isinstance(self.link, Cos):
+            return factors
+        pairs = len(factors) - len(self.link.phase)
+        return np.concatenate([np.repeat(factors[:pairs], 2), factors[pairs:]])
+
     def columns(self, d: int) -> int:
         return self.link.columns(self.linear.columns(d))
 

@@ -42,11 +42,18 @@ class Matrix(Stage):
             return ops.csr_product(X.indptr, X.indices, X.data, self.panel, T)
         return np.matmul(X, self.panel, out=out)
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        return _repeat_rows(G @ self.panel.T, X)
+
     def columns(self, d: int) -> int:
         return self.panel.shape[1]
 
     def flops(self, d: int) -> float:
         return float(self.panel.size)
+
+    def dense_panel(self, d: int) -> Array:
+        """Return W', (d, m)."""
+        return self.panel
 
     def max_norm(self) -> float:
         """Return max |w_j|, the largest projection of a unit vector."""
@@ -64,6 +71,9 @@ class IdentityStage(Stage):
             return X.copy()
         out[...] = X.toarray() if is_csr(X) else X
         return out
+
+    def vjp(self, X: Any, G: Array) -> Array:
+        return _repeat_rows(G, X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +112,14 @@ class Divide(Stage):
         if not np.isfinite(scaled.data).all():
             require_finite_features(X, scaled.toarray())
         return scaled
+
+    def vjp(self, X: Any, G: Array) -> Array:
+        return _repeat_rows(G / self.scales, X)
+
+
+def _repeat_rows(G: Array, X: Any) -> Array:
+    """Return vectors of all rows of X, where those of one row stand for all of them."""
+    return np.broadcast_to(G, (*G.shape[:-2], X.shape[0], G.shape[-1]))
 
 
 def _subtract(X: Any, center: Array) -> Any:
@@ -152,6 +170,9 @@ class Components(Stage):
         require_finite_features(X, Z)
         return Z
 
+    def vjp(self, X: Any, G: Array) -> Array:
+        return _repeat_rows(G @ self.panel.T, X)
+
     def columns(self, d: int) -> int:
         return self.panel.shape[1]
 
@@ -193,6 +214,13 @@ class Hadamard(Stage):
 
     def scratch(self, d: int) -> int:
         return 2 * self.signs.shape[2]  # the padded row, twice
+
+    def vjp(self, X: Any, G: Array) -> Array:
+        return _repeat_rows(G @ self.dense_panel(X.shape[1]).T, X)
+
+    def dense_panel(self, d: int) -> Array:
+        """Return W', (d, m)."""
+        return self(np.eye(d, dtype=self.lengths.dtype))
 
     def max_norm(self) -> float:
         """Return max |w_j|: every row of H S H S H S has norm p^(3/2)."""
