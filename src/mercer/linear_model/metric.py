@@ -42,7 +42,8 @@ _SAMPLE_NUMBERS = 2**25  # of the sample, at most: 256 MB
 _FEATURES = 1024  # of the models of the rounds, fewer random ones for few rows
 _MOST_FEATURES = 4096  # of the models by which gamma is chosen last, if the map has as many
 _PATIENCE = 3  # rounds in a row that do not lower the error, after which no more follow
-_STEP = 2.0  # of gamma, tried in both directions: one step in each round, more at the end
+_ENOUGH = 0.5  # of the error of M = I, below which no other power is tried
+_STEP = 2.0  # of gamma, tried in both directions: one step in rounds that gain, more at the end
 _MOST_STEPS = 3
 # Gradients are those of f convolved with a normal density of this part of the rows' spread: of
 # 0, 0.1, 0.3 and 1 the best or nearly so for the laplacian and Matern kernels, whose frequencies
@@ -334,11 +335,15 @@ class _Rounds:
                 root = self._next_metric(last, power)
                 if root is None:
                     break
-                last = self._refine_gamma(self._fit(root, last.gamma), 1)
+                before, last = last, self._fit(root, last.gamma)
+                if last.score > before.score:
+                    last = self._refine_gamma(last, 1)
                 scores.append(last.score)
                 best = max(best, last, key=lambda trial: trial.score)
             if best.score == max(scores):
                 best_scores = scores
+            if 1 - best.score < _ENOUGH * (1 - start.score):
+                break
         if best.gamma is not None:  # a larger map has room for a rougher kernel
             self.following = self.final
             best = self._refine_gamma(self._fit(best.P, best.gamma), _MOST_STEPS)
