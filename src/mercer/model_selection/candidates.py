@@ -92,6 +92,7 @@ ORDER = (
     *LINEAR,
     "fourier gamma",  # Gaussian: none of these, but ring, texture and digits
     "fourier laplacian",  # 7 won, and 4 of 12 exhaustive searches: rough functions
+    "metric >> fourier",  # few columns matter; a dozen fits
     "gcws",  # 5: the cheapest features, and no bandwidth
     "fourier matern",  # 7: between Gaussian and Laplacian
     "exp-chi2",  # 7: twice the time of fourier, for rows of numbers of at least 0
@@ -113,17 +114,25 @@ class Prefix:
     supervised : bool
         Whether it is fitted with y. The rows that bandwidths and costs are estimated from have no
         y: they are then passed on as `Scaled` makes them, and the prefix is not fitted.
-    fits : float
-        Fits of the map behind it that fitting the prefix takes.
+    fits, rows, features : int
+        Fits of the map behind it that fitting the prefix takes, and their rows and features, at
+        most.
     """
 
     families: tuple[str, ...] = ()
     unlike_only: bool = False
     supervised: bool = False
-    fits: float = 0.0
+    fits: int = 0
+    rows: int = 0
+    features: int = 0
 
 
-PREFIXES: dict[str, Prefix] = {"scaled": Prefix(unlike_only=True)}
+PREFIXES: dict[str, Prefix] = {
+    "scaled": Prefix(unlike_only=True),
+    # learned anew in every fold: a dozen fits on three quarters of at most 16,384 rows, which take
+    # as long as about six by the estimate
+    "metric": Prefix(("fourier",), supervised=True, fits=6, rows=12288, features=1024),
+}
 
 
 @dataclass(frozen=True)
@@ -181,8 +190,8 @@ class MapCandidate(Candidate):
     features, weights, flops, entries : float
         Columns, numbers drawn, multiply-adds of a row and stored numbers of a row; for each unit of
         the size parameter where it grows.
-    fits : float
-        Fits of ridge regression that one fit takes.
+    learning : Prefix or None
+        The map in front of it that is fitted with y.
     """
 
     feature_map: Map
@@ -190,7 +199,7 @@ class MapCandidate(Candidate):
     weights: float
     flops: float
     entries: float
-    fits: float = 1.0
+    learning: Prefix | None = None
 
     def map_of_size(self, features: int) -> Map:
         """Return the map with about so many features; unchanged where it does not grow."""
@@ -206,15 +215,21 @@ class MapCandidate(Candidate):
         )
 
     def estimate_seconds(self, size: int, rows: int, options: ModelOptions) -> float:
-        units = self._units(size)
-        return self.fits * estimate_seconds(
-            rows,
-            options.outputs,
-            entries=units * self.entries,
-            flops=units * self.flops,
-            weights=units * self.weights,
-            features=units * self.features,
-        )
+        def seconds(rows: int, units: int) -> float:
+            return estimate_seconds(
+                rows,
+                options.outputs,
+                entries=units * self.entries,
+                flops=units * self.flops,
+                weights=units * self.weights,
+                features=units * self.features,
+            )
+
+        own = seconds(rows, self._units(size))
+        if self.learning is None:
+            return own
+        learned = seconds(min(rows, self.learning.rows), self._units(self.learning.features))
+        return own + self.learning.fits * learned
 
     def work(self, size: int) -> float:
         """Return multiply-adds of one row: its features and their moments."""
@@ -357,7 +372,7 @@ def _bandwidths(
         probed = Scaled() if prefix.supervised else first
         rows = clone(probed.before(base)).fit_transform(X)
     maps = {family: base}
-    if grid.parameter:
+    if grid.parameter and not (prefix is not None and prefix.supervised):  # which chooses its own
         try:
             fitted = base.with_size(_PROBE_SIZE).fit(rows)
         except ValueError as error:
@@ -379,7 +394,7 @@ def _bandwidths(
         elif prefix.supervised:
             for candidate in _probe(label, family, feature_map, rows, refused):
                 whole = first >> clone(feature_map)
-                yield replace(candidate, feature_map=whole, fits=1 + prefix.fits)
+                yield replace(candidate, feature_map=whole, learning=prefix)
         elif not feature_map.depends_on_units:  # the estimators scale its columns by themselves
             yield from _probe(label, family, clone(first) >> feature_map, X, refused)
 

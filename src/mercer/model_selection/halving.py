@@ -433,7 +433,9 @@ class SuccessiveHalving:
         others = [
             timings
             for name, timings in self._timings.items()
-            if name in self._maps and self._maps[name].kind == candidate.kind
+            if name in self._maps
+            and self._maps[name].kind == candidate.kind
+            and self._maps[name].learning is None
         ]
         if not own:
             last = [next(reversed(timings.values())) for timings in others]
@@ -445,7 +447,7 @@ class SuccessiveHalving:
             for timings in others
             if key in timings and before in timings
         ]
-        if growth:
+        if growth and candidate.learning is None:  # which takes as long for any larger size
             return own[before][1] * float(np.median(growth))
         return extrapolate_seconds([*own.values()], estimate)
 
