@@ -96,17 +96,22 @@ def draw_pairs(n: int, count: int, seed: int) -> Pairs:
 
 
 def measure(
-    fitted: Map, rows: Any, pairs: Pairs, *, keep_features: bool | None = None
+    fitted: Map,
+    rows: Any,
+    pairs: Pairs,
+    *,
+    keep_features: bool | None = None,
+    values: Callable[[Kernel, Any, Pairs], Array] | None = None,
 ) -> PairErrors:
     """Measure the errors of a fitted map over pairs of validated rows.
 
-    keep_features: as in ``inner_products``.
+    keep_features: as in ``inner_products``. values: in place of ``kernel_values``.
     """
-    kernel, limit = fitted.kernel_, fitted.limit_
-    exact = kernel_values(kernel, rows, pairs)
+    kernel, limit, values = fitted.kernel_, fitted.limit_, values or kernel_values
+    exact = values(kernel, rows, pairs)
     expected = exact if limit == kernel else None
     if expected is None and limit is not None:
-        expected = kernel_values(limit, rows, pairs)
+        expected = values(limit, rows, pairs)
 
     def features(rows: Any) -> Any:
         return block_to_host(fitted._transform_block(to_current_device(rows)))

@@ -367,10 +367,10 @@ class _Estimator:
         )
 
     def _steps(self, plan: Plan, widths: MapSize) -> tuple[Step, ...]:
-        return steps_of(plan, self.shape, widths, self.timings, self.outputs)
+        return steps_of(plan, self.shape, widths, self.timings, self.outputs, self.loss)
 
     def _bytes(self, plan: Plan, widths: MapSize) -> int:
-        return peak_bytes(plan, self.shape, widths, max_threads(), self.outputs)
+        return peak_bytes(plan, self.shape, widths, max_threads(), self.outputs, self.loss)
 
 
 def _total_seconds(steps: tuple[Step, ...]) -> float:
