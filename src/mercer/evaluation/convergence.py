@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,14 @@ from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.compose import Composed
 
 _DRAWS = 4  # of each pilot
-_VERIFYING_DRAWS = 8  # of each pilot of a size that is recommended
-_LANDMARK_DRAWS = 32  # of up to _FEW_LANDMARKS landmarks, which may miss a cluster of rows
-_FEW_LANDMARKS = 64
-_ROUNDS = 5  # of pilots at the size that the law has for the wanted error
-_NEAR = 1.08  # ratio of two sizes, up to which the second one needs no pilots
+_VERIFYING_DRAWS = 8, 64  # of each pilot of a size that may be recommended, at least and at most
 _VERIFYING_WORK = 2**29  # multiply-adds of a pilot, at most: a tenth of a second or less
-_PILOT_ROWS = 1024  # that pairs of pilots are drawn from
-_COMPARED = 12  # draws whose errors are compared with each other
+_ROUNDS = 8  # of such sizes
+_NEAR = 1.08  # ratio of sizes that are not told apart
+_SLOPES = -2.0, -0.25  # limits of a slope between two sizes
+_PILOT_ROWS = 400  # that pairs of random pilots are drawn from, at most
+_PILOT_PAIRS = 5000  # at most
+_FEATURE_WORK = 32  # multiply-adds that a feature counts for at least: 2^24 of them in memory
 _FIRST_SIZES = 8  # of a deterministic map, which are tried one after the other
 _LARGEST = 2**16  # the largest size of a deterministic map that is tried
 _STEEPEST = -0.75  # limit of a slope that was measured on three sizes
@@ -48,7 +48,8 @@ class Law:
     sizes, errors : tuple
         Pilots, and the fitted map itself; root mean squares over draws.
     margin : float
-        Relative standard error of the error at a size. Sizes for an error allow for it.
+        Share that is added to the error of a size where a size for an error is looked up: that of
+        its standard error at least.
     """
 
     size_parameter: str
@@ -64,42 +65,51 @@ class Law:
         """Return the relative error at a size."""
         if self.end is not None and size >= self.end:
             return self.floor
-        at = size if self.end is None else size / (1 - size / self.end)
-        return math.hypot(self.floor, self.constant * at**self.slope)
+        return math.hypot(self.floor, self.constant * self.position(size) ** self.slope)
 
     def size_for(self, error: float) -> int | None:
         """Return the smallest size of at most this error, from the smallest pilot on, or None.
 
         It is even: features come in pairs.
         """
-        return self._at_least(error, min(self.sizes, default=1))
-
-    def size_near(self, error: float) -> int | None:
-        """Return the size of a pilot for this error, which may be below all others, or None."""
-        return self._at_least(error, min(_SMALLEST, *self.sizes))
-
-    def _at_least(self, error: float, least: int) -> int | None:
-        at = self._size(error)
-        if at is None or (self.end is None and at > _MOST):
+        target = self.sampling_error(error)
+        at = math.inf if target is None else self.invert(target)
+        if target is None or (self.end is None and at > _MOST):
             return None
-        if self.end is not None:
-            at = at / (1 + at / self.end)
-            return min(max(least, math.ceil(at)), self.end)
-        return max(least, 2 * math.ceil(at / 2))
+        return max(self.size_at(at), min(self.sizes, default=1))
+
+    def sampling_error(self, error: float) -> float | None:
+        """Return what the floor leaves of an error; None where that is nothing."""
+        if error <= self.floor:
+            return None
+        return (error * math.sqrt(1 - (self.floor / error) ** 2)) or None
+
+    def position(self, size: int) -> float:
+        """Return the size that errors are a power of: m, or m/(1 - m/end)."""
+        return float(size) if self.end is None else size / (1 - size / self.end)
+
+    def invert(self, target: float) -> float:
+        """Return the position of a sampling error."""
+        power = math.log(target / (1 + self.margin) / self.constant) / self.slope
+        return math.exp(min(power, 700.0))
+
+    def size_at(self, position: float) -> int:
+        """Return the first size at or after a position, an even one unless sizes end."""
+        position *= 1 - 1e-9  # of rounding
+        if self.end is None:
+            return 2 * math.ceil(min(position, 2.0 * _MOST) / 2)
+        return min(math.ceil(position / (1 + position / self.end)), self.end)
+
+    def through(self, size: int, sampling: float, margin: float) -> Law:
+        """Return the law with this sampling error at a size, and another margin."""
+        constant = sampling / self.position(size) ** self.slope
+        return replace(self, constant=constant, margin=margin)
 
     def why_not(self, error: float) -> str:
         """Explain why no size has this error."""
         if error > self.floor:
             return f"it would take more than {_MOST:,}"
         return f"bias and rounding alone are {100 * self.floor:.3g}%"
-
-    def _size(self, error: float) -> float | None:
-        """Invert the law; None where the error is not above the floor."""
-        if error <= self.floor:
-            return None
-        left = error * math.sqrt(1 - (self.floor / error) ** 2) / (1 + self.margin)
-        power = math.log(left / self.constant) / self.slope if left > 0 else math.inf
-        return math.exp(min(power, 700.0))
 
 
 @dataclass(frozen=True)
@@ -155,10 +165,10 @@ def measure_convergence(
     """Measure how the error of a fitted map falls with its size; None where it has no size.
 
     Random maps have pilots at a quarter and half of their size and a law of known slope; where
-    that is a bound, the slope is measured. For a wanted error, further pilots are measured at the
-    size that the law has for it, and the law is fitted again, while that changes the size.
-    Deterministic maps are tried at the first sizes one after the other, then at sizes that double
-    until the wanted error or the largest size is reached, then by bisection.
+    that is a bound, the slope is measured. For a wanted error, the size that the law has for it
+    and those near it are measured as well. Deterministic maps are tried at the first sizes one
+    after the other, then at sizes that double until the wanted error or the largest size is
+    reached, then by bisection.
     """
     rate, size = fitted.rate, fitted_size(fitted)
     if rate is None or size is None:
@@ -169,20 +179,8 @@ def measure_convergence(
     sizes = tuple(n for n in (small, max(small + 1, size // 2)) if end is None or n < end)
     if not isinstance(rate, Rate) or not sizes:
         return _tabulate(size, measured, pilots, wanted)
-    draws = {n: [pilots(n, draw) for draw in range(_DRAWS)] for n in sizes}
-    if size != end:  # where all that is left of the error is rounding
-        draws[size] = [measured]
-    law = _fit_law(rate, pilots.size_parameter, draws, measured, end, wanted)
-    for _ in range(_ROUNDS if wanted is not None else 0):
-        n = law.size_near(float(wanted or 0.0))
-        if n is None:
-            break
-        n = min(n, max(pilots.affordable, min(draws)))
-        if _is_bracketed(n, draws):
-            break
-        draws[n] = [pilots(n, draw) for draw in range(_VERIFYING_DRAWS)]
-        law = _fit_law(rate, pilots.size_parameter, draws, measured, end, wanted)
-    return law
+    law, squared = _fit_law(rate, sizes, (size, measured), pilots, end)
+    return law if wanted is None else _verify(law, pilots, squared, wanted)
 
 
 class _Pilots:
@@ -206,19 +204,42 @@ class _Pilots:
         self.seen = self.unseen = rows
         if rows.shape[0] >= 4 and (self.random or names_of_statistics(fitted)):
             self.seen, self.unseen = rows[::2], rows[1::2]
-        if self.random and self.unseen.shape[0] > _PILOT_ROWS:
-            self.unseen = self.unseen[:: -(-self.unseen.shape[0] // _PILOT_ROWS)]
+        if self.random:
+            self.unseen = self.unseen[:: max(1, -(-self.unseen.shape[0] // _PILOT_ROWS))]
+            pairs = min(pairs, _PILOT_PAIRS)
         self.pairs = draw_pairs(self.unseen.shape[0], pairs, seed)
         self._exact: list[tuple[Kernel, Array]] = []
         self._errors: dict[tuple[int, int], PairErrors] = {}
 
     @property
     def affordable(self) -> int:
-        """The largest size that is measured to verify a law."""
+        """The largest size that is measured for a wanted error."""
         d, size = self.fitted.n_features_in_, max(fitted_size(self.fitted) or 1, 1)
         transform = self.fitted.tile_transform_
-        each = max(transform.cost(d).flops, transform.columns(d), d) / size
+        each = max(transform.cost(d).flops, _FEATURE_WORK * transform.columns(d)) / size
         return int(_VERIFYING_WORK / (each * self.unseen.shape[0]))
+
+    def root_mean_square(
+        self, size: int, squared: Callable[[PairErrors], float], wanted: float | None
+    ) -> tuple[float, float]:
+        """Return the root mean square error at a size over draws, and its relative standard error.
+
+        There are more draws of smaller maps: a few landmarks seldom miss a cluster of rows. They
+        end where the mean is above the wanted error whatever the others are.
+        """
+        draws = 1
+        if self.random:
+            least, most = _VERIFYING_DRAWS
+            draws = _DRAWS if wanted is None else min(max(self.affordable // size, least), most)
+        limit = math.inf if wanted is None else draws * wanted**2
+        squares: list[float] = []
+        while len(squares) < draws and sum(squares) <= limit:
+            squares.append(squared(self(size, len(squares))))
+        mean = float(np.mean(squares))
+        if len(squares) < 2 or not mean:
+            return math.sqrt(mean), 0.0
+        spread = float(np.std(squares, ddof=1)) / mean / math.sqrt(len(squares))
+        return math.sqrt(mean), spread / 2
 
     def __call__(self, size: int, draw: int) -> PairErrors:
         """Return the errors of a map of this size, with a seed for each draw."""
@@ -239,36 +260,24 @@ class _Pilots:
         return values
 
 
-def _is_bracketed(size: int, draws: Mapping[int, list[PairErrors]]) -> bool:
-    """Return whether a size is near one with all draws, or within measured ones near each other."""
-    verified = sorted(n for n, errors in draws.items() if len(errors) == _VERIFYING_DRAWS)
-    if any(max(n, size) <= _NEAR * min(n, size) for n in verified):
-        return True
-    return any(a < size < b <= _NEAR**2 * a for a, b in pairwise(verified))
-
-
 def _fit_law(
     rate: Rate,
-    size_parameter: str,
-    draws: Mapping[int, list[PairErrors]],
-    measured: PairErrors,
+    sizes: tuple[int, ...],
+    own: tuple[int, PairErrors],
+    pilot: _Pilots,
     end: int | None,
-    wanted: float | None,
-) -> Law:
-    """Fit the law to errors of several draws for each size.
+) -> tuple[Law, Callable[[PairErrors], float]]:
+    """Fit the law to pilots of one or two sizes, four draws each, and to the map itself.
 
-    A slope that is exact goes through the mean of all. Another is that between the nearest two
-    sizes above and below the wanted error; where all are on one side, half way between the slope
-    through all of them and that of independent blocks of the design, through the nearest.
+    Returns it with the function that squares errors which fall with the size.
     """
-    every = [errors for several in draws.values() for errors in several]
+    size, measured = own
+    pilots = [[pilot(n, draw) for draw in range(_DRAWS)] for n in sizes]
     bias = measured.part(measured.bias)
     if bias is None:  # errors of independent draws have nothing in common but the bias
-        pilots = [errors for errors in every if errors is not measured]
-        common = [
-            float(np.sum(a.errors * b.errors)) for a, b in combinations(pilots[:_COMPARED], 2)
-        ]
-        bias = math.sqrt(max(float(np.mean(common)) / float(np.sum(pilots[0].exact ** 2)), 0.0))
+        every = [errors for draws in pilots for errors in draws]
+        common = [np.sum(a.errors * b.errors) for a, b in combinations(every, 2)]
+        bias = math.sqrt(max(float(np.mean(common)) / float(np.sum(every[0].exact ** 2)), 0.0))
 
     def squared(errors: PairErrors) -> float:
         sampling = errors.part(errors.sampling)
@@ -276,46 +285,89 @@ def _fit_law(
             return max(sampling**2, 1e-300)
         return max(float(errors.part(errors.errors) or 0.0) ** 2 - bias**2, 1e-300)
 
-    sizes = tuple(sorted(draws))
-    squares = {n: [squared(errors) for errors in draws[n]] for n in sizes}
-    counts = np.array([len(draws[n]) for n in sizes])
+    squares = [float(np.mean([squared(errors) for errors in draws])) for draws in pilots]
+    if size != end:  # where all that is left of the error is rounding
+        sizes, squares = (*sizes, size), [*squares, squared(measured)]
     x = np.log([n if end is None else n / max(1 - n / end, 1e-9) for n in sizes])
-    y = np.log([float(np.mean(squares[n])) for n in sizes]) / 2
-    floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
-    slope, used = rate.slope, np.ones(len(sizes), bool)
+    y = np.log(squares) / 2
+    slope = rate.slope
     if not rate.exact:
-        target = -math.inf  # of y
-        if wanted is not None and wanted > floor:
-            target = math.log(wanted * math.sqrt(1 - (floor / wanted) ** 2))
-        above = np.flatnonzero(y > target)  # sizes that are too small
-        low = int(above[-1]) if above.size else -1
-        if 0 <= low < len(sizes) - 1:
-            used = np.isin(np.arange(len(sizes)), (low, low + 1))
-            slope = float(np.polyfit(x[used], y[used], 1)[0])
-        else:
-            # half way between the measured slope and that of independent blocks of the design
-            measured_slope = np.polyfit(x, y, 1, w=np.sqrt(counts))[0] if len(x) > 1 else -0.5
-            slope = float(np.clip((measured_slope - 0.5) / 2, _STEEPEST, rate.slope))
-            if (counts == _VERIFYING_DRAWS).any():
-                nearest = len(sizes) - 1 if low >= 0 else 0
-                used = np.arange(len(sizes)) == nearest
-    constant = math.exp(float(np.average(y[used] - slope * x[used], weights=counts[used])))
-    margin = (
-        0.0
-        if wanted is None
-        else _standard_error([squares[sizes[i]] for i in np.flatnonzero(used)])
-    )
-    errors = tuple(float(np.sqrt(np.mean(squares[n]))) for n in sizes)
-    return Law(size_parameter, slope, constant, floor, end, sizes, errors, margin)
+        # half way between the measured slope and that of independent blocks of the design
+        slope = float(np.clip((np.polyfit(x, y, 1)[0] - 0.5) / 2, _STEEPEST, rate.slope))
+    constant = math.exp(float(np.mean(y - slope * x)))
+    floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
+    errors = tuple(math.sqrt(square) for square in squares)
+    return Law(pilot.size_parameter, slope, constant, floor, end, sizes, errors), squared
 
 
-def _standard_error(squares: Sequence[Sequence[float]]) -> float:
-    """Return the relative standard error of a root mean square over draws of several sizes."""
-    ratios = np.concatenate([np.divide(each, np.mean(each)) for each in squares])
-    free = len(ratios) - len(squares)
-    if free < 1:
-        return 0.0
-    return float(np.sqrt(np.sum((ratios - 1) ** 2) / free / len(ratios)) / 2)
+def _verify(
+    law: Law, pilots: _Pilots, squared: Callable[[PairErrors], float], wanted: float
+) -> Law:
+    """Measure sizes near that of a law until one has the wanted error and none a little below.
+
+    A size has it where the root mean square over draws and its standard error are within it.
+    Returns the law through the smallest such size, with the slope to the next smaller one that was
+    measured; through the largest that is affordable where none of them has the error.
+    """
+    target = law.sampling_error(wanted)
+    if target is None:
+        return law
+    found: dict[int, tuple[float, float]] = {}  # sampling error and its standard error
+
+    def upper(n: int) -> float:
+        return found[n][0] * (1 + found[n][1])
+
+    largest = max(pilots.affordable, _SMALLEST) // 2 * 2
+    if law.end is not None:
+        largest = min(largest, law.end - 1)
+    least = min(_SMALLEST, *law.sizes)
+    low = high = None
+    for _ in range(_ROUNDS):
+        if low is not None and high is not None and high <= max(_NEAR**2 * low, low + 2):
+            break
+        n = _next_size(law, upper, target, low, high)
+        n = max(least, min(n, largest))
+        if n in found:
+            break
+        found[n] = pilots.root_mean_square(n, squared, target)
+        high = min((size for size in found if upper(size) <= target), default=None)
+        low = max((size for size in found if size < (high or math.inf)), default=None)
+    known = dict(zip(law.sizes, law.errors, strict=True)) | {n: e for n, (e, _) in found.items()}
+    sizes = tuple(sorted(known))
+    law = replace(law, sizes=sizes, errors=tuple(known[n] for n in sizes))
+    if high is None:
+        return law if low is None else law.through(low, found[low][0], found[low][1])
+    if low is not None:
+        law = replace(law, slope=_slope(law, (low, upper(low)), (high, upper(high))))
+    return law.through(high, found[high][0], target / found[high][0] - 1)
+
+
+def _next_size(
+    law: Law, upper: Callable[[int], float], target: float, low: int | None, high: int | None
+) -> int:
+    """Return the size to measure next, for the largest one that is too small and the smallest not.
+
+    That of the law at first, then along its slope, then along that between the two.
+    """
+    if low is None and high is None:
+        return law.size_at(law.invert(target))
+    slope = law.slope
+    if low is not None and high is not None:
+        slope = _slope(law, (low, upper(low)), (high, upper(high)))
+    nearest = high if low is None else low
+    assert nearest is not None
+    n = law.size_at(law.position(nearest) * (target / upper(nearest)) ** (1 / slope))
+    if low is not None:
+        n = max(n, low + 1, round(_NEAR * low))
+    if high is not None:
+        n = min(n, high - 1, round(high / _NEAR))
+    return n if law.end is not None else n + n % 2
+
+
+def _slope(law: Law, low: tuple[int, float], high: tuple[int, float]) -> float:
+    """Return the slope of errors between two sizes, within limits."""
+    rise = math.log(high[1] / low[1]) / math.log(law.position(high[0]) / law.position(low[0]))
+    return min(max(rise, _SLOPES[0]), _SLOPES[1])
 
 
 def _tabulate(size: int, measured: PairErrors, pilots: _Pilots, wanted: float | None) -> Table:
@@ -328,21 +380,17 @@ def _tabulate(size: int, measured: PairErrors, pilots: _Pilots, wanted: float | 
     if not pilots.random:
         table[size] = float(measured.part(measured.errors) or 0.0)
 
-    def count_draws(n: int) -> int:
-        if not pilots.random:
-            return 1
-        return _LANDMARK_DRAWS if n <= _FEW_LANDMARKS else _VERIFYING_DRAWS
+    def squared(errors: PairErrors) -> float:
+        return float(errors.part(errors.errors) or 0.0) ** 2
 
     def error(n: int) -> float:
         """Return the error at a size; infinity where the map refuses it: too many landmarks."""
         if n not in table:
             try:
-                draws = [pilots(n, i) for i in range(count_draws(n))]
+                mean, standard_error = pilots.root_mean_square(n, squared, wanted)
             except ValueError:
                 return math.inf
-            squares = [float(errors.part(errors.errors) or 0.0) ** 2 for errors in draws]
-            margin = _standard_error([squares]) if any(squares) else 0.0
-            table[n] = math.sqrt(float(np.mean(squares))) * (1 + margin)
+            table[n] = mean * (1 + standard_error)
         return table[n]
 
     if wanted is None:

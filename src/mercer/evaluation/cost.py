@@ -18,7 +18,7 @@ from mercer.data import open_stream
 from mercer.data.batches import features
 from mercer.linear_model.cross_validation import FOLDS
 from mercer.linear_model.regressor import KernelRegressor
-from mercer.linear_model.routes import Plan
+from mercer.linear_model.routes import GRAM_ROWS, Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
 from mercer.linear_model.solvers.coded_descent import CodedDescent, group_width, is_one_hot
 from mercer.linear_model.solvers.newton_folds import KEPT_ALPHAS
@@ -98,6 +98,11 @@ class DataShape:
     def stored(self) -> float:
         """Numbers of a row that are stored."""
         return self.columns * (1.0 if self.density is None else self.density)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all rows in memory: of CSR rows the numbers and their columns."""
+        return round(self.rows * self.stored * (self.itemsize + 4 * (self.density is not None)))
 
     def synthetic(self, rows: int) -> Any:
         """Return uniform random rows of this shape, an array or a CSR matrix."""
@@ -583,6 +588,12 @@ def steps_of(
         sweeps = DESCENT_SWEEPS if plan.route == "passes" else DESCENT_SWEEPS_FOLDS
         steps.append(Step("sweep of coordinate descent", seconds, sweeps))
         return tuple(steps)
+    if is_reduced(plan, shape, size):
+        product = moments * n / D  # n^2 D instead of n D^2 multiply-adds
+        steps.append(Step("basis of the rows", product + square * n**2 + cubic * n**3))
+        size, D = replace(size, columns=n, stored=float(n)), n
+        moments = _moments(size, timings)(n, 1)
+        stored, again = n * size.stored / timings.reference.stored, 0.0
     # eigenvectors of all features, or of a sample of rows
     sampled = sampled_rows(D, plan.limit)
     if sampled is None:
@@ -614,6 +625,12 @@ def has_copies(plan: Plan, shape: DataShape, size: MapSize, outputs: int) -> boo
     """Return whether Newton's method works on copies of dense rows, times all eigenvectors."""
     kept = plan.route == "newton-cg" and is_kept(plan, shape, size, outputs)
     return kept and size.form == "dense" and size.columns <= FULL_FEATURES
+
+
+def is_reduced(plan: Plan, shape: DataShape, size: MapSize) -> bool:
+    """Return whether Newton's method works in a basis of the rows, fewer than dense features."""
+    few = shape.rows < size.columns and shape.rows <= GRAM_ROWS
+    return plan.route == "newton-cg" and size.form == "dense" and few
 
 
 def uses_descent(plan: Plan, shape: DataShape, size: MapSize, outputs: int, loss: str) -> bool:
