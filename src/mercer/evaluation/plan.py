@@ -181,11 +181,11 @@ class CostEstimate(Plan):
 
     def _describe_memory(self) -> str:
         """Return the peak memory, and which rows and features are in memory."""
-        rows = f"beside the rows, {format_bytes(self.row_bytes)}"
+        rows = f" beside the rows, {format_bytes(self.row_bytes)}"
         if not self.row_bytes:
-            rows = f"with blocks of {self.block_rows:,} rows, which are read one after the other"
+            rows = f"; rows are read in blocks of {self.block_rows:,}"
         kept = "; features of all rows stay in memory" if self.keeps_features else ""
-        return f"about {format_bytes(self.bytes)} {rows}{kept}"
+        return f"about {format_bytes(self.bytes)}{rows}{kept}"
 
     def _compare_routes(self) -> str:
         """Return a table: seconds and memory of each route, the chosen one first."""
